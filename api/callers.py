@@ -1,4 +1,4 @@
-"""Who calls, and whether they may. `router` makes every route below /v1 and requires a token with its scope."""
+"""The caller of a request and their rights. `router` makes the routes below /v1 and requires a token with the scope."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class Caller:
             raise InsufficientScope(needed, self.bearer.scope)
 
     def require_steering(self, session: Session, noun: str, owned: Owned) -> None:
-        """Refuse those who may not steer a job or a study (`noun`). Raises `NotAllowed`."""
+        """Refuse callers who may not steer a job or a study (`noun`). Raises `NotAllowed`."""
         if not self.may(Scope.ADMIN):
             named = f"{noun} {owned.id}"
             rights.require_steering(session, self.user, subject=named, owner=owned.owner, project=owned.project)
@@ -88,7 +88,7 @@ async def caller_of(request: Request, services: Services) -> Caller:
 
 
 async def _look_up(request: Request, services: Services, sha256: str) -> Bearer | None:
-    """Who holds a token. A token that was valid before does not count as a guess: guessing must lock nobody out."""
+    """Who holds a token. A token that was valid before is not a guess, so guessing by others locks nobody out."""
     if services.tokens.was_valid(sha256):
         return await run_in_threadpool(services.tokens.look_up, sha256)
     address = address_of(request)
@@ -126,7 +126,7 @@ async def _reader_or_submitter(request: Request, caller: CallerHere) -> None:
 
 
 async def _any_token(caller: CallerHere) -> None:
-    """Whoever has a valid token."""
+    """Require any valid token."""
 
 
 async def _admin(caller: CallerHere) -> None:

@@ -1,4 +1,4 @@
-"""What routes depend on: the services of the process, the body, common parameters, and a check of the query.
+"""Dependencies of routes: the services of the process, the body, common parameters, and a check of the query.
 
 `api.callers` says who calls.
 
@@ -64,7 +64,9 @@ HostName = Annotated[
 ]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
 SearchText = Annotated[SafeText, StringConstraints(min_length=1, max_length=200)]
-NameText = Annotated[SafeText, AfterValidator(one_form)]  # of a job: stored names and labels are in this form
+NameText = Annotated[
+    SafeText, AfterValidator(one_form)
+]  # the name of a job, in the form in which names and labels are stored
 
 
 IfNoneMatch = Annotated[
@@ -72,7 +74,7 @@ IfNoneMatch = Annotated[
     Header(
         alias="If-None-Match",
         max_length=10_000,
-        description="ETags of answers that the caller has: 304 for these",
+        description="ETags of answers that the caller has. If the answer is one of them, its status is 304",
     ),
 ]
 PageLimit = Annotated[int, Query(ge=1, le=500, description="The page size")]
@@ -121,7 +123,7 @@ def _require_type(request: Request, *allowed: str) -> None:
 
 
 def as_json(view: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A response whose status or headers depend on what happened."""
+    """A response with its own status and headers."""
     return Response(view.model_dump_json(), status, headers, JSON)
 
 

@@ -1,4 +1,4 @@
-"""Files as answers: whole or a range of their bytes, as of RFC 9110. Called by the routes of artifacts.
+"""Sends files, whole or a range of their bytes (RFC 9110). Called by the routes of artifacts.
 
 Starlette's own answer opens the file by name after the checks, and also sends what was appended meanwhile. This one
 sends from a file that is already open, and never more than it had when it was opened.

@@ -26,7 +26,7 @@ class Busy(Unavailable):
     """Too many pictures are requested at once."""
 
     def __init__(self) -> None:
-        super().__init__("too many pictures are being drawn; ask again")
+        super().__init__("too many pictures are being drawn; try again")
 
 
 def png_of(plot: Plot) -> bytes:

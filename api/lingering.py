@@ -1,7 +1,7 @@
 """Keeps a connection open until a refused request has been sent in full. The outermost layer of the api.
 
-A server that closes a connection on which data still arrives makes the client's kernel drop the answer, read or not. So
-the answer is sent in full, and then what the client goes on sending is read and thrown away: RFC 9112, 9.6.
+If a server closes a connection on which data still arrives, the client's kernel drops the answer, even unread. So the
+answer is sent in full. Then the rest of the request is read and dropped: RFC 9112, 9.6.
 """
 
 import asyncio

@@ -39,10 +39,10 @@ def headers(*names: str) -> dict[str, Any]:
 
 
 CREATED: dict[int | str, dict[str, Any]] = {201: headers("Location", "ETag")}
-# The server answers so, in plain text, when it cannot read a request: no route sees it.
+# The server itself gives this answer, in plain text, when it cannot read a request. No route sees the request.
 UNREADABLE: dict[int | str, dict[str, Any]] = {
     400: {
-        "description": "The request is not HTTP, or its address is longer than 64 KB",
+        "description": "The request is not valid HTTP, or its address is longer than 64 KB",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
@@ -121,7 +121,7 @@ def _remove_defaults_of_objects(schemas: dict[str, Any]) -> None:
 
 
 def _take_links_out(schemas: dict[str, Any]) -> None:
-    """Leave the text alone of links in the descriptions of fields: they lead to pages that the api does not serve."""
+    """Replace each link in the description of a field by its text: it leads to a page that the api does not serve."""
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
             if "description" in field:

@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 FOLDER = Path(__file__).parent / "dashboard"
 ASSETS = "/assets"  # files whose names change with what is in them
 
-# Scripts and styles only from this origin, and none inside the document: text that is taken for markup cannot run.
+# Scripts and styles only from this origin, and none inside the document: so text that is read as markup cannot run.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

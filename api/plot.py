@@ -32,7 +32,7 @@ def main() -> None:
     """Read the plot, write the picture."""
     plot = Plot.model_validate_json(sys.stdin.buffer.read())
     figure = figure_of(plot)
-    # What no font has is drawn as a box.
+    # Characters that no font has are drawn as boxes.
     warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
     figure.savefig(sys.stdout.buffer, format="png", dpi=120)
 
@@ -94,7 +94,7 @@ def _set_axes(panel: Panel, axes: Any) -> None:
             axes.tick_params(axis="x", labelrotation=30)
     elif len(xs) <= 8:
         if len(xs) > 2 and xs[0] > 0 and xs[-1] / xs[0] > 16:
-            axes.set_xscale("log", base=2)  # 1, 2, 4, 8, ...: as they are chosen
+            axes.set_xscale("log", base=2)  # GPU counts are usually 1, 2, 4, 8, ...
             if panel.ideal is not None:
                 axes.set_yscale("log", base=2)  # so that the ideal is a straight line
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -105,7 +105,9 @@ def _of_parameters(error: RequestValidationError) -> Problem:
 
 
 def _of_status(error: HTTPException) -> Problem:
-    if error.status_code == 400:  # FastAPI's, for bytes that are no text and for numbers of thousands of digits
+    if (
+        error.status_code == 400
+    ):  # raised by FastAPI for bytes that are not text, and for numbers with thousands of digits
         message = "Invalid JSON: the body is not text in UTF-8, or has a number with too many digits"
         return invalid([FieldProblem("", message)])
     title = http.HTTPStatus(error.status_code).phrase
@@ -120,7 +122,7 @@ def _of_database(error: SQLAlchemyError) -> Problem:
         return Unavailable("the database is not migrated")
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
         return Unavailable("the database does not answer")
-    if isinstance(error, DataError):  # a text or a number that no column can hold
+    if isinstance(error, DataError):  # a text or number that the column cannot hold
         return Problem(422, "invalid-request", "Invalid request", "a value cannot be stored")
     return Broken()
 

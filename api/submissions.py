@@ -3,10 +3,9 @@
 Both take the same steps:
 
 1. Check every spec. Refuse nothing yet.
-2. Look the Idempotency-Key up. If it came before, give the first answer again, whatever became of hosts, data and
-   quotas since.
-3. Admit: refuse what Hora does not support, what the data does not fit, and what hosts, projects and other jobs do not
-   allow now.
+2. Look up the Idempotency-Key. If it was used before, give the first answer again, even if hosts, data or quotas have
+   changed since.
+3. Admit: refuse what this stack can never run, and what hosts, projects and other jobs do not allow now.
 4. A dry run ends here, with a preview. Nothing is stored.
 5. Write the rows and the line of the audit log, in the transaction of the steps before.
 6. After the commit, send a hint to the dispatchers.

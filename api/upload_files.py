@@ -1,7 +1,7 @@
 """The bytes of an upload on disk, written piece by piece, one request at a time. Called by `api.routes.uploads`.
 
-A piece counts when it is written and flushed and the row says so. A request that breaks off leaves bytes behind the
-end, and the next one overwrites them.
+A piece counts when it is written and flushed and the row says so. A request that breaks off leaves bytes after
+the end, and the next one overwrites them.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""What a training job is: its spec, its states, its rows, and the rules that keep them true.
+"""Training jobs: their specs, states and rows, and the rules that keep these consistent.
 
-The ground floor: `api`, `worker`, `trainer` and `hora` stand on this package and never on each other.
+The lowest layer: `api`, `worker`, `trainer` and `hora` import this package and never each other.
 """

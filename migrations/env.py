@@ -10,7 +10,7 @@ _ONE_AT_A_TIME = 0x686F7261  # "hora": an advisory lock's number
 
 
 def run() -> None:
-    """Run the migrations in one transaction, waiting at most so long for a lock or a statement."""
+    """Run the migrations in one transaction, with time limits for each lock and statement."""
     engine = engine_for(context.config.attributes["database_url"])
     try:
         with engine.connect() as connection:
@@ -19,8 +19,8 @@ def run() -> None:
             context.configure(connection=connection, target_metadata=Base.metadata, compare_server_default=True)
             with context.begin_transaction():
                 connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ONE_AT_A_TIME})
-                # A migration that waits for a lock blocks every query behind it: better it fails and is run again.
-                # Set only now: it would count for the wait for another migration too, and that may take longer.
+                # A migration that waits for a lock blocks every query after it. So it fails and must be run again.
+                # Set only now: otherwise it would also limit the wait for another migration, which may take longer.
                 connection.execute(text("SET LOCAL lock_timeout = '10s'"))
                 context.run_migrations()
     finally:

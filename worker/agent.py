@@ -1,9 +1,9 @@
 """The agent of a host: a thread of its worker that keeps the rows and the host's processes in step.
 
 Once a period it sends the host's heartbeat, ends attempts whose supervisor died, starts supervisors whose launch
-message got lost, releases slots whose processes are gone, ends what other hosts abandoned, and dispatches. Every step
-is safe to repeat and safe to run on several hosts at once. No step waits long. What fails for one attempt is tried
-again in the next pass, and the heartbeat and the other attempts go on.
+message was lost, releases slots whose processes have ended, ends attempts that other hosts abandoned, and dispatches.
+Every step is safe to repeat and safe to run on several hosts at once. No step waits long. If a step fails for one
+attempt, the next pass tries again. The heartbeat and the other attempts are not affected.
 """
 
 import logging
@@ -42,19 +42,19 @@ from worker.host.topology import gpu_info
 from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
-_STUCK_S = 0.5  # a process that outlives its kill for longer is left to the next pass: the heartbeat must not wait
-_FAILED_FOR_ONE = "attempt %s could not be looked after; the next pass tries again"
+_STUCK_S = 0.5  # if a process outlives its kill for longer, the next pass kills it again: the heartbeat must not wait
+_FAILED_FOR_ONE = "attempt %s could not be checked; the next pass tries again"
 
 
 def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
-    """A slot for each GPU; `cpu_slots` CPU shares where there is none."""
+    """A slot for each GPU; without GPUs, `cpu_slots` CPU shares."""
     if gpus:
         return [SlotInfo(gpu.index, "gpu", gpu.name, gpu.uuid, gpu.memory_bytes) for gpu in gpus]
     return [SlotInfo(index, "cpu", "CPU share") for index in range(cpu_slots)]
 
 
 class Agent(PeriodicThread):
-    """Reconciles until it is stopped."""
+    """Reconciles rows and processes until it is stopped."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class Agent(PeriodicThread):
         self.reconcile()
 
     def failed(self, error: Exception) -> None:
-        """Log it. A database that was away gets a new registration: what happened meanwhile is not known."""
+        """Log the error. If the database was away, the host registers again, because the rows may have changed."""
         if isinstance(error, DBAPIError) and is_away(error) and not is_busy(error):
             self._in_contact_since = None
         super().failed(error)
 
     def reconcile(self) -> None:
-        """Send the heartbeat, look after the attempts of this host, end abandoned ones, and dispatch."""
+        """Send the heartbeat, check the attempts of this host, end abandoned ones, and dispatch."""
         if self._in_contact_since is None:
             self._register()
             self._in_contact_since = self._heartbeat_at = time.monotonic()
@@ -97,7 +97,7 @@ class Agent(PeriodicThread):
             self._register()
         self._send_heartbeat()
         self._launcher.reap()
-        # Leases ran out while the database was away; their supervisors get the time to renew them first.
+        # Leases expired while the database was away. Supervisors get time to renew them first.
         in_contact = time.monotonic() - self._in_contact_since > self._settings.lease_s
         for attempt, is_over in self._attempts():
             look = partial(self._look_after, attempt, is_over=is_over and in_contact)
@@ -113,12 +113,12 @@ class Agent(PeriodicThread):
         if now - self._heartbeat_at >= self._settings.heartbeat_period_s:
             with self._sessions.begin() as session:
                 is_registered = registration.beat(session, self._settings.host)
-            if not is_registered:  # it was lost for so long that its row was removed
+            if not is_registered:  # the host was lost for so long that its row was removed
                 self._register()
             self._heartbeat_at = now
 
     def _isolated(self, action: Callable[[], None], tags: dict[str, object]) -> None:
-        """Run `action` for the attempt of these tags. What fails is logged: the other attempts go on."""
+        """Run `action` for the attempt with these tags. An error is logged and does not affect other attempts."""
         try:
             action()
         except DBAPIError as error:
@@ -129,7 +129,7 @@ class Agent(PeriodicThread):
             _log.exception(_FAILED_FOR_ONE, tags["attempt"], extra=tags)
 
     def _attempts(self) -> Sequence[tuple[Attempt, bool]]:
-        """Live attempts that are led here, and ended ones that hold slots here; each with whether its lease ran out."""
+        """Live attempts whose lead is this host, and ended ones with slots here. With whether the lease expired."""
         this_host = self._settings.host
         holding = select(Slot.attempt_id).where(Slot.host == this_host, Slot.attempt_id.is_not(None))
         led_here = (Attempt.host == this_host) & Attempt.ended_at.is_(None)
@@ -145,7 +145,7 @@ class Agent(PeriodicThread):
         elif attempt.claimed_at is None:
             self._launcher.launch(attempt.id)
         elif is_over or not self._is_supervised(attempt):
-            self._end_unsupervised(attempt, "stood still for longer than its lease" if is_over else "died")
+            self._end_unsupervised(attempt, "was stopped for longer than its lease" if is_over else "died")
             self._release(attempt)
 
     def _register(self) -> None:
@@ -158,17 +158,17 @@ class Agent(PeriodicThread):
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
 
     def _is_supervised(self, attempt: Attempt) -> bool:
-        """Whether its supervisor lives. One whose process was not recorded has until its lease runs out."""
+        """Whether its supervisor is alive. An unrecorded supervisor counts as alive until the lease expires."""
         process = supervisor_of(attempt)
         return process is None or process.is_alive
 
     def _end_unsupervised(self, attempt: Attempt, fault: str) -> None:
-        """End an attempt without a working supervisor: first its processes, then the attempt, by its exit records."""
+        """End an attempt without a working supervisor: its processes, then its row, by its exit records."""
         _log.warning("the supervisor of attempt %d %s", attempt.id, fault, extra=self._tags(attempt))
         self._sweep(attempt)
         lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
-        with suppress(StaleLease):  # it ended by itself meanwhile
+        with suppress(StaleLease):  # the attempt ended by itself meanwhile
             store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._send_heartbeat)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._send_heartbeat)
@@ -177,9 +177,9 @@ class Agent(PeriodicThread):
             self._end(lease, ending.reason, ending.error)
 
     def _sweep(self, attempt: Attempt) -> bool:
-        """Kill what is left of an attempt here, and a supervisor that stands still; whether nothing is left.
+        """Kill the remaining processes of an attempt here, and a stopped supervisor. Returns whether none is left.
 
-        Such a supervisor was stopped or hung for longer than its lease. It may have children without a mark.
+        Such a supervisor was stopped or hung for longer than its lease. Its children may lack the mark.
         """
         supervisor = supervisor_of(attempt) if attempt.host == self._settings.host else None
         below = supervisor.pid if supervisor is not None and supervisor.is_alive else None
@@ -189,14 +189,16 @@ class Agent(PeriodicThread):
         return clean
 
     def _release(self, attempt: Attempt) -> None:
-        """Release the slots of an ended attempt, once no process of it is left here."""
+        """Release the slots of an ended attempt, if none of its processes is left here."""
         this_host, clean = self._settings.host, self._sweep(attempt)
         with self._sessions() as session:
             gpus = held_gpus(session, attempt.id, host=this_host)
         clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
         if not clean:
             _log.warning(
-                "a process of attempt %d stays: its slots are quarantined", attempt.id, extra=self._tags(attempt)
+                "a process of attempt %d is still alive: its slots are quarantined",
+                attempt.id,
+                extra=self._tags(attempt),
             )
         lost_uuids = lost_gpus(gpus)
         with self._sessions.begin() as session:
@@ -237,15 +239,15 @@ class Agent(PeriodicThread):
 
 
 def supervisor_of(attempt: Attempt) -> ProcessId | None:
-    """The process that supervises or supervised the attempt; None where it was not recorded."""
+    """The process that supervises or supervised the attempt. None if it was not recorded."""
     pid, start_ticks = attempt.supervisor_pid, attempt.supervisor_start_ticks
     return None if pid is None or start_ticks is None else ProcessId(pid, start_ticks)
 
 
 def _ending_of(attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int) -> Ending:
-    """Why an attempt without a supervisor ended: what its ranks recorded, else that nobody supervised it."""
+    """Why an attempt without a supervisor ended: the reason that its ranks recorded, else the missing supervisor."""
     exits, started = read_exits(paths, ranks=attempt.gpus)
-    # A supervisor that dies before its first rank comes up may do so every time: that uses up a restart.
+    # A supervisor that dies before its first rank starts may do so every time. So this uses up a restart.
     unwatched = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
     return judge(
         exits,

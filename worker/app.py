@@ -1,8 +1,8 @@
 """A worker: the Celery consumer of its host's queue, with the host's agent and sampler beside it.
 
 Started by `python -m worker`. Its tasks are short: they look at rows and start processes. It may be killed at any
-time; the attempts go on without it, and its successor finds them. Where they cannot, as in a container, it takes them
-along when it is told to stop.
+time: the attempts go on without it, and the next worker finds them. In a container they cannot go on, so there it stops
+them before it ends.
 """
 
 import logging
@@ -28,7 +28,7 @@ from worker.retention import Retention
 from worker.sampling.sampler import Sampler
 
 _log = logging.getLogger(__name__)
-_LAST_PASS_S = 10.0  # for the agent to end what it is at
+_LAST_PASS_S = 10.0  # for the agent to finish its present pass
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
         threads = (self.sshd, self.agent, self.sampler, self.retention, self.validator, self.notifier, self.mirror)
-        self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this order
+        self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()
 
     def run(self) -> None:

@@ -1,10 +1,10 @@
-"""A process that opens untrusted files: with a limit on its memory and no descriptors but its own.
+"""A process that opens untrusted files, with a limit on its memory and without inherited descriptors.
 
     python -m worker.contained MODULE
 
 reads a request from its standard input, calls `MODULE.answer` with it and writes what that returns to its standard
 output, as JSON. Started by `worker.datasets.containment`, which holds the input open. When the input ends, because the
-worker died, this process leaves.
+worker died, this process exits.
 """
 
 import json
@@ -15,20 +15,20 @@ import threading
 from importlib import import_module
 from typing import Any
 
-_NICE = 10  # what trains comes first
+_NICE = 10  # training has precedence
 
 
 def main(module: str) -> None:
     """Answer one request; does not return."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output of libraries is not part of the answer
     request: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     _limit(request["memory_bytes"])
     threading.Thread(target=_leave_with_the_worker, daemon=True).start()
     try:
         answer = import_module(module).answer(request["order"])
     except MemoryError:
-        answer = {"refused": f"it takes more than {request['memory_bytes'] / 1e9:g} GB of memory to look at it"}
+        answer = {"refused": f"reading it takes more than {request['memory_bytes'] / 1e9:g} GB of memory"}
     answers.write(json.dumps(answer))
     answers.close()
     os._exit(0)
@@ -41,7 +41,7 @@ def _limit(memory_bytes: int) -> None:
 
 
 def _leave_with_the_worker() -> None:
-    sys.stdin.buffer.read()  # ends when nobody holds the other end any more
+    sys.stdin.buffer.read()  # ends when the other end is closed
     os._exit(1)
 
 

@@ -1,7 +1,7 @@
 """The dispatcher: one pass places every job that can be placed now, and asks attempts to make room for others.
 
-Hints start it (a Celery task), and so does every worker's reconciliation, under a lock in the database. So no single
-process is needed to start jobs.
+Hints start it (as a Celery task), and so does every worker's reconciliation. A lock in the database allows one pass at
+a time. So jobs start without depending on any single process.
 """
 
 import logging
@@ -31,7 +31,7 @@ _PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
 
 
 class Dispatcher:
-    """Places jobs; hints the hosts that got one."""
+    """Places jobs, and sends hints to the hosts that got one."""
 
     def __init__(self, sessions: Sessions, hints: Hints, settings: Settings) -> None:
         self._sessions = sessions
@@ -42,7 +42,7 @@ class Dispatcher:
         self._hosts_alive = 1
 
     def run_in_turn(self) -> int:
-        """`run`, for a reconciliation. Where hosts are many, each skips most of its turns.
+        """`run`, for a reconciliation. If there are many hosts, each skips most of its turns.
 
         There is one pass at a time. If each of hundreds of hosts made one a second, the database would do little else.
         """
@@ -51,10 +51,10 @@ class Dispatcher:
         return self.run()
 
     def run(self) -> int:
-        """Place what can be placed; returns how many jobs were.
+        """Place all jobs that can be placed. Returns how many were.
 
-        While a pass runs, one further caller waits for it, in this process or another. All others return 0 at once: the
-        pass of the one that waits sees their rows.
+        While a pass runs, one more caller waits for it, in this process or another. All others return 0 at once,
+        because the pass of the waiting caller sees their rows.
         """
         if not self._waiting.acquire(blocking=False):
             return 0
@@ -68,7 +68,7 @@ class Dispatcher:
                 return 0
             with self._sessions.begin() as session:
                 session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
-                waiting_session.rollback()  # what is committed from now on is for the next pass
+                waiting_session.rollback()  # rows committed from now on are for the next pass
                 placed = self._pass(session)
         for attempt_id, lead in placed.items():
             self._hints.launch(attempt_id, host=lead)
@@ -100,7 +100,7 @@ class Dispatcher:
 
 
 def _store_kept_for(session: Session, kept: Mapping[str, str], stored: Mapping[str, str | None]) -> None:
-    """Store which host's free slots are kept for which job, where that differs from the `stored` rows."""
+    """Store for which job each host's free slots are kept, if that differs from the `stored` rows."""
     for job_id in {*kept.values(), None}:
         changed = [host for host, before in stored.items() if kept.get(host) == job_id != before]
         if changed:

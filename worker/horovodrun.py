@@ -1,6 +1,6 @@
-"""Horovod's own `horovodrun`, started in half a second instead of five, and closed to strangers.
+"""Horovod's own `horovodrun`, which starts in half a second instead of five, and accepts no connections from outside.
 
-The one module outside the trainer that imports horovod. Run as `python -m worker.horovodrun [--ssh-config FILE]` and
+The only module outside the trainer that imports horovod. Run as `python -m worker.horovodrun [--ssh-config FILE]` and
 Horovod's arguments, `--network-interfaces` among them.
 
 Four changes, all to Horovod 0.28.1's launcher:
@@ -10,8 +10,8 @@ Four changes, all to Horovod 0.28.1's launcher:
 - Its rendezvous server listens on all interfaces, without authentication, and unpickles what it is sent
   (CVE-2024-10190). Here it listens only on the interface of the ranks: on loopback for those of one host, on the
   hosts' private one for those of several.
-- It reaches other hosts by the ssh of whoever runs it, and believes any host key. Here it gets one
-  configuration and no other.
+- It reaches other hosts with the ssh settings of the user who runs it, and trusts any host key. Here it gets only the
+  stack's configuration.
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
 """
 
@@ -46,7 +46,7 @@ def _listening_on(address: str) -> Callable[[Callable[[tuple[str, int]], Any]], 
 def main() -> None:
     """Run Horovod's command line with this process's arguments."""
     if sys.argv[1] == "--ssh-config":
-        # A shell reads the prefix, then a host, then a command that is quoted already.
+        # A shell reads the prefix, then a host, then a command that is already quoted.
         remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", sys.argv[2]])
         del sys.argv[1:3]
     interface = sys.argv[sys.argv.index("--network-interfaces") + 1]

@@ -1,4 +1,4 @@
-"""Stopping a host's jobs when its worker ends, where every process ends with the worker, as in a container.
+"""Stops a host's jobs when its worker ends, for hosts where all processes end with the worker, such as containers.
 
 Called by the worker after it was stopped, if `HORA_STOP_JOBS_WITH_WORKER` is set.
 """
@@ -25,24 +25,24 @@ _STORING_S = 5.0  # for a supervisor to drain what its ranks wrote and store the
 
 
 def stop_jobs_of_host(sessions: Sessions, settings: Settings) -> bool:
-    """Ask every attempt with ranks here to save, requeue and end. Wait for that; False if one takes too long."""
+    """Ask every attempt with ranks here to save, requeue and end. Wait for that. False if one takes too long."""
     try:
         supervisors, led_elsewhere = _ask_to_leave(sessions, settings)
     except DBAPIError as error:
-        _log.warning("the jobs of this host cannot be asked to leave: %s", error.orig)
+        _log.warning("the jobs of this host cannot be asked to stop: %s", error.orig)
         return False
     grace_s = settings.save_grace_s + settings.sigterm_grace_s + settings.sigkill_grace_s + _STORING_S
     give_up_at = time.monotonic() + grace_s
     while running := sum(process.is_alive for process in supervisors) + _count_live(sessions, led_elsewhere):
         if time.monotonic() > give_up_at:
-            _log.warning("%d attempts are left behind", running, extra={"host": settings.host})
+            _log.warning("%d attempts are still running", running, extra={"host": settings.host})
             return False
         time.sleep(_PERIOD_S)
     return True
 
 
 def _ask_to_leave(sessions: Sessions, settings: Settings) -> tuple[list[ProcessId], Sequence[int]]:
-    """Ask all attempts; returns the supervisors of this host, and the attempts here that are led elsewhere."""
+    """Ask all attempts. Returns the supervisors of this host, and the attempts here whose lead is another host."""
     live = Attempt.ended_at.is_(None)
     led_here = select(Attempt).where(Attempt.host == settings.host, live)
     holding = select(Slot.attempt_id).where(Slot.host == settings.host, Slot.attempt_id.is_not(None))
@@ -55,7 +55,7 @@ def _ask_to_leave(sessions: Sessions, settings: Settings) -> tuple[list[ProcessI
         led_elsewhere = session.scalars(elsewhere).all()
         placing.request_preemption(session, led_elsewhere, PreemptionCause.shutting_down(settings.host))
     attempts = len(supervisors) + len(led_elsewhere)
-    _log.info("%d attempts are asked to leave", attempts, extra={"host": settings.host})
+    _log.info("%d attempts are asked to save and stop", attempts, extra={"host": settings.host})
     for process in supervisors:
         process.signal(signal.SIGTERM)
     return supervisors, led_elsewhere

@@ -1,11 +1,11 @@
 """The part of an attempt on a host that is not its lead: `python -m worker.member`, started over ssh by the supervisor.
 
 A member does for its host's ranks what the supervisor does on the lead: it gives them their launch file, keeps their
-lease, asks them to stop, ends them, and sends what they write. It holds no token and reaches no database. It imports
-little and starts at once. It does not carry the attempt's mark. `worker.attempt.member_protocol` lists its messages.
+lease, asks them to stop, ends them, and sends what they write. It has no token and no database. It imports little
+and starts at once. It does not carry the attempt's mark. `worker.attempt.member_protocol` lists its messages.
 
-When its input ends, or the lease of its ranks, it kills them and leaves. The lease counts from a time that the member
-sent itself, so a message that was long on its way extends nothing.
+When its input ends, or the lease of its ranks expires, it kills them and exits. The lease counts from a time that the
+member sent itself, so a message that was delayed for long does not extend it.
 """
 
 import json
@@ -27,7 +27,7 @@ from worker.attempt.wire import Incoming, Message, Outgoing, as_text
 
 _TICK_S = 0.1
 _READ_BYTES = 64 * 1024  # of one file in one message
-_FIRST_LEASE_S = 60.0  # until the first `extend`: the other hosts may take their time to start
+_FIRST_LEASE_S = 60.0  # until the first `extend`: the other hosts may need this long to start
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Member:
         self._leaving = False
 
     def prepare(self) -> None:
-        """Make the folders and, last, the file without which no rank starts."""
+        """Create the folders and then the launch file, without which no rank starts."""
         launch = self._task.launch
         for folder in (launch["records_dir"], launch["logs_dir"], self._task.scratch, self._launch_file.parent):
             os.makedirs(folder, exist_ok=True)
@@ -79,7 +79,7 @@ class Member:
         os.replace(unfinished, self._launch_file)
 
     def run(self) -> str:
-        """Serve until it is time to leave; returns the reason."""
+        """Serve until it is time to exit. Returns the reason."""
         while not self._leaving:
             if time.monotonic() - self._here_sent_at >= HERE_PERIOD_S:
                 self._send_here()
@@ -90,13 +90,13 @@ class Member:
             if self._incoming.ended:
                 return "the connection to the lead host ended"
             if time.monotonic() >= self._lease_ends_at:
-                return "nobody extended the lease of its ranks"
+                return "the lease of its ranks was not extended"
             self._outgoing.flush()
             self._send_lines()
-        return "told to leave"
+        return "the lead host asked it to leave"
 
     def clean_up(self) -> None:
-        """End every process of the attempt and remove what they needed."""
+        """End every process of the attempt and remove its temporary files."""
         self._launch_file.unlink(missing_ok=True)
         sweep(self._task.mark)
         shutil.rmtree(self._task.scratch, ignore_errors=True)
@@ -123,7 +123,7 @@ class Member:
                 self._leaving = True
 
     def _answer_look(self, look: int) -> None:
-        """Send how many processes are left. That there is none is sent after the last line."""
+        """Send how many processes are left. The number 0 is sent only after the last line."""
         self._launch_file.unlink(missing_ok=True)  # without it a rank that starts only now does nothing
         processes = len(pids_with_mark(self._task.mark)) or self._gpus_in_use()
         if processes:

@@ -20,8 +20,8 @@ _ARTIFACTS = re.compile("artifacts")
 class OldArtifacts:
     """Goes through the jobs' folders below this host's `runs_dir` once an hour, and removes such artifacts.
 
-    It touches neither symbolic links nor folders that are no job of this database. Hosts that share the folder may do
-    the same at once.
+    It does not touch symbolic links, or folders that do not belong to a job of this database. Hosts that share the
+    folder may do the same at once.
     """
 
     def __init__(self, sessions: Sessions, runs_dir: Path, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -46,7 +46,7 @@ class PeriodicThread(threading.Thread):
         return self._period_s
 
     def failed(self, error: Exception) -> None:
-        """Log what ended a pass: in one line where the database did not answer, else with its traceback."""
+        """Log the error that ended a pass: in one line if the database did not answer, else with its traceback."""
         if isinstance(error, DBAPIError) and is_away(error):
             _log.warning("%s: the database is away or busy, the next pass tries again: %s", self.name, error.orig)
         else:
@@ -64,11 +64,11 @@ class PeriodicThread(threading.Thread):
             self._wait_for_next_pass()
 
     def wake(self) -> None:
-        """Make the next pass now, or right after the one at hand."""
+        """Make the next pass now, or right after the present one."""
         self._woken.set()
 
     def stop(self, *, wait_s: float = 0.0) -> bool:
-        """End after the pass at hand. Waits up to `wait_s` for that; returns whether the thread has ended."""
+        """End after the present pass. Waits up to `wait_s` for that. Returns whether the thread has ended."""
         self.stopped.set()
         self.wake()
         if wait_s:

@@ -47,11 +47,11 @@ class Retention(PeriodicThread):
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
 
     def once(self) -> None:
-        """Tidy up once. A stop ends it after the batch at hand."""
+        """Tidy up once. A stop ends it after the present batch."""
         self.tidy()
 
     def tidy(self) -> None:
-        """One pass over this host's files and everybody's rows."""
+        """One pass over this host's files and over all rows."""
         config = self._settings
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         keep_keys_days = config.keep_idempotency_days
@@ -80,7 +80,7 @@ class Retention(PeriodicThread):
                 return
 
     def _tidy_rows(self, work: Callable[[Session], bool]) -> None:
-        """Run `work` in batches, each a transaction of its own. It ends at once where another worker tidies rows."""
+        """Run `work` in batches, each a transaction of its own. It ends at once if another worker tidies rows."""
 
         def batch() -> bool:
             with self._sessions.begin() as session:
@@ -90,15 +90,15 @@ class Retention(PeriodicThread):
 
     def _forget_hosts(self, session: Session) -> bool:
         for name in retention.forget_hosts(session, after_days=self._settings.forget_hosts_days):
-            _log.info("host %s was lost for too long and is forgotten", name, extra={"host": name})
+            _log.info("host %s was lost for too long and is removed from the list", name, extra={"host": name})
         return False
 
 
 class OldFiles:
     """The folders of attempts and the checkpoints of jobs that ended long ago, below this host's `runs_dir`.
 
-    It touches neither symbolic links nor folders that are no job of this database. Hosts that share the folder may do
-    the same at once.
+    It does not touch symbolic links, or folders that do not belong to a job of this database. Hosts that share the
+    folder may do the same at once.
     """
 
     def __init__(self, sessions: Sessions, runs_dir: Path, *, keep_days: float) -> None:

@@ -1,8 +1,8 @@
 """The process that owns one attempt: `python -m worker.supervisor ATTEMPT`, a `SupervisorTask` on its standard input.
 
-It starts `horovodrun` first. It imports what it needs to watch it once the ranks are up, while they import TensorFlow:
-SQLAlchemy alone takes longer to import than `horovodrun` to start, and on a small host the two would share the cores.
-The worker that started this process has claimed the attempt, so no query is needed before.
+It starts `horovodrun` first. It imports what it needs for the supervision after the ranks have started, while they
+import TensorFlow: importing SQLAlchemy alone takes longer than starting `horovodrun`, and on a small host the two would
+share the cores. The worker that started this process has claimed the attempt, so no query is needed before that.
 """
 
 import json
@@ -38,7 +38,7 @@ def start_members(task: dict[str, Any]) -> "Members | None":
 
 
 def start_horovodrun(task: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    """Start the launcher in a session of its own, with nothing of this process's environment."""
+    """Start the launcher in a session of its own, without this process's environment."""
     with open(task["launcher_log"], "ab") as log:
         return subprocess.Popen(
             task["argv"],

@@ -21,7 +21,7 @@ _MOST = 10_000  # buckets, by token and by address
 
 
 class Buckets:
-    """Token buckets by key. A bucket holds the requests of `burst_s`, and at least one."""
+    """Token buckets by key. A bucket has room for the requests of `burst_s`, and for at least one."""
 
     def __init__(self, burst_s: float, *, most: int = _MOST, clock: Clock = time.monotonic) -> None:
         self._burst_s = burst_s

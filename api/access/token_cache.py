@@ -52,7 +52,7 @@ class TokenCache:
         return self.remembered(sha256) or self.look_up(sha256)
 
     def valid_among(self, sha256s: Collection[str]) -> set[str]:
-        """Those of these tokens that are still valid, from the database. Asked for the tokens of open streams."""
+        """Those of these tokens that are still valid, from the database. Used for the tokens of open streams."""
         with self._sessions() as session:
             return tokens.valid_hashes(session, sha256s)
 

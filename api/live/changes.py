@@ -1,4 +1,4 @@
-"""What changed of watched jobs. Called by the rest of `api.live`.
+"""Finds changes of watched jobs. Called by the rest of `api.live`.
 
 A trigger of the database notifies `CHANNEL` for every line of history, and every change of a job's state writes one.
 Progress, metrics and log lines send no hints: they are written a thousand times a second. They are found by looking at
@@ -30,13 +30,13 @@ def jobs_in(payload: str) -> frozenset[str] | None:
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """What changes whenever there is something new about a job."""
+    """Values that change whenever there is something new about a job."""
 
     revision: int
     status: Status
     attempt: int
     events: tuple[int, int]  # their number, and the newest id
-    offsets: str  # a hash; they say how much of what the newest attempt's ranks wrote is stored
+    offsets: str  # a hash of the offsets, which say how much of the newest attempt's files is stored
     standing: Standing | None
 
 
@@ -153,7 +153,7 @@ def newest_event(session: Session) -> int:
 
 
 def resumed_step(session: Session, job_id: str, *, after_attempt: int) -> tuple[int, int | None]:
-    """The newest attempt after one that resumed, and the least step that these resumed from, or None."""
+    """Among the attempts after one: the newest that resumed, and the least step from which one resumed, or None."""
     row = session.execute(
         select(func.max(Attempt.number), func.min(Attempt.resumed_step)).where(
             Attempt.job_id == job_id, Attempt.number > after_attempt, Attempt.resumed_step.is_not(None)

@@ -22,7 +22,7 @@ from jobs.db.tables import Job
 from jobs.model.states import Status
 from jobs.views.live import AnyJobProgress, AnyJobState, Kind
 
-ALL_JOBS = "all jobs"  # what its ids are of
+ALL_JOBS = "all jobs"  # names the stream in its ids
 _MOST_EVENTS = 500  # in one step
 _MOST_BEFORE = 10_000  # lines of history: a new stream misses a line that appears after so many later ones
 

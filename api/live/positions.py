@@ -1,4 +1,4 @@
-"""What a listener was sent, and the opaque event id that contains it. Used by `reading` and `feed`."""
+"""Positions: what was sent to a listener, and the opaque event id that contains it. Used by `reading` and `feed`."""
 
 from typing import Annotated, TypeVar
 

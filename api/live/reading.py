@@ -1,4 +1,4 @@
-"""What is new of a job since a position: the events of its stream. Called by its topic, in a thread."""
+"""Reads what is new about a job since a position: the events of its stream. Called by its topic, in a thread."""
 
 from dataclasses import dataclass
 

@@ -17,7 +17,7 @@ from jobs.lifecycle.store import JobNotFound
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 2000  # how long a reader waits before it connects again
-SEND_TIMEOUT_S = 30.0  # for a reader that does not take what it is sent
+SEND_TIMEOUT_S = 30.0  # for a reader that does not receive the data
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept"}
 _GREETING = f"retry: {RETRY_MS}\n\n".encode()
 

@@ -1,1 +1,1 @@
-"""What Prometheus reads from `GET /metrics`."""
+"""The figures of `GET /metrics`, for Prometheus."""

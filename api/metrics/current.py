@@ -51,7 +51,7 @@ class HostFigures:
     is_alive: bool
     is_drained: bool
     heartbeat_age_s: float
-    memory_bytes: int | None  # that it has
+    memory_bytes: int | None  # total
     sample: Mapping[str, float | None]  # of `HOST_METRICS`, by name
 
 

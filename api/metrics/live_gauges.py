@@ -69,9 +69,9 @@ def _divided(value_of: Callable[[_Row], float | None], divisor: float) -> Callab
 _OF_JOBS = (
     _Gauge("hora_job_slots", "Slots that a running job holds", lambda job: job.slots),
     _Gauge("hora_job_epoch", "Epoch that a running job is in", _progress("epoch")),
-    _Gauge("hora_job_epochs", "Epochs that it is to train", _progress("epochs")),
-    _Gauge("hora_job_step", "Step that it has come to; a restart goes back to its checkpoint", _progress("step")),
-    _Gauge("hora_job_steps", "Steps that it is to train", _progress("steps")),
+    _Gauge("hora_job_epochs", "Epochs that it will train", _progress("epochs")),
+    _Gauge("hora_job_step", "Newest step of a running job; a restart goes back to its checkpoint", _progress("step")),
+    _Gauge("hora_job_steps", "Steps that it will train", _progress("steps")),
     _Gauge("hora_job_remaining_seconds", "How long it is expected to take from now", _progress("eta_s")),
     _Gauge("hora_job_loss", "Training loss of its newest epoch", _metric("loss")),
     _Gauge("hora_job_accuracy_ratio", "Training accuracy of its newest epoch", _metric("accuracy")),
@@ -86,12 +86,12 @@ _OF_JOBS = (
 )  # fmt: skip
 _OF_PROJECTS = (
     _Gauge("hora_project_slots", "Slots that the project's jobs hold", lambda project: project.usage.slots),
-    _Gauge("hora_project_slots_limit", "Slots that they may hold at once", lambda project: project.max_slots),
+    _Gauge("hora_project_slots_limit", "Limit on the slots of its jobs", lambda project: project.max_slots),
     _Gauge("hora_project_queued_jobs", "Jobs of the project that wait", lambda project: project.usage.queued),
-    _Gauge("hora_project_queued_jobs_limit", "Jobs of it that may wait at once", lambda project: project.max_queued),
+    _Gauge("hora_project_queued_jobs_limit", "Limit on its waiting jobs", lambda project: project.max_queued),
     _Gauge("hora_project_slot_seconds", "Time that its jobs held slots this calendar month, in UTC",
            lambda project: 3600 * project.usage.gpu_hours),
-    _Gauge("hora_project_slot_seconds_limit", "Time that they may hold slots in a calendar month",
+    _Gauge("hora_project_slot_seconds_limit", "Limit on the time that its jobs hold slots in a calendar month",
            lambda project: None if project.max_gpu_hours is None else 3600 * project.max_gpu_hours),
 )  # fmt: skip
 _OF_GPUS = (  # that are leased
@@ -99,8 +99,8 @@ _OF_GPUS = (  # that are leased
     *_sampled(GPU_METRICS, _value_in_reading),
 )
 _OF_HOSTS = (
-    _Gauge("hora_host_up", "Whether the host's worker is heard of", lambda host: host.is_alive),
-    _Gauge("hora_host_drained", "Whether nothing new is placed on the host", lambda host: host.is_drained),
+    _Gauge("hora_host_up", "Whether the host's worker sends heartbeats", lambda host: host.is_alive),
+    _Gauge("hora_host_drained", "Whether the host is drained and gets no new jobs", lambda host: host.is_drained),
     _Gauge("hora_host_memory_bytes", "Memory that the host has", lambda host: host.memory_bytes),
     *_sampled(HOST_METRICS, _value_in_sample),
 )

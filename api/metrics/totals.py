@@ -37,19 +37,19 @@ LATENCY_EDGES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 # is settled only when it is older than any transaction gets.
 _SETTLED_AFTER = timedelta(minutes=10)
 _SETTLED_EVERY = timedelta(minutes=1)
-OUT_OF_SERVICE = "out_of_service"  # a slot that would be free, were its host not lost or drained
+OUT_OF_SERVICE = "out_of_service"  # a slot that would be free if its host were not lost or drained
 
 
 @dataclass
 class Durations:
-    """How many durations were at most each edge (and above the one before), and more than the last; and their sum."""
+    """A histogram: how many durations lie between two edges, and above the last one; and their sum."""
 
     edges_s: Sequence[float]
     counts: Counter[int] = field(default_factory=Counter)  # by the edge's index
     sum_s: float = 0.0
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """In the form of Prometheus: how many were at most each edge, the last of which is infinite."""
+        """The form of Prometheus: how many were at most each edge. The last edge is infinite."""
         so_far, buckets = 0, []
         for index, edge in enumerate([*map(str, map(float, self.edges_s)), "+Inf"]):
             so_far += self.counts[index]
@@ -57,7 +57,7 @@ class Durations:
         return buckets
 
     def add(self, index: int | None, count: int, sum_s: float | None) -> None:
-        """Count so many durations that belong to one edge. None: there are none yet."""
+        """Add `count` durations that belong to one edge. Index None: there are none yet."""
         if index is not None:
             self.counts[index] += count
             self.sum_s += sum_s or 0.0

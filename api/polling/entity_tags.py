@@ -1,8 +1,8 @@
-"""Entity tags: whether a caller has an answer already, and 304 where they do. Called by the routes that are polled.
+"""Entity tags: if a caller already has an answer, they get 304. Called by the routes that are polled.
 
 All tags are weak, as of RFC 9110: two answers with one tag say the same, though one may be compressed.
-A tag is read before the answer that it goes with. So it may be older than the answer, but never newer: a caller who
-comes back with it may get an answer twice, but never misses one.
+The tag is read before its answer. So it may be older than the answer, but never newer: a caller who sends it later may
+get an answer twice, but never misses one.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def installed_version() -> str:
         return "0"
 
 
-_VERSION = installed_version()  # another version may answer differently from the same rows
+_VERSION = installed_version()  # another version may give another answer from the same rows
 
 
 def tag_of(*parts: object) -> str:

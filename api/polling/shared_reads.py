@@ -13,11 +13,11 @@ Value = TypeVar("Value")
 class SharedReads(Generic[Key, Value]):
     """Collects the keys that are asked for while a read runs, and reads all of them at once with the next one.
 
-    A read starts after everything that it answers was asked, so no answer is older than its question: nothing is
+    A read starts after all its keys were requested, so no answer is older than its request: nothing is
     cached. Only one read runs at a time. If it fails, all who wait for it get the error.
 
-    The more callers lately waited for one read, the longer the next one is put off, up to `_MOST_S` after the start of
-    the last one. So a single caller is answered at once, and a crowd shares few reads.
+    The more callers recently waited for one read, the later the next one starts, up to `_MOST_S` after the start of the
+    last one. So a single caller gets an answer at once, and many callers share few reads.
     """
 
     _EACH_S = 0.0003

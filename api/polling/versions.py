@@ -1,8 +1,9 @@
 """Versions of answers: whether an answer changed, in one indexed read. Called by the api for its entity tags.
 
 Equal versions mean equal answers to the same question. Different versions need not mean different answers.
-Whoever stores metrics, logs or samples changes what is read here in the same transaction: an intake moves the offsets
-of its attempt, notes and changes of a study its revision, and retention the job's revision when it is through.
+Every writer of metrics, logs or samples also changes a value that is read here, in the same transaction: an intake
+moves the offsets of its attempt, notes and changes of a study raise its revision, and retention raises the job's
+revision when it has finished.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ _ATTEMPTS = """
     (SELECT string_agg(concat_ws('/', number, resumed_step, md5(offsets::text)), ',' ORDER BY number)
      FROM attempts WHERE job_id = jobs.id)
 """
-# A series that is being thinned changes from batch to batch, and its job's row only at the end.
+# While a series is thinned, it changes with every batch, but its job's row changes only at the end.
 _THINNED = """
     (CASE WHEN series_thinned_at IS NULL AND EXISTS (SELECT FROM rollups WHERE job_id = jobs.id)
      THEN clock_timestamp() END)

@@ -20,10 +20,10 @@ routes = router("advice")
 
 @routes.get("/jobs/{job_id}/advice", response_model=Listed[Advice], responses=UNCHANGED | NO_SUCH_JOB)
 def get_advice(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
-    """Get advice for a job: what to change next time, why, and what to expect of it.
+    """Get advice for a job: what to change next time, why, and what it is expected to gain.
 
-    The `change` of an item is a body for `POST /v1/jobs/{id}/clone`. An empty list means that there is nothing to gain,
-    or that too little is known. docs/advice.md says what each item is based on.
+    The `change` of an item is a body for `POST /v1/jobs/{id}/clone`. An empty list means that no change
+    is worthwhile, or that too little is known. docs/advice.md says what each item is based on.
     """
     with services.sessions.begin() as session:  # the analysis of a job that has ended is stored
         limit_statements(session, ANALYSIS_LIMIT_S)

@@ -1,4 +1,4 @@
-"""The analysis of a job: why it is slow, where its time went, whether it learns."""
+"""The analysis of a job: why it is slow, what its time was spent on, whether it learns."""
 
 from fastapi import Response
 
@@ -20,7 +20,7 @@ ANALYSIS_LIMIT_S = 10.0  # the analysis of millions of steps takes about one sec
 def get_analysis(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get the findings of a job with their figures, and the ledger of its leased seconds.
 
-    docs/telemetry.md defines each figure. A running job gets the analysis of what it has done so far.
+    docs/telemetry.md defines each figure. For a running job, the analysis covers the time up to now.
     """
     with services.sessions.begin() as session:
         limit_statements(session, ANALYSIS_LIMIT_S)

@@ -21,7 +21,7 @@ from jobs.views.base import Listed
 
 routes = router("artifacts")
 
-_ELSEWHERE = problems(s404="No such job", s409="The artifacts are on a host whose disk the api does not see")
+_ELSEWHERE = problems(s404="No such job", s409="The artifacts are on a host whose disk the api cannot read")
 _BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _SENT: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file", **_BYTES},
@@ -32,8 +32,8 @@ _FILE = (
     | UNCHANGED
     | problems(
         s404="No such job, or no such file",
-        s409="The artifacts are on a host whose disk the api does not see",
-        s410="The artifacts were removed after their retention",
+        s409="The artifacts are on a host whose disk the api cannot read",
+        s410="The artifacts were removed, after their retention",
         s416="The range is outside the file",
     )
 )
@@ -53,7 +53,7 @@ def list_artifacts(
     cursor: Annotated[str | None, Query(max_length=10_000, description="`next_cursor` of the previous page")] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """List the artifacts of a job, by path. Artifacts of jobs that ended long ago are removed."""
+    """List the artifacts of a job, sorted by path. Artifacts of jobs that ended long ago are removed."""
     artifacts = _artifacts_of(services, job_id)
     of = f"artifacts {job_id}"
     page = cursors.part_of(artifacts, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
@@ -86,7 +86,7 @@ def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:
 
 
 def _elsewhere(job_id: str, host: str | None) -> Problem:
-    detail = f"they are on host {host}, in runs/{job_id}/artifacts below its HORA_HOME, which the api does not see"
+    detail = f"they are on host {host}, in runs/{job_id}/artifacts below its HORA_HOME; the api cannot read that disk"
     return Problem(409, "artifacts-elsewhere", "Artifacts lie elsewhere", detail)
 
 
@@ -108,7 +108,7 @@ def download_artifact(
 ) -> Response:
     """Download an artifact, or a range of its bytes.
 
-    The file is sent as it was when it was opened, even if it is replaced meanwhile.
+    If the file is replaced during the download, the old content is still sent to its end.
     """
     file = _opened(services, job_id, path)
     try:
@@ -127,7 +127,7 @@ def download_artifact(
 
 @routes.head("/jobs/{job_id}/artifacts/{path:path}", include_in_schema=False)
 def look_at_artifact(job_id: JobId, path: ArtifactPath, services: ServicesHere) -> Response:
-    """The headers of a download."""
+    """Get the headers of a download."""
     return Download(_opened(services, job_id, path), None, only_head=True)
 
 

@@ -16,9 +16,9 @@ routes = router("catalog")
 async def list_models(
     services: ServicesHere, limit: PageLimit = 500, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """List the models that a spec can name, by name."""
+    """List the models that a spec can name, sorted by name."""
     external = [
-        Model(name=name, description="A function of an installed package, allowed by the operator", tables=True)
+        Model(name=name, description="A function of an installed package that the operator allows", tables=True)
         for name in services.site.models
     ]
     models = [*MODELS.values(), *external]

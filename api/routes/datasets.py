@@ -1,4 +1,4 @@
-"""Datasets: the built-in ones, and those that people register, with their versions."""
+"""Datasets: the built-in ones, and registered ones with their versions."""
 
 from typing import Annotated, Any
 
@@ -68,7 +68,7 @@ def register_dataset(
     body: Annotated[bytes, Depends(json_body)],
     idempotency_key: Key = None,
 ) -> Response:
-    """Register data as the next version of a dataset. Jobs can train on it when a worker has validated it."""
+    """Register data as the next version of a dataset. Jobs can train on it after a worker has validated it."""
     new = _new_dataset(body)
     request_sha256 = body_sha256("dataset", body)
     with services.sessions.begin() as session:
@@ -122,7 +122,7 @@ def _check(session: Session, services: Services, caller: Caller, new: NewDataset
 def list_datasets(
     services: ServicesHere, limit: PageLimit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """List the datasets that a spec can name, by name: built-in ones, and the newest version of others.
+    """List the datasets that a spec can name, sorted by name: built-in ones, and the newest version of others.
 
     With `If-None-Match` an unchanged page gets 304.
     """
@@ -181,9 +181,9 @@ def get_dataset_version(
 def remove_dataset_version(
     dataset: DatasetPath, version: VersionPath, services: ServicesHere, caller: CallerHere
 ) -> None:
-    """Remove a version of a dataset: no new job can train on it. Only for who registered it, and admins.
+    """Remove a version of a dataset: no new job can train on it. Only for the user who registered it, and admins.
 
-    Files of an upload are removed later. Files below the data roots are left alone.
+    Files of an upload are removed later. Files below the data roots stay.
     """
     with services.sessions.begin() as session:
         row = versions.get_version(session, dataset, version, to_change=True)

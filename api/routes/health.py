@@ -23,9 +23,9 @@ async def get_health() -> dict[str, str]:
 
 @routes.get("/readyz")
 def get_readiness(services: ServicesHere) -> ReadinessView:
-    """Check that requests can be served: 503 while the database is away, or older than this version needs.
+    """Check that requests can be served. The answer is 503 while the database is away or its schema is too old.
 
-    A broker that is away does not matter here: hints only speed things up.
+    A missing broker does not change the status, because hints only speed things up.
     """
     with services.engine.connect() as connection:
         for table in Base.metadata.sorted_tables:
@@ -42,6 +42,6 @@ def get_prometheus_metrics(request: Request, accept: Annotated[str, Header(descr
     """Get the figures for Prometheus, in its text format."""
     encode, media_type = choose_encoder(accept)
     state = request.app.state
-    # The gauges come first: one of the two formats ends with a line that marks its end.
+    # The gauges come first, because one of the two formats ends with a line that marks its end.
     page = state.live_gauges.text().encode() + encode(state.registry)
     return Response(page, headers={"Content-Type": media_type})

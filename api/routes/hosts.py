@@ -1,4 +1,4 @@
-"""The hosts that jobs run on: look them up, drain them, forget them."""
+"""Hosts: look them up, drain them, and forget lost ones."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -36,7 +36,7 @@ def list_hosts(
 ) -> Response:
     """List hosts by name, with their slots and the job on each slot.
 
-    With `If-None-Match` an unchanged page gets 304. A heartbeat, or a missed one, changes a page.
+    With `If-None-Match` an unchanged page gets 304. Every heartbeat, and every missing one, changes the page.
     """
     with services.sessions() as session:
         page = hosts(session, host_timeout_s=services.settings.host_timeout_s, limit=limit, cursor=cursor)
@@ -46,7 +46,7 @@ def list_hosts(
 
 @routes.get("/hosts/{name}", response_model=HostView, responses=UNCHANGED | _NO_SUCH_HOST)
 def get_host(name: HostName, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
-    """Get a host. With `If-None-Match` it gets 304 until its next heartbeat, or until one is missed."""
+    """Get a host. With `If-None-Match` the answer is 304 until its next heartbeat, or until a heartbeat is missing."""
     with services.sessions() as session:
         view = _view(session, services, name)
     return answer_or_304(view, if_none_match, exclude_from_tag={"heartbeat_age_s"})
@@ -57,14 +57,16 @@ def get_host_utilization(
     name: HostName,
     request: Request,
     services: ServicesHere,
-    metric: Annotated[list[HostMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
-    minutes: Annotated[float, Query(gt=0, le=_WEEK_MINUTES, description="How many minutes back")] = 60,
+    metric: Annotated[list[HostMetric], Query(description="Only this metric; repeat it for several")] = [],  # noqa: B006
+    minutes: Annotated[
+        float, Query(gt=0, le=_WEEK_MINUTES, description="The length of the period up to now, in minutes")
+    ] = 60,
     max_points: MaxPoints = 1000,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get the utilization of a whole host, about once a second: processors, memory, network and disks.
 
-    With `If-None-Match` it gets 304 until there is a newer sample.
+    With `If-None-Match` the answer is 304 until there is a newer sample.
     """
     metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(HOST_METRICS)
     with services.sessions() as session:
@@ -85,7 +87,7 @@ def get_host_utilization(
 def drain_host(
     name: HostName, services: ServicesHere, caller: CallerHere, drain: Annotated[Drain | None, Body()] = None
 ) -> HostView:
-    """Drain a host: no new jobs are placed there. Its jobs go on, or with `requeue` save and move elsewhere."""
+    """Drain a host: it gets no new jobs. Its jobs go on; with `requeue` they save and continue on other hosts."""
     with services.sessions.begin() as session:
         requeue = drain is not None and drain.requeue
         draining.drain(session, name, requeue=requeue)
@@ -111,7 +113,7 @@ def undrain_host(name: HostName, services: ServicesHere, caller: CallerHere) -> 
     dependencies=[ADMIN_ONLY],
 )
 def forget_host(name: HostName, services: ServicesHere, caller: CallerHere) -> None:
-    """Forget a lost host. It registers again if it comes back."""
+    """Remove a lost host from the list. If it comes back, it registers again."""
     with services.sessions.begin() as session:
         draining.forget(session, name, host_timeout_s=services.settings.host_timeout_s)
         audit.record(session, caller.actor, "host.forgotten", name)

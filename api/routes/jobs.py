@@ -59,7 +59,7 @@ _BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
 
 _CONFLICT = "The Idempotency-Key was used with another body, or the project's queue is full"
 
-DryRun = Annotated[bool, Query(description="Only check the spec and answer with its plan; store nothing")]
+DryRun = Annotated[bool, Query(description="Check the spec and answer with its plan, but store nothing")]
 Key = Annotated[
     str | None,
     Header(
@@ -109,7 +109,7 @@ def clone_job(
     Null is a value, as in a spec: `{"early_stopping": null}` turns early stopping off.
     """
     with services.sessions() as session:
-        original = store.get_job(session, job_id)  # anybody's: cloning only reads it
+        original = store.get_job(session, job_id)  # of any owner: cloning only reads it
     spec = spec_from(merged(without_options(original.spec, original.dataset_ref), _changes(body)))
     idempotency = idempotency_of(idempotency_key, "clone", job_id, body)
     return submissions.submit_job(services, caller, spec, idempotency=idempotency, dry_run=dry_run, clone_of=job_id)
@@ -128,10 +128,10 @@ def _changes(body: bytes) -> dict[str, Any]:
 @routes.post(
     "/jobs/{job_id}/cancel",
     status_code=202,
-    responses=problems(s404="No such job", s409="The job has ended otherwise"),
+    responses=problems(s404="No such job", s409="The job has ended without being cancelled"),
 )
 def cancel_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
-    """Cancel a job. A queued job ends at once, a running one within seconds. Cancelling it again is fine."""
+    """Cancel a job. A queued job ends at once, a running one within seconds. Cancelling it again changes nothing."""
     return _steered(services, caller, response, job_id, store.request_cancel, "job.cancelled")
 
 
@@ -139,14 +139,14 @@ def cancel_job(job_id: JobId, services: ServicesHere, caller: CallerHere, respon
 def pause_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
     """Pause a job. A queued job is not placed; a running one saves and goes back to the queue within a minute.
 
-    It keeps its place in the queue. Pausing it again is fine.
+    It keeps its place in the queue. Pausing it again changes nothing.
     """
     return _steered(services, caller, response, job_id, store.pause, "job.paused")
 
 
 @routes.post("/jobs/{job_id}/resume", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))
 def resume_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
-    """Resume a paused job from its last checkpoint. Resuming it again is fine."""
+    """Resume a paused job from its last checkpoint. Resuming it again changes nothing."""
     return _steered(services, caller, response, job_id, store.resume, "job.resumed")
 
 
@@ -162,6 +162,6 @@ def _steered(
         caller.require_steering(session, "job", store.get_job(session, job_id))
         job = job_view(change(session, job_id))
         audit.record(session, caller.actor, action, job_id)
-    services.hints.dispatch()  # this job, or one behind it in the queue, may be placed now
+    services.hints.dispatch()  # this job, or one after it in the queue, may be placed now
     response.headers["ETag"] = job_tag(job.revision)
     return job

@@ -31,10 +31,10 @@ _STREAM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string"}, "example":
 _JOB_STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "A page of the history; with `Accept: text/event-stream` the live stream",
           "content": _STREAM},
-    204: {"description": "The stream was read to its end; nothing will follow"},
+    204: {"description": "The stream was already read to its end; nothing will follow"},
 }  # fmt: skip
 _FEED: dict[int | str, dict[str, Any]] = {200: {"description": "The live stream", "content": _STREAM}}
-_WRONG_EVENT_ID = "this is not the id of an event of this stream; leave it out to start anew"
+_WRONG_EVENT_ID = "this is not the id of an event of this stream; leave it out to start from the beginning"
 
 
 def _hub(request: Request) -> Hub:
@@ -59,7 +59,10 @@ def list_events(
     cursor: Cursor = None,
     include: Annotated[
         list[str],
-        Query(description=f"Kinds of events of a stream: {', '.join(Kind)}; repeated or with commas", max_length=20),
+        Query(
+            description=f"The events to stream: {', '.join(Kind)}. Repeat it, or separate them with commas",
+            max_length=20,
+        ),
     ] = [],  # noqa: B006
     last_event_id: LastEventId = None,
     if_none_match: IfNoneMatch = None,
@@ -97,13 +100,16 @@ def follow_jobs(
     hub: HubHere,
     project: Annotated[SafeText | None, Query(description="Only jobs of this project")] = None,
     owner: Annotated[SafeText | None, Query(description="Only jobs of this user")] = None,
-    label: Annotated[list[SafeText], Query(description="`key:value`; jobs with all of these", max_length=20)] = [],  # noqa: B006
+    label: Annotated[
+        list[SafeText],
+        Query(description="Only jobs with this label, as `key:value`; repeat it for several labels", max_length=20),
+    ] = [],  # noqa: B006
     last_event_id: LastEventId = None,
 ) -> Response:
     """Follow all jobs live: the `state` of each job that changes, and the `progress` of running jobs.
 
-    For a table of jobs, open the stream first and then read the list. A job may come twice; the greater `revision` is
-    the newer one.
+    For a table of jobs, open the stream first and then read the list. A job may then appear twice: the greater
+    `revision` is newer.
     """
     position = _position_of(last_event_id, FeedPosition, of=ALL_JOBS)
     _require_room(hub)

@@ -23,13 +23,13 @@ routes = router("people", own=True)
 pages = APIRouter(include_in_schema=False)
 
 _NO_STORE = {"Cache-Control": "no-store"}
-# Browsers take `//host` and `/\host` for the address of another host, also with control characters in between.
+# Browsers read `//host` and `/\host` as the address of another host, also with control characters in between.
 _LOCAL_PATH = r"^/([^/\\\x00-\x1f\x7f-\x9f][^\\\x00-\x1f\x7f-\x9f]*)?$"
 
 
 @routes.post("/login-links", status_code=201)
 def create_login_link(services: ServicesHere, caller: CallerHere, response: Response) -> LoginLinkView:
-    """Create a link that signs you in to the page. It works once, within ten minutes, with the scope of your token."""
+    """Create a link that signs you in to the page, with the scope of your token. It works once, within ten minutes."""
     with services.sessions.begin() as session:
         code, expires_at = rights.make_login_link(session, caller.bearer)
         audit.record(session, caller.actor, "login_link.created", caller.user)
@@ -44,7 +44,7 @@ def log_in(
     code: Annotated[str, Query(min_length=1, max_length=200)],
     next_path: Annotated[str, Query(alias="next", pattern=_LOCAL_PATH, max_length=2000)] = "/",
 ) -> Response:
-    """Exchange the code of a link for a session, and redirect to the page. Browsers get there with a bad code, too."""
+    """Exchange the code of a link for a session, and redirect to the page. A bad code redirects only browsers."""
     address = address_of(request)
     services.limits.charge_attempt(address)
     try:
@@ -55,7 +55,7 @@ def log_in(
     except LoginRefused:
         if "text/html" in request.headers.get(
             "accept", ""
-        ):  # a person, who can do more with the page than with a problem
+        ):  # a person in a browser: the page is more useful to them than a problem
             return RedirectResponse("/?signin=refused", 303, _NO_STORE)
         raise
     services.limits.forgive(address)

@@ -40,15 +40,24 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 Statuses = Annotated[
     list[str],
-    Query(description=f"Any of {', '.join(Status)}; repeated or with commas", max_length=20, examples=[["running"]]),
+    Query(
+        description=f"Jobs with one of these: {', '.join(Status)}. Repeat it, or separate with commas",
+        max_length=20,
+        examples=[["running"]],
+    ),
 ]
 Labels = Annotated[
-    list[SafeText], Query(description="`key:value`; all of these", max_length=20, examples=[["team:vision"]])
+    list[SafeText],
+    Query(
+        description="Jobs with this label, as `key:value`; repeat it for several",
+        max_length=20,
+        examples=[["team:vision"]],
+    ),
 ]
 Name = Annotated[NameText | None, Query(description="Jobs of this name")]
 Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
-Paused = Annotated[bool | None, Query(description="Only paused jobs, or only others")]
+Paused = Annotated[bool | None, Query(description="`true`: only paused jobs; `false`: only others")]
 OfStudy = Annotated[str | None, Query(pattern="^[0-9a-z]{1,32}$", description="Jobs of the study with this id")]
 Since = Annotated[Moment | None, Query(description="Jobs submitted at this time or later, in RFC 3339")]
 Until = Annotated[Moment | None, Query(description="Jobs submitted before this time, in RFC 3339")]
@@ -56,14 +65,14 @@ Search = Annotated[
     SearchText | None,
     Query(
         description="Jobs with this text in their name, id, owner, dataset's source, model's name or a label. "
-        "Upper and lower case are the same; there are no wildcards"
+        "Case does not matter; there are no wildcards"
     ),
 ]
 Sort = Annotated[
     Order,
     Query(
-        description="A minus sorts from the greatest to the least. Jobs that have not started or ended come after "
-        "those that have; jobs without a figure come last in both directions"
+        description="The field to sort by; a minus puts the greatest first. A time that has not come yet counts as the "
+        "greatest. Jobs without the figure come last in both directions"
     ),
 ]
 
@@ -94,7 +103,7 @@ async def list_all_jobs(
         ),
         order=sort, limit=limit, cursor=cursor,
     )  # fmt: skip
-    # A search is slow, and polls that share their reads must not wait for it.
+    # A search is slow. Polls that share their reads must not wait for it.
     if if_none_match is None or search is not None:
         return await run_in_threadpool(_page, services, query, if_none_match)
     tag = await services.job_tags.page_tag(query)

@@ -67,7 +67,7 @@ def create_token(
     response: Response,
     new: Annotated[NewToken, Body(openapi_examples=_TOKENS)],
 ) -> CreatedTokenView:
-    """Create a token. Its text is only in this answer. It cannot have more rights than your own, or expire later."""
+    """Create a token. Its text is only in this answer. It cannot have more rights than your token, or expire later."""
     most_per_s = services.limits.rate_of(caller.bearer)
     with services.sessions.begin() as session:
         text, token = rights.make_token(session, caller.bearer, new, most_per_s=most_per_s)
@@ -83,14 +83,14 @@ def create_token(
 def list_tokens(
     services: ServicesHere,
     caller: CallerHere,
-    user: Annotated[SafeText | None, Query(description="Tokens of this user; by default your own. For admins")] = None,
-    live: Annotated[bool | None, Query(description="Only tokens that are valid, or only others")] = None,
+    user: Annotated[SafeText | None, Query(description="Tokens of this user, for admins; by default your own")] = None,
+    live: Annotated[bool | None, Query(description="`true`: only valid tokens; `false`: only others")] = None,
     limit: PageLimit = 50,
     cursor: Cursor = None,
 ) -> Listed[TokenView]:
     """List tokens and sessions, newest first. Their texts cannot be shown again."""
     if user not in (None, caller.user) and not caller.may(Scope.ADMIN):
-        raise Forbidden(f"only admins see the tokens of others, and you are {caller.user}")
+        raise Forbidden(f"only admins can list the tokens of others; you are {caller.user}")
     with services.sessions() as session:
         page = tokens.list_tokens(session, user=user or caller.user, live=live, limit=limit, cursor=cursor)
         items = [token_view(token) for token in page.items]
@@ -112,7 +112,7 @@ def get_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> 
     responses=problems(s404="No such token", s409="It is the last token of an admin"),
 )
 def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> None:
-    """Revoke a token, with its login links and sessions. Revoking it again is fine.
+    """Revoke a token, with its login links and sessions. Revoking it again changes nothing.
 
     All processes of the service refuse it within three seconds.
     """
@@ -126,7 +126,7 @@ def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) 
 
 @routes.get("/users", dependencies=[ADMIN_ONLY])
 def list_users(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None) -> Listed[UserView]:
-    """List users by name: everybody who ever had a token."""
+    """List all users who ever had a token, sorted by name."""
     with services.sessions() as session:
         page = rights.list_users(session, limit=limit, cursor=cursor)
     return Listed(items=[UserView.model_validate(line) for line in page.items], next_cursor=page.next_cursor)
@@ -143,7 +143,7 @@ def change_user(
     caller: CallerHere,
     change: Annotated[UserChange, Body(openapi_examples={"shut out": {"value": {"disabled": True}}})],
 ) -> UserView:
-    """Disable a user, or enable them again. The tokens of a disabled user are refused; their jobs go on."""
+    """Disable or enable a user. The tokens of a disabled user are refused. Their jobs go on."""
     action = "user.disabled" if change.disabled else "user.enabled"
     with services.sessions.begin() as session:
         line = rights.set_disabled(session, user_name, disabled=change.disabled)
@@ -160,8 +160,8 @@ def list_audit_entries(
     subject: Annotated[
         SafeText | None, Query(description="Only actions on the job, host, ... with this id or name")
     ] = None,
-    since: Annotated[Moment | None, Query(description="At this time or later, in RFC 3339")] = None,
-    until: Annotated[Moment | None, Query(description="Before this time, in RFC 3339")] = None,
+    since: Annotated[Moment | None, Query(description="Only entries from this time on, in RFC 3339")] = None,
+    until: Annotated[Moment | None, Query(description="Only entries before this time, in RFC 3339")] = None,
     limit: PageLimit = 50,
     cursor: Cursor = None,
 ) -> Listed[AuditView]:

@@ -1,4 +1,4 @@
-"""Projects: what jobs are counted under. Everybody reads them, admins make them, limit them and say who belongs."""
+"""Projects, their quotas and their members. Everybody can read them; only admins change them."""
 
 from typing import Annotated, Any
 
@@ -71,7 +71,7 @@ def create_project(
 
 @routes.get("/projects")
 def list_projects(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None) -> Listed[ProjectView]:
-    """List projects by name, with their usage."""
+    """List projects with their usage, sorted by name."""
     with services.sessions() as session:
         page = projects.list_projects(session, limit=limit, cursor=cursor)
     return Listed[ProjectView].model_validate(page)
@@ -104,7 +104,7 @@ def change_project(
         projects.change(session, project, **changes)
         audit.record(session, caller.actor, "project.changed", project, **changes)
         view = ProjectView.model_validate(projects.state_of(session, project))
-    services.hints.dispatch()  # what a limit kept waiting may be placed now
+    services.hints.dispatch()  # jobs that waited for a quota may be placed now
     return as_json(view)
 
 
@@ -119,7 +119,7 @@ def _changes_of(body: bytes) -> ProjectChanges:
 def add_project_member(
     project: ProjectPath, user_name: UserPath, services: ServicesHere, caller: CallerHere
 ) -> ProjectView:
-    """Add a member, who may submit to the project and steer its jobs. Adding them again is fine. Admins only."""
+    """Add a member: they may submit to the project and steer its jobs. Repeating this changes nothing. Admins only."""
     with services.sessions.begin() as session:
         projects.add_member(session, project, user_name)
         audit.record(session, caller.actor, "project.member_added", project, user=user_name)
@@ -132,7 +132,7 @@ def add_project_member(
 def remove_project_member(
     project: ProjectPath, user_name: UserPath, services: ServicesHere, caller: CallerHere
 ) -> None:
-    """Remove a member. Removing them again is fine. Admins only."""
+    """Remove a member. Repeating this changes nothing. Admins only."""
     with services.sessions.begin() as session:
         projects.remove_member(session, project, user_name)
         audit.record(session, caller.actor, "project.member_removed", project, user=user_name)

@@ -1,4 +1,4 @@
-"""What a job has written: metrics, utilization, logs, and its attempts."""
+"""The metrics, utilization, logs and attempts of a job."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -41,21 +41,22 @@ MaxPoints = Annotated[
     Query(
         ge=FEWEST_POINTS,
         le=10_000,
-        description="At most so many points of each series; spikes and the newest point are kept",
+        description="The most points of each series. Spikes and the newest point are kept",
     ),
 ]
-Bands = Annotated[int, Query(ge=0, le=500, description="In how many bands each series is summarized; 0 for none")]
-OnAxis = Annotated[Axis, Query(description="The quantity of `x`")]
-From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, description="The first value of `x`")]
-To = Annotated[float | None, Query(allow_inf_nan=False, description="The last value of `x`")]
+Bands = Annotated[int, Query(ge=0, le=500, description="The number of bands that summarize each series; 0: none")]
+OnAxis = Annotated[Axis, Query(description="The quantity that `x` counts")]
+From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, description="Only points from this `x` on")]
+To = Annotated[float | None, Query(allow_inf_nan=False, description="Only points up to this `x`")]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="The page size")]
 Rank = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
 Ranks = Annotated[
-    list[Rank], Query(description="Only these ranks; repeated. -1 is the series over all ranks", max_length=100)
+    list[Rank],
+    Query(description="Only this rank; repeat it for several. -1 is the series over all ranks", max_length=100),
 ]
 Search = Annotated[
     SearchText | None,
-    Query(description="Lines with this text. Upper and lower case are the same; there are no wildcards"),
+    Query(description="Only lines with this text. Case does not matter; there are no wildcards"),
 ]
 SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 
@@ -65,7 +66,7 @@ def get_metrics(
     job_id: JobId,
     request: Request,
     services: ServicesHere,
-    name: Annotated[list[SafeText], Query(description="Only these; repeated", max_length=100)] = [],  # noqa: B006
+    name: Annotated[list[SafeText], Query(description="Only this metric; repeat it for several", max_length=100)] = [],  # noqa: B006
     rank: Ranks = [],  # noqa: B006
     axis: OnAxis = "step",
     start: From = None,
@@ -74,11 +75,11 @@ def get_metrics(
     bands: Bands = 0,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Get the metrics of a job. The time axis is in seconds since the job's first start; an epoch ends at its number.
+    """Get the metrics of a job. Time is in seconds since the job's first start. Epoch 3 goes from 2 to 3 on its axis.
 
-    Series of rank -1 are over all ranks, with one point an epoch. The epoch axis has those, and `step_time_p50_s`,
-    `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s` of each rank. Metrics that `name` names have every
-    step there.
+    Series of rank -1 are over all ranks, with one point per epoch. The epoch axis has these, and `step_time_p50_s`,
+    `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s` of each rank. To get the points of all steps on it,
+    send the metric as `name`.
     """
     with services.sessions() as session:
         tag = tag_of(versions.of_metrics(session, job_id), request.url.query)
@@ -101,8 +102,12 @@ def get_metrics(
 def get_metrics_of_many(
     request: Request,
     services: ServicesHere,
-    job: Annotated[list[SomeJob], Query(description="Of these jobs; repeated", min_length=1, max_length=200)],
-    name: Annotated[list[SafeText], Query(description="Only these; repeated", min_length=1, max_length=20)],
+    job: Annotated[
+        list[SomeJob], Query(description="The id of a job; repeat it for several", min_length=1, max_length=200)
+    ],
+    name: Annotated[
+        list[SafeText], Query(description="The name of a metric; repeat it for several", min_length=1, max_length=20)
+    ],
     rank: Ranks = [ALL_RANKS],  # noqa: B006
     axis: OnAxis = "step",
     start: From = None,
@@ -112,8 +117,8 @@ def get_metrics_of_many(
 ) -> Response:
     """Get some metrics of many jobs at once, for tables and comparisons.
 
-    Jobs come in the sequence of the query; jobs that do not exist are left out. Each job has the series that
-    `/jobs/{job_id}/metrics` has. The product of jobs, names, ranks and `max_points` is at most 1,000,000.
+    The answer has the jobs in the sequence of the query, without those that do not exist. Each job has the series of
+    `/jobs/{job_id}/metrics`. The product of jobs, names, ranks and `max_points` is at most 1,000,000.
     """
     _require_few(max_points, len(set(job)) * len(set(name)) * len(set(rank)))
     with services.sessions() as session:
@@ -134,9 +139,11 @@ def get_metrics_of_many(
 
 
 def _require_few(max_points: int, series_count: int) -> None:
-    """Refuse a query that could have more points than one answer may."""
+    """Refuse a query whose answer could have too many points."""
     if series_count * max_points > _MOST_POINTS:
-        allowed = f"at most {_MOST_POINTS // series_count} of each of {series_count} series (jobs x names x ranks)"
+        allowed = (
+            f"at most {_MOST_POINTS // series_count} points for each of {series_count} series (jobs x names x ranks)"
+        )
         raise invalid([FieldProblem("max_points", allowed, str(max_points))])
 
 
@@ -145,7 +152,7 @@ def get_utilization(
     job_id: JobId,
     request: Request,
     services: ServicesHere,
-    metric: Annotated[list[SampleMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
+    metric: Annotated[list[SampleMetric], Query(description="Only this metric; repeat it for several")] = [],  # noqa: B006
     axis: OnAxis = "time",
     start: From = None,
     to: To = None,
@@ -155,7 +162,8 @@ def get_utilization(
 ) -> Response:
     """Get the utilization of a job's slots and hosts, about once a second.
 
-    On the axes of steps and epochs a sample lies at the step of its rank. Samples before the first step are left out.
+    On the axes of steps and epochs, a sample is at the step that its rank had reached. Samples before the first step
+    are left out.
     """
     metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or METRIC_NAMES
     with services.sessions() as session:
@@ -184,17 +192,21 @@ def get_logs(
     ] = None,
     search: Search = None,
     after: Annotated[
-        int, Query(ge=0, le=_BIGINT, description="The lines after this one: `next_after` of the previous page")
+        int, Query(ge=0, le=_BIGINT, description="Lines after this one. Send `next_after` of the previous page")
     ] = 0,
     before: Annotated[
         int | None,
-        Query(ge=1, le=_BIGINT, description="The newest lines before this one: `previous_before` of the previous page"),
+        Query(
+            ge=1,
+            le=_BIGINT,
+            description="The newest lines before this one. Send `previous_before` of the previous page",
+        ),
     ] = None,
-    tail: Annotated[int | None, Query(ge=1, le=10_000, description="So many of the newest lines")] = None,
+    tail: Annotated[int | None, Query(ge=1, le=10_000, description="How many of the newest lines to get")] = None,
     limit: Limit = 1000,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Get the lines that the ranks printed: the oldest, or with `tail` or `before` the newest. Oldest first."""
+    """Get the lines that the ranks printed, oldest first. With `tail` or `before` these are the newest lines."""
     _require_one_way(after, before, tail)
     with services.sessions() as session:
         tag = tag_of(versions.of_logs(session, job_id), request.url.query)

@@ -90,9 +90,7 @@ def submit_study(
     services: ServicesHere,
     caller: CallerHere,
     body: Annotated[bytes, Depends(json_body)],
-    dry_run: Annotated[
-        bool, Query(description="Only check the study and answer with its cells; store nothing")
-    ] = False,
+    dry_run: Annotated[bool, Query(description="Check the study and answer with its cells, but store nothing")] = False,
     idempotency_key: Key = None,
 ) -> Response:
     """Submit a study: a grid of jobs over a base spec. All of them are stored, or none."""
@@ -135,7 +133,7 @@ def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMa
 
 @routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY)
 def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
-    """Cancel all jobs of a study that have not ended. Cancelling them again is fine."""
+    """Cancel all jobs of a study that have not ended. Cancelling them again changes nothing."""
     return _steered(services, caller, response, study_id, control.request_cancel, "study.cancelled")
 
 
@@ -169,7 +167,7 @@ def _steered(
         audit.record(session, caller.actor, action, study_id)
         study = store.view_of(session, study_id)
         response.headers["ETag"] = study_tag(study_id, versions.of_study(session, study_id))
-    services.hints.dispatch()  # its jobs, or those behind them in the queue, may be placed now
+    services.hints.dispatch()  # its jobs, or those after them in the queue, may be placed now
     return study
 
 
@@ -198,13 +196,15 @@ def get_report(
         Query(
             gt=0,
             le=1,
-            description="The val_accuracy to reach; by default the study's own, or one that most cells reach",
+            description="The target: a val_accuracy. By default the study's own, or one that most cells reach",
         ),
     ] = None,
-    form: Annotated[Form, Query(alias="format", description="The format: data, a page, a table or a picture")] = "json",
+    form: Annotated[
+        Form, Query(alias="format", description="`json`, a page (`markdown`), a table (`csv`) or a picture (`png`)")
+    ] = "json",
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Get the report of a study, at any time. Jobs that have not ended are left out."""
+    """Get the report of a study. It is available at any time. Jobs that have not ended are left out."""
     with services.sessions() as session:
         tag = tag_of(form, target, versions.of_report(session, study_id))
         if is_known(tag, if_none_match):

@@ -1,4 +1,4 @@
-"""Uploads: archives that are sent in pieces, to become datasets."""
+"""Uploads: archives that users send in pieces and register as datasets."""
 
 from typing import Annotated, Any
 
@@ -53,7 +53,7 @@ def start_upload(
     response: Response,
     new: Annotated[NewUpload, Body(openapi_examples=_NEW)],
 ) -> UploadView:
-    """Start an upload. Then send the pieces of the archive to its content, one after the other."""
+    """Start an upload. Then send the pieces of the archive to `/content`, one after the other."""
     settings = services.settings
     most_bytes = int(settings.max_upload_gb * 1e9)
     if new.size_bytes > most_bytes:
@@ -74,7 +74,7 @@ def start_upload(
 def list_uploads(
     services: ServicesHere, caller: CallerHere, limit: PageLimit = 50, cursor: Cursor = None
 ) -> Listed[UploadView]:
-    """List your own uploads that are not a dataset yet."""
+    """List your own uploads that are not datasets yet."""
     with services.sessions() as session:
         page = uploads.list_uploads(session, owner=caller.user, limit=limit, cursor=cursor)
     return Listed(items=[upload_view(row) for row in page.items], next_cursor=page.next_cursor)
@@ -105,12 +105,12 @@ async def put_upload_content(
     request: Request,
     services: ServicesHere,
     caller: CallerHere,
-    offset: Annotated[int, Query(ge=0, lt=2**53, description="Where in the archive the piece starts")],
+    offset: Annotated[int, Query(ge=0, lt=2**53, description="The position of the piece in the archive, in bytes")],
 ) -> UploadView:
-    """Send the next piece of an upload, of at most `chunk_bytes`. You may send a piece again.
+    """Send the next piece of an upload, of at most `chunk_bytes`. Sending a piece again is allowed.
 
-    Send the pieces one after the other. A piece with another offset gets 409; the upload's `received_bytes` says where
-    to continue.
+    Send the pieces one after the other. A piece with a wrong offset gets 409. Continue at the upload's
+    `received_bytes`.
     """
     received = request.headers.get("content-type")
     if received is None or received.partition(";")[0].strip().lower() != _OCTETS:
@@ -135,10 +135,10 @@ async def put_upload_content(
 @routes.delete(
     "/uploads/{upload_id}",
     status_code=204,
-    responses=_NO_SUCH_UPLOAD | problems(s409="A dataset is being made of it"),
+    responses=_NO_SUCH_UPLOAD | problems(s409="A dataset is being made from it"),
 )
 def remove_upload(upload_id: UploadId, services: ServicesHere, caller: CallerHere) -> None:
-    """Remove an upload and its bytes. Only for its owner and admins. Removing it again is fine."""
+    """Remove an upload and its bytes. Only for its owner and admins. Removing it again changes nothing."""
     _owned_upload(services, caller, upload_id)
     with services.sessions.begin() as session:
         uploads.remove(session, upload_id)
@@ -160,7 +160,7 @@ def _owned_upload(services: Services, caller: Caller, upload_id: str) -> Upload:
 
 
 def _check_place(row: Upload, file: UploadFile, offset: int, length: str | None) -> None:
-    """Refuse a piece that neither starts where the last one ended nor was sent before."""
+    """Refuse a piece unless it starts at the end of the last one, or was sent before."""
     size_bytes = int(length) if length is not None and length.isdecimal() else None
     was_sent_before = size_bytes is not None and offset + size_bytes <= row.received_bytes
     if offset > row.received_bytes or (offset < row.received_bytes and not was_sent_before):
@@ -194,7 +194,7 @@ async def _write_body(request: Request, file: UploadFile, row: Upload) -> int:
 
 
 def _too_long(row: Upload) -> Problem:
-    return invalid([FieldProblem("", f"this piece goes beyond the size_bytes of the upload: {row.size_bytes}")])
+    return invalid([FieldProblem("", f"this piece ends after the size_bytes of the upload: {row.size_bytes}")])
 
 
 def _advance(services: Services, row: Upload, size_bytes: int) -> UploadView:

@@ -1,4 +1,4 @@
-"""Webhooks: create and change them, and look at their deliveries. Users see their own; admins see all."""
+"""Webhooks and their deliveries. Users see their own; admins see all."""
 
 from typing import Annotated
 
@@ -24,8 +24,8 @@ routes = router("webhooks")
 WebhookId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The webhook's id", examples=["5d8w2n7c4h1k"])]
 DeliveryId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The delivery's id", examples=[4711])]
 
-_NO_SUCH_WEBHOOK = problems(s404="No such webhook, or somebody else's")
-_DISABLED = problems(s404="No such webhook, or somebody else's", s409="The webhook is disabled")
+_NO_SUCH_WEBHOOK = problems(s404="No such webhook, or it belongs to another user")
+_DISABLED = problems(s404="No such webhook, or it belongs to another user", s409="The webhook is disabled")
 _BODY = problems(s413="The body is too large", s415="The body is not JSON")
 
 
@@ -71,7 +71,7 @@ def list_webhooks(
 ) -> Response:
     """List your webhooks. Admins see everybody's."""
     if owner not in (None, caller.user) and not caller.may(Scope.ADMIN):
-        raise Forbidden("only admins see the webhooks of others")
+        raise Forbidden("only admins can list the webhooks of others")
     with services.sessions() as session:
         page = store.list_webhooks(session, owner=owner or _visible_owner(caller), limit=limit, cursor=cursor)
     views = [WebhookView.model_validate(webhook) for webhook in page.items]
@@ -97,7 +97,7 @@ def get_webhook(
 def change_webhook(
     webhook_id: WebhookId, services: ServicesHere, caller: CallerHere, changes: Annotated[WebhookChanges, Body()]
 ) -> WebhookView:
-    """Disable a webhook, or enable it again. Disabling gives up its pending deliveries."""
+    """Disable or enable a webhook. Disabling it drops its pending deliveries."""
     with services.sessions.begin() as session:
         webhook = _locked(session, webhook_id, caller)
         store.set_disabled(session, webhook, changes.disabled)
@@ -146,7 +146,9 @@ def list_deliveries(
 @routes.post(
     "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     status_code=202,
-    responses=problems(s404="No such webhook or delivery, or somebody else's", s409="The webhook is disabled"),
+    responses=problems(
+        s404="No such webhook or delivery, or it belongs to another user", s409="The webhook is disabled"
+    ),
 )
 def redeliver_delivery(
     webhook_id: WebhookId, delivery_id: DeliveryId, services: ServicesHere, caller: CallerHere

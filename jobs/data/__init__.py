@@ -1,9 +1,9 @@
-"""Registered datasets, each version validated once and never changed after that; and what jobs leave.
+"""Registered datasets and the artifacts of jobs. A version of a dataset is validated once and never changes after that.
 
 versions         the rows of datasets: register, list, look up, remove
-resolving        from a spec as submitted to the spec that is stored, with the version and its options in it
-validation       who looks at a new version, and what comes of it
-uploads          archives that come in pieces
-artifacts        what the database knows of the artifacts of jobs
+resolving        turns a submitted spec into the stored one, with the dataset's version and options in it
+validation       which host validates a new version, and the result
+uploads          archives that arrive in pieces
+artifacts        the rows about the artifacts of jobs
 artifact_files   the artifacts as files
 """

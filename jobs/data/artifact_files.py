@@ -1,7 +1,8 @@
 """The artifacts of jobs as files, below the folder `RUNS/JOB/artifacts`. Called by the api and the command line.
 
-Whatever a job wrote there, nothing outside the folder can be reached through it. Every part of a path is opened from
-the folder above it and no link is followed. So what is checked is what is read, also while somebody changes it.
+A job can write anything there, but nothing outside the folder can be reached through it: every part of a path is opened
+from the folder above it, and no link is followed. So the file that was checked is the file that is read, even while
+somebody changes the folder.
 
     ArtifactNotFound    no regular file has this path there
     ArtifactsUnseen     this process does not see the disk with the job's folder
@@ -20,7 +21,9 @@ _MAX_PATH = 1000
 _MAX_DEPTH = 20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # to open a pipe would wait for its writer
+_FILE = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # without O_NONBLOCK, opening a pipe would wait for its writer
 
 
 class ArtifactNotFound(LookupError):
@@ -38,7 +41,7 @@ class Artifact:
     path: str
     bytes: int
     modified_at: datetime
-    etag: str  # strong: another file, length or time of change is another tag
+    etag: str  # strong: it changes with the file, its length and its time of change
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class OpenArtifact:
 
 
 def artifacts_dir(runs_dir: Path, job_id: str) -> Path:
-    """The folder of a job's artifacts on a host that ran it."""
+    """The folder of a job's artifacts, on a host that ran the job."""
     return runs_dir / job_id / "artifacts"
 
 
@@ -70,7 +73,7 @@ def _is_plain(name: str) -> bool:
 
 
 def listed(runs_dir: Path, job_id: str) -> list[Artifact]:
-    """All artifacts of a job by their paths, in order. Raises `ArtifactsUnseen`."""
+    """All artifacts of a job, sorted by path. Raises `ArtifactsUnseen`."""
     with _opened_folder(runs_dir, job_id) as folder:
         return sorted(_below(folder, ""), key=lambda artifact: artifact.path)
 
@@ -98,13 +101,13 @@ def opened(runs_dir: Path, job_id: str, path: str) -> OpenArtifact:
 def _open(name: str, flags: int, folder: int, path: str) -> int:
     try:
         return os.open(name, flags, dir_fd=folder)
-    except OSError:  # not there, a link, or of another kind
+    except OSError:  # it does not exist, is a link, or is of another kind
         raise ArtifactNotFound(path) from None
 
 
 @contextmanager
 def _opened_folder(runs_dir: Path, job_id: str) -> Iterator[int]:
-    """The job's folder. `runs_dir` may be a link, as the operator set it up; nothing below it may be one."""
+    """The job's folder. `runs_dir` may be a link, if the operator made it one. Nothing below it may be a link."""
     descriptors: list[int] = []
     try:
         try:
@@ -126,7 +129,7 @@ def _below(folder: int, prefix: str) -> Iterator[Artifact]:
             parts_of(path)
         except ArtifactNotFound:  # a file that could not be downloaded is not listed
             continue
-        with suppress(OSError):  # it went away meanwhile
+        with suppress(OSError):  # it was removed meanwhile
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
                 yield _artifact(path, status)

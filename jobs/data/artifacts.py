@@ -1,4 +1,4 @@
-"""What the rows say about the artifacts of jobs: which host has them, and since when they are removed.
+"""The rows about the artifacts of jobs: which host has them, and when they were removed.
 
 Called by api and worker.
 
@@ -22,19 +22,17 @@ _LIVE = sorted(set(Status) - TERMINAL)
 
 
 class ArtifactsRemoved(LookupError):
-    """The job's artifacts were removed: it ended longer ago than they are kept."""
+    """The job's artifacts were removed, because it ended long ago."""
 
     def __init__(self, job_id: str, removed_at: datetime) -> None:
-        super().__init__(
-            f"the artifacts of job {job_id} were removed on {removed_at:%Y-%m-%d}: they had been kept long enough"
-        )
+        super().__init__(f"the artifacts of job {job_id} were removed on {removed_at:%Y-%m-%d}, after their retention")
 
 
 @dataclass(frozen=True)
 class ArtifactPlace:
     """The host that has a job's artifacts, and when they were removed."""
 
-    host: str | None  # the lead host of its newest attempt; None: no rank of it has started
+    host: str | None  # the lead host of its newest attempt; None: none of its ranks has started
     removed_at: datetime | None
 
 
@@ -49,10 +47,11 @@ def artifact_place(session: Session, job_id: str) -> ArtifactPlace:
 
 
 def mark_artifacts_removed(session: Session, *, keep_days: float) -> bool:
-    """Mark the artifacts of jobs that ended more than `keep_days` ago as removed; False when none was left to mark.
+    """Mark the artifacts of jobs that ended more than `keep_days` ago as removed. Returns False if there were none.
 
     The artifacts stay while another job that has not ended starts from them. A submission that names such a job locks
-    its row (`jobs.lifecycle.admission`): so either it sees the mark, or it is seen here once the rows are locked.
+    its row (`jobs.lifecycle.admission`). So either the submission sees the mark, or this function sees the submission
+    once the rows are locked.
     """
     due = (Job.ended_at < func.now() - timedelta(days=keep_days), Job.artifacts_removed_at.is_(None))
     query = select(Job.id).where(*due, Job.id.not_in(_started_from(session))).order_by(Job.ended_at)
@@ -68,13 +67,13 @@ def mark_artifacts_removed(session: Session, *, keep_days: float) -> bool:
 
 
 def _started_from(session: Session) -> set[str]:
-    """The jobs whose weights are the start of a job that has not ended."""
+    """The jobs from whose weights a job starts that has not ended."""
     weights = Job.spec["model"]["weights"].astext
     sources = session.scalars(select(weights).where(Job.status.in_(_LIVE), weights.startswith("job:")))
     return {text.removeprefix("job:") for text in sources}
 
 
 def jobs_without_artifacts(session: Session, job_ids: Collection[str]) -> set[str]:
-    """Those of the jobs whose artifacts are marked as removed; their files may still be there."""
+    """Those of the jobs whose artifacts are marked as removed. Their files may still exist."""
     among = Job.id == func.any(cast(list(job_ids), ARRAY(String)))
     return set(session.scalars(select(Job.id).where(among, Job.artifacts_removed_at.is_not(None))))

@@ -1,6 +1,7 @@
-"""From a spec as submitted to the spec that is stored: `chips` becomes `chips@3`, with the options of that version.
+"""Turns a submitted spec into the stored one: `chips` becomes `chips@3`, with the options of that version.
 
-Called by the api before it stores a job. Fields that the spec sets itself stay; the rest of `dataset` is as registered.
+Called by the api before it stores a job. Fields of `dataset` that the spec sets stay. The others get the registered
+values.
 """
 
 import json
@@ -29,7 +30,7 @@ class Resolved:
 
     spec: Spec
     sizes: DatasetSizes | None
-    shape: tuple[int, ...] | None = None  # of a sample, where a registered dataset has one
+    shape: tuple[int, ...] | None = None  # of a sample, if the registered dataset has one
     problems: list[FieldProblem] = field(default_factory=list)
 
 
@@ -41,10 +42,10 @@ class Registry:
         self._versions_by_name: dict[str, Sequence[DatasetVersion]] = {}
 
     def resolve(self, spec: Spec) -> Resolved:
-        """The spec with the version and the options of the registered dataset that it names; others are unchanged."""
+        """The spec with the version and options of the registered dataset that it names. Other specs do not change."""
         reference = reference_of(spec.dataset.source)
         if reference is None and is_versioned(spec.dataset.source):
-            return self._refused(spec, "only registered datasets have versions, written as NAME@N")
+            return self._refused(spec, "only registered datasets have versions (NAME@N)")
         rows = self._versions(reference.name) if reference is not None else []
         if reference is None or (not rows and reference.version is None):
             return Resolved(spec, _sizes_by_name(spec))
@@ -73,7 +74,7 @@ class Registry:
 
 
 def _sizes_by_name(spec: Spec) -> DatasetSizes | None:
-    """The sizes that the source's text tells; None too where its options are wrong (`jobs.lifecycle.admission`)."""
+    """The sizes that the source's text states. None also if its options are wrong (`jobs.lifecycle.admission`)."""
     try:
         return sizes_of(spec)
     except ValueError:
@@ -99,7 +100,7 @@ def _state_text(row: DatasetVersion) -> str:
 
 
 def sizes_in(session: Session, spec: Spec) -> DatasetSizes | None:
-    """The sizes of the data of a spec that was stored, where they are known without opening it."""
+    """The sizes of a stored spec's data. None if they are unknown until it is opened."""
     reference = reference_of(spec.dataset.source) if is_versioned(spec.dataset.source) else None
     if reference is None:
         return sizes_of(spec)
@@ -108,7 +109,7 @@ def sizes_in(session: Session, spec: Spec) -> DatasetSizes | None:
 
 
 def with_options(spec: Spec, row: DatasetVersion) -> Spec:
-    """The spec with the version's options where it sets none of its own."""
+    """The spec with the version's options in the fields that it does not set itself."""
     own = spec.dataset.model_fields_set
     options = {name: value for name, value in row.options.items() if name not in own}
     document = {**spec.dataset.model_dump(mode="json"), **options, "source": f"{row.name}@{row.version}"}
@@ -116,7 +117,7 @@ def with_options(spec: Spec, row: DatasetVersion) -> Spec:
 
 
 def without_options(document: dict[str, Any], ref: Ref | None) -> dict[str, Any]:
-    """A stored spec without what came with its dataset, so that a clone on other data takes that of the other."""
+    """A stored spec without the options of its dataset, so that a clone on other data gets the options of that data."""
     if ref is None:
         return document
     options = ref["options"]
@@ -128,9 +129,9 @@ _UNSET = object()
 
 
 def registered_sizes(spec: Spec, row: DatasetVersion) -> DatasetSizes | None:
-    """The sizes of the parts of a version; None where only the ranks can tell.
+    """The sizes of the parts of a version. None if only the ranks can find them out.
 
-    A share of Parquet is taken within every row group, so one that is not the registered share is not known.
+    A share of Parquet is taken within every row group. So the sizes are known only for the registered share.
     """
     facts, validation, registered = row.facts, spec.dataset.validation, row.options["validation"]
     if facts is None:
@@ -148,5 +149,5 @@ def registered_sizes(spec: Spec, row: DatasetVersion) -> DatasetSizes | None:
 
 
 def with_source(spec: Spec, source: str) -> Spec:
-    """The spec as ranks want it: with the place where the version lies."""
+    """The spec for the ranks: its source is the path or URL of the version."""
     return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"source": source})})

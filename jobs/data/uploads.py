@@ -6,7 +6,7 @@ Every function works in the caller's transaction.
     TooManyUploads      the user has as many open uploads as allowed
     UploadGone          its bytes are gone: it became a dataset, or was deleted
     UploadUnfinished    some of its bytes have not arrived
-    UploadInUse         a dataset is made of it
+    UploadInUse         a dataset is being made from it
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from jobs.db.tables import DatasetVersion, Upload
 from jobs.lifecycle.store import new_id
 from jobs.views.data import NewUpload
 
-FOLDER = ".uploads"  # of `settings.datasets`: a file for each, by its id
+FOLDER = ".uploads"  # below `settings.datasets`: one file for each upload, named by its id
 _LIST = "uploads"  # what its cursors belong to
 
 
@@ -34,7 +34,9 @@ class TooManyUploads(ValueError):
     """The user has as many open uploads as allowed."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"you have {most} uploads that became no dataset yet: make datasets of them, or delete some")
+        super().__init__(
+            f"you have {most} uploads that are not datasets yet: register them as datasets, or delete some"
+        )
 
 
 class UploadGone(ValueError):
@@ -52,7 +54,7 @@ class UploadUnfinished(ValueError):
 
 
 class UploadInUse(ValueError):
-    """A dataset is made, or is about to be made, of the upload."""
+    """A dataset is being made, or is about to be made, from the upload."""
 
     def __init__(self, upload_id: str, row: DatasetVersion) -> None:
         super().__init__(f"upload {upload_id} is {row.name}@{row.version}")
@@ -72,7 +74,7 @@ def start(session: Session, new: NewUpload, *, owner: str, most_open: int) -> Up
 
 
 def get_upload(session: Session, upload_id: str, *, to_change: bool = False) -> Upload:
-    """One upload; with `to_change` nobody else changes it before the commit. Raises `UploadNotFound`."""
+    """One upload. With `to_change` it is locked until the commit. Raises `UploadNotFound`."""
     row = session.get(Upload, upload_id, populate_existing=True, with_for_update=to_change)
     if row is None:
         raise UploadNotFound(upload_id)
@@ -89,7 +91,7 @@ def list_uploads(session: Session, *, owner: str, limit: int, cursor: str | None
 
 
 def advance(session: Session, upload_id: str, *, offset: int, size_bytes: int) -> Upload:
-    """Store that the bytes from `offset` on have arrived. Nothing changes if another request stored them before."""
+    """Store that the bytes from `offset` on have arrived. If another request stored that before, nothing changes."""
     session.execute(
         update(Upload)
         .where(Upload.id == upload_id, Upload.received_bytes == offset, Upload.removed_at.is_(None))
@@ -104,7 +106,7 @@ def advance(session: Session, upload_id: str, *, offset: int, size_bytes: int) -
 
 
 def for_dataset(session: Session, upload_id: str) -> Upload:
-    """An upload that a dataset can be made of, locked. Raises all errors of this module but `TooManyUploads`."""
+    """An upload from which a dataset can be made, locked. Raises all errors of this module except `TooManyUploads`."""
     row = get_upload(session, upload_id, to_change=True)
     if row.removed_at is not None:
         raise UploadGone(upload_id)
@@ -116,7 +118,7 @@ def for_dataset(session: Session, upload_id: str) -> Upload:
 
 
 def remove(session: Session, upload_id: str) -> None:
-    """Delete an upload. A second time changes nothing. Raises `UploadNotFound`, `UploadInUse`."""
+    """Delete an upload. Repeating it changes nothing. Raises `UploadNotFound`, `UploadInUse`."""
     row = get_upload(session, upload_id, to_change=True)
     if row.removed_at is None:
         _check_unused(session, upload_id)
@@ -125,7 +127,7 @@ def remove(session: Session, upload_id: str) -> None:
 
 
 def mark_removed(session: Session, upload_id: str) -> None:
-    """Mark an upload as removed, because it became a dataset: its bytes may go."""
+    """Mark an upload as removed, because it became a dataset. Its bytes may then be deleted."""
     session.execute(update(Upload).where(Upload.id == upload_id).values(removed_at=func.now()))
 
 
@@ -140,7 +142,7 @@ _NEEDED = DatasetVersion.status.in_(["validating", "ready"]) & DatasetVersion.de
 
 
 def remove_stale(session: Session, *, after_days: float) -> list[str]:
-    """Mark old uploads as removed, unless a dataset is being made of them; returns their ids."""
+    """Mark old uploads as removed, unless a dataset is being made from them. Returns their ids."""
     validated = exists().where(DatasetVersion.upload_id == Upload.id, _NEEDED)
     stale = Upload.touched_at < func.now() - timedelta(days=after_days)
     return list(
@@ -155,6 +157,6 @@ def remove_stale(session: Session, *, after_days: float) -> list[str]:
 
 
 def unneeded(session: Session, upload_ids: Collection[str]) -> list[str]:
-    """Those of the uploads whose bytes may go. Unknown ids are left out."""
+    """Those of the uploads whose bytes may be deleted. Unknown ids are left out."""
     among = Upload.id == func.any(cast(list(upload_ids), ARRAY(String)))
     return list(session.scalars(select(Upload.id).where(among, Upload.removed_at.is_not(None))))

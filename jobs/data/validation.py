@@ -1,7 +1,7 @@
-"""The validation of new dataset versions: who does it, and its result. Called by `worker.datasets.validator`.
+"""The validation of new dataset versions: which host does it, and the result. Called by `worker.datasets.validator`.
 
-One host at a time works on a version: it claims the row for a while, renews the claim while it works, and writes to the
-version only under the claim. If it dies, another host tries, three times in all.
+One host at a time works on a version. It claims the row for some time, renews the claim while it works, and writes to
+the version only while the claim is valid. If the host dies, another one tries. There are three tries in all.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MOST_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """The upload that a version is made of."""
+    """The upload from which a version is made."""
 
     id: str
     filename: str
@@ -32,7 +32,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to validate a version: its row, and the number of this attempt at it."""
+    """The right to validate a version: its row, and the number of this try."""
 
     id: int
     name: str
@@ -48,7 +48,7 @@ class Claim:
 
 
 def claim(session: Session, host: str, *, for_s: float) -> Claim | None:
-    """Claim the next version that no host works on and whose files this host may have; None where there is none."""
+    """Claim the next version that no host works on and whose files this host may have. None if there is none."""
     row = session.scalar(
         select(DatasetVersion)
         .where(_OPEN, ~_unseen_by(host))
@@ -67,7 +67,7 @@ def claim(session: Session, host: str, *, for_s: float) -> Claim | None:
 
 
 def renew(session: Session, held: Claim, *, for_s: float) -> bool:
-    """Keep a claim for longer; False where it is lost, or the version was removed."""
+    """Extend a claim. Returns False if it is lost, or if the version was removed."""
     return _write(session, held, claimed_until=func.now() + timedelta(seconds=for_s))
 
 
@@ -80,7 +80,7 @@ def settle(
     fingerprint: str | None = None,
     source: str | None = None,
 ) -> bool:
-    """Store the result: ready with its facts, or invalid with an error. False where the claim is lost."""
+    """Store the result: ready with its facts, or invalid with an error. Returns False if the claim is lost."""
     status = "invalid" if error is not None else "ready"
     values = storable({"status": status, "error": error, "facts": facts, "fingerprint": fingerprint})
     return _write(
@@ -90,9 +90,9 @@ def settle(
 
 
 def release(session: Session, claim: Claim, *, unseen: bool = False, counts: bool = False) -> bool:
-    """Release a claim without a result: this host does not see the files, shuts down, or failed (which `counts`).
+    """Release a claim without a result: this host has no such files, shuts down, or failed (a failure `counts`).
 
-    False where the claim is lost.
+    Returns False if the claim is lost.
     """
     query = select(DatasetVersion).where(*_is_claimed(claim)).with_for_update()
     row = session.scalar(query, execution_options={"populate_existing": True})
@@ -107,7 +107,7 @@ def release(session: Session, claim: Claim, *, unseen: bool = False, counts: boo
 
 
 def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
-    """Make versions invalid whose files no live host has found; returns their names."""
+    """Make versions invalid if no live host has found their files. Returns their names."""
     alive = select(Host.name).where(is_alive(host_timeout_s))
     host_left = alive.where(~DatasetVersion.unseen_by.contains(array([Host.name]))).exists()
     seen_by_none = func.cardinality(DatasetVersion.unseen_by) > 0
@@ -122,13 +122,13 @@ def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
 
 
 def refuse_hopeless(session: Session) -> list[str]:
-    """Make versions invalid whose validation never ended, after the last try; returns their names."""
+    """Make versions invalid if even the last try to validate them did not end. Returns their names."""
     rows = session.execute(
         update(DatasetVersion)
         .where(_EXHAUSTED)
         .values(
             status="invalid", validated_at=func.now(), revision=DatasetVersion.revision + 1,
-            error=f"the worker that validated it died {MOST_ATTEMPTS} times: see the logs of the workers",
+            error=f"the worker died {MOST_ATTEMPTS} times during its validation: see the logs of the workers",
         )
         .returning(DatasetVersion.name, DatasetVersion.version),
         execution_options={"synchronize_session": False},

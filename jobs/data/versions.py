@@ -1,7 +1,7 @@
 """The rows of registered datasets: register, list, look up, remove.
 
-Called by the api. What a job keeps of its version is in `jobs.lifecycle.dataset_refs`. Every function works in the
-caller's transaction.
+Called by the api. `jobs.lifecycle.dataset_refs` says what a job's row stores of its version. Every function works in
+the caller's transaction.
 
     DatasetNotFound     no such name, or no such version of it
     DatasetInUse        jobs that have not ended train on the version
@@ -46,7 +46,7 @@ def register(
     key: str | None = None,
     request_sha256: str | None = None,
 ) -> DatasetVersion:
-    """Add the next version of a name, to be validated. An upload will lie in a folder of that name and version."""
+    """Add the next version of a name, to be validated. An upload gets a folder with that name and version."""
     # Concurrent registrations of one name take turns here.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset\n{new.name}", 0))))
     newest = session.scalar(select(func.max(DatasetVersion.version)).where(DatasetVersion.name == new.name)) or 0
@@ -68,7 +68,7 @@ def register(
 
 
 def registered_with(session: Session, owner: str, key: str) -> DatasetVersion | None:
-    """The version that a request with this Idempotency-Key made; other requests with the key wait for the commit."""
+    """The version that a request with this Idempotency-Key registered. Others with the key wait for the commit."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset key\n{owner}\n{key}", 0))))
     return session.scalar(
         select(DatasetVersion).where(DatasetVersion.created_by == owner, DatasetVersion.idempotency_key == key)
@@ -76,9 +76,9 @@ def registered_with(session: Session, owner: str, key: str) -> DatasetVersion | 
 
 
 def list_datasets(session: Session, *, limit: int, cursor: str | None = None) -> Page[DatasetLine]:
-    """A page of the names, in alphabetical order, built-in ones among them. Raises `InvalidCursor`."""
+    """A page of all names, built-in ones too, sorted by name. Raises `InvalidCursor`."""
     after = str(cursors.decode(cursor, of=_LIST)[0]) if cursor is not None else ""
-    name = DatasetVersion.name.collate("C")  # in the order that Python has too
+    name = DatasetVersion.name.collate("C")  # sorted as Python sorts
     newest = select(DatasetVersion).where(_LISTED, name > after).ext(distinct_on(name))
     rows = session.scalars(newest.order_by(name, DatasetVersion.version.desc()).limit(limit + 1)).all()
     built_in = [_built_in(name) for name in DATASETS if name > after]
@@ -111,7 +111,7 @@ def _line(row: DatasetVersion) -> DatasetLine:
 
 
 def status_of(row: DatasetVersion) -> DatasetStatus:
-    """The status, as the table's check lets it be."""
+    """The status. The table's check allows no other values."""
     status: DatasetStatus = row.status  # type: ignore[assignment]
     return status
 
@@ -142,7 +142,7 @@ def get_version(session: Session, name: str, version: int, *, to_change: bool = 
 
 
 def remove(session: Session, row: DatasetVersion) -> None:
-    """Take a version, locked by `get_version`, out of the list. Raises `DatasetInUse`."""
+    """Remove a version from the list. `get_version` has locked it. Raises `DatasetInUse`."""
     in_use = session.scalars(
         select(Job.id)
         .where(Job.status.not_in(TERMINAL), Job.dataset_ref.contains({"name": row.name, "version": row.version}))

@@ -1,7 +1,7 @@
-"""Stream the rows of a query in the database's binary form. Used by what reads series.
+"""Stream the rows of a query in the database's binary form. Used by the modules that read series.
 
-It goes past SQLAlchemy, as `jobs.telemetry.ingest` does: as text, or all at once, a long series would take several
-times the time and memory.
+It does not use SQLAlchemy, and neither does `jobs.telemetry.ingest`: a long series read as text, or all at once, would
+take several times the time and memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ _ROWS_AT_ONCE = 64 if pq.version() >= 170000 else 1  # the older library can onl
 
 
 def streamed(session: Session, query: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query, in the session's transaction. It can run nothing else before the last row is taken."""
+    """The rows of a query, in the session's transaction. It can run nothing else before the last row is read."""
     connection: psycopg.Connection = session.connection().connection.driver_connection  # type: ignore[assignment]
     with connection.cursor() as cursor:
         try:
             yield from cursor.stream(query.encode(), values, binary=True, size=_ROWS_AT_ONCE)
-        except psycopg.OperationalError as error:  # callers know a database that is away by SQLAlchemy's name for it
+        except psycopg.OperationalError as error:  # callers catch SQLAlchemy's error for a database that is away
             raise OperationalError(query, None, error) from error

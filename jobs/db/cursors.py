@@ -1,7 +1,7 @@
-"""Opaque cursors: the position from which the next page of a list goes on. Used by every list.
+"""Opaque cursors: the position from which the next page of a list continues. Used by every list.
 
-A cursor holds the position after which the page begins, and a checksum over it and the list that it belongs to. So a
-damaged cursor, or one of another list, is refused and never misread.
+A cursor holds the position after which the page begins, and a checksum over this position and the list. So a damaged
+cursor, or a cursor of another list, is refused and never misread.
 
     InvalidCursor       the text is not a cursor of this list
 """
@@ -20,10 +20,10 @@ _CHECKSUM_BYTES = 6
 
 
 class InvalidCursor(ValueError):
-    """The cursor is damaged, or it was given out by another list or with other filters."""
+    """The cursor is damaged, or it belongs to another list or to other filters."""
 
     def __init__(self) -> None:
-        super().__init__("not a cursor of this list; take next_cursor from an answer with the same filters and sort")
+        super().__init__("not a cursor of this list; send next_cursor of an answer with the same filters and sort")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Page(Generic[Item]):
 
 def encode(position: Position, *, of: str) -> str:
     """The cursor for `position` in the list that `of` identifies (its name, sort and filters)."""
-    # Not escaped: an emoji of a name would take twelve characters, and a cursor may have a thousand.
+    # Not escaped: an emoji in a name would take twelve characters, and a cursor has at most a thousand.
     payload = json.dumps(list(position), separators=(",", ":"), ensure_ascii=False).encode()
     return urlsafe_b64encode(_checksum(payload, of) + payload).decode().rstrip("=")
 
@@ -55,7 +55,7 @@ def decode(cursor: str, *, of: str) -> Position:
 
 
 def page_of(rows: Sequence[Item], *, limit: int, of: str, position: Callable[[Item], Position]) -> Page[Item]:
-    """A page of at most `limit` items. `rows` has one more where there is a next page, in a total order."""
+    """A page of at most `limit` items. If there is a next page, `rows` has one more. Rows are in a total order."""
     if len(rows) <= limit:
         return Page(rows, None)
     return Page(rows[:limit], encode(position(rows[limit - 1]), of=of))

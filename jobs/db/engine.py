@@ -38,13 +38,13 @@ def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None)
 
 
 def libpq_address(url: str) -> str:
-    """The address as the database's own library takes it, whatever the URL's driver suffix is."""
+    """The address in the form of the database's own library, without the URL's driver suffix."""
     _, _, rest = url.partition("://")
     return f"postgresql://{rest}"
 
 
 def connection_options(patience_s: float | None = None) -> dict[str, Any]:
-    """What every connection is made with; `patience_s` as in `engine_for`."""
+    """The options of every connection; `patience_s` as in `engine_for`."""
     options = {"timezone": "UTC", **_SERVER_KEEPALIVES}
     if patience_s is not None:
         limit = f"{max(1, round(patience_s * 1000))}"  # milliseconds; 0 would mean none
@@ -60,7 +60,7 @@ def connection_options(patience_s: float | None = None) -> dict[str, Any]:
 
 
 def each_statement_alone(engine: Engine) -> Engine:
-    """The same connections without transactions, for single reads: to begin and end a transaction costs as much."""
+    """The same connections without transactions, for single reads. A transaction costs as much as such a read."""
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
@@ -70,12 +70,12 @@ def sessions_for(engine: Engine) -> Sessions:
 
 
 def limit_statements(session: Session, seconds: float) -> None:
-    """Limit the time of each statement of this transaction. Past it, the error is one for which `is_busy` is true."""
+    """Limit the time of each statement of this transaction. For the error after that, `is_busy` is true."""
     session.execute(text(f"SET LOCAL statement_timeout = {round(seconds * 1000)}"))
 
 
 def is_away(error: DBAPIError) -> bool:
-    """Whether the connection failed or the database cannot answer now, and the statement is not at fault."""
+    """Whether the connection failed or the database cannot answer now. The statement is then not at fault."""
     return isinstance(error, OperationalError) or error.connection_invalidated
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def storable(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with what PostgreSQL cannot hold replaced.
+    """The values, without anything that PostgreSQL cannot hold.
 
     JSON has no NaN and no infinity, but a diverged loss may be either: they become null. A text cannot contain NUL, but
     the last output of a dying rank may: it becomes U+FFFD.

@@ -1,4 +1,4 @@
-"""Search for a text where no index helps: in log lines (`jobs.lifecycle.history`), in jobs (`jobs.lifecycle.listing`).
+"""Searches for a text without an index: in log lines (`jobs.lifecycle.history`) and in jobs (`jobs.lifecycle.listing`).
 
 Such a search reads one row after the other, so it has a time limit.
 """
@@ -22,9 +22,9 @@ class TooMuchToSearch(RuntimeError):
 
 
 def contains(column: InstrumentedAttribute[str], text: str, *, lowered: bool = True) -> ColumnElement[bool]:
-    """Whether a column contains a text, whatever the case. The text has no wildcards.
+    """Whether a column contains a text, in upper or lower case. The text has no wildcards.
 
-    `lowered`: the column is in lower case already, as the database's own `lower` makes it.
+    `lowered`: the column is already in lower case, made by the database's `lower`.
     """
     return (column if lowered else func.lower(column)).contains(func.lower(_literally(text)), escape=_ESCAPE)
 

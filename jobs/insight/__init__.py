@@ -1,1 +1,1 @@
-"""What the measurements say: the analysis of a job, advice and quotes, and the reports of studies."""
+"""Conclusions from the measurements: the analysis of a job, advice and quotes, and the reports of studies."""

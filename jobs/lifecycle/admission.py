@@ -25,7 +25,7 @@ _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 
 @dataclass(frozen=True)
 class SitePolicy:
-    """What jobs of this stack may use besides the catalog, as its operator set it."""
+    """What the operator lets jobs use besides the catalog."""
 
     data_roots: Sequence[str] = ()  # absolute folders, and URLs
     models: Sequence[str] = ()  # module:function
@@ -37,7 +37,7 @@ class SitePolicy:
 
     @property
     def roots_text(self) -> str:
-        """The data roots as a message names them."""
+        """The data roots, for a message."""
         return ", ".join(self.data_roots) or "HORA_DATA_ROOTS is not set"
 
 
@@ -53,7 +53,7 @@ class _NamedPath:
 def unsupported(spec: Spec, site: SitePolicy, *, shape: tuple[int, ...] | None = None) -> list[FieldProblem]:
     """Every field of the spec that cannot work on this stack, with what is allowed.
 
-    `shape` is that of the samples, where the dataset is a registered one.
+    `shape` is that of the samples, if the dataset is registered.
     """
     return [
         *_dataset_problems(spec, shape),
@@ -63,10 +63,10 @@ def unsupported(spec: Spec, site: SitePolicy, *, shape: tuple[int, ...] | None =
 
 
 def missing_paths(spec: Spec, site: SitePolicy) -> list[FieldProblem]:
-    """The spec's paths that lie below no data root, as far as this host can tell.
+    """The spec's paths that do not exist below the data roots, as far as this host can see.
 
-    A host that does not see every data root, such as an api in a container, reports nothing: the trainer will, with the
-    end reason bad_data. An empty folder counts as not seen: something should be mounted there.
+    A host that does not see every data root, such as an api in a container, reports nothing. The trainer then reports
+    it, with the end reason bad_data. An empty folder counts as not seen, because something should be mounted there.
     """
     return _not_on_disk(list(_named_paths(spec, site)), site)
 
@@ -83,10 +83,10 @@ def _not_on_disk(places: Sequence[_NamedPath], site: SitePolicy) -> list[FieldPr
 
 
 def path_problems(places: Mapping[str, str], site: SitePolicy) -> list[FieldProblem]:
-    """Which of these fields, by their paths or URLs, name nothing below the data roots or nothing on this disk."""
+    """The fields whose paths or URLs are outside the data roots, or do not exist on this disk."""
     named_paths = [_NamedPath(field, source, _MISPLACED.format(site.roots_text)) for field, source in places.items()]
     not_paths = [
-        FieldProblem(place.field, "this is not a path: use the name itself in a spec", place.source)
+        FieldProblem(place.field, "this is a name and not a path: use it directly in a spec", place.source)
         for place in named_paths
         if not _is_path_or_url(place.source)
     ]
@@ -98,13 +98,13 @@ _MISPLACED = "there is nothing below the data roots ({})"
 
 
 def weights_job(spec: Spec) -> str | None:
-    """The id of the job whose weights the spec starts from, where it does."""
+    """The id of the job from whose weights the spec starts; None if it does not."""
     prefix, colon, job_id = spec.model.weights.partition(":")
     return job_id if prefix == "job" and colon and _JOB_ID.fullmatch(job_id) else None
 
 
 def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
-    """Why the spec cannot start from the weights of another job: only a job that has succeeded has weights."""
+    """Why the spec cannot start from the weights of another job. Only a job that has succeeded has weights."""
     job_id = weights_job(spec)
     if job_id is None:
         return []
@@ -115,7 +115,7 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
     elif job.artifacts_removed_at is not None:
         message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
     elif job.status is not Status.SUCCEEDED:
-        message = f"job {job_id} is {job.status}: only one that has succeeded has weights to start from"
+        message = f"job {job_id} is {job.status}: only a job that has succeeded has weights to start from"
     elif job.spec.get("probe"):
         message = f"job {job_id} was a batch probe, which leaves no weights"
     elif job.spec["model"]["name"] != spec.model.name:
@@ -135,7 +135,7 @@ def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[Fie
         message = f"{built_in.name} has the format {built_in.format!r}; leave this at 'auto'"
         yield FieldProblem("dataset.format", message, dataset.format)
     if built_in is None and dataset.format == "synthetic":
-        message = "synthetic data has no path: make dataset.source 'synthetic'"
+        message = "synthetic data has no path: set dataset.source to 'synthetic'"
         yield FieldProblem("dataset.format", message, dataset.format)
     if isinstance(dataset.validation, str):
         try:
@@ -146,9 +146,9 @@ def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[Fie
 
 
 def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
-    """What does not work with images of this size, where the size is known."""
+    """Problems with images of this size, if the size is known."""
     size = spec.dataset.image_size or shape
-    if size is None or len(size) < 2:  # rows of a table have none
+    if size is None or len(size) < 2:  # rows of a table have no height and width
         return
     size_text = f"{size[0]}x{size[1]}"
     model = MODELS.get(spec.model.name)
@@ -158,7 +158,7 @@ def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldP
         yield FieldProblem("dataset.image_size", message, size_text)
     turns = [name for name in spec.dataset.augment if name in _QUARTER_TURNS]
     if turns and size[0] != size[1]:
-        message = f"{turns[0]} needs square images, and these are {size_text}: set dataset.image_size to a square"
+        message = f"{turns[0]} needs square images, but these are {size_text}: set dataset.image_size to a square"
         yield FieldProblem("dataset.augment", message, ", ".join(spec.dataset.augment))
 
 
@@ -174,13 +174,13 @@ def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
     if weights == "imagenet":
         pretrained = [model.name for model in MODELS.values() if model.imagenet]
         if name not in pretrained:
-            message = f"there are ImageNet weights for: {', '.join(pretrained)}"
+            message = f"ImageNet weights exist only for: {', '.join(pretrained)}"
             yield FieldProblem("model.weights", message, f"{weights} with {name}")
     elif weights.startswith("job:"):
         if weights_job(spec) is None:
             yield FieldProblem("model.weights", "write it as job:ID, with the id of a job", weights)
     elif weights != "none" and not weights.endswith(".weights.h5"):
-        message = "none, imagenet, job:ID, or a file below the data roots whose name ends in .weights.h5"
+        message = "write none, imagenet, job:ID, or a file below the data roots whose name ends in .weights.h5"
         yield FieldProblem("model.weights", message, weights)
 
 
@@ -199,12 +199,12 @@ def _named_paths(spec: Spec, site: SitePolicy) -> Iterator[_NamedPath]:
 def _is_path_or_url(source: str) -> bool:
     try:
         return dataset_of(source) is None and not is_versioned(source)
-    except ValueError:  # options of a registered dataset, and wrong ones
+    except ValueError:  # the options of a built-in dataset are wrong
         return False
 
 
 def _outside_roots(place: _NamedPath, site: SitePolicy) -> Iterator[FieldProblem]:
-    """By the text alone; where the data is, the trainer also follows links (`trainer.data.location`)."""
+    """The check reads only the text. Where the data is, the trainer also follows links (`trainer.data.location`)."""
     source = place.source
     roots = [root for root in site.data_roots if ("://" in root) == ("://" in source)]
     if _is_ambiguous(source):
@@ -215,7 +215,7 @@ def _outside_roots(place: _NamedPath, site: SitePolicy) -> Iterator[FieldProblem
 
 
 def _is_ambiguous(source: str) -> bool:
-    """Whether it could mean another place than it seems to, to a server or to a driver."""
+    """Whether a server or a driver could read it as another place."""
     if "://" in source:
         return not is_plain_url(source)
     return ".." in source.split("/") or "::" in source
@@ -243,6 +243,6 @@ def _may_exist(path: Path) -> bool:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # not for this process to see
+    except OSError:  # this process may not read it
         return True
     return True

@@ -1,4 +1,4 @@
-"""What a job's row keeps of the registered dataset version that it trains on. Called by `submission`."""
+"""What a job's row stores of the registered dataset version that it trains on. Called by `submission`."""
 
 from collections.abc import Collection
 from typing import Any
@@ -15,9 +15,9 @@ Ref = dict[str, Any]  # `Job.dataset_ref`
 
 
 def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
-    """What jobs keep of the versions that their specs name, by source. The versions are locked until the commit.
+    """What jobs store of the versions that their specs name, by source. The versions are locked until the commit.
 
-    Raises `InvalidSpec` where one has been removed since it was resolved.
+    Raises `InvalidSpec` if a version was removed after it was resolved.
     """
     references = {
         source: reference for source in sources if is_versioned(source) and (reference := reference_of(source))
@@ -43,7 +43,7 @@ def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
 
 
 def ref_of(row: DatasetVersion) -> Ref:
-    """What a job keeps of the version that it trains on. `expects` is compared with what its ranks find."""
+    """What a job stores of the version that it trains on. Its ranks compare `expects` with the data."""
     facts = row.facts or {}
     return {
         "name": row.name,

@@ -46,11 +46,13 @@ def _insert_deliveries(event: str, subject: type[Job] | type[Study]) -> Insert:
     webhook_id, event_name, subject_id, ended_at = (both := union_all(of_project, of_owner).subquery()).c
     in_order = select(webhook_id, event_name, subject_id).select_from(both).order_by(ended_at, subject_id, webhook_id)
     columns = [WebhookDelivery.webhook_id, WebhookDelivery.event, WebhookDelivery.subject_id]
-    table = cast("Table", WebhookDelivery.__table__)  # a parameter beside a mapped class would be a row of it
+    table = cast(
+        "Table", WebhookDelivery.__table__
+    )  # with the mapped class itself, a parameter would be read as one of its rows
     return insert(table).from_select(columns, in_order)
 
 
-# Built once, and run only if there is a webhook: every end of a job comes by here.
+# Built once, and run only if there is a webhook, because every end of a job runs this.
 _ADD_FOR_JOBS, _ADD_FOR_STUDIES = _insert_deliveries(JOB_ENDED, Job), _insert_deliveries(STUDY_ENDED, Study)
 _HAS_WEBHOOKS = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
 

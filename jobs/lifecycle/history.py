@@ -1,4 +1,4 @@
-"""What happened to a job: its events, its attempts, and the lines its ranks printed. Called by the api."""
+"""The history of a job: its events, its attempts, and the lines that its ranks printed. Called by the api."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from jobs.db.text_search import contains, limited_search
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Which lines of a job to read: those that match every part that is given."""
+    """Which lines of a job to read. A line must match every part that is set."""
 
     rank: int | None = None  # -1: the launcher
-    search: str | None = None  # a text that they contain, whatever its case
-    after: int = 0  # those with a greater id
-    before: int | None = None  # those with a lesser one
+    search: str | None = None  # a text that they contain, in upper or lower case
+    after: int = 0  # only lines with a greater id
+    before: int | None = None  # only lines with a smaller id
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
@@ -35,7 +35,7 @@ class LogFilter:
 
 @dataclass(frozen=True)
 class LogPage:
-    """Some lines, oldest first, and the ids to go on from: after the last line, and back before the first one."""
+    """Some lines, oldest first, and the ids from which to continue: after the last line, and before the first one."""
 
     items: Sequence[LogLine]
     next_after: int
@@ -45,7 +45,7 @@ class LogPage:
 def log_lines(
     session: Session, job_id: str, line_filter: LogFilter = LogFilter(), *, limit: int = 1000, newest: bool = False
 ) -> LogPage:
-    """The first `limit` lines that match the filter, or with `newest` the last ones. Raises `TooMuchToSearch`."""
+    """The first `limit` lines that match the filter; with `newest` the last ones. Raises `TooMuchToSearch`."""
     query = select(LogLine).where(LogLine.job_id == job_id, *line_filter.conditions())
     with limited_search(session, line_filter.search):
         if newest:
@@ -57,7 +57,7 @@ def log_lines(
 
 
 def _newest(newest_first: Sequence[LogLine], line_filter: LogFilter, limit: int) -> LogPage:
-    """The page of lines that were read newest first, with one more than `limit` where there is one."""
+    """The page of lines that were read newest first. One more than `limit` was read, if there is one."""
     lines = newest_first[:limit][::-1]
     if lines:
         return LogPage(lines, lines[-1].id, lines[0].id if len(newest_first) > limit else None)
@@ -72,7 +72,7 @@ def events(session: Session, job_id: str, *, limit: int, cursor: str | None = No
 
 
 def position(job_id: str, cursor: str | None) -> int:
-    """The id of the event behind which a page of `events` begins. Raises `InvalidCursor`."""
+    """The id of the event after which a page of `events` begins. Raises `InvalidCursor`."""
     return 0 if cursor is None else int(cursors.decode(cursor, of=_events_of(job_id))[0])
 
 

@@ -1,10 +1,10 @@
 """Attempts and the slots they hold: claim, renew, fence, end, release.
 
 The life of an attempt: the dispatcher places it (`jobs.scheduling.placing`: attempt, slots and job in one transaction).
-A supervisor `claim`s it, `renew`s its lease and `fence`s its writes. The supervisor `end`s it, or the reaper does once
-the lease has run out. The slots of each host are `release`d only when no process of the attempt is left there.
+A supervisor `claim`s it, `renew`s its lease and `fence`s its writes. The supervisor `end`s it, or the reaper does after
+the lease expired. The slots of each host are `release`d only when no process of the attempt is left there.
 
-    StaleLease      the attempt has ended or another holds it; the writer has to stop
+    StaleLease      the attempt has ended, or another writer holds it; this writer has to stop
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from jobs.runtime.processes import ProcessId
 
 
 class StaleLease(RuntimeError):
-    """The attempt is no longer this writer's."""
+    """This writer no longer holds the attempt."""
 
 
 @dataclass(frozen=True)
 class StopRequests:
-    """What was asked of an attempt that its supervisor obeys by ending it; the first that is set counts."""
+    """Requests to end an attempt, which its supervisor obeys. The first one that is set counts."""
 
     cancel_requested: bool
     pause_requested: bool = False
@@ -37,7 +37,7 @@ class StopRequests:
 
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
-    """Take a placed attempt for a supervisor that starts now; None where another took it or it has ended."""
+    """Take a placed attempt for a supervisor that starts now. None if another took it, or it has ended."""
     row = session.execute(
         update(Attempt)
         .where(Attempt.id == attempt_id, Attempt.claimed_at.is_(None), Attempt.ended_at.is_(None))
@@ -50,7 +50,7 @@ def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
 def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> None:
     """Store which process supervises the attempt, so that its host's agent sees when that process is gone.
 
-    Nothing is written if the attempt has ended meanwhile: its supervisor finds out by itself.
+    Nothing is written if the attempt has ended meanwhile. Its supervisor finds that out by itself.
     """
     recorded = session.scalar(
         update(Attempt)
@@ -66,7 +66,9 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
     """Hold the attempt for another `lease_s` seconds. Raises `StaleLease`."""
     renewed = session.scalar(
         update(Attempt)
-        .where(is_valid(lease))  # of the row itself: a subquery would not see that it ended while this waited for it
+        .where(
+            is_valid(lease)
+        )  # on the row itself: a subquery would not see that the row ended while this statement waited
         .values(lease_expires_at=func.now() + timedelta(seconds=lease_s))
         .returning(Attempt.id)
     )
@@ -105,7 +107,7 @@ def end(
     backoff_s: float = 0.0,
     backoff_limit_s: float = 0.0,
 ) -> Status:
-    """End the attempt and move its job on: to its end, or back to the queue. Returns the job's new status.
+    """End the attempt, and its job too unless that goes back to the queue. Returns the job's new status.
 
     The slots stay leased until `release`. Raises `StaleLease`.
     """
@@ -116,7 +118,7 @@ def end(
     )
     if cancelled:
         reason, error = EndReason.CANCELLED, None
-    if to is Status.SUCCEEDED and job.status is Status.LAUNCHING:  # over before its start was stored
+    if to is Status.SUCCEEDED and job.status is Status.LAUNCHING:  # it ended before its start was stored
         transition(session, job.id, Status.RUNNING, lease=lease)
     if to is Status.QUEUED:
         restarts = job.restarts + (1 if reason.outcome.counts else 0)
@@ -142,7 +144,7 @@ def end(
 
 
 def _locked_job(session: Session, lease: Lease) -> Job:
-    """The job, and with it the attempt, held until the commit. Raises `StaleLease`."""
+    """The job. It is locked until the commit, together with the attempt. Raises `StaleLease`."""
     both = select(Job).join(Attempt, Attempt.job_id == Job.id).where(is_valid(lease))
     job = session.scalar(both.with_for_update(of=[Attempt, Job]), execution_options={"populate_existing": True})
     if job is None:
@@ -151,9 +153,9 @@ def _locked_job(session: Session, lease: Lease) -> Job:
 
 
 def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float, limit_s: float) -> float:
-    """How long a job waits before it is placed again: doubled with each restart that counts, and with each loss.
+    """How long a job waits before it is placed again. It doubles with each restart that counts, and with each loss.
 
-    After the first loss there is no wait: another host may be free. Jobs that lose one attempt after the other wait.
+    After the first loss there is no wait, because another host may be free. Only jobs with repeated losses wait.
     """
     if reason.outcome.counts:
         doubled = restarts - 1
@@ -172,7 +174,7 @@ def _add_end_events(session: Session, lease: Lease, reason: EndReason, error: st
 
 
 def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
-    """Give back the slots that an ended attempt has on a host (None: on all); its processes there are gone."""
+    """Release the slots of an ended attempt on a host (None: on all). Its processes there have ended."""
     ended = exists().where(Attempt.id == attempt_id, Attempt.ended_at.is_not(None))
     given_back = update(Slot).where(Slot.attempt_id == attempt_id, ended)
     if host is not None:
@@ -181,7 +183,7 @@ def release(session: Session, attempt_id: int, *, host: str | None = None) -> No
 
 
 def quarantine(session: Session, attempt_id: int, *, host: str) -> None:
-    """Mark the slots that an ended attempt has on a host, where its processes will not go away."""
+    """Put the slots of an ended attempt on a host into quarantine: its processes there do not end."""
     session.execute(
         update(Slot)
         .where(Slot.attempt_id == attempt_id, Slot.host == host, Slot.quarantined_at.is_(None))
@@ -200,7 +202,7 @@ class AbandonedAttempt:
 
 
 def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float) -> list[AbandonedAttempt]:
-    """Live attempts whose lease ran out, whose host is lost, or that no supervisor took."""
+    """Live attempts whose lease expired, whose host is lost, or that no supervisor took."""
     host_lost = Host.heartbeat_at < func.now() - timedelta(seconds=host_timeout_s)
     unclaimed = Attempt.claimed_at.is_(None) & (Attempt.created_at < func.now() - timedelta(seconds=claim_timeout_s))
     expired = Attempt.lease_expires_at < func.now()
@@ -232,18 +234,18 @@ def _why_abandoned(host: str, is_lost: bool, is_unclaimed: bool) -> tuple[EndRea
 
 
 def first_rank_started(session: Session, lease: Lease, at: datetime) -> None:
-    """Store that the attempt runs: its first rank wrote its first line at `at`, by its host's clock."""
+    """Store that the attempt runs. Its first rank wrote its first line at `at`, by the host's clock."""
     started_at = session.scalar(
         update(Attempt)
         .where(Attempt.id == lease.attempt_id)
-        .values(started_at=func.greatest(at, Attempt.created_at))  # whatever that clock says
+        .values(started_at=func.greatest(at, Attempt.created_at))  # that clock may be wrong
         .returning(Attempt.started_at)
     )
     transition(session, lease.job_id, Status.RUNNING, lease=lease, started_at=func.coalesce(Job.started_at, started_at))
 
 
 def resumed(session: Session, lease: Lease, step: int) -> None:
-    """Store that the attempt continues after `step`; what earlier attempts wrote beyond it is void."""
+    """Store that the attempt continues after `step`. Points of earlier attempts after this step are void."""
     session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(resumed_step=step))
 
 

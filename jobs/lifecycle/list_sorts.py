@@ -1,8 +1,8 @@
-"""What the list of jobs is sorted by, and the place of a job in it, as a cursor says it.
+"""The sort keys of the list of jobs, and a job's position in the list as a cursor stores it.
 
 Used by `jobs.lifecycle.listing`.
 
-Each order has an index, `SORTED_BY` and `Job` have them, that is read forwards and backwards.
+Each order has an index, which is read forwards and backwards. `SORTED_BY` and `Job` declare them.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class SortKey:
-    """What an order sorts by, before the time of creation and the id."""
+    """The key of an order. The time of creation and the id follow it."""
 
     sql: ColumnElement[Any] | InstrumentedAttribute[Any]
     of: Callable[[Job], Stored]
-    greatest: ColumnElement[Any] | None = None  # what `sql` has for a job that has no value yet
-    is_nullable: bool = False  # a job may have none: such jobs come last, whichever way it goes
+    greatest: ColumnElement[Any] | None = None  # the value of `sql` for a job that has no value yet
+    is_nullable: bool = False  # a job may have no value: such jobs come last in both directions
 
     def bound(self, stored: Stored) -> ColumnElement[Any]:
         """A value of a cursor as SQL."""
@@ -52,7 +52,7 @@ def text_of(at: datetime) -> str:
 
 
 def _time(name: str) -> SortKey:
-    """A time: what has not happened yet comes after all that has."""
+    """A time. What has not happened yet comes after all that has happened."""
 
     def of(job: Job) -> Stored:
         at: datetime | None = getattr(job, name)
@@ -69,7 +69,7 @@ def _duration_us(job: Job) -> Stored:
 
 
 def _figure(name: str, part: str, field: str, kind: TypeEngine[Any]) -> SortKey:
-    """A number of a job's plan or summary, which it may not have."""
+    """A number of a job's plan or summary. A job may not have it."""
 
     def of(job: Job) -> Stored:
         value: float | None = (getattr(job, part) or {}).get(field)

@@ -1,10 +1,10 @@
 """The list of jobs: filtered, in a total order, page by page. Called by the api.
 
-Pages go by key (what the list is sorted by, then creation time and id), so page 1,000 costs what page 1 costs and no
-job is seen twice. Every order has an index, and so has every filter in the order of creation, with two exceptions:
+A page begins after a key (the sort key, then creation time and id). So page 1,000 costs as much as page 1, and no job
+is seen twice. Every order has an index. So does every filter in the order of creation, with two exceptions:
 
-- Labels. If few jobs have them, the database uses the index on labels. If many do, it walks along the order.
-- A search. It reads the texts of all jobs first. If many match, it walks along the order.
+- Labels. If few jobs have them, the database uses the index on labels. If many do, it reads in the order of the list.
+- A search. It reads the texts of all jobs first. If many match, it reads in the order of the list.
 """
 
 import json
@@ -41,12 +41,12 @@ from jobs.model.states import Status
 
 Columns = TypeVarTuple("Columns")
 
-_FEW = 2000  # matches of a search; with more, a walk along any order soon meets enough for a page
+_FEW = 2000  # matches of a search; with more, reading in any order soon finds enough for a page
 
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Which a list has: those that match every part that is given."""
+    """Which jobs a list has. A job must match every part that is set."""
 
     statuses: frozenset[Status] = frozenset()  # any of these
     labels: tuple[tuple[str, str], ...] = ()  # all of these
@@ -57,11 +57,11 @@ class JobFilter:
     study: str | None = None  # its id
     since: datetime | None = None  # created then or later
     until: datetime | None = None  # created before
-    search: str | None = None  # with this text in the name, id, owner, source, model, or a label, whatever its case
-    search_matches: tuple[str, ...] | None = None  # the ids of all jobs that the search finds, where these are few
+    search: str | None = None  # with this text in the name, id, owner, source, model or a label, in upper or lower case
+    search_matches: tuple[str, ...] | None = None  # the ids of all jobs that the search finds, if they are few
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """The filter as SQL, but for the statuses."""
+        """The filter as SQL, except the statuses."""
         conditions: list[ColumnElement[bool]] = [Job.labels.contains({key: value}) for key, value in self.labels]
         equal = (
             (Job.name, self.name),
@@ -85,7 +85,7 @@ class JobFilter:
 
 @dataclass(frozen=True)
 class ListQuery:
-    """A request for a page of the list: which jobs, in which order, how many at most, and behind which one."""
+    """A request for a page of the list: which jobs, in which order, how many at most, and after which one."""
 
     filter: JobFilter = JobFilter()
     order: Order = "-created_at"
@@ -94,17 +94,17 @@ class ListQuery:
 
     @property
     def key(self) -> SortKey | None:
-        """What the list is sorted by, where it is not the time of creation alone."""
+        """The sort key of the list; None for the time of creation alone."""
         return KEYS[self.order.removeprefix("-")]
 
     @property
     def falls(self) -> bool:
-        """Whether the list goes from the greatest to the least, in every key: so one index serves both directions."""
+        """Whether the list goes from the greatest to the least, in every key. So one index serves both directions."""
         return self.order.startswith("-")
 
     @property
     def identity(self) -> str:
-        """What its cursors belong to."""
+        """The list to which its cursors belong."""
         jobs = self.filter
         filters = [
             sorted(jobs.statuses), sorted(jobs.labels), jobs.name, jobs.owner, jobs.project, jobs.paused, jobs.study,
@@ -113,11 +113,11 @@ class ListQuery:
         return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until))])
 
     def position(self) -> Position | None:
-        """Behind which keys it begins; None at the start of the list. Raises `InvalidCursor`."""
+        """The keys after which the page begins; None at the start of the list. Raises `InvalidCursor`."""
         return None if self.cursor is None else cursors.decode(self.cursor, of=self.identity)
 
     def columns(self) -> list[ColumnElement[Any]]:
-        """The columns that it is sorted by: no two jobs are equal in all of them."""
+        """The columns of the sort. No two jobs are equal in all of them."""
         sort_column: list[Any] = [] if self.key is None else [self.key.sql]
         return [*sort_column, Job.created_at, Job.id]
 
@@ -131,7 +131,7 @@ def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
 
 
 def _with_matches(session: Session, page_query: ListQuery) -> ListQuery:
-    """The same query, with the ids of the search's matches if these are few: then the texts are read only once."""
+    """The same query, with the ids of the search's matches if they are few. Then the texts are read only once."""
     search = page_query.filter.search
     if search is None:
         return page_query
@@ -142,13 +142,13 @@ def _with_matches(session: Session, page_query: ListQuery) -> ListQuery:
 
 
 def _with_text(search: str) -> Select[str]:
-    """As it was typed, for sources are kept as they are; and composed, as names and labels are."""
+    """Search for the text as it was typed (sources are stored so), and for the composed text (names and labels)."""
     typed = {search, normalize("NFC", search)}
     return select(JobText.job_id).where(or_(*(contains(JobText.text, text) for text in sorted(typed))))
 
 
 class JobRevision(NamedTuple):
-    """By what a reader sees that a job's view changed. The view of a queued job may change without a new revision."""
+    """Shows whether a job's view changed. The view of a queued job may also change without a new revision."""
 
     id: str
     revision: int
@@ -166,7 +166,9 @@ def revisions_of(connection: Connection, job_ids: Sequence[str]) -> list[JobRevi
 
 
 _REVISION = select(Job.id, Job.revision, Job.status)
-_REVISIONS_OF = _REVISION.where(Job.id == any_(bindparam("ids", type_=ARRAY(Text))))  # one for any number
+_REVISIONS_OF = _REVISION.where(
+    Job.id == any_(bindparam("ids", type_=ARRAY(Text)))
+)  # one statement for any number of ids
 
 
 def _in_order(query: Select[*Columns], page_query: ListQuery) -> Select[*Columns]:
@@ -179,7 +181,7 @@ def _in_order(query: Select[*Columns], page_query: ListQuery) -> Select[*Columns
 
 
 def _parts(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
-    """The conditions of each part of the list that some index has in the right order.
+    """The conditions of the parts of the list. For each part, some index has the right order.
 
     No index has several statuses at once, or the jobs with a value before those without one.
     """
@@ -189,7 +191,7 @@ def _parts(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
 
 
 def _stretches(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
-    """What is left of the list behind the cursor: of the jobs with a value, then of those without one."""
+    """The rest of the list after the cursor: first the jobs with a value, then those without one."""
     position = page_query.position()
     behind = [] if position is None else [_behind(page_query, position)]
     if page_query.key is None or not page_query.key.is_nullable:
@@ -201,7 +203,7 @@ def _stretches(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
 
 
 def _page_of_parts(parts: Sequence[Sequence[ColumnElement[bool]]], page_query: ListQuery) -> Subquery:
-    """The ids of a page, and of one more, from the first rows of each part: only of these whole rows are read."""
+    """The ids of a page and of one job more, from the first rows of each part. Whole rows are read only for these."""
     keys = [column.label(f"key_{place}") for place, column in enumerate(page_query.columns())]
     most, order = page_query.limit + 1, _sorted(page_query.columns(), page_query)
     firsts = [select(*keys).where(*part).order_by(*order).limit(most).subquery() for part in parts]

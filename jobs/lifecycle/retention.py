@@ -1,4 +1,4 @@
-"""Remove what is kept only for a time: rows of jobs that ended long ago, and hosts that are long gone.
+"""Removes what is kept only for some time: rows of jobs that ended long ago, and hosts that were lost long ago.
 
 Called by `worker.retention`; `jobs.telemetry.thinning` thins the series. Each transaction takes one batch, a few
 thousand rows of ended jobs, so no writer waits for it. It marks the job's row in the same transaction, so nothing is
@@ -20,18 +20,18 @@ _BATCH_JOBS = 100
 
 
 def take_lock(session: Session) -> bool:
-    """Take the lock of retention until the commit; False where another worker holds it."""
-    # After many rows were removed the planner's statistics are out of date; they must not make it read a whole table.
+    """Take the lock of retention until the commit. Returns False if another worker holds it."""
+    # After many rows were removed, the planner's statistics are out of date. They must not make it read a whole table.
     session.execute(text("SET LOCAL enable_seqscan = off"))
     session.execute(text("SET LOCAL lock_timeout = '2s'"))
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(_LOCK))))
 
 
 def remove_logs(session: Session, *, keep_days: float) -> bool:
-    """Remove log lines of jobs that ended more than `keep_days` ago; False when no such job has any left."""
+    """Remove log lines of jobs that ended more than `keep_days` ago. Returns False if no such job has any left."""
     due = (Job.ended_at < func.now() - timedelta(days=keep_days), Job.logs_removed_at.is_(None))
     jobs = cast(session.scalars(select(Job.id).where(*due).order_by(Job.ended_at).limit(_BATCH_JOBS)).all(), _IDS)
-    # In the order of the lines: `api.polling.versions` sees by the first line that is left that some are gone.
+    # The oldest lines first: `api.polling.versions` sees by the first remaining line that some were removed.
     in_order = select(LogLine.id).where(LogLine.job_id == func.any(jobs)).order_by(LogLine.job_id, LogLine.id)
     batch = in_order.limit(_BATCH_ROWS)
     removed = session.scalars(delete(LogLine).where(LogLine.id.in_(batch)).returning(LogLine.id)).all()
@@ -48,7 +48,7 @@ def remove_logs(session: Session, *, keep_days: float) -> bool:
 
 
 def remove_audit(session: Session, *, keep_days: float) -> bool:
-    """Remove audit entries older than `keep_days`; False when none of them is left."""
+    """Remove audit entries older than `keep_days`. Returns False if none of them is left."""
     due = select(AuditEntry.id).where(AuditEntry.at < func.now() - timedelta(days=keep_days))
     batch = due.order_by(AuditEntry.at).limit(_BATCH_ROWS)
     removed = session.scalars(delete(AuditEntry).where(AuditEntry.id.in_(batch)).returning(AuditEntry.id)).all()
@@ -56,7 +56,7 @@ def remove_audit(session: Session, *, keep_days: float) -> bool:
 
 
 def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
-    """Remove Idempotency-Keys older than `keep_days`; False when none of them is left."""
+    """Remove Idempotency-Keys older than `keep_days`. Returns False if none of them is left."""
     due = select(IdempotencyKey.owner, IdempotencyKey.key).where(
         IdempotencyKey.created_at < func.now() - timedelta(days=keep_days)
     )
@@ -67,9 +67,9 @@ def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
 
 
 def remove_sessions(session: Session, *, keep_days: float) -> bool:
-    """Remove login links and sessions that ended more than `keep_days` ago; False when none of them is left.
+    """Remove login links and sessions that ended more than `keep_days` ago. Returns False if none of them is left.
 
-    Tokens stay forever: without its row, a revoked token that the stack was set up with would be valid again.
+    Tokens stay forever. Without its row, a revoked token with which the stack was set up would be valid again.
     """
     ended_at = func.least(Token.revoked_at, Token.expires_at)
     due = select(Token.sha256).where(Token.kind != "bearer", ended_at < func.now() - timedelta(days=keep_days))
@@ -80,7 +80,7 @@ def remove_sessions(session: Session, *, keep_days: float) -> bool:
 
 
 def forget_hosts(session: Session, *, after_days: float) -> list[str]:
-    """Remove the hosts without a heartbeat for `after_days`, and their slots; returns their names.
+    """Remove hosts without a heartbeat for `after_days`, and their slots. Returns their names.
 
     A host with a live attempt stays. So does one with a quarantined slot: a process may still be on it when it returns.
     """

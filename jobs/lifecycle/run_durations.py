@@ -1,4 +1,4 @@
-"""How long the newest runs of each kind of job took: from that, backfill expects how long the next one takes.
+"""Durations of the newest runs of each kind of job. From them backfill estimates how long the next one takes.
 
 `key_of` is called at submission, `record` when an attempt has succeeded. `jobs.scheduling.placement_rows` reads the
 rows.
@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Job, RunTime
 from jobs.model.spec import Spec
 
-MOST_DURATIONS = 5  # kept of each kind of job
-# Fields that do not change how long a job takes: names, placement, what follows a failure, and some numbers that hardly
-# do.
+MOST_DURATIONS = 5  # stored for each kind of job
+# Fields that do not change how long a job takes: names, placement, and what happens after a failure. Also some numbers
+# that hardly change it.
 _IRRELEVANT = {
     "name", "project", "labels", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s", "stall_timeout_s",
     "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
@@ -33,12 +33,12 @@ _WORK: Any = {
 
 
 def key_of(spec: Spec) -> str:
-    """SHA-256, in hex, of those fields of a spec that say how long a run takes."""
+    """SHA-256, in hex, of those fields of a spec that decide how long a run takes."""
     return _digest(spec.model_dump(mode="json", exclude=_IRRELEVANT))
 
 
 def work_key_of(spec: Spec) -> str:
-    """SHA-256, in hex, of those fields that say what is done with a sample (glossary: work).
+    """SHA-256, in hex, of those fields that decide what is done with a sample (glossary: work).
 
     Jobs with equal work differ in speed only by their GPUs, batch and cache.
     """
@@ -50,7 +50,7 @@ def _digest(fields: dict[str, Any]) -> str:
 
 
 def record(session: Session, attempt_id: int) -> None:
-    """Note how long an attempt that has just succeeded held its slots, if it ran from the start."""
+    """Store how long an attempt that has just succeeded held its slots, if it ran from the start."""
     took_s = cast(func.extract("epoch", func.now() - Attempt.created_at), Float(53))
     from_the_start = func.coalesce(Attempt.resumed_step, 0) == 0
     newest = insert(RunTime).from_select(

@@ -5,8 +5,8 @@ reaper.
 Every function works in the caller's transaction; the caller commits.
 
     JobNotFound             no job has this id
-    JobEnded                the job is already over, so it can be neither cancelled nor paused nor resumed
-    StaleTransition         the job is not where the caller believes; nothing was written
+    JobEnded                the job has ended already, so it cannot be cancelled, paused or resumed
+    StaleTransition         the job has another status than the caller believes; nothing was written
 """
 
 import secrets
@@ -23,7 +23,7 @@ from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.lifecycle.deliveries import add_job_deliveries
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
-_ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
+_ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two characters look alike
 
 
 class JobNotFound(LookupError):
@@ -31,7 +31,7 @@ class JobNotFound(LookupError):
 
 
 class JobEnded(ValueError):
-    """The job is over; `status` says how."""
+    """The job has ended; `status` says how."""
 
     def __init__(self, job_id: str, status: Status) -> None:
         self.status = status
@@ -39,7 +39,7 @@ class JobEnded(ValueError):
 
 
 class StaleTransition(RuntimeError):
-    """The guarded UPDATE found no row: the job moved on, or the lease is no longer the caller's."""
+    """The guarded UPDATE found no row: the job has another status now, or the caller lost the lease."""
 
     def __init__(self, job_id: str, to: Status) -> None:
         super().__init__(f"job {job_id} cannot become {to} for this writer")
@@ -47,7 +47,7 @@ class StaleTransition(RuntimeError):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write an attempt: its row and the token that the row must still hold."""
+    """The right to write to an attempt: its row, and the token that the row must still have."""
 
     attempt_id: int
     token: str
@@ -56,7 +56,7 @@ class Lease:
 
 
 def new_id() -> str:
-    """An id that nobody guesses or misreads."""
+    """A new id that is hard to guess and to misread."""
     return "".join(secrets.choice(_ID_ALPHABET) for _ in range(12))
 
 
@@ -69,16 +69,16 @@ def get_job(session: Session, job_id: str) -> Job:
 
 
 def some_jobs(session: Session, job_ids: Sequence[str]) -> list[Job]:
-    """The jobs with these ids, in this order and each once. Unknown ids are left out."""
+    """The jobs with these ids, in this sequence and each once. Unknown ids are left out."""
     query = select(Job).where(Job.id == func.any(cast(job_ids, ARRAY(String))))
     jobs = {job.id: job for job in session.scalars(query, execution_options=_FRESH)}
     return [jobs[job_id] for job_id in dict.fromkeys(job_ids) if job_id in jobs]
 
 
 def request_cancel(session: Session, job_id: str) -> Job:
-    """Ask for a job's end: a queued one is cancelled at once, a running one by its supervisor.
+    """Request the cancel of a job. A queued job is cancelled at once, a running one by its supervisor.
 
-    Asking again changes nothing. Raises `JobNotFound`, and `JobEnded` where it ended otherwise.
+    Repeating the request changes nothing. Raises `JobNotFound`, and `JobEnded` if it ended without being cancelled.
     """
     job = _locked(session, job_id)
     if job.status in TERMINAL and job.status is not Status.CANCELLED:
@@ -93,9 +93,9 @@ def request_cancel(session: Session, job_id: str) -> Job:
 
 
 def pause(session: Session, job_id: str) -> Job:
-    """Let a job wait: a queued one is not placed, a running one saves and goes back to the queue.
+    """Pause a job. A queued job is not placed; a running one saves and goes back to the queue.
 
-    Asking again changes nothing, and neither does asking after a cancel. Raises `JobNotFound`, `JobEnded`.
+    Repeating it, or pausing after a cancel, changes nothing. Raises `JobNotFound`, `JobEnded`.
     """
     job = _locked(session, job_id)
     if job.status in TERMINAL:
@@ -107,7 +107,7 @@ def pause(session: Session, job_id: str) -> Job:
 
 
 def resume(session: Session, job_id: str) -> Job:
-    """Let a paused job go on, from its place in the queue. Asking again changes nothing.
+    """Resume a paused job from its place in the queue. Repeating it changes nothing.
 
     Raises `JobNotFound`, `JobEnded`.
     """
@@ -130,7 +130,7 @@ def _locked(session: Session, job_id: str) -> Job:
 def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
     """Move a job to `to`, with `values` for other columns.
 
-    `lease`, where given, must be that of the job's live attempt. Raises `StaleTransition`.
+    If there is a `lease`, it must be that of the job's live attempt. Raises `StaleTransition`.
     """
     guards = () if lease is None else (Job.id == lease.job_id, exists(select_leased(lease)))
     if not move(session, [job_id], to, *guards, **values):
@@ -140,9 +140,9 @@ def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None
 def move(
     session: Session, job_ids: Sequence[str], to: Status, *guards: ColumnElement[bool], **values: Any
 ) -> dict[str, int]:
-    """Move those of the jobs to `to` that can be; their attempt numbers, by id. The only writer of a status.
+    """Move to `to` those of the jobs that can get there. The only writer of a status. Returns attempt numbers by id.
 
-    The UPDATE is the check: a job must stand in a status that `to` follows, and every one of the `guards` must hold.
+    The UPDATE is the check: a job must have a status from which `to` can follow, and all `guards` must hold.
     """
     moved_rows = session.execute(
         update(Job)
@@ -153,17 +153,17 @@ def move(
     )
     numbers = {job_id: attempt for job_id, attempt in moved_rows}  # noqa: C416 - a row is no pair to the type checker
     if numbers and to in TERMINAL:
-        add_job_deliveries(session, numbers)  # in the same transaction, so that no end lacks its deliveries
+        add_job_deliveries(session, numbers)  # in the same transaction, so that every end has its deliveries
     return numbers
 
 
 def touch(session: Session, job_id: str, **values: Any) -> None:
-    """Change other columns of a job than its status."""
+    """Change columns of a job, except its status."""
     touch_all(session, [job_id], **values)
 
 
 def touch_all(session: Session, job_ids: Sequence[str], **values: Any) -> None:
-    """Change other columns of jobs than their status."""
+    """Change columns of jobs, except their status."""
     session.execute(
         update(Job)
         .where(Job.id == func.any(cast(job_ids, ARRAY(String))))
@@ -178,7 +178,7 @@ def select_leased(lease: Lease) -> Select[int]:
 
 
 def is_valid(lease: Lease) -> ColumnElement[bool]:
-    """Whether an attempt's row is the one that the lease is on, and the lease is still valid."""
+    """Whether the lease is on this attempt's row and is still valid."""
     return and_(
         Attempt.id == lease.attempt_id,
         Attempt.token == lease.token,
@@ -202,7 +202,7 @@ def add_event(
 def add_events(
     session: Session, job_id: str, events: Sequence[tuple[EventKind, dict[str, Any]]], *, attempt: int | None = None
 ) -> None:
-    """Append to a job's history, in this order."""
+    """Append to a job's history, in this sequence."""
     rows = [{"job_id": job_id, "kind": kind, "attempt": attempt, "data": storable(data)} for kind, data in events]
     session.execute(insert(JobEvent), rows)
 

@@ -1,4 +1,4 @@
-"""Writing submitted jobs, each with its first event and its Idempotency-Key. Called by the api (`api.submissions`).
+"""Writes submitted jobs, each with its first event and its Idempotency-Key. Called by the api (`api.submissions`).
 
 Every function works in the caller's transaction; the caller commits.
 
@@ -28,7 +28,7 @@ class IdempotencyConflict(ValueError):
 
 @dataclass(frozen=True)
 class Idempotency:
-    """A client's key for a submission, and the SHA-256 of the body it came with."""
+    """A client's key for a submission, and the SHA-256 of the body of that submission."""
 
     key: str
     request_sha256: str
@@ -36,7 +36,7 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class StudyPlace:
-    """Where in a study a job stands: which cell of the grid, and which repeat of it, both from 0."""
+    """A job's place in a study: its cell in the grid and its repeat, both from 0."""
 
     id: str
     cell: int
@@ -66,7 +66,7 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempoten
 
 
 def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
-    """Write the jobs of a study and their first events; returns their ids. They are queued in the sequence given."""
+    """Write the jobs of a study and their first events; returns their ids. The queue keeps their sequence."""
     refs = refs_of(session, {spec.dataset.source for spec, _, _ in jobs})
     rows = [
         {
@@ -80,7 +80,7 @@ def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], 
     if rows:
         now = session.execute(select(func.now())).scalar_one()
         for position, row in enumerate(rows):
-            row["created_at"] = now + timedelta(microseconds=position)  # equal ones would be sorted by id
+            row["created_at"] = now + timedelta(microseconds=position)  # equal times would be sorted by id
         session.execute(insert(Job), rows)
         events = [{"job_id": row["id"], "kind": EventKind.SUBMITTED, "data": {"owner": owner}} for row in rows]
         session.execute(insert(JobEvent), events)
@@ -106,10 +106,10 @@ def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dic
 
 
 def earlier_answer(session: Session, owner: str, idempotency: Idempotency | None) -> IdempotencyKey | None:
-    """What the first request with this key was answered with. Raises `IdempotencyConflict`."""
+    """The answer to the first request with this key. Raises `IdempotencyConflict`."""
     if idempotency is None:
         return None
-    # Two requests with one key take turns here; the second finds the first one's row.
+    # Two requests with one key take turns here. The second one finds the row of the first.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{owner}\n{idempotency.key}", 0))))
     earlier = session.get(IdempotencyKey, (owner, idempotency.key))
     if earlier is not None and earlier.request_sha256 != idempotency.request_sha256:
@@ -125,7 +125,7 @@ def remember_answer(
     job_id: str | None = None,
     study_id: str | None = None,
 ) -> None:
-    """Let `earlier_answer` find what this key was answered with."""
+    """Store the answer to the request with this key, for `earlier_answer`."""
     if idempotency is not None:
         digest = idempotency.request_sha256
         session.add(

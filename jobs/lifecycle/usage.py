@@ -1,4 +1,4 @@
-"""What ended attempts add to their project's usage. Called by `leases`, in its transaction.
+"""Adds ended attempts to their project's usage. Called by `leases`, in its transaction.
 
 `jobs.scheduling.quotas` reads it back and adds what live attempts hold.
 """
@@ -6,7 +6,7 @@
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-# Months are those of UTC, so that they are equally long for all and never an hour longer than they are.
+# Months are in UTC, so that they are the same for everybody, and no clock change makes one an hour longer or shorter.
 _CHARGE = text("""
     INSERT INTO project_usage (project, month, slot_seconds)
     SELECT project, month::date,
@@ -21,8 +21,8 @@ _CHARGE = text("""
 
 
 def charge(session: Session, attempt_id: int) -> None:
-    """Add an attempt's slot-seconds to its project's usage, to each month its part. Called once, when the attempt ends.
+    """Add an attempt's slot-seconds to its project's usage, split by month. Called once, when the attempt ends.
 
-    Ends of one project's attempts wait for each other here, so this comes late in their transactions.
+    Attempts of one project that end at the same time wait for each other here. So this is late in their transactions.
     """
     session.execute(_CHARGE, {"attempt_id": attempt_id})

@@ -1,1 +1,1 @@
-"""What a job is asked to be and can become: spec, plan, records, states, and what a spec may name. Pure."""
+"""A job as data: its spec, plan, records and states, and the names that a spec may use. Pure."""

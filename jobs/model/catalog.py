@@ -1,6 +1,6 @@
-"""What a spec can name: the built-in datasets with their sizes, and the models.
+"""The names that a spec can use: the built-in datasets with their sizes, and the models.
 
-Used by the api, which lists them and judges specs by them (`jobs.lifecycle.admission`). Pure.
+Used by the api, which lists them and checks specs against them (`jobs.lifecycle.admission`). Pure.
 """
 
 import re
@@ -33,9 +33,9 @@ class Model(BaseModel):
 
     name: str
     description: str
-    imagenet: bool = False  # whether there are weights for `weights: imagenet`
-    tables: bool = False  # whether it takes samples that are rows of numbers, beside images
-    least_size: int = 1  # of an image's shorter side, in pixels
+    imagenet: bool = False  # whether `weights: imagenet` is possible
+    tables: bool = False  # whether it also takes samples that are rows of numbers
+    least_size: int = 1  # the least length of an image's shorter side, in pixels
 
 
 def _synthetic(
@@ -98,9 +98,9 @@ _LIMITS = {"samples": (20, 2**31), "classes": (2, 1000), "height": (8, 4096), "w
 
 
 def dataset_of(source: str) -> Dataset | None:
-    """The dataset that a source names, `synthetic:` with its options too; None for a path or a URL.
+    """The built-in dataset that a source names, also as `synthetic:` with options. None for a path or a URL.
 
-    Raises `ValueError` where such options are wrong. The trainer reads them too (`trainer.data.synthetic`).
+    Raises `ValueError` if the options are wrong. The trainer reads them too (`trainer.data.synthetic`).
     """
     name, colon, options = source.partition(":")
     if name != "synthetic" or not colon:
@@ -122,7 +122,7 @@ def dataset_of(source: str) -> Dataset | None:
 
 
 def sizes_of(spec: Spec) -> DatasetSizes | None:
-    """Sizes of the parts of the spec's dataset, where they are known without opening it."""
+    """Sizes of the parts of the spec's dataset; None if they are unknown until it is opened."""
     dataset = dataset_of(spec.dataset.source)
     if dataset is None or isinstance(spec.dataset.validation, str):
         return None

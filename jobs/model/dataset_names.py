@@ -21,7 +21,7 @@ _VERSIONED = re.compile(r"[^/:]*@[0-9]+")
 
 @dataclass(frozen=True)
 class Reference:
-    """A registered dataset, and which version of it; None: the newest that is ready."""
+    """A registered dataset and its version. Version None means the newest one that is ready."""
 
     name: str
     version: int | None
@@ -31,7 +31,7 @@ class Reference:
 
 
 def reference_of(source: str) -> Reference | None:
-    """The registered dataset that a source may name; None where it can only be a path, a URL, or a built-in one."""
+    """The registered dataset that a source may name. None if it can only be a path, a URL or a built-in dataset."""
     match = _REFERENCE.fullmatch(source)
     if match is None or len(match["name"]) > 64 or match["name"] in DATASETS:
         return None

@@ -1,4 +1,4 @@
-"""Descriptions of fields as others than the pages in docs/ show them. Pure; used by the api and the command line."""
+"""Descriptions of fields, for places other than the pages in docs/. Pure; used by the api and the command line."""
 
 import re
 
@@ -6,5 +6,5 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 def without_links(description: str) -> str:
-    """The description with the text of each Markdown link alone: its target is a page in docs/."""
+    """The description with each Markdown link replaced by its text, because the links lead to pages in docs/."""
     return _LINK.sub(r"\1", description)

@@ -1,7 +1,7 @@
 """The plan: a spec resolved against a dataset's size and a number of GPUs.
 
-The api resolves it at submission where it knows the dataset; the trainer resolves it again from the data it
-opened, and that plan is the one that counts. Pure, so that both may import it.
+The api resolves it at submission if it knows the dataset. The trainer resolves it again from the data that it opened,
+and that plan counts. Pure, so that both may import it.
 
     UnworkablePlan      the spec cannot train on this data; `field` names what to change
 """
@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from jobs.model.spec import Spec
 
 _EXPONENT = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "two_thirds": 2 / 3}
-# How the rate of each optimizer follows the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide by
-# the size of the gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
+# How the rate of each optimizer grows with the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide
+# by the size of the gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
 SCALING_OF_OPTIMIZER = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
 
 
@@ -37,7 +37,7 @@ class DatasetSizes(BaseModel):
 
 
 class Plan(BaseModel):
-    """Every figure a run uses. Sizes and step counts are null while the dataset's size is unknown."""
+    """The figures that a run uses. Sizes and step counts are null while the dataset's size is unknown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,13 +58,13 @@ class Plan(BaseModel):
 
 
 def split_sizes(samples: int, validation: float) -> tuple[int, int]:
-    """How many of `samples` train and how many validate, when the share `validation` is held out."""
+    """The number of training and of validation samples, if the share `validation` of `samples` is held out."""
     held_out = round(samples * validation)
     return samples - held_out, held_out
 
 
 def lr_factor(policy: str, *, global_batch: int, base_batch: int) -> float:
-    """What the base rate is multiplied by: (global_batch / base_batch) ** exponent of the policy.
+    """The factor of the base rate: (global_batch / base_batch) ** exponent of the policy.
 
     linear: Goyal et al. 2017, arXiv:1706.02677; sqrt: Krizhevsky 2014, arXiv:1404.5997.
     """
@@ -76,7 +76,7 @@ def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = N
     """Resolve batch, rate and steps of `spec` on `gpus` GPUs (default: as many as it asks for).
 
     An epoch drops the last samples that do not fill a global batch; validation covers every sample once.
-    Raises `UnworkablePlan` where an epoch would have no step or a part would be empty.
+    Raises `UnworkablePlan` if an epoch would have no step or a part would be empty.
     """
     gpus = spec.gpus if gpus is None else gpus
     if spec.batch_per == "global" and spec.batch_size % gpus:

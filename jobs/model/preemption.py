@@ -1,7 +1,7 @@
-"""Why an attempt is asked to save and release its slots. Pure.
+"""The cause of a preemption: why an attempt is asked to save and release its slots. Pure.
 
-The dispatcher, a drain and a worker that shuts down each give a cause. The attempt's row holds it as a line of text,
-the job's history and the API show its parts.
+The dispatcher, a drain and a worker that shuts down each give a cause. The attempt's row holds it as a line of text.
+The job's history and the API show its parts.
 """
 
 import re
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class PreemptionKind(StrEnum):
-    """What the slots are needed for, or why their host stops."""
+    """The cause: a job needs the slots, or their host is drained or shutting down."""
 
     JOB = "job"  # another job takes them
     HOST_DRAINED = "host_drained"
@@ -27,7 +27,7 @@ _HOST_LINE = re.compile(rf"host (?P<host>.+) (?P<state>{'|'.join(_HOST_STATES.va
 
 @dataclass(frozen=True)
 class PreemptionCause:
-    """A job that needs the slots, by its id, or a host that is drained or shuts down, by its name."""
+    """Either a job (its id) that needs the slots, or a host (its name) that is drained or shutting down."""
 
     kind: PreemptionKind
     job: str | None = None
@@ -40,12 +40,12 @@ class PreemptionCause:
 
     @classmethod
     def drained(cls, host: str) -> "PreemptionCause":
-        """An operator drained the host and asked that its jobs go elsewhere."""
+        """An operator drained the host and moves its jobs to other hosts."""
         return cls(PreemptionKind.HOST_DRAINED, host=host)
 
     @classmethod
     def shutting_down(cls, host: str) -> "PreemptionCause":
-        """The host's worker shuts down and takes its jobs along."""
+        """The host's worker shuts down, so its jobs have to leave."""
         return cls(PreemptionKind.HOST_SHUTTING_DOWN, host=host)
 
     @classmethod
@@ -56,7 +56,9 @@ class PreemptionCause:
         if host := _HOST_LINE.fullmatch(text):
             kinds = {state: kind for kind, state in _HOST_STATES.items()}
             return cls(kinds[host["state"]], host=host["host"])
-        raise ValueError(f"no cause of a preemption: {text!r}; it is `job ID` or `host NAME is drained|shutting down`")
+        raise ValueError(
+            f"not a cause of a preemption: {text!r}; write `job ID` or `host NAME is drained|shutting down`"
+        )
 
     def __str__(self) -> str:
         """As the attempt's row holds it: `job 0abc`, `host ha is drained`."""
@@ -64,7 +66,7 @@ class PreemptionCause:
 
     @property
     def explanation(self) -> str:
-        """How it goes on after "preempted": `to make room for job 0abc`, `because host ha is drained`."""
+        """The words after "preempted": `to make room for job 0abc`, `because host ha is drained`."""
         return f"to make room for {self}" if self.kind is PreemptionKind.JOB else f"because {self}"
 
     def to_json(self) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
-"""What is wrong with a document that people send, field by field: a spec, a study, a request.
+"""The problems of a document that people send (a spec, a study, a request), field by field.
 
-Used by `spec`, by the api for all that it takes, and by the command line. Pure.
+Used by `spec`, by the api for every request, and by the command line. Pure.
 
     InvalidSpec      a document that is not a spec; `problems` names every wrong field
 """
@@ -12,13 +12,13 @@ from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
-# pydantic puts the branch of a union into the path; it is no field of the spec.
+# Pydantic puts the branch of a union into the path, which is not a field of the spec.
 _UNION_TAGS = {"constrained-float", "constrained-str"}
 
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """One wrong field: its dotted path, what came (shortened), and what is allowed."""
+    """One wrong field: its dotted path, the value received (shortened), and what is allowed."""
 
     field: str
     message: str
@@ -34,7 +34,7 @@ class InvalidSpec(ValueError):
 
 
 def field_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
-    """Every wrong field of a pydantic error of this model, in the order of the fields."""
+    """Every wrong field of a pydantic error of this model, in the sequence of the fields."""
     return [
         FieldProblem(
             field=".".join(str(part) for part in detail["loc"] if part not in _UNION_TAGS),
@@ -48,14 +48,14 @@ def field_problems(error: ValidationError, model: type[BaseModel]) -> list[Field
 
 
 def _unknown_field(path: Sequence[str | int], model: type[BaseModel]) -> str:
-    """The message for a field that the model does not have: with the name that was probably meant."""
+    """The message for a field that the model does not have. It suggests the name that was probably meant."""
     *parents, name = map(str, path)
     similar = get_close_matches(name, _fields_at(parents, model), n=1)
     return f"no such field `{_shortened(name)}`" + (f"; did you mean `{similar[0]}`?" if similar else "")
 
 
 def _fields_at(path: Sequence[str], model: type[BaseModel]) -> Collection[str]:
-    """The fields of the object at a path of a model; none where there is no object."""
+    """The fields of the object at a path of a model; empty if there is no object."""
     for name in path:
         annotation = model.model_fields[name].annotation if name in model.model_fields else None
         parts = (part for part in (annotation, *get_args(annotation)) if isinstance(part, type))

@@ -1,7 +1,7 @@
-"""What a rank writes: one JSON object a line, appended to its own file, in the order things happened.
+"""Records: what a rank writes. Each is a JSON object on one line, appended to the rank's own file as things happen.
 
-Written by the trainer, tailed and stored by the supervisor. Pure pydantic, no I/O. Times (`at`) are seconds
-since the epoch, durations are seconds. The launch file is the one thing that goes the other way.
+The trainer writes them; the supervisor reads and stores them. Pure pydantic, no I/O. Times (`at`) are seconds since
+the Unix epoch, durations are seconds. Only the launch file goes the other way, from the supervisor to the ranks.
 """
 
 from enum import StrEnum
@@ -13,14 +13,14 @@ from jobs.model.plan import Plan
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason
 
-# As the database can hold them: a line beyond these is damaged, and is no record.
+# The limits of the database's columns: a line beyond them is damaged, and is not a record.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Epoch = Annotated[int, Field(ge=0, lt=2**31)]
 Metrics = dict[Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=64)], float]
 
 
 class _Record(BaseModel):
-    # A diverged loss is NaN. Pydantic would write null, which is no float, and the record would be lost.
+    # A diverged loss is NaN. Pydantic would write null, which is not a float, and the record would be lost.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     at: Annotated[float, Field(ge=0, lt=253_402_300_800)]  # before the year 10000
@@ -45,9 +45,9 @@ class PhaseEnded(_Record):
 
 
 class DataOpened(_Record):
-    """Rank 0: what the data turned out to be; `shape` is one sample's: (height, width, channel), or (feature,).
+    """Rank 0: the data as it was found. `shape` is that of one sample: (height, width, channel), or (feature,).
 
-    Written again when an epoch has come upon more damaged samples; the last one counts.
+    Written again when an epoch finds more damaged samples. The last record counts.
     """
 
     kind: Literal["data"] = "data"
@@ -57,12 +57,12 @@ class DataOpened(_Record):
     train: Count  # samples, before `fraction`
     validation: Count
     test: Count
-    damaged: Count  # samples that cannot be read, and are left out
-    damaged_files: list[str]  # the first few of them
+    damaged: Count  # samples that cannot be read; they are left out
+    damaged_files: list[str]  # the first few files with such samples
 
 
 class Planned(_Record):
-    """Rank 0: the plan that all ranks agreed on, and where the run goes on from (epoch 0 = from the start)."""
+    """Rank 0: the plan that all ranks agreed on, and where the run continues (epoch 0: from the start)."""
 
     kind: Literal["planned"] = "planned"
     plan: Plan
@@ -73,23 +73,23 @@ class Planned(_Record):
 class StepEnded(_Record):
     """One optimizer update. `step` counts from 1 over the whole job; `epoch` from 1.
 
-    `metrics` are this rank's own, on its own part of the batch. `samples_per_s` is over all ranks.
+    `metrics` are those of this rank, on its part of the batch. `samples_per_s` is over all ranks.
     """
 
     kind: Literal["step"] = "step"
     step: Count
     epoch: Epoch
     step_time_s: float
-    data_wait_s: float  # of the step's time, until the batch was there
-    allreduce_s: float  # of the step's time, from the last gradient to the averaged ones; waiting for peers included
+    data_wait_s: float  # part of the step's time: the wait for the batch
+    allreduce_s: float  # part of the step's time: from the last gradient to the averaged ones, with the wait for peers
     samples_per_s: float
     metrics: Metrics
 
 
 class RankEpochEnded(_Record):
-    """What one pass cost this rank: percentiles of its step times, and sums of what its steps waited for.
+    """The times of one epoch on this rank: percentiles of its step times, and sums of the waits in its steps.
 
-    Over the steps of this attempt, without its first one, which is set-up; 0.0 where that leaves none.
+    They cover the steps of this attempt without its first one, which is set-up. They are 0.0 if no step remains.
     """
 
     kind: Literal["rank_epoch"] = "rank_epoch"
@@ -102,15 +102,15 @@ class RankEpochEnded(_Record):
 
 
 class EpochEnded(_Record):
-    """Rank 0: one pass is over; `metrics` are averaged over all ranks (loss, accuracy, val_loss, val_accuracy).
+    """Rank 0: an epoch is over. `metrics` are averaged over all ranks (loss, accuracy, val_loss, val_accuracy).
 
-    So are the times, by which early stopping may be told to stop: `epoch_s` there is `wall_s` here.
+    So are the times, because early stopping can monitor them. Its metric `epoch_s` is `wall_s` here.
     """
 
     kind: Literal["epoch"] = "epoch"
     epoch: Epoch
     step: Count
-    wall_s: float  # its steps and its validation
+    wall_s: float  # the time of its steps and its validation
     samples_per_s: float
     learning_rate: float  # of its last update, read from the optimizer
     metrics: Metrics
@@ -129,9 +129,9 @@ class CheckpointSaved(_Record):
 
 
 class Summary(BaseModel):
-    """What a job came to. `wall_s` is training alone, without set-up; best epoch by the monitored metric.
+    """The results of a job. `wall_s` is the time without set-up. The best epoch is that of the monitored metric.
 
-    `metrics` are those of the weights that were kept, `test_*` on held-out data among them.
+    `metrics` are those of the weights that were kept. `test_*` are measured on held-out data.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
@@ -146,9 +146,9 @@ class Summary(BaseModel):
     wall_s: float
     setup_s: float
     parameters: int
-    trainable_parameters: int  # those that training changed: without a frozen base
-    model_bytes: int  # of the weights in memory
-    after_best_share: float  # of the time of all epochs, what those after the best one took; 0..1
+    trainable_parameters: int  # parameters that training changed: without a frozen base
+    model_bytes: int  # size of the weights in memory
+    after_best_share: float  # share of the time of all epochs that came after the best one; 0..1
     stopped_early: bool
 
 
@@ -160,9 +160,9 @@ class Summarized(_Record):
 
 
 class ProbePoint(BaseModel):
-    """What a batch probe measured with one batch; only `fits` and the batches where it was too large for the memory.
+    """The measurements with one batch. If it is too large for the memory, only `fits` and the batches are set.
 
-    Times are means over the ranks of each one's median, in the quickest third of the steps.
+    Each time is a mean over the ranks of each rank's median. Only the quickest third of the steps counts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -170,39 +170,41 @@ class ProbePoint(BaseModel):
     per_gpu_batch: int
     global_batch: int
     fits: bool
-    steps: int = 0  # that were timed
+    steps: int = 0  # number of timed steps
     step_time_s: float | None = None  # without the wait for data
     samples_per_s: float | None = None  # over all ranks, at that step time
     data_wait_s: float | None = None  # before a step
-    allreduce_s: float | None = None  # of the step time
-    memory_bytes: int | None = None  # at its most, of the rank that took most: of the GPU, or resident without one
+    allreduce_s: float | None = None  # part of the step time
+    memory_bytes: int | None = (
+        None  # peak memory of the rank that used most: GPU memory, or resident memory without a GPU
+    )
 
 
 class ProbeFindings(BaseModel):
-    """What a batch probe came to, or has so far. Batches are one GPU's; only `batch_size` is meant as in the spec."""
+    """The results of a batch probe so far. Batches are per GPU, except `batch_size`, which is as in the spec."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    points: list[ProbePoint]  # the batches double from one to the next
+    points: list[ProbePoint]  # each batch is twice the one before
     # Why no larger batch was tried; null while the probe goes on. `time`: a step took longer than the spec's `seconds`.
     ended_by: Literal["largest", "memory", "data", "time"] | None = None
-    knee_batch: int | None = None  # the smallest from which on throughput hardly grows; null where it grew to the end
-    largest_batch: int | None = None  # the largest that was tried and fits
+    knee_batch: int | None = None  # the smallest batch after which throughput hardly grows; null: it grew to the end
+    largest_batch: int | None = None  # the largest batch that was tried and fits
     batch_size: int | None = None  # proposed
-    learning_rate: float | None = None  # proposed for it
-    why: str | None = None  # the figures that the proposal rests on, in sentences
+    learning_rate: float | None = None  # proposed for that batch
+    why: str | None = None  # the reason for the proposal: sentences with figures
 
 
 class ProbeStepped(_Record):
-    """Rank 0 of a batch probe: it goes on, with this batch. Written when a batch begins, then about once a second."""
+    """Rank 0 of a batch probe: it is measuring this batch. Written when a batch begins, then about once a second."""
 
     kind: Literal["probe_steps"] = "probe_steps"
     per_gpu_batch: int
-    steps: Count  # that were timed with this batch so far
+    steps: Count  # timed steps with this batch so far
 
 
 class ProbeMeasured(_Record):
-    """Rank 0 of a batch probe: one batch is done. Probes write no steps and no epochs."""
+    """Rank 0 of a batch probe: one batch is measured. Probes write no steps and no epochs."""
 
     kind: Literal["probe_point"] = "probe_point"
     point: ProbePoint
@@ -223,7 +225,7 @@ class UnexplainedExit(StrEnum):
 
 
 class RankExited(_Record):
-    """The last line of every rank that could still write one."""
+    """The last line of a rank. It is missing if the rank could not write any more."""
 
     kind: Literal["exit"] = "exit"
     reason: EndReason | UnexplainedExit
@@ -250,7 +252,7 @@ _RECORD: TypeAdapter[Record] = TypeAdapter(Record)
 
 
 def parse_record(line: str | bytes) -> Record | None:
-    """The record on a line, or None for a line that is not one (a rank killed while writing)."""
+    """The record on a line. None if the line is not a record, such as that of a rank killed while writing."""
     try:
         return _RECORD.validate_json(line)
     except ValidationError:
@@ -258,7 +260,7 @@ def parse_record(line: str | bytes) -> Record | None:
 
 
 class Expected(BaseModel):
-    """What validation found in a registered dataset. Ranks that find other figures do not train."""
+    """The figures that validation found in a registered dataset. Ranks that find others do not train."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -269,9 +271,9 @@ class Expected(BaseModel):
 
 
 class Launch(BaseModel):
-    """The launch file: all that the ranks of a host are told, as JSON in the folder they get as their one argument.
+    """The launch file: the input of the ranks on a host, as JSON. Their only argument is the folder that contains it.
 
-    Paths are absolute. The ranks leave when `stop_path` exists.
+    Paths are absolute. The ranks exit when `stop_path` exists.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -286,7 +288,7 @@ class Launch(BaseModel):
     gpu_uuids: list[str] = []  # of this host, by local rank
     data_roots: list[str]  # folders and URLs below which datasets and weights may be read
     cache_dir: str  # raw files of `cache: disk`, shared by all jobs of this host
-    weights_dir: str  # where ImageNet weights are looked for
+    weights_dir: str  # the folder with ImageNet weights
     job_weights: str | None = None  # the file that `weights: job:ID` means
     models: list[str] = []  # `module:function` of networks that the operator allows
     records_dir: str  # rank N appends to records_dir/rank-N.jsonl
@@ -294,11 +296,11 @@ class Launch(BaseModel):
     checkpoints_dir: str  # one folder an attempt, `attempt-N`
     artifacts_dir: str
     stop_path: str
-    lease_path: str | None = None  # until when the ranks of this host may run, in seconds of its CLOCK_MONOTONIC
+    lease_path: str | None = None  # says until when the ranks of this host may run, in seconds of its CLOCK_MONOTONIC
 
 
 def launch_file_name(host: str = "localhost") -> str:
-    """The launch file of the ranks on a host, by the name that horovodrun has for it."""
+    """Name of the launch file for the ranks on a host. `host` is the name that horovodrun uses."""
     return f"{host}.json"
 
 

@@ -1,17 +1,17 @@
-"""What a token lets its user do. Pure: the client knows it too."""
+"""The scopes of tokens. Pure, because the client uses them too."""
 
 from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a token lets its user do; each includes those before it."""
+    """What a token allows: `read`, `submit` or `admin`. Each scope includes the ones before it."""
 
     READ = "read"
-    SUBMIT = "submit"  # and steer what is their own, or their projects'
+    SUBMIT = "submit"  # and steer their own jobs and those of their projects
     ADMIN = "admin"
 
     def covers(self, needed: "Scope") -> bool:
-        """Whether a token with this scope may do what needs the scope `needed`."""
+        """Whether a token with this scope is enough where `needed` is required."""
         return _RANKS[self] >= _RANKS[needed]
 
 

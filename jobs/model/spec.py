@@ -1,4 +1,4 @@
-"""The spec: what a person asks for, validated strictly and complete with every default.
+"""The spec: what a person submits. It is validated strictly, and every default is filled in.
 
 Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 
@@ -46,30 +46,30 @@ __all__ = [
     "set_field", "spec_from",
 ]  # fmt: skip
 
-# The functions check the lengths, once the text is composed: a typed letter may be two characters before.
+# The functions check the length after the text is composed: before that, one typed letter may be two characters.
 Name = Annotated[
     str, AfterValidator(name_text), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MOST_IN_NAME})
 ]
-DEFAULT_PROJECT = "default"  # open to everybody, and always there
+DEFAULT_PROJECT = "default"  # always exists, and is open to everybody
 DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
-MAX_SECONDS = 365 * 24 * 3600  # longer than any job, and a time that far away is still one that a timestamp holds
+MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold a time that far away
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 
 MAX_BYTES = 1024 * 1024
-# What a server or a driver may take for a step up, a query, or a second filesystem around the first.
+# A server or a driver may read these as a step up, a query, or a second filesystem around the first.
 _AMBIGUOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 MAX_GPUS = 4096
 
 
-# A plain string may stand for one of these objects: the field of it that the string is.
+# For these objects a plain string is allowed. It sets the field named here.
 SHORTHAND = {"dataset": "source", "model": "name"}
 
 
 def _with_shorthand(name: str, part: type[SpecPart]) -> BeforeValidator:
-    """Let a plain string stand for the `part` of this name."""
+    """Accept a plain string in place of the `part` of this name."""
     field = SHORTHAND[name]
     return BeforeValidator(
         lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=str | part
@@ -77,7 +77,7 @@ def _with_shorthand(name: str, part: type[SpecPart]) -> BeforeValidator:
 
 
 class Spec(SpecPart):
-    """A training job as a person asks for it; a field left out has the default written here."""
+    """A training job to submit. A field that is left out has its default."""
 
     name: Name = Field(
         "job",
@@ -111,14 +111,14 @@ class Spec(SpecPart):
     )
     batch_per: Literal["gpu", "global"] = Field(
         "gpu",
-        description="Whose batch `batch_size` is: that of each `gpu`, or `global` for all together. A global batch must"
-        " divide by `gpus`.",
+        description="`gpu`: `batch_size` is the batch of each GPU. `global`: it is the batch of all GPUs together, and"
+        " must be divisible by `gpus`.",
     )
     batch_size: int = Field(
         32,
         ge=1,
         le=1_048_576,
-        description="Samples in one step: of each GPU, or of all together with `batch_per: global`.",
+        description="Samples in one step: of each GPU, or with `batch_per: global` of all GPUs together.",
     )
     learning_rate: float = Field(0.001, gt=0, le=1000, description="The rate before scaling.")
     lr_scaling: Literal["none", "linear", "sqrt", "two_thirds"] = Field(
@@ -145,7 +145,7 @@ class Spec(SpecPart):
         30,
         ge=1,
         le=100_000,
-        description="The most passes over the data. Early stopping usually ends the job before.",
+        description="The largest number of passes over the data. Early stopping usually ends the job earlier.",
     )
     steps_per_epoch: int | None = Field(
         None,
@@ -229,7 +229,7 @@ class Spec(SpecPart):
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but with JSON's types: 1e-3 is a number and 2030-01-01 is text."""
+    """PyYAML's YAML 1.1, but with JSON's types: 1e-3 is a number and 2030-01-01 is text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -237,15 +237,15 @@ class _YamlLoader(yaml.SafeLoader):
     }
 
     def get_single_node(self) -> yaml.Node | None:
-        """The document before its values are built: a few lines of aliases of aliases may stand for gigabytes."""
+        """The document before its values are built. Aliases of aliases, which may expand to gigabytes, are refused."""
         node = super().get_single_node()
         if node is not None and _characters(node, {}) > MAX_BYTES:
-            raise yaml.YAMLError("with every alias written out it is larger than 1 MiB")
+            raise yaml.YAMLError("it is larger than 1 MiB when all aliases are written out")
         return node
 
 
 def _characters(node: yaml.Node, lengths: dict[int, float]) -> float:
-    """About how long a document is with every alias written out; infinite for one that contains itself."""
+    """The approximate length of a document when all aliases are written out. Infinite if it contains itself."""
     if id(node) not in lengths:
         lengths[id(node)] = math.inf
         parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
@@ -257,7 +257,7 @@ def _characters(node: yaml.Node, lengths: dict[int, float]) -> float:
 _YamlLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
 )
-# PyYAML's constructors trust what an explicit tag promises: `!!int ""` is an IndexError, `!!bool x` a KeyError.
+# PyYAML's constructors trust an explicit tag: `!!int ""` raises an IndexError, `!!bool x` a KeyError.
 _YAML_ERRORS = (
     yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
@@ -284,7 +284,7 @@ def spec_from(document: dict[str, Any]) -> Spec:
 
 
 def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> None:
-    """Set the field at the path `names` of a spec's document, which may have plain strings for objects."""
+    """Set the field at the path `names` of a spec's document, which may have plain strings in place of objects."""
     *parents, last = names
     parent = document
     for name in parents:
@@ -297,7 +297,7 @@ def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> Non
 
 
 def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with changes laid over it: objects are merged, every other value replaces the old one.
+    """The document with the changes applied: objects are merged, every other value replaces the old one.
 
     Null is a value, as in a spec: `{"early_stopping": None}` turns early stopping off.
     """
@@ -310,7 +310,7 @@ def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def is_plain_url(url: str) -> bool:
-    """Whether every server and driver reads a URL in the same way: without steps up, escapes, a query or a user."""
+    """Whether all servers and drivers read a URL in the same way: it has no steps up, escapes, query or user."""
     host, *parts = url.partition("://")[2].removesuffix("/").split("/")
     has_steps = not {".", ".."}.isdisjoint([host, *parts])
     return not (_AMBIGUOUS_IN_URL.search(url) or "@" in host or has_steps or "" in parts)

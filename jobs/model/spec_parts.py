@@ -1,6 +1,6 @@
 """The parts of a spec: dataset, model, early stopping, checkpoints and probe. Pure; used by `jobs.model.spec`.
 
-A field's description is written here and nowhere else. It is Markdown whose links lead from docs/: the tables there,
+A field's description is written only here. It is Markdown, and its links are relative to docs/. The tables there,
 /openapi.json, the dashboard's form and the help of the command line are made from it.
 """
 
@@ -19,7 +19,7 @@ EpochMetric = Literal[
 
 
 class SpecPart(BaseModel):
-    """A piece of a spec: frozen, no unknown fields, no coercion, no NaN or infinity."""
+    """A part of a spec: frozen, without unknown fields, coercion, NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
 
@@ -41,8 +41,8 @@ class DatasetSpec(SpecPart):
     image_size: tuple[Pixels, Pixels] | None = Field(
         None,
         strict=False,
-        description="`[height, width]` to which images are resized, bilinearly. With `null` they keep their size, and"
-        " all must have the same.",
+        description="`[height, width]` to which images are resized, bilinearly. With `null` they keep their size, which"
+        " must be the same for all images.",
     )
     validation: Share | Source = Field(
         0.1,
@@ -78,9 +78,9 @@ class DatasetSpec(SpecPart):
     augment: list[Augmentation] = Field(
         [],
         max_length=5,
-        description="Variants of the training images: flips and quarter rotations. Each time a sample is used, it is"
-        " itself or one of the listed variants, each with the same chance. Over the epochs it comes in all of them. An"
-        " epoch has no more steps than without.",
+        description="Variants of the training images: flips and quarter rotations. Each time a sample is used,"
+        " the original or one of the listed variants is drawn, all with the same chance. The number of steps of an"
+        " epoch stays the same.",
     )
 
 
@@ -95,7 +95,8 @@ class ModelSpec(SpecPart):
     )
     freeze_base: bool = Field(
         True,
-        description="Whether all but the last layer stays as it was loaded. Without loaded weights nothing is frozen.",
+        description="Train only the last layer, and keep the loaded weights of all others. Without loaded weights"
+        " nothing is frozen.",
     )
     dropout: float = Field(
         0.0, ge=0, lt=1, description="The share of activations that training drops before the last layer."
@@ -105,7 +106,7 @@ class ModelSpec(SpecPart):
 class EarlyStopping(SpecPart):
     """Stop when `monitor` has not improved by `min_delta` for `patience` epochs.
 
-    A loss and a time (`_s`, but not `_per_s`) are better when lower, everything else when higher.
+    Losses and times (`_s`, but not `_per_s`) are better when lower, all other metrics when higher.
     """
 
     monitor: EpochMetric = Field(
@@ -120,16 +121,17 @@ class EarlyStopping(SpecPart):
 
 
 class CheckpointSpec(SpecPart):
-    """How often to save what a restart goes on from, and how many to keep."""
+    """How often to save a checkpoint, from which a restart continues, and how many to keep."""
 
-    every_epochs: int = Field(1, ge=1, le=10_000, description="Epochs from one checkpoint to the next.")
+    every_epochs: int = Field(1, ge=1, le=10_000, description="The number of epochs between two checkpoints.")
     keep: int = Field(2, ge=1, le=1000, description="How many complete checkpoints to keep.")
 
 
 class ProbeSpec(SpecPart):
-    """Short runs over doubling batches instead of a training: where throughput stops growing, and what fits.
+    """Short runs with doubling batches instead of a training. They show where throughput stops growing, and what fits.
 
-    A batch is one GPU's. The probe ends at `largest`, or sooner where memory, the data or patience is at its end.
+    A batch is that of one GPU. The probe ends at `largest`. It ends earlier if a batch does not fit into memory, the
+    data has too few samples, or a step takes too long.
     """
 
     smallest: int = Field(
@@ -154,5 +156,5 @@ class ProbeSpec(SpecPart):
 
     @property
     def batches(self) -> list[int]:
-        """The batches to try, each twice the one before."""
+        """The batches to try. Each is twice the one before."""
         return [self.smallest << doublings for doublings in range((self.largest // self.smallest).bit_length())]

@@ -1,1 +1,1 @@
-"""What leaves the service: webhooks, and copies of jobs for other tracking servers."""
+"""Data that the service sends out: webhooks, and copies of jobs for other tracking servers."""

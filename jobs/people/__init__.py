@@ -1,1 +1,1 @@
-"""Who may do what: users, tokens, projects with their quotas, and the audit log."""
+"""Access: users, tokens, projects with their quotas, and the audit log."""

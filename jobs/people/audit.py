@@ -25,7 +25,7 @@ class Actor:
 
 
 def record(session: Session, actor: Actor, action: str, subject: str | None = None, **data: Any) -> None:
-    """Write down that `actor` did `action` (noun.verb, such as `job.cancelled`) to `subject`. No secret goes in."""
+    """Store that `actor` did `action` (noun.verb, such as `job.cancelled`) to `subject`. Entries contain no secrets."""
     row = {
         "actor": actor.user, "token_id": actor.token_id, "request_id": actor.request_id, "address": actor.address,
         "action": action, "subject": subject, "data": storable(data),
@@ -35,13 +35,13 @@ def record(session: Session, actor: Actor, action: str, subject: str | None = No
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which entries to list: those that match every part that is given."""
+    """Which entries to list. An entry must match every part that is set."""
 
     actor: str | None = None
     action: str | None = None
     subject: str | None = None
     since: datetime | None = None
-    until: datetime | None = None  # and not at that moment itself
+    until: datetime | None = None  # before this time, not at it
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
@@ -57,7 +57,7 @@ class AuditFilter:
 def list_entries(
     session: Session, entry_filter: AuditFilter, *, limit: int = 50, cursor: str | None = None
 ) -> Page[AuditEntry]:
-    """A page of what people did, newest first. Raises `InvalidCursor`."""
+    """A page of entries, newest first. Raises `InvalidCursor`."""
     moments = [moment and moment.isoformat() for moment in (entry_filter.since, entry_filter.until)]
     identity = json.dumps(["audit", entry_filter.actor, entry_filter.action, entry_filter.subject, *moments])
     query = select(AuditEntry).where(*entry_filter.conditions())

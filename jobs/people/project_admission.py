@@ -1,4 +1,4 @@
-"""Whether a project takes a job. Called by the api at submission, before it stores anything.
+"""Decides whether a project accepts a job. Called by the api at submission, before it stores anything.
 
 QueueFull           the project has as many jobs in the queue as its quota allows
 ProjectArchived     the project takes no new jobs
@@ -19,7 +19,7 @@ _MOST_NAMED = 20  # projects that a message lists
 
 
 class QueueFull(ValueError):
-    """With these jobs the project would have more than `max_queued` in the queue."""
+    """These jobs would bring the project above its `max_queued` in the queue."""
 
     def __init__(self, project: str, *, queued: int, new_jobs: int, max_queued: int) -> None:
         more = "" if new_jobs == 1 else f"; this would add {new_jobs}"
@@ -47,7 +47,7 @@ def project_of(session: Session, name: str) -> Project | None:
 
 
 def project_problems(session: Session, project: Project | None, spec: Spec, applicant: Applicant) -> list[FieldProblem]:
-    """What is wrong with the project that a spec names, and with the number of slots for it."""
+    """Problems with the project that a spec names, and with the number of slots."""
     if project is None or project.archived_at is not None:
         problem = "there is no such project" if project is None else "this project is archived"
         return [FieldProblem("project", f"{problem}; there are: {_open_projects(session, applicant)}", spec.project)]
@@ -59,9 +59,9 @@ def project_problems(session: Session, project: Project | None, spec: Spec, appl
 
 
 def admit(session: Session, name: str, applicant: Applicant, *, jobs: int) -> None:
-    """Let so many jobs into the queue of a project. Raises `NotAllowed`, `QueueFull`, `ProjectArchived`.
+    """Admit this number of jobs to the queue of a project. Raises `NotAllowed`, `QueueFull`, `ProjectArchived`.
 
-    Until the commit nobody else is admitted to a project whose queue is limited.
+    If the project's queue is limited, no other jobs are admitted to it until the commit.
     """
     is_open = session.scalar(select(Project.is_open).where(Project.name == name))
     if not (is_open or applicant.is_admin or session.get(ProjectMember, (name, applicant.user))):
@@ -70,13 +70,13 @@ def admit(session: Session, name: str, applicant: Applicant, *, jobs: int) -> No
 
 
 def require_room(session: Session, name: str, *, jobs: int) -> None:
-    """Refuse so many new jobs where the project's queue has no room for them. Raises `QueueFull`, `ProjectArchived`."""
+    """Refuse new jobs if the project's queue has no room for all of them. Raises `QueueFull`, `ProjectArchived`."""
     project = session.execute(select(Project.max_queued, Project.archived_at).where(Project.name == name)).one()
     if project.archived_at is not None:
         raise ProjectArchived(name)
     if project.max_queued is None:
         return
-    # Concurrent submissions take turns here; a job's foreign key to its project does not wait for this lock.
+    # Concurrent submissions take turns here. A job's foreign key to its project does not wait for this lock.
     locked = select(Project.max_queued).where(Project.name == name).with_for_update(key_share=True)
     max_queued = session.scalar(locked)
     queued = session.scalar(select(func.count()).where(Job.project == name, Job.status == Status.QUEUED)) or 0

@@ -1,10 +1,10 @@
 """Projects: groups of jobs, with quotas and members. Called by the api.
 
-`jobs.people.project_admission` says whether a job is taken, `jobs.scheduling.quotas` what a project holds and used.
+`jobs.people.project_admission` decides whether a job is accepted. `jobs.scheduling.quotas` computes a project's usage.
 Every function works in the caller's transaction; the caller commits.
 
     ProjectNotFound     there is no project of this name
-    ProjectExists       there is one already
+    ProjectExists       there is already a project of this name
     DefaultProject      the default project cannot be closed or archived; it can be limited
 """
 
@@ -33,23 +33,25 @@ class ProjectNotFound(LookupError):
 
 
 class ProjectExists(ValueError):
-    """There is a project of this name already."""
+    """There is already a project of this name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is a project {name} already")
+        super().__init__(f"the project {name} exists already")
 
 
 class DefaultProject(ValueError):
-    """The default project cannot be closed or archived; `field` asked for it."""
+    """The default project cannot be closed or archived. `field` is the field of the request."""
 
     def __init__(self, field: str) -> None:
         self.field = field
-        super().__init__(f"the project {DEFAULT_PROJECT} is where everybody's jobs go: it can be limited, not closed")
+        super().__init__(
+            f"the project {DEFAULT_PROJECT} is open to everybody: it can be limited, but not closed or archived"
+        )
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What counts against a project's quotas now."""
+    """The present usage of a project's quotas."""
 
     slots: int
     queued: int
@@ -59,7 +61,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class ProjectState:
-    """A project, its members, and what it uses."""
+    """A project, its members and its usage."""
 
     name: str
     description: str
@@ -82,7 +84,7 @@ def create(session: Session, name: str, **values: Any) -> None:
 
 
 def change(session: Session, name: str, *, is_archived: bool | None = None, **values: Any) -> None:
-    """Change a project: nothing that runs is stopped. Raises `ProjectNotFound`, `DefaultProject`."""
+    """Change a project. Running jobs are not stopped. Raises `ProjectNotFound`, `DefaultProject`."""
     if name == DEFAULT_PROJECT and (is_archived or not values.get("is_open", True)):
         raise DefaultProject("is_archived" if is_archived else "is_open")
     if is_archived is not None:

@@ -1,11 +1,11 @@
-"""What people may do: which tokens they may make and revoke, and whose jobs they may steer. Called by the api.
+"""The rights of users: which tokens they may create and revoke, and whose jobs they may steer. Called by the api.
 
 Every function works in the caller's transaction; the caller commits.
 
-    NotAllowed          their token, or their place in a project, does not let them do this
+    NotAllowed          their token or their projects do not allow this
     UserNotFound        there is no user of this name
-    UserDisabled        nobody makes tokens for a disabled user
-    TooManyTokens       the user has as many tokens as anybody may have
+    UserDisabled        a disabled user gets no tokens
+    TooManyTokens       the user has as many tokens as allowed
     LastAdmin           after this, nobody could administer the service
 """
 
@@ -30,7 +30,7 @@ _USERS = "users"  # what the cursors of their list belong to
 
 
 class NotAllowed(PermissionError):
-    """Their token, or their place in a project, does not let them do this; the text says why."""
+    """Their token or their projects do not allow this; the text says why."""
 
 
 class UserNotFound(LookupError):
@@ -38,24 +38,24 @@ class UserNotFound(LookupError):
 
 
 class UserDisabled(ValueError):
-    """Nobody makes tokens for a disabled user."""
+    """A disabled user gets no tokens."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the user {name} is disabled")
 
 
 class TooManyTokens(ValueError):
-    """The user has as many tokens as anybody may have."""
+    """The user has as many tokens as allowed."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} has {MOST_TOKENS} valid tokens, and may not have more: revoke one first")
+        super().__init__(f"{name} has {MOST_TOKENS} valid tokens, the most allowed: revoke one first")
 
 
 class LastAdmin(ValueError):
     """After this, nobody could administer the service."""
 
     def __init__(self) -> None:
-        super().__init__("nobody else has a token of the scope admin: make one for somebody first")
+        super().__init__("no other user has a token with the scope admin: create one first")
 
 
 @dataclass(frozen=True)
@@ -71,21 +71,25 @@ class UserLine:
 
 
 def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float | None) -> tuple[str, Token]:
-    """Make a token; returns its text and its row. It may not do more, or live longer, than the maker's own.
+    """Create a token; returns its text and its row. It has no more rights than the token of `by`, and expires no later.
 
     `most_per_s` is the limit on the requests of `by`. Raises `NotAllowed`, `UserDisabled`, `TooManyTokens`.
     """
     user = new.user or by.user
     if user != by.user and by.scope is not Scope.ADMIN:
-        raise NotAllowed(f"you are {by.user}, and only an admin makes tokens for others")
+        raise NotAllowed(f"only admins may create tokens for others; you are {by.user}")
     if not by.scope.covers(new.scope):
-        raise NotAllowed(f"your token has the scope {by.scope}, and cannot make one with {new.scope}")
+        raise NotAllowed(f"your token has the scope {by.scope}, so it cannot create one with the scope {new.scope}")
     if most_per_s is not None and (new.rate_limit_per_s or 0) > most_per_s:
-        raise NotAllowed(f"your token may send {most_per_s:g} requests a second, and cannot make one for more")
+        raise NotAllowed(
+            f"your token may send {most_per_s:g} requests a second, so it cannot create one with a higher limit"
+        )
     now = session.execute(select(func.now())).scalar_one()
     expires_at = by.expires_at if new.expires_in_s is None else now + timedelta(seconds=new.expires_in_s)
     if by.expires_at is not None and expires_at is not None and expires_at > by.expires_at:
-        raise NotAllowed(f"your token expires at {by.expires_at.isoformat()}, and cannot make one that lives longer")
+        raise NotAllowed(
+            f"your token expires at {by.expires_at.isoformat()}, so it cannot create one that expires later"
+        )
     add_user(session, user)
     disabled_at = session.execute(select(User.disabled_at).where(User.name == user).with_for_update()).scalar_one()
     if disabled_at is not None:
@@ -101,9 +105,9 @@ def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float
 
 
 def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
-    """Make a link that logs `by` in to the page once: its code, and until when it is valid. Raises `NotAllowed`."""
+    """Create a link that signs `by` in to the page once. Returns its code and its expiry. Raises `NotAllowed`."""
     if by.kind != "bearer":
-        raise NotAllowed("a login link is made with a token, and not from the page")
+        raise NotAllowed("a session cannot create a login link: use a token")
     now = session.execute(select(func.now())).scalar_one()
     limits = (now + timedelta(seconds=LOGIN_S), by.expires_at)
     text, expires_at = new_token(), min(limit for limit in limits if limit is not None)
@@ -124,7 +128,7 @@ def revoke(session: Session, token: Token) -> list[str]:
 
 
 def set_disabled(session: Session, name: str, *, disabled: bool) -> UserLine:
-    """Disable or enable a user. A second time changes nothing. Raises `UserNotFound`, `LastAdmin`."""
+    """Disable or enable a user. Repeating it changes nothing. Raises `UserNotFound`, `LastAdmin`."""
     _take_turn(session)
     at = func.coalesce(User.disabled_at, func.now()) if disabled else None
     if session.scalar(update(User).where(User.name == name).values(disabled_at=at).returning(User.name)) is None:
@@ -145,19 +149,20 @@ def list_users(session: Session, *, limit: int = 50, cursor: str | None = None) 
 
 
 def projects_of(session: Session, user: str) -> Sequence[str]:
-    """The projects that somebody is a member of, by name."""
+    """The projects of which a user is a member, by name."""
     query = select(ProjectMember.project).where(ProjectMember.user_name == user).order_by(ProjectMember.project)
     return session.scalars(query).all()
 
 
 def require_steering(session: Session, user: str, *, subject: str, owner: str, project: str) -> None:
-    """Refuse users who neither own the `subject` nor are members of its project. Raises `NotAllowed`."""
+    """Refuse users unless they own the `subject` or are members of its project. Raises `NotAllowed`."""
     if user == owner:
         return
     membership = exists().where(ProjectMember.project == project, ProjectMember.user_name == user)
     if not session.scalar(select(membership)):
         raise NotAllowed(
-            f"{subject} is {owner}'s, in the project {project}: its owner, the project's members and admins may do this"
+            f"{subject} belongs to {owner}, in the project {project}: "
+            "only its owner, the project's members and admins may do this"
         )
 
 
@@ -181,7 +186,7 @@ def _user_lines(session: Session, names: Sequence[str]) -> list[UserLine]:
 
 
 def _take_turn(session: Session) -> None:
-    """Wait for others who disable or revoke: of two admins who do it to each other, the second must see the first."""
+    """Wait for others who disable or revoke. If two admins disable each other, the second must see the first."""
     session.execute(select(func.pg_advisory_xact_lock(_ADMINS)))
 
 

@@ -1,13 +1,13 @@
-"""Tokens: opaque random texts, of which only the SHA-256 is stored, and what each lets its user do. Called by the api.
+"""Tokens: opaque random texts with scopes. Only their SHA-256 is stored. Called by the api.
 
-A token has 256 random bits, so nobody finds it from its hash. It is looked up by that hash in an index, which is as
-good as a comparison in constant time: an attacker who times the look-up learns, at best, how many leading bits of a
-guess's hash agree with a stored one, and cannot choose the next guess so that more of them agree.
+A token has 256 random bits, so it cannot be found from its hash. It is looked up by that hash in an index, which is as
+safe as a comparison in constant time. An attacker who times the look-up learns, at best, how many leading bits of a
+guess's hash agree with a stored one. They cannot choose the next guess so that more bits agree.
 
-    TokenNotFound       no token that people may see has this id
+    TokenNotFound       no token has this id, apart from tokens of login links
     LoginRefused        the code of a login link is unknown, was used, or is too old
 
-`jobs.people.rights` says who may make and revoke which token.
+`jobs.people.rights` says who may create and revoke which token.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Token, User
 from jobs.model.scopes import Scope
 
-ADMIN = "admin"  # the user whose token a stack is set up with
+ADMIN = "admin"  # the user of the token with which a stack is set up
 LOGIN_S = 10 * 60.0
 SESSION_S = 12 * 3600.0
 Kind = Literal["bearer", "session", "login"]
@@ -35,7 +35,7 @@ _USE_IS_NOTED_EVERY_S = 5 * 60.0
 
 
 class TokenNotFound(LookupError):
-    """No token that people may see has this id."""
+    """No token has this id, apart from tokens of login links."""
 
 
 class LoginRefused(ValueError):
@@ -44,7 +44,7 @@ class LoginRefused(ValueError):
 
 @dataclass(frozen=True)
 class Bearer:
-    """The holder of a valid token, and what it lets them do."""
+    """The holder of a valid token, and what the token allows."""
 
     user: str
     token_id: str
@@ -55,7 +55,7 @@ class Bearer:
 
 
 class TokenHolder(NamedTuple):
-    """The holder of a token, how long it is valid from now on, and whether its use was stored recently."""
+    """The holder of a token, how long it is still valid, and whether its use was stored recently."""
 
     bearer: Bearer
     expires_in_s: float | None
@@ -76,7 +76,7 @@ def new_token() -> str:
 
 
 def token_sha256(text: str) -> str:
-    """The hash that is stored of a token."""
+    """The hash of a token, which is stored in its place."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -97,9 +97,9 @@ def store_token(
     rate_limit_per_s: float | None = None,
     created_by: str | None = None,
 ) -> str:
-    """Make `text` a valid token of `user`; returns its id. An existing token stays as it is, also a revoked one.
+    """Make `text` a valid token of `user`; returns its id. An existing token stays as it is, even if it is revoked.
 
-    `created_by` is the id of the token that it was made with.
+    `created_by` is the id of the token that created it.
     """
     add_user(session, user)
     sha256 = token_sha256(text)
@@ -112,7 +112,7 @@ def store_token(
 
 
 def find(session: Session, sha256: str) -> TokenHolder | None:
-    """The holder of the token with this hash; None where there is no such token or it is no longer valid."""
+    """The holder of the token with this hash. None if there is no such token, or it is no longer valid."""
     was_noted = Token.last_used_at > func.now() - timedelta(seconds=_USE_IS_NOTED_EVERY_S)
     row = session.execute(
         select(
@@ -142,9 +142,9 @@ def note_use(session: Session, token_id: str) -> None:
 
 
 def start_session(session: Session, code: str) -> StartedSession:
-    """Start a session with the code of a login link, which works once. Raises `LoginRefused`.
+    """Start a session with the code of a login link. The code works once. Raises `LoginRefused`.
 
-    The UPDATE is the check: of several requests with one code, one gets the session.
+    The UPDATE is the check: if several requests have the same code, only one gets the session.
     """
     use_link = (
         update(Token)
@@ -176,7 +176,7 @@ def start_session(session: Session, code: str) -> StartedSession:
 
 
 def get_token(session: Session, token_id: str) -> Token:
-    """The token with this id. Raises `TokenNotFound`, also for the token of a login link: nobody may see those."""
+    """The token with this id. Raises `TokenNotFound`, also for the token of a login link, which nobody may see."""
     token = session.scalar(select(Token).where(Token.id == token_id, Token.kind != "login"))
     if token is None:
         raise TokenNotFound(token_id)
@@ -184,9 +184,9 @@ def get_token(session: Session, token_id: str) -> Token:
 
 
 def revoke_with_sessions(session: Session, token_id: str) -> list[str]:
-    """Revoke a token, and the login links and sessions made with it; returns the ids of all that ended now.
+    """Revoke a token, and the login links and sessions made with it. Returns the ids of all that ended now.
 
-    Tokens that were made with it stay valid; `created_by` says which these are.
+    Tokens that it created stay valid; they have its id in `created_by`.
     """
     made_with_it = select(Token.id).where(Token.id == token_id).cte(recursive=True)
     made_with_it = made_with_it.union(
@@ -206,7 +206,7 @@ def list_tokens(
 ) -> Page[Token]:
     """A page of a user's tokens and sessions, newest first. Raises `InvalidCursor`.
 
-    `live`: True for the valid ones alone, False for the others, None for all.
+    `live`: True for only the valid ones, False for the others, None for all.
     """
     identity = f"tokens {live} {user}"
     query = select(Token).where(Token.user_name == user, Token.kind != "login")

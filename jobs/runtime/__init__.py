@@ -1,1 +1,1 @@
-"""What every process of the service needs: settings, log lines, hints, marks of processes, keys and addresses."""
+"""Used by every process of the service: settings, logs, hints, marks of processes, keys and addresses."""

@@ -1,7 +1,7 @@
 """Hints: Celery messages that say "look at the rows". Sent by api, dispatcher and supervisor, read by workers.
 
-A hint may be lost, doubled or late: every worker's reconcile loop looks at the rows anyway, so the broker is
-never needed for a job to run, only for it to start at once.
+A hint may be lost, doubled or late, because every worker's reconcile loop also reads the rows. So jobs run without the
+broker. It only makes them start at once.
 """
 
 import logging
@@ -41,7 +41,7 @@ def celery_app(broker_url: str) -> Celery:
 
 
 class Hints:
-    """Sends hints from a thread of its own: no caller waits for the broker, or fails when it fails."""
+    """Sends hints in a thread of its own, so that no caller waits for the broker or fails with it."""
 
     def __init__(self, broker_url: str) -> None:
         self._app = celery_app(broker_url)
@@ -53,17 +53,17 @@ class Hints:
         self._thread.start()
 
     def dispatch(self) -> None:
-        """Say that a job may be placed now. Hints that are not sent yet are merged into one."""
+        """Send the hint that a job may be placed now. Hints that are not sent yet are merged into one."""
         if not self._dispatch_pending.is_set():
             self._dispatch_pending.set()
             self._pending.put((DISPATCH_TASK, (), DISPATCH_QUEUE))
 
     def launch(self, attempt_id: int, *, host: str) -> None:
-        """Say that an attempt waits for its supervisor on `host`."""
+        """Send the hint that an attempt waits for its supervisor on `host`."""
         self._pending.put((LAUNCH_TASK, (attempt_id,), host_queue(host)))
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Send the hints that are left, for at most `timeout_s`."""
+        """Send the remaining hints, for at most `timeout_s`."""
         self._pending.put(None)
         self._thread.join(timeout_s)
 
@@ -74,5 +74,5 @@ class Hints:
                 self._dispatch_pending.clear()
             try:
                 self._app.send_task(task, args, queue=to, retry=False, expires=60)
-            except Exception as error:  # whatever the broker says, the next hint is tried
+            except Exception as error:  # after any error the next hint is tried
                 _log.warning("hint %s not sent: %s", task, error)

@@ -1,4 +1,4 @@
-"""Logs of a process: one JSON object a line on standard error, with the names that every line shares.
+"""Logs of a process: one JSON object per line on standard error, with the same names in every line.
 
 Called once at the start of api, worker and supervisor. A line has a sentence, and fields that say what it is about:
 structlog's key-values, and `extra={"job": ..., "attempt": ..., "host": ..., "rank": ...}` of the standard library.
@@ -12,15 +12,15 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict, Processor
 
-# The libraries mask passwords in addresses themselves; this catches the ones that they miss.
+# The libraries mask passwords in addresses themselves. This masks the ones that they miss.
 _PASSWORD = re.compile(r"(://[^:/@\s\"]*:)[^/\s\"]+@|(\bpassword=)[^&\s\"']+")
-# Of Celery and uvicorn: the whole message of a task, and the sentence once more with terminal codes.
+# Fields of Celery and uvicorn: the whole message of a task, and the sentence repeated with terminal codes.
 _NOISE = ("data", "color_message")
 
 
 def configure_logging(part: str, **context: object) -> None:
     """Send structlog and the standard library's logging to standard error as JSON, with `part` and `context`."""
-    fixed = {"part": part, **context}  # not context variables: those are a thread's own
+    fixed = {"part": part, **context}  # not context variables, because each thread has its own
 
     def add_fixed(_logger: Any, _method: str, event: EventDict) -> EventDict:
         return {**fixed, **event}
@@ -49,7 +49,7 @@ def configure_logging(part: str, **context: object) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    logging.captureWarnings(True)  # or they come as several lines, and not as JSON
+    logging.captureWarnings(True)  # otherwise they are several lines without JSON
 
 
 def _without_noise(_logger: Any, _method: str, event: EventDict) -> EventDict:
@@ -62,6 +62,6 @@ _as_json = structlog.processors.JSONRenderer()  # escapes line ends and other co
 def _rendered(logger: Any, method: str, event: EventDict) -> str:
     """The line, without the password of any address in it."""
     line = str(_as_json(logger, method, event))
-    if "://" not in line and "password=" not in line:  # the search takes longer than all the rest
+    if "://" not in line and "password=" not in line:  # the search takes longer than everything else here
         return line
     return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2]}***", line)

@@ -1,7 +1,7 @@
-"""Where webhooks may point: nowhere inside the network of the service, unless the operator allows it. Pure.
+"""Checks the addresses of webhooks: they must be outside the service's network, unless the operator allows it. Pure.
 
-The api checks an address by its text when it is registered. `worker.outward.http` checks the addresses that its name
-resolves to, each time that something is sent.
+The api checks the text of an address when it is registered. `worker.outward.http` checks the addresses to which its
+name resolves, each time it sends something.
 
     ForbiddenAddress    nothing is sent there
 """
@@ -16,14 +16,14 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 MAX_URL = 2000
-# No user, no backslash, no space, no fragment: every reader understands the rest in the same way.
+# Without user, backslash, space and fragment, all readers understand an address in the same way.
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<target>[/?][!\"$-;=?-\[\]_a-z|~]*)?"
 )
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _INSIDE = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "localdomain")
-# Global according to the registries, or to older copies of them, and still not the internet: these contain an IPv4
+# The registries, or older copies of them, call these global. Still they are not on the internet: they contain an IPv4
 # address, or a provider's own machine answers there.
 _TRANSITIONAL: tuple[Network, ...] = tuple(
     ip_network(text)
@@ -36,18 +36,18 @@ _IPV6_INTERNET = ip_network("2000::/3")
 
 
 class ForbiddenAddress(ValueError):
-    """Nothing is sent to this address; the text says why, without the address."""
+    """Nothing is sent to this address. The text says why, without the address."""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """Hosts and networks outside the internet that the operator lets webhooks point to."""
+    """Hosts and networks outside the internet to which the operator lets webhooks point."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
 
     def has_host(self, host: str) -> bool:
-        """Whether the name, or the literal address, is allowed as such."""
+        """Whether the name, or the literal address, is in the list itself."""
         literal = literal_address(host)
         return host in self.hosts or (literal is not None and self.has_address(literal))
 
@@ -58,7 +58,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Target:
-    """An address that a webhook may point to, taken apart."""
+    """The parts of an address to which a webhook may point."""
 
     scheme: str
     host: str  # in small letters; an IPv6 address without its brackets
@@ -111,12 +111,12 @@ def _refuse_host(host: str, allowed: Allowed) -> None:
 
 
 def _ends_in_number(host: str) -> bool:
-    """Whether somebody may read the name as an IPv4 address: https://url.spec.whatwg.org/#ends-in-a-number-checker."""
+    """Whether a reader may take the name for an IPv4 address: https://url.spec.whatwg.org/#ends-in-a-number-checker."""
     return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a host is by its text, in any spelling that a resolver takes; None for a name."""
+    """The address that a host's text is, in any spelling that a resolver accepts. None for a name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Processes of this host, identified beyond reuse of their pids, and the marks that show which job they belong to.
+"""Processes of this host, identified even if pids are reused, and the marks that show to which job they belong.
 
 Used by the worker (supervisors, ranks) and by the local stack's keeper. Linux only: everything is read from /proc.
 """
@@ -13,24 +13,24 @@ from pathlib import Path
 MARK = "HORA_ATTEMPT"  # in the environment of every process of an attempt, beside HORA_HOME
 _EMPTY_LOOKS = 5
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
-_EXEC_LOOKS = 1000  # a millisecond apart, which is what an exec takes
+_EXEC_LOOKS = 1000  # a millisecond apart: an exec takes about that long
 
 
 def mark_of(job_id: str, number: int) -> str:
-    """What `HORA_ATTEMPT` holds in every process of an attempt."""
+    """The value of `HORA_ATTEMPT` in every process of an attempt."""
     return f"{job_id}.{number}"
 
 
 @dataclass(frozen=True)
 class ProcessId:
-    """Identifies one process for ever: a pid is reused, the pair of pid and start time is not."""
+    """Identifies one process forever: a pid can be reused, but not the pair of pid and start time."""
 
     pid: int
-    started: int  # clock ticks from the start of the machine, unmoved by a change of the clock
+    started: int  # clock ticks from the start of the machine; changing the clock does not affect them
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
-        """The process that has `pid` now; None when there is none or it is only waiting to be reaped."""
+        """The process that has `pid` now. None if there is none, or if it is a zombie."""
         started = _start_ticks(pid)
         return None if started is None else cls(pid, started)
 
@@ -40,7 +40,7 @@ class ProcessId:
         return _start_ticks(self.pid) == self.started
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        """Send it a signal, or with `group` its process group too; nothing when it is gone."""
+        """Send it a signal; with `group`, to its process group too. If it is gone, nothing happens."""
         if self.is_alive:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number) if group and os.getpgid(self.pid) == self.pid else os.kill(self.pid, number)
@@ -52,7 +52,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on (proc_pid_stat(5)); none where it is gone or a zombie."""
+    """The fields of /proc/PID/stat from the state on (proc_pid_stat(5)). Empty if it is gone or a zombie."""
     try:
         # The command's name, in parentheses, may hold anything; the state is the first field after it.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -67,7 +67,7 @@ def pids() -> Iterator[int]:
 
 
 def descendants(root: int, *, spared: Collection[int] = ()) -> list[int]:
-    """Pids of the living processes below `root`, but for those in `spared` and all below these."""
+    """Pids of the living processes below `root`, except those in `spared` and all below these."""
     children: dict[int, list[int]] = {}
     for pid in pids():
         state, parent = state_and_parent(pid)
@@ -92,7 +92,7 @@ def state_and_parent(pid: int) -> tuple[str, int]:
 
 
 def environment(pid: int) -> frozenset[bytes]:
-    """The `KEY=value` items a process was started with; empty where it is gone or not ours to read.
+    """The `KEY=value` items with which a process was started. Empty if it is gone or we may not read it.
 
     In the middle of an `exec` a process has no environment, or only one in memory that is just being freed. So an empty
     environment counts only if the kernel says several times that its length is zero. With a single look, one in
@@ -117,7 +117,7 @@ def environment(pid: int) -> frozenset[bytes]:
 
 
 def command_line(pid: int) -> list[bytes]:
-    """The arguments a process was started with; empty where it is gone or a zombie."""
+    """The arguments with which a process was started. Empty if it is gone or a zombie."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

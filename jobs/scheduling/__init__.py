@@ -1,1 +1,1 @@
-"""Who runs where and when: hosts, slots, the queue, quotas, and the pure placement that decides."""
+"""Decides where and when jobs run: hosts, slots, the queue, quotas, and placement, which is pure."""

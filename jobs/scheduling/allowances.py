@@ -1,4 +1,4 @@
-"""How many slots a pass of the dispatcher may still give to each project, by its quota. Pure.
+"""The number of slots that a pass of the dispatcher may still give to each project, by its quota. Pure.
 
 `jobs.scheduling.quotas` reads the quotas from the rows. `jobs.scheduling.placement` checks each job against them, and
 `jobs.scheduling.queue` says which quota keeps a job waiting.
@@ -11,22 +11,22 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Quota:
-    """The limits of a project, None where there is none, and what counts against them."""
+    """The limits of a project and its usage. None means no limit."""
 
     project: str
     max_slots: int | None
     max_gpu_hours: float | None
     slots: int  # leased now
-    gpu_hours: float  # of this calendar month in UTC, what runs included
+    gpu_hours: float  # in this calendar month (UTC), including running attempts
     renews_at: datetime  # when the next month begins
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing new of the project is placed this month."""
+        """Whether no more of the project's jobs are placed this month."""
         return self.max_gpu_hours is not None and self.gpu_hours >= self.max_gpu_hours
 
     def is_less_than(self, slots: int) -> bool:
-        """Whether a job of so many slots could not run even if it were the project's only one."""
+        """Whether a job with this many slots could not run even if it were the project's only one."""
         return self.max_slots is not None and slots > self.max_slots
 
     @property
@@ -38,11 +38,11 @@ class Quota:
 
 
 class Allowances:
-    """What a pass may still give to each project. The jobs of a project take it in the order of the queue.
+    """The slots that a pass may still give to each project. Its jobs take them in the order of the queue.
 
-    The first job that is refused ends the project's turn: slots that come free later are for that job, and not for
-    smaller ones behind it that would always be quicker. For the same reason a job that is within the quota takes its
-    part even if it finds no free slots.
+    The first job that is refused ends the project's turn. Slots that become free later are for that job: otherwise
+    smaller jobs after it would always take them first. For the same reason a job within the quota uses up its part of
+    the quota even if it finds no free slots.
     """
 
     def __init__(self, quotas: Iterable[Quota] = ()) -> None:
@@ -51,7 +51,7 @@ class Allowances:
         self.over = {name for name, slots in self._left.items() if slots == 0}  # projects that get nothing more
 
     def take(self, project: str, slots: int) -> bool:
-        """Take slots for the project's next job; False where its quota does not allow so many."""
+        """Take slots for the project's next job. Returns False if its quota does not allow so many."""
         if project in self.over:
             return False
         slots_left = self._left.get(project)

@@ -1,8 +1,8 @@
-"""Drain, undrain and forget a host, as an operator asks. Called by the api.
+"""Drains, undrains and forgets hosts for operators. Called by the api.
 
 Every function works in the caller's transaction; the caller commits.
 
-    HostInUse           the host is alive or has attempts, so it cannot be forgotten
+    HostInUse           the host is alive or has attempts, so it cannot be removed
 """
 
 from datetime import timedelta
@@ -23,11 +23,11 @@ class HostInUse(ValueError):
 
 
 def drain(session: Session, name: str, *, requeue: bool = False) -> None:
-    """Place nothing new on a host. What runs there runs on, or with `requeue` is preempted and goes elsewhere.
+    """Place no more jobs on a host. Its jobs go on; with `requeue` they are preempted and continue on other hosts.
 
     A second drain changes nothing, except that `requeue` takes effect. Raises `HostNotFound`.
     """
-    # Wait for the pass that is under way: what it places here is seen below, and the next pass sees the drain.
+    # Wait for the present pass to end: the code below sees what it placed here, and the next pass sees the drain.
     session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
     _set_drained(session, name, func.coalesce(Host.drained_at, func.now()))
     if requeue:
@@ -41,10 +41,10 @@ def undrain(session: Session, name: str) -> None:
 
 
 def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
-    """Remove a lost host and its slots; it registers anew if it comes back. Raises `HostNotFound`, `HostInUse`.
+    """Remove a lost host and its slots. If it comes back, it registers again. Raises `HostNotFound`, `HostInUse`.
 
-    Slots of attempts that have ended go too, though nobody looked for their processes: the host is gone, and ranks
-    end by themselves when their lease is no longer extended.
+    Slots of ended attempts are removed too, although nobody has checked for their processes: the host is gone, and
+    ranks end by themselves when their lease is no longer extended.
     """
     alive = Host.heartbeat_at > func.now() - timedelta(seconds=host_timeout_s)
     is_alive = session.scalar(select(alive).where(Host.name == name).with_for_update())
@@ -55,7 +55,7 @@ def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
     # A pass that places a job locks the slots too: either its attempt is seen below, or it finds no slot.
     session.execute(select(Slot.index).where(Slot.host == name).order_by(Slot.index).with_for_update())
     if session.scalars(_live_attempts(name)).first() is not None:
-        raise HostInUse(f"host {name} still has attempts; they end when their leases have run out")
+        raise HostInUse(f"host {name} still has attempts; they end when their leases expire")
     session.execute(delete(Host).where(Host.name == name))
 
 

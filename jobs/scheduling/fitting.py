@@ -1,7 +1,7 @@
-"""Which hosts a job's slots can be taken from, by a count of slots for each host: pure.
+"""Decides from which hosts a job's slots can be taken, by the number of slots on each host. Pure.
 
-Called by `jobs.scheduling.placement` with the slots that are free, with those that will be, and with all that there
-are; by `jobs.scheduling.queue` and `jobs.scheduling.hosts` to say why a job does not fit.
+`jobs.scheduling.placement` calls it with the slots that are free, with those that will be free, and with all slots.
+`jobs.scheduling.queue` and `jobs.scheduling.hosts` call it to say why a job does not fit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 Counts = Mapping[str, int]  # slots by host
-Shares = tuple[tuple[str, int], ...]  # hosts in the order of the ranks, and the slots taken of each
+Shares = tuple[tuple[str, int], ...]  # hosts sorted by rank, and the number of slots on each
 
 
 @dataclass(frozen=True)
 class HostSlots:
-    """A host and its slots: the indices of the free ones, of `capacity` that can be leased at all.
+    """A host and its slots: the indices of the free ones, and `capacity`, the number that can ever be leased.
 
-    All slots of a host are of one kind. Hosts with the same `peers` can work together; one without can hold only
-    jobs that need no other.
+    All slots of a host are of one kind. Hosts with the same `peers` can work together. A host without `peers` can hold
+    only jobs on a single host.
     """
 
     host: str
@@ -35,12 +35,12 @@ class SlotRequest:
     device: str = "auto"  # auto, gpu or cpu
     placement: str = "pack"  # pack, single_host or spread
     last_hosts: tuple[str, ...] = ()
-    fewest_gpus: int | None = None  # the fewest that it runs with; None: `gpus`
-    global_batch: int | None = None  # where the global batch is fixed: the number of GPUs has to divide it
+    fewest_gpus: int | None = None  # the fewest GPUs with which it runs; None: `gpus`
+    global_batch: int | None = None  # if the global batch is fixed: it must be divisible by the number of GPUs
 
 
 class Cluster:
-    """Hosts, by the kind of their slots, and in groups that can work on one job together."""
+    """Hosts, by the kind of their slots, and in groups that can work together on one job."""
 
     def __init__(self, hosts: Iterable[HostSlots]) -> None:
         self.hosts = {host.host: host for host in sorted(hosts, key=lambda host: host.host)}
@@ -55,20 +55,21 @@ class Cluster:
         self._groups = groups
 
     def kinds(self, device: str) -> list[str]:
-        """The kinds of slots that a job may take, the preferred one first, of those that there are."""
+        """The existing kinds of slots that a job may take, the preferred kind first."""
         return [kind for kind in ("gpu", "cpu") if device in ("auto", kind) and self._of_kind[kind]]
 
     def sets(self, kind: str, number: int) -> list[list[str]]:
-        """The largest sets of hosts of which any `number` can hold a job together."""
+        """The largest sets of hosts such that any `number` of a set can hold a job together."""
         if number == 1:
             return [self._of_kind[kind]]
         return [names for (its_kind, _), names in self._groups.items() if its_kind == kind and len(names) >= number]
 
     def fit(self, request: SlotRequest, free: Counts) -> Shares | None:
-        """Which hosts the job's slots are taken from when these slots are `free`; None where it does not fit.
+        """The hosts from which the job's slots are taken if these slots are `free`. None if it does not fit.
 
         A job takes slots of one kind, and the same number of them on each of its hosts. `pack` takes the fewest
-        hosts that have room, of these its last ones, then the fullest; `spread` the most hosts, of these the emptiest.
+        hosts with room, preferring the job's last hosts and then the fullest. `spread` takes the most hosts, preferring
+        the emptiest.
         """
         spread = request.placement == "spread"
         for kind in self.kinds(request.device):
@@ -82,7 +83,7 @@ class Cluster:
         return None
 
     def most(self, request: SlotRequest, counts: Counts) -> tuple[int, int | None]:
-        """The most slots on one host, and on hosts that can work together; None where the job needs a single host."""
+        """The most slots on one host, and on hosts that can work together (None if the job needs a single host)."""
         kinds = self.kinds(request.device)
         on_one_host = max((counts[name] for kind in kinds for name in self._of_kind[kind]), default=0)
         groups = [names for kind in kinds for names in self.sets(kind, 2)]
@@ -91,10 +92,10 @@ class Cluster:
         return on_one_host, max(sum(counts[name] for name in names) for names in groups)
 
     def attainable(self, request: SlotRequest) -> SlotRequest | None:
-        """The request with as many GPUs as the job waits for; None where these hosts can never hold it.
+        """The request with the number of GPUs that the job waits for. None if these hosts can never hold it.
 
-        The job waits for all GPUs that it asks for. Where the hosts are too small, it waits for the most that they can
-        hold and that divide its batch, if that is no fewer than its `fewest_gpus`.
+        The job waits for all GPUs that it asks for. If the hosts are too small, it waits for the
+        greatest number that they can hold and that divides its batch, unless that is less than its `fewest_gpus`.
         """
         fewest = request.gpus if request.fewest_gpus is None else request.fewest_gpus
         for gpus in range(request.gpus, fewest - 1, -1):
@@ -107,7 +108,7 @@ class Cluster:
 
 @cache
 def _host_counts(gpus: int, placement: str) -> tuple[int, ...]:
-    """Over how many hosts so many GPUs can go, the preferred number first."""
+    """The numbers of hosts over which this many GPUs can be spread, the preferred number first."""
     if placement == "single_host":
         return (1,)
     divisors = tuple(number for number in range(1, gpus + 1) if gpus % number == 0)
@@ -115,13 +116,13 @@ def _host_counts(gpus: int, placement: str) -> tuple[int, ...]:
 
 
 def _choose(names: Sequence[str], number: int, share: int, free: Counts, request: SlotRequest) -> Sequence[str] | None:
-    """The best `number` of the hosts that have a share free; None where there are not so many."""
+    """The best `number` hosts among those that have a share free. None if there are fewer."""
     fitting = [name for name in names if free[name] >= share]
     if len(fitting) < number:
         return None
     last = request.last_hosts
     if number == 1 and not last and request.placement != "spread":
-        return (min(fitting, key=free.__getitem__),)  # of several it is the first, and they are sorted by name
+        return (min(fitting, key=free.__getitem__),)  # of equal ones the first by name, because they are sorted
     if request.placement == "spread":
         fitting.sort(key=lambda name: (-free[name], name not in last))
     else:
@@ -130,12 +131,12 @@ def _choose(names: Sequence[str], number: int, share: int, free: Counts, request
 
 
 def _rank(names: Sequence[str], free: Counts, last: Sequence[str], *, spread: bool) -> tuple[int, int, str]:
-    """The lower, the better; of hosts that are equally good the first by name."""
+    """A sort key: the best host has the lowest. Among equally good hosts, the first by name wins."""
     total, lasting = sum(free[name] for name in names), sum(name in last for name in names)
     return (-total, -lasting, names[0]) if spread else (-lasting, total, names[0])
 
 
 def _in_rank_order(names: Sequence[str], last: Sequence[str]) -> Iterator[str]:
-    """The hosts of the previous attempt in its order, so that its lead leads again, then the others by name."""
+    """The hosts of the previous attempt in its sequence, so that its lead leads again. Then the others by name."""
     yield from (name for name in last if name in names)
     yield from sorted(name for name in names if name not in last)

@@ -1,6 +1,6 @@
-"""Hosts and their slots as they stand: for the api's list, and for its check at submission.
+"""The present state of hosts and their slots: for the api's list, and for its check at submission.
 
-What an operator asks of them is in `jobs.scheduling.draining`.
+`jobs.scheduling.draining` changes hosts for an operator.
 
     HostNotFound        no host of this name has registered
 """
@@ -42,12 +42,12 @@ class SlotNow:
     job_id: str | None
     attempt: int | None
     rank: int | None
-    reading: dict[str, Any] | None  # of its GPU, a few seconds ago
+    reading: dict[str, Any] | None  # of its GPU, a few seconds old
 
 
 @dataclass(frozen=True)
 class HostNow:
-    """A host and its slots; `alive` says whether its agent was heard of lately."""
+    """A host and its slots. `alive` says whether its last heartbeat is recent."""
 
     name: str
     info: dict[str, Any]
@@ -106,7 +106,7 @@ def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> l
 
 
 def whole_cluster(session: Session) -> Cluster:
-    """Every registered host with its full capacity, also lost and drained ones; none of its slots is `free`."""
+    """Every registered host with its full capacity, including lost and drained hosts. None of its slots is `free`."""
     peers = case((Host.address.is_not(None), Host.info["peers"].astext))
     rows = session.execute(
         select(Slot.host, Slot.kind, func.count(), peers)
@@ -118,16 +118,16 @@ def whole_cluster(session: Session) -> Cluster:
 
 
 def shared_period_s(session: Session, period_s: float, *, host_timeout_s: float) -> float:
-    """Seconds between two looks of a host at work that any host may do: longer where there are many hosts.
+    """Seconds between two checks of a host for work that any host may do. It is longer if there are many hosts.
 
-    All hosts together then look at most 50 times a period. Every host still looks: some of the work only it can do.
+    So all hosts together check at most 50 times per period. Every host still checks: some of the work only it can do.
     """
     alive = session.scalar(select(func.count()).where(is_alive(host_timeout_s))) or 0
     return period_s * max(1.0, alive / _LOOKS_A_PERIOD)
 
 
 def capacity_problem(session: Session, spec: Spec) -> str | None:
-    """Why a job could not run even if every host were alive and empty; None where it could, or no host is registered.
+    """Why a job could not run even if every host were alive and empty. None if it could, or if no host is registered.
 
     Lost and drained hosts count: they may come back.
     """
@@ -146,8 +146,8 @@ def _largest_job(cluster: Cluster, request: SlotRequest) -> str:
     if together < request.gpus:
         return f"more than this cluster has: its hosts that work together have {together} {slots}"
     return (
-        f"a job takes as many slots on each of its hosts, and {request.gpus} cannot be shared so: "
-        f"of the {together} {slots} of hosts that work together at most {on_one_host} are on one host"
+        f"a job takes the same number of slots on each of its hosts, and {request.gpus} cannot be divided so: "
+        f"of the {together} {slots} of hosts that work together, at most {on_one_host} are on one host"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which queued jobs go where, which attempts are preempted, and which slots are kept for whom. Pure.
+"""Decides where queued jobs go, which attempts are preempted, and which slots are kept for which job. Pure.
 
 Called by the dispatcher with the queue, the hosts and the live attempts; docs/scheduling.md has the rules.
 """
@@ -12,15 +12,15 @@ from jobs.scheduling.allowances import Allowances, Quota
 from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotRequest
 from jobs.scheduling.reservations import Ending, Reservation, free_after, or_infinite
 
-RESERVATIONS = 4  # for how many blocked jobs slots are kept: the first ones of the queue
-_TRIES = 16  # how many kinds of blocked jobs are looked at for that
+RESERVATIONS = 4  # slots are kept for this many blocked jobs, the first ones of the queue
+_TRIES = 16  # at most this many kinds of blocked jobs are considered for that
 
-Order = tuple[int, float, str]  # what the queue is sorted by: negative priority, time of creation, id
+Order = tuple[int, float, str]  # the sort key of the queue: negative priority, time of creation, id
 
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A queued job. `estimate_s` is how long it is expected to hold its slots at most."""
+    """A queued job. `estimate_s` is the longest time that it is expected to hold its slots."""
 
     job_id: str
     order: Order
@@ -30,33 +30,33 @@ class QueuedJob:
 
     @property
     def priority(self) -> int:
-        """The higher, the sooner."""
+        """Jobs with a higher priority come first."""
         return -self.order[0]
 
 
 @dataclass(frozen=True)
 class LiveAttempt:
-    """An attempt that holds slots, and how many of them come free on which hosts when it ends.
+    """An attempt that holds slots, and how many of them become free on each host when it ends.
 
-    `leaving`: it is ending already, so its slots come free soon. `overdue`: it passed a job that waits, and should have
+    `leaving`: it is already ending, so its slots become free soon. `overdue`: it passed a waiting job, and should have
     ended by now.
     """
 
     attempt_id: int
-    order: Order  # its job's
+    order: Order  # the sort key of its job
     slots: Counts
-    ends_in_s: float | None = None  # None: nobody knows
+    ends_in_s: float | None = None  # None: unknown
     leaving: bool = False
     overdue: bool = False
 
     def yields_to(self, job: QueuedJob) -> bool:
-        """Whether it has to make room for the job."""
+        """Whether it may be preempted for the job."""
         return -self.order[0] < job.priority or (self.overdue and job.order < self.order)
 
 
 @dataclass(frozen=True)
 class Share:
-    """The slots that a job gets of one host."""
+    """The slots that a job gets on one host."""
 
     host: str
     slots: tuple[int, ...]
@@ -75,7 +75,7 @@ class Placement:
 
     @property
     def slots(self) -> list[tuple[str, int]]:
-        """Host and index of each slot, in the order of the ranks."""
+        """Host and index of each slot, sorted by rank."""
         return [(share.host, index) for share in self.shares for index in share.slots]
 
     @property
@@ -84,7 +84,7 @@ class Placement:
         return sum(len(share.slots) for share in self.shares)
 
     def to_json(self) -> list[dict[str, object]]:
-        """As the attempt's row and its event hold it."""
+        """The form in which the attempt's row and its event store it."""
         return [{"host": share.host, "slots": list(share.slots)} for share in self.shares]
 
 
@@ -97,7 +97,7 @@ class Preemption:
 
 
 class PlacementPass:
-    """One look at the queue, page by page. It decides on `placements`, `preemptions` and `reservations`."""
+    """One pass over the queue, page by page. It decides on `placements`, `preemptions` and `reservations`."""
 
     def __init__(
         self, hosts: Iterable[HostSlots], live: Sequence[LiveAttempt] = (), quotas: Iterable[Quota] = ()
@@ -108,14 +108,16 @@ class PlacementPass:
         self._live = live
         self.allowances = Allowances(quotas)
         self._leaving = {attempt.attempt_id for attempt in live if attempt.leaving}
-        self._endings: list[Ending] = []  # of what this pass places
+        self._endings: list[Ending] = []  # of the jobs that this pass places
         self._attainable: dict[SlotRequest, SlotRequest | None] = {}
-        self._unplaceable: set[tuple[SlotRequest, tuple[bool, ...]]] = set()  # with the reservations that bind it
-        self._unreservable: set[tuple[SlotRequest, int]] = set()  # with the priority
+        self._unplaceable: set[tuple[SlotRequest, tuple[bool, ...]]] = (
+            set()
+        )  # and the reservations that it has to respect
+        self._unreservable: set[tuple[SlotRequest, int]] = set()  # and the priority
         self.placements: list[Placement] = []
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
-        self.looked_at = 0  # jobs, without those that a quota keeps
+        self.looked_at = 0  # number of jobs, without those held back by a quota
 
     @property
     def is_over(self) -> bool:
@@ -137,7 +139,7 @@ class PlacementPass:
             if self.is_over:
                 return
             request = self._attainable_of(job.request)
-            # A job that its quota does not allow, or that these hosts can never hold, keeps nobody else waiting.
+            # A job held back by its quota, or one that these hosts can never hold, does not block others.
             if request is not None and not self.allowances.take(job.project, request.gpus):
                 continue
             self.looked_at += 1
@@ -153,10 +155,10 @@ class PlacementPass:
         return self._attainable[request]
 
     def _place(self, job: QueuedJob, request: SlotRequest) -> bool:
-        """Place the job now, if it fits beside what is kept for the jobs before it."""
+        """Place the job now, if it fits without using slots that are kept for earlier jobs."""
         bound = tuple(reservation.binds(job.estimate_s) for reservation in self.reservations)
         shape = replace(request, last_hosts=()) if request.last_hosts else request, bound
-        if shape in self._unplaceable:  # what is free only shrinks during a pass
+        if shape in self._unplaceable:  # the free slots only become fewer during a pass
             return False
         shares = self._cluster.fit(request, self._allowed(bound))
         if shares is None:
@@ -175,7 +177,7 @@ class PlacementPass:
         return True
 
     def _allowed(self, bound: Sequence[bool]) -> Counts:
-        """The free slots that a job may take; `bound` says for each reservation whether the job has to respect it."""
+        """The free slots that a job may take. `bound` says for each reservation whether the job has to respect it."""
         if not any(bound):
             return self._free
         allowed = dict(self._free)
@@ -192,10 +194,10 @@ class PlacementPass:
             yield Share(host, indices[:slots])
 
     def _reserve(self, job: QueuedJob, request: SlotRequest) -> None:
-        """Keep slots for a blocked job: those that preempted attempts free for it, or those that come free first.
+        """Keep slots for a blocked job: those that preempted attempts release for it, or those that become free first.
 
-        Nothing is kept for a job if nobody knows when it can start and an earlier job waits for the same hosts. Its
-        reservation would only keep short jobs from passing both.
+        Nothing is kept for a job if its start time is unknown and an earlier job waits for the same hosts. Its
+        reservation would only stop short jobs from passing both.
         """
         at_s, future = self._make_room(job, request) or self._comes_free(request)
         shares = self._cluster.fit(request, future)
@@ -208,9 +210,9 @@ class PlacementPass:
         self.reservations.append(Reservation(job.job_id, dict(shares), at_s, spare, until_s))
 
     def _make_room(self, job: QueuedJob, request: SlotRequest) -> tuple[float, Counts] | None:
-        """When the attempts that leave make room for the job, and what is free then; preempts more of them if needed.
+        """When the attempts that are ending make room for the job, and the free slots then. Preempts more if needed.
 
-        None where preemption cannot make the job fit.
+        None if preemption cannot make the job fit.
         """
         free_soon = self._future([attempt.slots for attempt in self._live if attempt.attempt_id in self._leaving])
         if self._cluster.fit(request, free_soon) is not None:
@@ -230,7 +232,7 @@ class PlacementPass:
     def _fewest_to_preempt(
         self, request: SlotRequest, soon: Counts, yielding: Sequence[LiveAttempt]
     ) -> list[LiveAttempt]:
-        """Those attempts that must leave for the job to fit, each of them needed; none where all are too few."""
+        """The fewest attempts that must end so that the job fits. Empty if all of them together are not enough."""
 
         def fits(leaving: Sequence[LiveAttempt]) -> Shares | None:
             return self._cluster.fit(request, free_after(soon, [attempt.slots for attempt in leaving]))
@@ -241,16 +243,16 @@ class PlacementPass:
             return []
         hosts = dict(shares).keys()
         needed = [attempt for attempt in yielding[:count] if attempt.slots.keys() & hosts]
-        for attempt in needed[::-1]:  # those that cost most are spared first
+        for attempt in needed[::-1]:  # the most costly ones are spared first
             others = [other for other in needed if other is not attempt]
             if fits(others) is not None:
                 needed = others
         return needed
 
     def _comes_free(self, request: SlotRequest) -> tuple[float, Counts]:
-        """When enough slots come free, by the expected ends of the attempts, and what is free then.
+        """When enough slots become free, by the expected ends of the attempts, and the free slots then.
 
-        Attempts whose end nobody knows count as ending last, in the order in which they began.
+        Attempts whose end is unknown count as ending last, in the sequence in which they began.
         """
         leaving = [Ending(0.0, attempt.slots) for attempt in self._live if attempt.attempt_id in self._leaving]
         staying = [attempt for attempt in self._live if attempt.attempt_id not in self._leaving]
@@ -274,7 +276,7 @@ class PlacementPass:
         return at_s, future(count)
 
     def _future(self, ended: Sequence[Counts]) -> dict[str, int]:
-        """What is free once these attempts have ended, without what is kept for the jobs before."""
+        """The free slots after these attempts have ended, without those kept for earlier jobs."""
         future = free_after(self._free, ended)
         for reservation in self.reservations:
             for host, slots in reservation.shares.items():
@@ -288,7 +290,7 @@ def place_jobs(
     live: Sequence[LiveAttempt] = (),
     quotas: Iterable[Quota] = (),
 ) -> PlacementPass:
-    """Decide on a whole queue, given in its order."""
+    """Decide on a whole queue, which is sorted."""
     decided = PlacementPass(hosts, live, quotas)
     decided.take(queue)
     return decided

@@ -36,7 +36,7 @@ from jobs.scheduling.placement import LiveAttempt, Order, QueuedJob
 
 PASS_LOCK = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
-# Specs of before limits were bounded may say 1e300: `placing` makes a time of it, and no timestamp goes that far.
+# Old specs, from before limits were bounded, may say 1e300. `placing` adds it to a time, and timestamps have an end.
 _STORED_LIMIT_S = cast(Job.spec["time_limit_s"].astext, Float(53))
 _TIME_LIMIT_S = case((_STORED_LIMIT_S > MAX_SECONDS, MAX_SECONDS), else_=_STORED_LIMIT_S).label("time_limit_s")
 QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
@@ -61,7 +61,7 @@ class RegisteredHost:
 
 @dataclass(frozen=True)
 class QueuePage:
-    """Jobs of the queue, in its order, and where the next ones begin; None where these are the last."""
+    """Some jobs of the queue, sorted, and where the next page begins; None if these are the last."""
 
     jobs: Sequence[QueuedJob]
     after: tuple[Any, ...] | None
@@ -70,7 +70,7 @@ class QueuePage:
 def next_page(
     session: Session, after: tuple[Any, ...] | None, *, limit: int, without: Collection[str] = ()
 ) -> QueuePage:
-    """The first `limit` jobs of the queue behind `after` (None: from its head) that may be placed now.
+    """The first `limit` jobs of the queue after `after` (None: from its head) that may be placed now.
 
     Those of the projects `without` are left out.
     """
@@ -87,7 +87,7 @@ def next_page(
     return QueuePage(jobs, None if last is None else (last["priority"], last["created_at"], last["id"]))
 
 
-# These statements run in every pass; to build one takes longer than to run it on a short queue.
+# These statements run in every pass. Building one takes longer than running it on a short queue.
 @cache
 def _may_be_placed() -> Select[Any]:
     return select_queued_jobs().where(IN_QUEUE, READY).order_by(*QUEUE_ORDER)
@@ -165,7 +165,7 @@ def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
 
 
 def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[LiveAttempt]:
-    """The attempts that hold slots, each with the slots of these hosts that it frees when it ends."""
+    """The attempts that hold slots, each with the slots of these hosts that it releases when it ends."""
     slots: dict[int, dict[str, int]] = {}
     usable = {host.host for host in hosts}
     leased = (
@@ -212,9 +212,9 @@ def _live_of(row: RowMapping, slots: Mapping[str, int]) -> LiveAttempt:
 def expected_end_s(
     eta_s: float | None, time_limit_s: float | None, durations_s: Sequence[float], *, age_s: float
 ) -> float | None:
-    """In how many seconds an attempt ends: by its own progress, else its time limit, else runs like it.
+    """The expected seconds until an attempt ends: by its own progress, else by its time limit, else by similar runs.
 
-    None where nothing of this is known; 0 where it should have ended.
+    None if none of these is known. 0 if it should have ended already.
     """
     if eta_s is not None:
         return eta_s

@@ -1,7 +1,7 @@
 """Lease slots to queued jobs, and preempt attempts. Called by the dispatcher, a drain, and a worker that shuts down.
 
-Every function works in the caller's transaction; the caller commits. `jobs.lifecycle.leases` has the attempts from
-then on.
+Every function works in the caller's transaction; the caller commits. `jobs.lifecycle.leases` does everything with
+the attempts after that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from jobs.scheduling.placement import Placement
 
 
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
-    """Give queued jobs their slots; returns the leases of those that got all of theirs.
+    """Lease slots to queued jobs. Returns the leases of the jobs that got all their slots.
 
     A job is left out if it no longer waits, if one of its slots is no longer free, or if one of its hosts is drained.
     The lowest rank goes to the first slot of the first share.
@@ -59,7 +59,7 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
 def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
     """Those of the slots that can be leased. They are locked until the commit, and their hosts are locked before them.
 
-    So a drain of a host sees every attempt that was placed on it before.
+    So a drain of a host sees every attempt that was placed there before it.
     """
     hosts = session.scalars(
         select(Host.name)
@@ -134,7 +134,7 @@ def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence
 
 
 def request_preemption(session: Session, attempt_ids: Sequence[int], cause: PreemptionCause) -> None:
-    """Ask live attempts to save and release their slots, each once; their jobs go back to the queue."""
+    """Ask live attempts to save and release their slots. Each is asked once. Their jobs go back to the queue."""
     requested = session.execute(
         update(Attempt)
         .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))

@@ -1,6 +1,6 @@
-"""Where a queued job stands in the queue, and what it waits for. Called by the api for one job or a page of them.
+"""A queued job's position in the queue, and what it waits for. Called by the api for one job or a page of jobs.
 
-It reads the slots, and what the last pass of the dispatcher kept and preempted. It decides nothing.
+It reads the slots, and what the last pass of the dispatcher kept and preempted. It makes no decisions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from jobs.scheduling.quotas import active_quotas
 
 @dataclass(frozen=True)
 class Standing:
-    """A queued job's place in the queue, from 1, and the reason why it waits. A paused job has no place."""
+    """A queued job's position in the queue, from 1, and why it waits. A paused job has no position."""
 
     position: int | None
     reason: str
@@ -39,9 +39,9 @@ class WaitsFor:
     """What a queued job waits for besides slots."""
 
     paused: bool = False
-    pause_s: float = 0.0  # what is left of its back-off
-    quota: Quota | None = None  # of its project
-    ahead: int = 0  # slots that earlier jobs of its project ask for, where the project has a quota of slots
+    pause_s: float = 0.0  # the rest of its back-off
+    quota: Quota | None = None  # that of its project
+    ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that are preempted for it
 
 
@@ -77,7 +77,7 @@ def _positions(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
 
 
 def _ahead(session: Session, job_ids: Sequence[str], projects: Sequence[str]) -> Mapping[str, int]:
-    """How many slots the jobs ask for that are before these in the queues of their projects."""
+    """For each of these jobs: the number of slots for which earlier jobs of its project wait."""
     if not projects:
         return {}
     slots_before = func.sum(Job.gpus).over(partition_by=Job.project, order_by=QUEUE_ORDER) - Job.gpus
@@ -96,7 +96,7 @@ def _leaving(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[
     )
     leaving: dict[str, list[str]] = {}
     for cause, job_id in rows:
-        if cause is not None and cause.job is not None:  # which the query has checked, but the type checker cannot see
+        if cause is not None and cause.job is not None:  # the query ensures this, but the type checker cannot see it
             leaving.setdefault(cause.job, []).append(job_id)
     return leaving
 
@@ -120,13 +120,15 @@ def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], 
 
 
 def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
-    """Why the hosts that are alive could not hold the job even if they were empty."""
+    """Why the live hosts could not hold the job even if they were empty; None if they could."""
     if not any(host.alive for host in hosts):
         return "no host is alive"
     cluster, needed = _in_use(hosts), _needed(request)
     if not cluster.kinds(request.device):
         drained = Cluster(host.slots for host in hosts if host.alive).kinds(request.device)
-        return f"needs {needed}; {'every host that has any is drained' if drained else 'no host that is alive has any'}"
+        return (
+            f"needs {needed}; {'all hosts with such slots are drained' if drained else 'no live host has such slots'}"
+        )
     if cluster.attainable(request) is not None:
         return None
     on_one_host, together = cluster.most(request, cluster.capacity)
@@ -134,14 +136,14 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
         return f"needs {needed} on one host; the largest host has {on_one_host}"
     if together < request.gpus:
         return f"needs {needed}; the hosts that work together have {together}"
-    return f"needs {needed}, as many on each of its hosts; of {together} at most {on_one_host} are on one host"
+    return f"needs {needed}, the same number on each host; of {together}, at most {on_one_host} are on one host"
 
 
 def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:
-    """Why the project's quota keeps the job waiting, whatever slots are free."""
+    """Why the project's quota holds the job back, even if slots are free; None if it does not."""
     if quota.is_used_up:
         hours = f"{_figure(quota.gpu_hours)} of {_figure(quota.max_gpu_hours or 0.0)} GPU-hours this month"
-        return f"its project {quota.project} used {hours}; it goes on at {quota.renews_at:%Y-%m-%d %H:%M} UTC"
+        return f"its project {quota.project} used {hours}; it continues at {quota.renews_at:%Y-%m-%d %H:%M} UTC"
     if quota.max_slots is None:
         return None
     if quota.is_less_than(request.gpus):
@@ -152,11 +154,11 @@ def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:
         return in_use
     if request.gpus > left:
         return f"needs {_needed(request)}; {in_use}"
-    return f"{in_use}, and others of its jobs are before it" if ahead + request.gpus > left else None
+    return f"{in_use}, and other jobs of the project come first" if ahead + request.gpus > left else None
 
 
 def _too_full(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
-    """Why the job does not fit now on hosts that could hold it."""
+    """Why the job does not fit now on the hosts that could hold it if they were empty."""
     cluster = _in_use(hosts)
     request = cluster.attainable(request) or request
     shares = cluster.fit(request, cluster.free)
@@ -169,18 +171,18 @@ def _too_full(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]
     if free < request.gpus:
         return f"needs {_needed(request)}; {_are(free)} free"
     return (
-        f"needs {_needed(request)}, as many on each of its hosts; {_are(free)} free, at most {on_one_host} on one host"
+        f"needs {_needed(request)}, the same number on each host; {_are(free)} free, at most {on_one_host} on one host"
     )
 
 
 def _why_kept(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], cluster: Cluster) -> str | None:
-    """For which earlier job the free slots are kept that the job needs; None where enough others are free."""
+    """Names the earlier job for which the slots are kept that this job needs. None if enough others are free."""
     kept_for = {host.slots.host: host.kept_for for host in hosts if host.in_use and host.kept_for not in (None, job_id)}
     if cluster.fit(request, {host: 0 if host in kept_for else free for host, free in cluster.free.items()}) is not None:
         return None
     earlier_job = kept_for[max(kept_for, key=lambda host: cluster.free[host])]
     free = sum(cluster.free[host] for host, job in kept_for.items() if job == earlier_job)
-    return f"{_are(free, 'slot')} free, but kept for job {earlier_job}, which is before it"
+    return f"{_are(free, 'slot')} free, but kept for job {earlier_job}, which comes first"
 
 
 def _in_use(hosts: Sequence[RegisteredHost]) -> Cluster:

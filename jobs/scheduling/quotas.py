@@ -1,11 +1,11 @@
-"""What projects hold and have used, read from the rows.
+"""The usage of projects, read from the rows.
 
 Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.people.projects`.
 Every function works in the caller's transaction.
 
-A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are computed here;
-those of ended ones are in `project_usage`, a row for each month (`jobs.lifecycle.usage`). One statement reads both, so
-that an attempt that ends meanwhile is in exactly one of them.
+A GPU-hour is one slot leased for an hour, used or not. Those of live attempts are computed here. Those of ended
+attempts are in `project_usage`, a row for each month (`jobs.lifecycle.usage`). One statement reads both, so an attempt
+that ends meanwhile counts exactly once.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,13 +21,13 @@ from jobs.scheduling.allowances import Quota
 
 
 def active_quotas(session: Session, *, among: Collection[str] | None = None) -> Mapping[str, Quota]:
-    """The quotas that limit what may run, by project; `among` (None: all) are the projects to look at."""
+    """The quotas that limit running jobs, by project. `among` are the projects to check; None: all."""
     names = [name for name in session.scalars(_names_with_quota()) if among is None or name in among]
     return quotas_of(session, names) if names else {}
 
 
 def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
-    """The quotas of these projects, by name, and what counts against them now."""
+    """The quotas of these projects with their usage, by name."""
     rows = session.execute(_quotas(), {"names": [*names]})
     return {
         name: Quota(name, max_slots, max_gpu_hours, slots, slot_seconds / 3600, renews_at)
@@ -35,7 +35,7 @@ def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
     }
 
 
-# These statements run in every pass; to build one takes longer than to run it.
+# These statements run in every pass. Building one takes longer than running it.
 @cache
 def _names_with_quota() -> Select[str]:
     return select(Project.name).where(or_(Project.max_slots.is_not(None), Project.max_gpu_hours.is_not(None)))
@@ -46,7 +46,7 @@ def _quotas() -> Select[Any]:
     names = func.any(bindparam("names", type_=ARRAY(String)))
     month = func.date_trunc("month", func.now(), "UTC")
     live_s = cast(func.extract("epoch", func.now() - func.greatest(Attempt.created_at, month)), Float(53))
-    # Nobody can use a slot in quarantine after its attempt ended, so no project pays for it.
+    # After its attempt ended, nobody can use a slot in quarantine. So no project pays for it.
     leased = (
         select(
             Job.project,
@@ -62,7 +62,7 @@ def _quotas() -> Select[Any]:
     )
     this_month = cast(func.timezone("UTC", month), Date)
     seconds = func.coalesce(ProjectUsage.slot_seconds, 0.0) + func.coalesce(leased.c.live_s, 0.0)
-    # In UTC again: a month later by the clocks of the session's time zone may be another hour.
+    # In UTC again: in the session's time zone, the clocks may have changed within the month.
     next_month = func.timezone("UTC", func.timezone("UTC", month) + text("interval '1 month'"))
     return (
         select(

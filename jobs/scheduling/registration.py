@@ -1,4 +1,4 @@
-"""The rows of a host and its slots: registered, kept alive and updated by the host's agent and sampler."""
+"""The rows of a host and its slots. The host's agent and sampler register and update them."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -37,9 +37,9 @@ class SlotInfo:
 def register(
     session: Session, name: str, info: dict[str, Any], slots: Sequence[SlotInfo], *, address: str | None = None
 ) -> None:
-    """Make the host known with the slots it has now; leases on them stay. Slots it no longer has are retired.
+    """Register the host with its present slots. Leases on them stay. Slots that it no longer has are retired.
 
-    `address` is where other hosts reach it; without one it takes part in jobs on one host only.
+    `address` is the host's address for other hosts. Without one it takes only jobs on a single host.
     """
     alive = {"info": _with_clock(cast(info, JSONB)), "address": address, "heartbeat_at": func.now()}
     session.execute(
@@ -60,30 +60,30 @@ def register(
 
 
 def beat(session: Session, name: str) -> bool:
-    """Note that the host is alive; False where it was forgotten meanwhile and has to register again."""
+    """Write a heartbeat of the host. Returns False if the host was removed meanwhile and has to register again."""
     alive = {"info": _with_clock(Host.info), "heartbeat_at": func.now()}
     return session.scalar(update(Host).where(Host.name == name).values(alive).returning(Host.name)) is not None
 
 
 def _with_clock(info: SQLColumnExpression[Any]) -> ColumnElement[Any]:
-    """The facts about the host, with how many seconds its clock is ahead of the database's."""
+    """The facts about the host, and by how many seconds its clock is ahead of the database's."""
     ahead_s = literal(time.time()) - func.extract("epoch", func.clock_timestamp())
     return info.op("||")(func.jsonb_build_object("clock_offset_s", func.round(cast(ahead_s, Numeric), 3)))
 
 
 def leave(session: Session, name: str, *, host_timeout_s: float) -> None:
-    """Count the host as lost from now on, because its worker shuts down: nothing more is placed on it."""
+    """Count the host as lost from now on, because its worker shuts down. No more jobs are placed on it."""
     long_ago = func.now() - timedelta(seconds=host_timeout_s + 1)
     session.execute(update(Host).where(Host.name == name).values(heartbeat_at=long_ago))
 
 
 def retire(session: Session, name: str, uuids: Sequence[str]) -> None:
-    """Take GPUs of a host that are off the bus out of service; a lease on one stays."""
+    """Retire GPUs of a host that are off the bus. A lease on such a GPU stays."""
     if uuids:
         session.execute(update(Slot).where(Slot.host == name, Slot.uuid.in_(uuids)).values(retired_at=func.now()))
 
 
-# Rows that another transaction holds are skipped: the next reading comes soon, and nobody has to wait here.
+# Rows locked by another transaction are skipped, so that nobody waits here. The next reading comes soon.
 _STORE_READINGS = text("""
     WITH readings AS (
         SELECT * FROM jsonb_to_recordset(:readings) AS readings (uuid text, reading jsonb, is_lost boolean)

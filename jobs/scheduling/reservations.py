@@ -1,4 +1,4 @@
-"""What a pass keeps for a blocked job, and when slots come free. Pure; called by `jobs.scheduling.placement`."""
+"""Reservations for blocked jobs, and when slots become free. Pure; called by `jobs.scheduling.placement`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,36 +9,37 @@ from jobs.scheduling.fitting import Counts, Shares
 
 @dataclass
 class Reservation:
-    """The slots kept for a blocked job, from `at_s` seconds from now on (infinite: nobody knows from when).
+    """The slots kept for a blocked job, beginning `at_s` seconds from now (infinite: unknown).
 
-    `spare` is what else is free on each of these hosts at that time: other jobs may hold that for as long as they like.
+    `spare` is the number of other slots that are free on each of these hosts at that time. Other jobs may hold those
+    for any time.
     """
 
     job_id: str
     shares: Mapping[str, int]
     at_s: float
     spare: dict[str, int]
-    until_s: float  # when it gives its slots back, by the job's own estimate
+    until_s: float  # when the job releases its slots, by its own estimate
 
     def binds(self, estimate_s: float | None) -> bool:
-        """Whether a job that takes so long has to leave it alone."""
+        """Whether a job with this estimate has to respect the reservation."""
         return math.isinf(self.at_s) or estimate_s is None or estimate_s > self.at_s
 
     def is_left_alone_by(self, shares: Shares) -> bool:
-        """Whether a job that takes these slots takes none of those that are kept."""
+        """Whether a job with these slots would take none of the kept slots."""
         return all(taken <= self.spare.get(host, taken) for host, taken in shares)
 
 
 @dataclass(frozen=True)
 class Ending:
-    """Slots that come free."""
+    """Slots that become free, and when."""
 
     in_s: float
     slots: Counts
 
 
 def free_after(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
-    """The free slots once those of the `ended` attempts have come free too."""
+    """The free slots after those of the `ended` attempts have become free too."""
     future = dict(free)
     for slots in ended:
         for host, count in slots.items():
@@ -48,5 +49,5 @@ def free_after(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
 
 
 def or_infinite(seconds: float | None) -> float:
-    """A time from now; infinite where nobody knows it."""
+    """Seconds from now; infinite if they are unknown."""
     return math.inf if seconds is None else seconds

@@ -1,1 +1,1 @@
-"""What ranks and hosts measure: written by ingest, read back as series, thinned when it is old."""
+"""The measurements of ranks and hosts: stored by `ingest`, read as series, thinned when they are old."""

@@ -1,6 +1,6 @@
 """The axes of series: step, epoch and time. Used by `jobs.telemetry.series`, `samples` and `thinning`.
 
-An epoch ends at its number: the middle of the third is 2.5. Time is seconds since the job's first start.
+An epoch ends at its number: the middle of the third epoch is 2.5. Time is seconds since the job's first start.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ WHOLE_AXIS = AxisRange()
 
 @dataclass(frozen=True)
 class EpochScale:
-    """At which step each epoch ended. From that follows where in its epoch any step lies."""
+    """The step at which each epoch ended. The position of any step within its epoch follows from it."""
 
     ends: Numbers  # steps, ascending, from 0
     epochs: Numbers

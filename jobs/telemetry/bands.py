@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Band:
-    """The figures of some neighbouring points. `p95` is the least of them that 95 % do not exceed."""
+    """The figures of some neighbouring points. `p95` is the least value that 95 % of them do not exceed."""
 
     x_from: float  # of the first of them
     x_to: float
@@ -32,8 +32,8 @@ class Band:
 def bands_of(x: Positions, y: Numbers, *, rollups: Sequence[Band], x_range: AxisRange, count: int) -> list[Band]:
     """At most `count` bands of equal width. Bands without a number are left out.
 
-    A roll-up counts in the band that contains its middle. The `p95` of such a band is the greatest of its parts': at
-    least the true one.
+    A roll-up counts in the band that contains its middle. The `p95` of such a band is the greatest one of its parts, so
+    it is never below the true one.
     """
     present = np.isfinite(y)
     x, y = x[present], y[present]

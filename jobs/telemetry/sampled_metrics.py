@@ -1,4 +1,4 @@
-"""Every sampled metric, once: what a sampler reads each second of a GPU, of a rank and of a host.
+"""The table of all sampled metrics: what a sampler reads each second of a GPU, of a rank and of a host.
 
 To add a metric:
 
@@ -7,12 +7,12 @@ To add a metric:
 3. read it: `worker.host.gpus` for a GPU, `worker.sampling` for a rank or a host;
 4. add its row to docs/telemetry.md.
 
-Everything else follows from here: storing, series and their units, thinning, the parameters of the API, the gauges of
-`GET /metrics` and what is mirrored. `tests/unit/jobs/telemetry/test_sampled_metrics.py` compares this table with the
-columns and with the readings, `tests/unit/test_docs.py` with the page.
+Everything else follows from this table: storing, series and their units, thinning, the parameters of the API, the
+gauges of `GET /metrics` and the copies for other servers. `tests/unit/jobs/telemetry/test_sampled_metrics.py` compares
+this table with the columns and with the readings, `tests/unit/test_docs.py` with the page.
 
 Any metric may be null, which means unknown. All are aggregated alike, in bands and in roll-ups: count, least, greatest,
-mean and 95th percentile. Of a metric in bits only the single values mean something.
+mean and 95th percentile. For a metric in bits, only single values have a meaning.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class SampledMetric:
 
     @property
     def reading_name(self) -> str:
-        """Its name in a reading, which says already whose it is: `percent` for `gpu_percent`."""
+        """Its name in a reading of a GPU, a rank or a host, without that prefix: `percent` for `gpu_percent`."""
         return self.name.removeprefix("gpu_")
 
 

@@ -114,7 +114,8 @@ def utilization(
 ) -> Utilization:
     """The samples of a job's slots, sorted by attempt and rank, and of its hosts. Metrics without samples are left out.
 
-    On the axes of steps and epochs a sample lies where its rank was. Samples before the first step are not on them.
+    On the axes of steps and epochs, a sample is at its rank's step at that time. Samples before the first step are left
+    out there.
     """
     scale = epoch_scale(session, job) if axis == "epoch" else None
     request = _Request(job, axis, scale, x_range, max_points, bands)

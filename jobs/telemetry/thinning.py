@@ -9,8 +9,9 @@ Called by `worker.retention`, one transaction for each batch.
 - Points that a restart made void (`jobs.telemetry.series`) are removed, and no roll-up counts them.
 - Blocks become rows first, one series after the other.
 
-A process may die between two batches: the next one finds the same outline, because a bin's borders follow from the
-first and the newest point alone, and these stay. A bin gets its roll-up together with the removal, so only once.
+A process may die between two batches. The next one finds the same outline, because the bins' borders depend only on the
+first and the newest point, and these stay. A bin gets its roll-up in the transaction that removes its points, so only
+once.
 """
 
 import time
@@ -65,7 +66,7 @@ class _SeriesToThin:
         """A border between two bins near `position`, after `start`."""
         offset = _ticks(position, self.first)
         if self.only_void_points_go or not 0 <= offset <= self.span:
-            return position  # the points out there are void
+            return position  # the points there are void
         number = bin_of(offset, span=self.span, bins=BINS)
         before, after = self._border(number), self._border(number + 1)
         here = self.first if self.start is None else self.start

@@ -1,1 +1,1 @@
-"""What the API answers with, a pydantic model for each thing: made by `api`, read by `hora.client`. Pure."""
+"""The API's requests and answers as pydantic models. Made by `api`, read by `hora.client`. Pure."""

@@ -1,4 +1,4 @@
-"""What advice and quotes say, as the API answers them."""
+"""Advice and quotes, as the API answers them."""
 
 from enum import StrEnum
 from typing import Any, Literal
@@ -11,7 +11,7 @@ class _Frozen(BaseModel):
 
 
 class Rule(StrEnum):
-    """The steps of scaling in the order in which they pay; the first ones need no new hardware."""
+    """The steps of scaling, the most worthwhile first. The first ones need no new hardware."""
 
     PRETRAINED_BASE = "pretrained_base"
     EARLY_STOPPING = "early_stopping"
@@ -22,28 +22,28 @@ class Rule(StrEnum):
 
 
 class Gain(_Frozen):
-    """What a piece of advice is expected to bring. A factor below 1 is less of it; null: no evidence for a figure."""
+    """What a change is expected to gain. A factor below 1 means less than before. Null: too little is known."""
 
-    time_factor: float | None = Field(description="Training time, as a multiple of what it was")
+    time_factor: float | None = Field(description="New training time / old training time")
     gpu_hours_factor: float | None
-    accuracy: float | None = Field(description="Points of validation accuracy, 0.01 is one in a hundred")
+    accuracy: float | None = Field(description="Change of the validation accuracy; 0.01 is one percentage point")
     text: str
 
 
 class Advice(_Frozen):
-    """One thing to change, and why. `change` is laid over the spec, as in `POST /v1/jobs/{id}/clone`."""
+    """One change to try, and the reason. `change` is a body for `POST /v1/jobs/{id}/clone`."""
 
-    number: int = Field(description="From 1, in the order in which to try them")
+    number: int = Field(description="Position in the list, from 1. Try them in this sequence")
     rule: Rule
     what: str
-    why: str = Field(description="With the figures that it rests on")
+    why: str = Field(description="The reason, with the figures behind it")
     evidence: dict[str, float | int | str | None]
     change: dict[str, Any]
     gain: Gain
 
 
 class Range(_Frozen):
-    """An expectation, and between which values past jobs lie (or fall, where they are scaled)."""
+    """An expected value, with the lowest and highest value of past jobs. Scaled jobs count with their scaled values."""
 
     mean: float
     low: float
@@ -51,22 +51,23 @@ class Range(_Frozen):
 
 
 class Quote(_Frozen):
-    """What a job is expected to take, from past ones. Null: no job is comparable."""
+    """The expected time and cost of a job, from comparable past jobs. Null: no past job is comparable."""
 
     basis: Literal["same_spec", "same_batch_and_gpus", "scaled"] = Field(
-        description="How close the past jobs are: the same but for names and rates, the same work on as many GPUs with "
-        "the same batch, or the same work on other numbers"
+        description="How similar the past jobs are. `same_spec`: they differ only in names and rates. "
+        "`same_batch_and_gpus`: the same work with the same batch and GPU count. `scaled`: the same work with "
+        "another batch or GPU count"
     )
-    jobs: list[str] = Field(description="The ids of the past jobs that it rests on, the newest first")
-    epochs: str | None = Field(description="With how many epochs it reckons, and why; null: with none")
-    wall_s: Range | None = Field(description="Of the training alone")
+    jobs: list[str] = Field(description="The ids of the past jobs behind the quote, newest first")
+    epochs: str | None = Field(description="The expected number of epochs, and why; null: unknown")
+    wall_s: Range | None = Field(description="Time of the training, without set-up")
     setup_s: Range | None
     samples_per_s: Range | None
     gpu_hours: Range | None
     speedup: float | None = Field(
-        description="In throughput, over the same spec on one GPU; null where that was never measured"
+        description="Throughput / throughput of the same spec on one GPU; null: that was never measured"
     )
     efficiency: float | None = Field(description="speedup / gpus")
     doubling_gain: float | None = Field(
-        description="Throughput over that of the same spec on half as many GPUs; 2 is the ideal"
+        description="Throughput / throughput of the same spec on half as many GPUs; 2 is the ideal"
     )

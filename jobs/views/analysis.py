@@ -1,6 +1,6 @@
-"""What an analysis says, as the API answers it. Shares are 0..1, times are seconds, memory is bytes.
+"""The analysis of a job, as the API answers it. Shares are 0..1, times are seconds, memory is bytes.
 
-A figure that the evidence does not give is null, never a guess.
+A figure without evidence is null, never a guess.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ class _Frozen(BaseModel):
 
 
 class Spread(_Frozen):
-    """How the values of a series are spread."""
+    """The distribution of the values of a series."""
 
     least: float
     p5: float
@@ -25,9 +25,9 @@ class Spread(_Frozen):
 
 
 class SlotUse(_Frozen):
-    """How busy one slot was while its job trained: from the first step of an attempt to its last, without stalls."""
+    """How busy one slot was during training: from an attempt's first step to its last one, without stalls."""
 
-    metric: str = Field(description="`gpu_percent`, or `cpu_percent` of one core where the slot is a CPU share")
+    metric: str = Field(description="`gpu_percent` of a GPU, `cpu_percent` (of one core) of a CPU share")
     host: str
     slot: int
     rank: int
@@ -35,56 +35,56 @@ class SlotUse(_Frozen):
     samples: int
     seconds: float = Field(description="From the first sample to the last")
     spread: Spread
-    duty_cycle: float = Field(description="Share of the samples in which it was busy; see docs/telemetry.md")
-    spikiness: float = Field(description="0 is even, 1 swings between nothing and everything")
-    period_s: float | None = Field(description="Of a swing that repeats")
+    duty_cycle: float = Field(description="Share of the samples in which the slot was busy; see docs/telemetry.md")
+    spikiness: float = Field(description="0: the load is even. 1: it swings between idle and full load")
+    period_s: float | None = Field(description="The period of a repeating swing; null: there is none")
 
 
 class StepShares(_Frozen):
-    """Where the time of the steps went, without the first step of an attempt; the three shares add up to 1."""
+    """What the steps spent their time on. The first step of an attempt does not count. The three shares add up to 1."""
 
     rank: int = Field(description="-1: the mean over all ranks")
     steps: int
-    step_time_s: float = Field(description="The mean")
+    step_time_s: float = Field(description="The mean time of a step")
     data_wait: float
-    allreduce: float = Field(description="Waiting for slower ranks included; on a GPU the backward pass too")
+    allreduce: float = Field(description="Includes waiting for slower ranks; on a GPU also the backward pass")
     compute: float
 
 
 class Imbalance(_Frozen):
-    """A figure in which the ranks differ more than they should."""
+    """A figure that differs between the ranks more than it should."""
 
     figure: str = Field(description="`gpu_memory_bytes`, `memory_bytes`, `compute_s` of a step, or `gpu_percent`")
     by_rank: dict[int, float]
-    ratio: float = Field(description="The greatest over the least; null would be a rank at 0, and is not listed")
+    ratio: float = Field(description="The greatest value / the least value")
     text: str
 
 
 class StallCause(StrEnum):
-    """What a stalled job waited for, as far as its ranks could tell."""
+    """What a stalled job waited for, as far as its ranks reported it."""
 
     DATA = "data"
-    RANK = "rank"  # one that did not come to the allreduce
-    COMMUNICATION = "communication"  # all of them were in the allreduce
-    UNKNOWN = "unknown"  # between two steps, or nobody was left to tell
+    RANK = "rank"  # one rank did not reach the allreduce
+    COMMUNICATION = "communication"  # all ranks were in the allreduce
+    UNKNOWN = "unknown"  # it stalled between two steps, or no rank could report
 
 
 class Stall(_Frozen):
-    """A stretch without a step, far longer than steps take."""
+    """A stretch without a step, far longer than a step takes."""
 
     attempt: int
     began_at: datetime
-    length_s: float = Field(description="Without what usually takes its place: a step, a validation, a checkpoint")
+    length_s: float = Field(description="Length, less the usual time of a step, validation or checkpoint")
     after_step: int
-    usual_step_s: float = Field(description="The median step of the attempt")
+    usual_step_s: float = Field(description="The median step time of the attempt")
     ongoing: bool
     cause: StallCause
-    rank: int | None = Field(description="The one that the others waited for")
-    use_percent: float | None = Field(description="Mean utilization of the slots meanwhile")
+    rank: int | None = Field(description="The rank that the others waited for")
+    use_percent: float | None = Field(description="Mean utilization of the slots during the stall")
 
 
 class Learning(_Frozen):
-    """How the validation went."""
+    """How the validation metric developed."""
 
     metric: str
     best_epoch: int
@@ -92,7 +92,7 @@ class Learning(_Frozen):
     best: float
     last: float
     train_last: float | None = Field(description="The same metric on the training data, in the last epoch")
-    val_loss_rise: float | None = Field(description="Of the last epoch over the least one, as a share of the latter")
+    val_loss_rise: float | None = Field(description="(val_loss of the last epoch - least val_loss) / least val_loss")
     overfits: bool
 
 
@@ -100,28 +100,28 @@ class LedgerItem(StrEnum):
     """What a leased second of a slot was spent on."""
 
     LAUNCH = "launch"  # from the lease to the first rank's first line
-    SET_UP = "set_up"  # from there to the end of the first step
-    USEFUL = "useful"  # computing steps, and validation, of epochs up to the best one
+    SET_UP = "set_up"  # from the first rank's first line to the end of the first step
+    USEFUL = "useful"  # computing and validating, in epochs up to the best one
     DATA_WAIT = "data_wait"
     COMMUNICATION = "communication"  # in allreduce
-    AFTER_BEST = "after_best"  # all of the epochs after the best one
+    AFTER_BEST = "after_best"  # everything in epochs after the best one
     STALLED = "stalled"
     LOST = "lost"  # steps that a later attempt ran again
     SAVING = "saving"  # checkpoints
-    IDLE = "idle"  # leased, and none of the above: the end of the job, ranks that are already gone
+    IDLE = "idle"  # none of the above: the end of the job, ranks that have already exited
 
 
 class Ledger(_Frozen):
-    """Where the slot-seconds (GPU-seconds, where slots are GPUs) went; the items add up to `leased_s`."""
+    """What the leased slot-seconds (GPU-seconds on GPUs) were spent on. The items add up to `leased_s`."""
 
     leased_s: float = Field(
-        description="Over the attempts: slots x seconds from the lease to the attempt's end, or now"
+        description="Slots x seconds from the lease to the attempt's end (or now), summed over the attempts"
     )
     items: dict[LedgerItem, float]
 
 
 class FindingKind(StrEnum):
-    """What a job is named for."""
+    """The properties that an analysis can find in a job."""
 
     INPUT_BOUND = "input_bound"
     COMMUNICATION_BOUND = "communication_bound"
@@ -129,14 +129,14 @@ class FindingKind(StrEnum):
     STALLED = "stalled"
     OVERFITS = "overfits"
     UNEVEN = "uneven"
-    UNDERUSED = "underused"  # the slots have capacity left although nothing waits for data or other ranks
+    UNDERUSED = "underused"  # the slots are not fully used although nothing waits for data or for other ranks
     SPIKY = "spiky"
     THROTTLED = "throttled"  # a GPU slowed down for heat or power
     SET_UP_BOUND = "set_up_bound"  # more time went into launch and set-up than into training
 
 
 class Finding(_Frozen):
-    """One thing that a job is, in a sentence with the figures that it rests on."""
+    """One property of the job, as a sentence with the figures behind it."""
 
     kind: FindingKind
     text: str
@@ -144,12 +144,12 @@ class Finding(_Frozen):
 
 
 class Analysis(_Frozen):
-    """All that is known of how a job used what it had. Lists are empty where there is no evidence."""
+    """How a job used its slots and its data. A list without evidence is empty."""
 
     job_id: str
-    complete: bool = Field(description="The job has ended: nothing of this will change")
-    findings: list[Finding] = Field(description="The weightiest first")
-    steps: list[StepShares] = Field(description="Of all ranks together, then of each")
+    complete: bool = Field(description="Whether the job has ended: then the analysis does not change any more")
+    findings: list[Finding] = Field(description="The most important first")
+    steps: list[StepShares] = Field(description="First the mean over all ranks, then each rank")
     utilization: list[SlotUse]
     imbalances: list[Imbalance]
     stalls: list[Stall] = Field(description="The longest first; at most 20")

@@ -1,4 +1,4 @@
-"""What all views have in common, and pages of them."""
+"""The base class of all views, and pages of views."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -9,13 +9,13 @@ Item = TypeVar("Item")
 
 
 class View(BaseModel):
-    """Read from a row, a value of `jobs`, or JSON."""
+    """A view. It is made from a row, a value of `jobs`, or JSON."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
 class Listed(View, Generic[Item]):
-    """A page of a list; `next_cursor` asks for the next one and is null at the end."""
+    """A page of a list. Send `next_cursor` as `cursor` to get the next page; null: this is the last one."""
 
     items: Sequence[Item]
     next_cursor: str | None = None

@@ -12,25 +12,25 @@ from jobs.views.base import View
 
 DatasetStatus = Literal["validating", "ready", "invalid"]
 _Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
-# Never a path: what is stored goes by the upload's id.
+# Never used as a path: the files are stored under the upload's id.
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f/\\]+$", max_length=255)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DatasetFacts(View):
-    """What validation found in a version. The parts are those of a job that sets nothing of its own."""
+    """What validation found in a version. A job whose spec sets no options of its own has these parts."""
 
     format: str
-    shape: list[int] = Field(description="Of one sample: height, width, channels; or the number of columns")
-    classes: list[str] = Field(description="The position of a name is its label")
+    shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    classes: list[str] = Field(description="Names of the classes; the position of a name is its label")
     class_counts: dict[str, int] = Field(description="Samples of each class, before the validation split")
-    samples: int = Field(description="Before the validation split")
+    samples: int = Field(description="Samples of the training data, before the validation split")
     train: int
     validation: int
     test: int
-    split: float | None = Field(description="The share that is held out to validate; null where that part lies apart")
-    damaged: int = Field(description="Samples that cannot be read, and are left out")
-    damaged_files: list[str] = Field(description="The first few of them")
+    split: float | None = Field(description="The share held out for validation; null: validation has data of its own")
+    damaged: int = Field(description="Samples that cannot be read. They are left out")
+    damaged_files: list[str] = Field(description="The first few files with such samples")
     files: int
     bytes: int
 
@@ -41,12 +41,12 @@ class DatasetVersionView(View):
     name: str
     version: int
     status: DatasetStatus
-    error: str | None = Field(description="Why it is invalid, in a sentence")
-    source: str = Field(description="A path or a URL below the data roots; of an upload, where it lies among them")
+    error: str | None = Field(description="Why the version is invalid, as a sentence")
+    source: str = Field(description="A path or URL below the data roots. For an upload: its path there")
     description: str
-    options: dict[str, Any] = Field(description="Of `dataset` in a spec, where that does not set them")
+    options: dict[str, Any] = Field(description="Values for fields of `dataset` that a spec leaves out")
     facts: DatasetFacts | None
-    fingerprint: str | None = Field(description="SHA-256 over the names and bytes of its files")
+    fingerprint: str | None = Field(description="SHA-256 over the names and contents of the files")
     upload_id: str | None
     created_by: str
     created_at: datetime
@@ -55,11 +55,11 @@ class DatasetVersionView(View):
 
 
 class DatasetLine(View):
-    """A dataset that a spec can name, with its newest version. What is not known is null."""
+    """A dataset that a spec can name, with its newest version. An unknown value is null."""
 
     name: str
     description: str
-    trainable: int | None = Field(description="Samples that are split into train and validation")
+    trainable: int | None = Field(description="Samples that are split into training and validation")
     test: int | None
     classes: int | None
     shape: list[int] | None
@@ -78,13 +78,13 @@ class DatasetVersions(View):
     name: str
     description: str
     builtin: bool
-    newest_ready: int | None = Field(description="The version that the name alone means in a spec")
+    newest_ready: int | None = Field(description="The version that a spec gets if it names no version")
     items: Sequence[DatasetVersionView]
     next_cursor: str | None = None
 
 
 class NewDataset(BaseModel):
-    """A dataset to register: the next version of its name. Of `source` and `upload` one."""
+    """A dataset to register: the next version of its name. Send either `source` or `upload`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
 
@@ -101,36 +101,36 @@ class NewDataset(BaseModel):
     @classmethod
     def _one_of_two(cls, upload: str | None, info: ValidationInfo) -> str | None:
         if (upload is None) == (info.data.get("source") is None) and "source" in info.data:
-            raise ValueError("give either a source, below the data roots, or an upload")
+            raise ValueError("send either `source`, below the data roots, or `upload`")
         return upload
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a spec that names the dataset need not say."""
+        """The options that jobs get if their spec does not set them."""
         return self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
 
 
 class NewUpload(BaseModel):
-    """An archive that is to be sent in pieces: .zip, .tar, .tar.gz, .tar.zst; or one .npz or .parquet file."""
+    """A file to send in pieces: an archive (.zip, .tar, .tar.gz, .tar.zst), or one .npz or .parquet file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     filename: FileName
     size_bytes: Annotated[int, Field(ge=1, lt=2**53)]
-    sha256: Annotated[Sha256 | None, Field(description="Of the whole archive: checked before it is unpacked")] = None
+    sha256: Annotated[Sha256 | None, Field(description="SHA-256 of the whole file, to be checked")] = None
 
 
 class UploadView(View):
-    """An upload, and how far it has come."""
+    """An upload, and how much of it was received."""
 
     id: str
     filename: str
     size_bytes: int
-    received_bytes: int = Field(description="The offset of the next piece")
-    chunk_bytes: int = Field(description="The most that a piece may have")
+    received_bytes: int = Field(description="Bytes received so far. The next piece starts at this offset")
+    chunk_bytes: int = Field(description="The largest size of a piece")
     sha256: str | None
     owner: str
     created_at: datetime
-    touched_at: datetime = Field(description="When the last piece came")
+    touched_at: datetime = Field(description="When the last piece arrived")
     completed_at: datetime | None
-    removed_at: datetime | None = Field(description="Its bytes are gone: it became a dataset, or was given up")
+    removed_at: datetime | None = Field(description="When its bytes were removed, after use or as abandoned")

@@ -11,7 +11,7 @@ from jobs.views.base import View
 
 
 class SlotView(View):
-    """One GPU, or one CPU share, and what holds it."""
+    """One GPU or one CPU share, and the job that holds it."""
 
     index: int
     kind: str
@@ -23,7 +23,7 @@ class SlotView(View):
     attempt: int | None
     rank: int | None
     reading: dict[str, Any] | None = Field(
-        description="What its GPU did a few seconds ago, leased or not; `at` says when"
+        description="The last reading of its GPU, a few seconds old; `at` is its time. Free slots have readings too"
     )
 
 
@@ -35,16 +35,16 @@ class HostView(View):
     heartbeat_at: datetime
     heartbeat_age_s: float
     registered_at: datetime
-    drained_at: datetime | None = Field(description="Since when nothing new is placed on it")
-    kept_for: str | None = Field(description="The waiting job that its free slots are kept for")
-    address: str | None = Field(description="Where other hosts reach it; null: no job spans it and another")
+    drained_at: datetime | None = Field(description="Since when the host gets no new jobs; null: it is not drained")
+    kept_for: str | None = Field(description="The waiting job for which its free slots are kept")
+    address: str | None = Field(description="Address for other hosts; null: jobs here use no other host")
     info: dict[str, Any]
     slots: Sequence[SlotView]
 
 
 class Drain(BaseModel):
-    """How a host is to be drained."""
+    """Options of a drain."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"requeue": True}]})
 
-    requeue: bool = Field(False, description="Also ask the jobs there to save and go elsewhere")
+    requeue: bool = Field(False, description="Also ask the host's jobs to save and continue on other hosts")

@@ -1,4 +1,4 @@
-"""Jobs, and what they have been through."""
+"""Jobs, their history and their attempts."""
 
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from jobs.views.base import View
 
 
 class Progress(View):
-    """How far a job has come. What is not known yet is null."""
+    """The progress of a job. A value that is not known yet is null."""
 
     model_config = ConfigDict(from_attributes=True, extra="allow")
 
@@ -27,7 +27,7 @@ class Progress(View):
 
 
 class SummaryView(View):
-    """What a finished job came to."""
+    """The results of a job that succeeded."""
 
     model_config = ConfigDict(from_attributes=True, extra="allow")
 
@@ -38,28 +38,28 @@ class SummaryView(View):
     test_accuracy: float | None = None
     test_loss: float | None = None
     train_samples_per_s: float | None = None
-    wall_s: float | None = Field(None, description="Of the training alone")
+    wall_s: float | None = Field(None, description="Time of the training, without set-up")
     setup_s: float | None = None
     parameters: int | None = None
     trainable_parameters: int | None = None
-    model_bytes: int | None = Field(None, description="Of the weights in memory")
-    after_best_share: float | None = Field(None, description="Of the training time, what followed the best epoch; 0..1")
+    model_bytes: int | None = Field(None, description="Size of the weights in memory")
+    after_best_share: float | None = Field(None, description="Share of the training time after the best epoch, 0..1")
     stopped_early: bool | None = None
 
 
 class DatasetView(View):
-    """What a job's data turned out to be. Sizes are before `fraction`."""
+    """The data of a job, as its ranks found it. Sample counts are those before `fraction`."""
 
     model_config = ConfigDict(from_attributes=True, extra="allow")
 
     format: str
-    shape: list[int] = Field(description="Of one sample: height, width, channels; or the number of columns")
-    classes: list[str] | None = Field(description="The position of a name is its label; null in lists")
+    shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    classes: list[str] | None = Field(description="The position of a name is its label. Null in lists")
     train: int
     validation: int
     test: int
-    damaged: int = Field(description="Samples that cannot be read, and are left out")
-    damaged_files: list[str] = Field(description="The first few of them")
+    damaged: int = Field(description="Samples that cannot be read. They are left out")
+    damaged_files: list[str] = Field(description="The first few files with such samples")
 
 
 class DatasetRefView(View):
@@ -67,13 +67,13 @@ class DatasetRefView(View):
 
     name: str
     version: int
-    fingerprint: str | None = Field(description="SHA-256 over the names and bytes of its files")
+    fingerprint: str | None = Field(description="SHA-256 over the names and contents of the files")
 
 
 class WaitingView(View):
-    """Why a job is not running yet."""
+    """Why a queued job is not running yet."""
 
-    position: int | None = Field(description="In the queue; 1 is next. Null for one that is not in its turn")
+    position: int | None = Field(description="Position in the queue; 1 is next. Null: the job cannot be placed yet")
     reason: str
 
 
@@ -86,42 +86,42 @@ class JobView(View):
     project: str
     status: Status
     end_reason: EndReason | None
-    error: str | None = Field(description="Why it failed, in a sentence")
-    spec: dict[str, Any] = Field(description="The spec with every default")
-    plan: dict[str, Any] = Field(description="The figures that the run uses; see the schema Plan")
+    error: str | None = Field(description="Why the job failed, as a sentence")
+    spec: dict[str, Any] = Field(description="The spec, with all defaults filled in")
+    plan: dict[str, Any] = Field(description="The resolved spec; see the schema Plan")
     progress: Progress
     summary: SummaryView | None
-    dataset: DatasetView | None = Field(description="Null until the data was opened")
-    dataset_version: DatasetRefView | None = Field(None, description="Of a registered dataset: what its spec names")
+    dataset: DatasetView | None = Field(description="The data of the job; null until its ranks opened it")
+    dataset_version: DatasetRefView | None = Field(None, description="Null: the spec names no registered dataset")
     labels: dict[str, str]
-    study: str | None = Field(description="The study that it is part of")
+    study: str | None = Field(description="The id of the study that the job belongs to")
     study_cell: int | None = Field(description="Position in the study's grid, from 0")
     study_repeat: int | None
-    probe: ProbeFindings | None = Field(description="Of a batch probe: what it found")
+    probe: ProbeFindings | None = Field(description="The results of a batch probe; null: the job is not a probe")
     gpus: int
     priority: int
-    attempt: int = Field(description="Number of the newest attempt; 0 before the first")
-    restarts: int = Field(description="Those that count against `max_restarts`")
-    losses: int = Field(description="Attempts lost with their host or supervisor; they do not count")
-    waiting: WaitingView | None = Field(description="Of a queued job; null in answers to POST")
+    attempt: int = Field(description="Number of the newest attempt; 0: there is none yet")
+    restarts: int = Field(description="Restarts that count against `max_restarts`")
+    losses: int = Field(description="Attempts lost with their host or supervisor, not part of `restarts`")
+    waiting: WaitingView | None = Field(description="Why a queued job waits; null in answers to POST")
     paused_at: datetime | None
     cancel_requested_at: datetime | None
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
-    logs_removed_at: datetime | None = Field(description="Its lines were older than the settings keep them")
-    series_thinned_at: datetime | None = Field(description="Of its step metrics and samples the outline is left")
-    artifacts_removed_at: datetime | None = Field(None, description="What it left is not kept any longer")
-    revision: int = Field(description="Grows with every change")
+    logs_removed_at: datetime | None = Field(description="When its log lines were removed")
+    series_thinned_at: datetime | None = Field(description="When its step metrics and samples were thinned")
+    artifacts_removed_at: datetime | None = Field(None, description="When its artifacts were removed")
+    revision: int = Field(description="A number that grows with every change of the job")
 
 
 class Preview(View):
-    """What a submission would do."""
+    """The job that a submission would create."""
 
     spec: Spec
     plan: Plan
-    quote: Quote | None = Field(None, description="What it is expected to take, from comparable past jobs")
-    warnings: list[str] = Field([], description="What speaks against it, a sentence each")
+    quote: Quote | None = Field(None, description="The expected time and cost, from comparable past jobs")
+    warnings: list[str] = Field([], description="Possible problems, one sentence each")
 
 
 class EventView(View):
@@ -135,33 +135,35 @@ class EventView(View):
 
 
 class ShareView(View):
-    """The slots that an attempt has of one host."""
+    """The slots of an attempt on one host."""
 
     host: str
     slots: list[int]
 
 
 class PreemptionView(View):
-    """Why an attempt was asked to release its slots: a job needs them, or its host stops."""
+    """Why an attempt was asked to release its slots: another job needs them, or its host stops."""
 
     kind: PreemptionKind
     job: str | None = Field(None, description="The job that needs the slots, for the kind `job`")
-    host: str | None = Field(None, description="The host that is drained or shuts down, for the other kinds")
+    host: str | None = Field(None, description="The host that is drained or is shutting down, for the other kinds")
 
 
 class AttemptView(View):
     """One launch of a job."""
 
     number: int
-    host: str = Field(description="The lead host: its supervisor runs there")
-    shares: list[ShareView] = Field(description="In the order of the ranks, the lead host first")
+    host: str = Field(description="The lead host. The supervisor runs there")
+    shares: list[ShareView] = Field(description="The slots on each host, sorted by rank: the lead host first")
     gpus: int
-    resumed_step: int | None = Field(description="The step it went on from; 0 is the start")
-    setup: dict[str, float] = Field(description="Seconds of each part of the set-up that is over, of rank 0")
-    queued_at: datetime = Field(description="Since when the job had waited for it")
-    due_at: datetime | None = Field(description="It passed a job that waits, which from then on may have its slots")
+    resumed_step: int | None = Field(description="The step from which the attempt continued; 0: the start")
+    setup: dict[str, float] = Field(description="Seconds of each finished phase of the set-up, on rank 0")
+    queued_at: datetime = Field(description="When the job began to wait for this attempt")
+    due_at: datetime | None = Field(
+        description="If the attempt was placed before a waiting job: when that job may take its slots"
+    )
     preempt_requested_at: datetime | None
-    preempted_for: str | None = Field(description="`preemption` in one line: `job ID` or `host NAME is drained`")
+    preempted_for: str | None = Field(description="`preemption` as one line: `job ID` or `host NAME is drained`")
     preemption: PreemptionView | None = Field(None, description="Why it was asked to save and release its slots")
     created_at: datetime
     claimed_at: datetime | None

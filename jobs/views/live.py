@@ -1,4 +1,4 @@
-"""What live streams tell: the data of each kind of event of `GET /v1/jobs/{id}/events` and `GET /v1/events`."""
+"""Live streams: the data of each kind of event of `GET /v1/jobs/{id}/events` and `GET /v1/events`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from jobs.views.series import LogLineView
 
 
 class Kind(StrEnum):
-    """What can be told of a job; which of it is wanted is said by `include`."""
+    """The kinds of events in a job's stream. `include` chooses among them."""
 
     EVENT = "event"  # an `EventView`
     STATE = "state"  # a `JobState`
@@ -22,27 +22,27 @@ class Kind(StrEnum):
     LOGS = "logs"  # a `LogNews`
 
 
-END = "end"  # an `EndNews`, in every stream of a job
+END = "end"  # an `EndNews`; every stream of a job has it
 
 
 class JobState(View):
-    """Where a job stands."""
+    """The state of a job."""
 
     status: Status
     end_reason: EndReason | None
     error: str | None
     attempt: int
     restarts: int
-    waiting: WaitingView | None = Field(description="Of a queued job")
+    waiting: WaitingView | None = Field(description="Why a queued job waits")
     paused_at: datetime | None
     cancel_requested_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
-    revision: int = Field(description="Of the job when this was told")
+    revision: int = Field(description="The job's revision when this was sent")
 
 
 class NewPoints(View):
-    """Points of a series that were not told before, thinned where they were many."""
+    """Points of a series that were not sent before. If there are many, they are thinned."""
 
     name: str
     rank: int
@@ -51,21 +51,23 @@ class NewPoints(View):
 
 
 class MetricsNews(View):
-    """New points: of the series over all ranks (-1), one an epoch, and of those of every step of rank 0."""
+    """New points: of the series over all ranks (-1), one per epoch; and of the series of rank 0, one per step."""
 
     attempt: int
-    void_after: int | None = Field(description="An attempt went on from this step: what was told beyond it is void")
+    void_after: int | None = Field(
+        description="A new attempt continued from this step: drop the points after it that were sent before"
+    )
     series: Sequence[NewPoints]
 
 
 class LogNews(View):
-    """Lines that were not told before."""
+    """Log lines that were not sent before."""
 
     items: Sequence[LogLineView]
 
 
 class EndNews(View):
-    """The job is over, and all of it that was asked for was told; the stream ends."""
+    """The job has ended and everything requested was sent. The stream ends."""
 
     status: Status
     end_reason: EndReason | None
@@ -73,7 +75,7 @@ class EndNews(View):
 
 
 class AnyJobState(View):
-    """Where a job stands, in the stream of all jobs."""
+    """The state of a job, in the stream of all jobs."""
 
     id: str
     name: str
@@ -92,7 +94,7 @@ class AnyJobState(View):
 
 
 class AnyJobProgress(View):
-    """How far a job has come, in the stream of all jobs."""
+    """The progress of a job, in the stream of all jobs."""
 
     id: str
     progress: Progress

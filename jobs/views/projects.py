@@ -1,4 +1,4 @@
-"""Projects, as they are asked for and answered."""
+"""Projects: requests and answers."""
 
 from datetime import datetime
 from typing import Annotated
@@ -12,9 +12,9 @@ Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*
 Limit = Annotated[int, Field(ge=0, le=1_000_000)]
 Hours = Annotated[float, Field(ge=0, le=1e9)]
 
-_SLOTS = "Slots that its jobs may hold at once; null: no limit"
-_QUEUED = "Jobs that it may have in the queue; null: no limit"
-_HOURS = "Hours of leased slots in a calendar month (UTC), after which nothing new is placed; null: no limit"
+_SLOTS = "Number of slots that its jobs may hold at once; null: no limit"
+_QUEUED = "Number of jobs that it may have in the queue; null: no limit"
+_HOURS = "GPU-hours in a calendar month (UTC). When they are used up, none of its jobs is placed; null: no limit"
 
 
 class _ProjectRequest(BaseModel):
@@ -22,47 +22,47 @@ class _ProjectRequest(BaseModel):
 
 
 class NewProject(_ProjectRequest):
-    """A project as an admin asks for it."""
+    """A project to create."""
 
     name: ProjectName
     description: Description = ""
-    is_open: bool = Field(True, description="Everybody may submit to it, and not its members alone")
+    is_open: bool = Field(True, description="Whether everybody may submit to it. Otherwise only members may")
     max_slots: Limit | None = Field(None, description=_SLOTS)
     max_queued: Limit | None = Field(None, description=_QUEUED)
     max_gpu_hours: Hours | None = Field(None, description=_HOURS)
 
 
 class ProjectChanges(_ProjectRequest):
-    """What is to be different: a field that is left out stays as it is, and null lifts a limit."""
+    """Changes to a project. A field that is left out stays as it is. Null removes a limit."""
 
     description: Description = ""
     is_open: bool = True
-    is_archived: bool = Field(False, description="It takes no new jobs; those that it has go on")
+    is_archived: bool = Field(False, description="Whether it refuses new jobs. Its present jobs go on")
     max_slots: Limit | None = None
     max_queued: Limit | None = None
     max_gpu_hours: Hours | None = None
 
 
 class UsageView(View):
-    """What counts against a project's quotas now."""
+    """The present usage of a project's quotas."""
 
-    slots: int = Field(description="Leased")
-    queued: int = Field(description="Jobs in the queue, paused ones included")
-    gpu_hours: float = Field(description="Of leased slots in this calendar month (UTC), what runs included")
-    renews_at: datetime = Field(description="When the next month begins")
+    slots: int = Field(description="Slots that its jobs hold")
+    queued: int = Field(description="Jobs in the queue, including paused ones")
+    gpu_hours: float = Field(description="GPU-hours in this calendar month (UTC), including those of running jobs")
+    renews_at: datetime = Field(description="When the next month begins and `gpu_hours` starts again at 0")
 
 
 class ProjectView(View):
-    """A project: what jobs are counted under."""
+    """A project: a group with quotas and members. Its jobs count against its quotas."""
 
     name: str
     description: str
-    is_open: bool = Field(description="Everybody may submit to it, and not its members alone")
+    is_open: bool = Field(description="Whether everybody may submit to it. Otherwise only members may")
     max_slots: int | None = Field(description=_SLOTS)
     max_queued: int | None = Field(description=_QUEUED)
     max_gpu_hours: float | None = Field(description=_HOURS)
     usage: UsageView
-    members: list[str] = Field(description="Who may submit to it where it is not open, and steer its jobs")
+    members: list[str] = Field(description="Users who may steer its jobs, and submit to it even if it is not open")
     created_at: datetime
-    archived_at: datetime | None = Field(description="Since when it takes no new jobs")
-    revision: int = Field(description="Grows with every change, not with its usage")
+    archived_at: datetime | None = Field(description="Since when it refuses new jobs; null: it is not archived")
+    revision: int = Field(description="A number that grows with every change of the project. Usage does not change it")

@@ -1,4 +1,4 @@
-"""What jobs and hosts write: metrics, utilization, lines."""
+"""Metrics, utilization and log lines of jobs, and utilization of hosts."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from jobs.views.base import View
 
 
 class LogLineView(View):
-    """One line that a rank printed; rank -1 is the launcher."""
+    """One line that a rank printed. Rank -1 is the launcher."""
 
     id: int
     at: datetime
@@ -19,29 +19,31 @@ class LogLineView(View):
 
 
 class LogView(View):
-    """Lines, oldest first."""
+    """Log lines, oldest first."""
 
     items: Sequence[LogLineView]
-    next_after: int = Field(description="As `after` it goes on behind the last one")
+    next_after: int = Field(description="Send it as `after` to get the lines after the last one")
     previous_before: int | None = Field(
-        None, description="Of `tail` and `before`: as `before` it goes back before the first one; null: there is none"
+        None,
+        description="With `tail` or `before`: send it as `before` to get the lines before the first one. "
+        "Null: there are no earlier lines",
     )
 
 
 class BandView(View):
-    """What some neighbouring points came to: all that there were, whether they are kept or not."""
+    """Some neighbouring points, summarized. Points that were thinned out count too."""
 
-    x_from: float = Field(description="Of the first of them")
+    x_from: float = Field(description="`x` of the first point")
     x_to: float
-    count: int = Field(description="Of those that are numbers")
+    count: int = Field(description="Number of points whose value is a number")
     min: float
     max: float
     mean: float
-    p95: float = Field(description="95 % do not exceed it. Of a series that was thinned: at least that")
+    p95: float = Field(description="95th percentile. For a thinned series: an upper bound of it")
 
 
 class MetricSeriesView(View):
-    """One metric of one rank; rank -1 is the mean over all ranks, one point an epoch."""
+    """One metric of one rank. Rank -1 is the mean over all ranks, with one point per epoch."""
 
     name: str
     rank: int
@@ -57,9 +59,9 @@ class MetricsView(View):
 
 
 class JobMetricsView(View):
-    """Some metrics of one of many jobs."""
+    """Some metrics of one job."""
 
-    id: str = Field(description="The job's")
+    id: str = Field(description="The job's id")
     series: Sequence[MetricSeriesView]
 
 
@@ -70,7 +72,7 @@ class ManyMetricsView(View):
 
 
 class SampleSeriesView(View):
-    """What one slot did during one attempt."""
+    """A metric of one slot during one attempt."""
 
     metric: str
     unit: str
@@ -78,15 +80,15 @@ class SampleSeriesView(View):
     slot: int
     rank: int
     attempt: int
-    limit: float | None = Field(description="The most that the slot, or its host, has of it: of memory")
+    limit: float | None = Field(description="For memory: how much the slot or its host has")
     x: list[float]
-    step: list[int | None] = Field(description="The newest step of the rank at the time")
+    step: list[int | None] = Field(description="The rank's newest step at that time")
     y: list[float | None]
     bands: list[BandView]
 
 
 class JobHostSeriesView(View):
-    """What a whole host did while the job was on it."""
+    """A metric of a whole host while the job ran there."""
 
     metric: str
     unit: str
@@ -114,7 +116,7 @@ class HostSeriesView(View):
 
 
 class HostUtilizationView(View):
-    """What a whole host did."""
+    """The utilization of a host."""
 
     start: datetime
     series: Sequence[HostSeriesView]

@@ -6,16 +6,16 @@ from pydantic import BaseModel, Field
 
 
 class ReadinessView(BaseModel):
-    """What the service needs, and how it is. The database's own absence is a problem, 503."""
+    """The state of what the service needs. If the database is away, the answer is a problem with 503 instead."""
 
     status: Literal["ok"] = "ok"
     database: Literal["ok"] = "ok"
-    schema_: str = Field(alias="schema", description="`ok`, or which newer version the database is at")
-    broker: Literal["ok", "away"] = Field(description="Away: jobs run all the same, and start up to a second later")
+    schema_: str = Field(alias="schema", description="`ok`, or the newer version of the database's schema")
+    broker: Literal["ok", "away"] = Field(description="`away`: jobs still run, but may start up to a second later")
 
 
 class FieldError(BaseModel):
-    """One wrong field of a request: its dotted path, what is allowed, and what came."""
+    """One wrong field of a request: its dotted path, what is allowed, and the value received."""
 
     field: str
     message: str
@@ -23,7 +23,7 @@ class FieldError(BaseModel):
 
 
 class ProblemView(BaseModel):
-    """An error as of RFC 9457."""
+    """An error, in the form of RFC 9457."""
 
     type: str = Field(examples=["urn:hora:problem:job-not-found"])
     title: str

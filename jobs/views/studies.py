@@ -1,4 +1,4 @@
-"""What a study is and what its report says, as the API takes and answers them."""
+"""Studies and their reports: requests and answers of the API."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -14,11 +14,11 @@ MAX_JOBS = 1000
 
 def _plain(text: str) -> str:
     if any((ord(letter) < 32 and letter not in "\n\t") or 127 <= ord(letter) < 160 for letter in text):
-        raise ValueError("control characters but line ends and tabs are not taken")
+        raise ValueError("control characters are not allowed, except line ends and tabs")
     return text
 
 
-# Line ends are those of Unix, whatever the sender's.
+# Notes are stored with Unix line ends, even if the sender uses others.
 Note = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000),
@@ -28,7 +28,7 @@ Note = Annotated[
 
 
 class StudySpec(BaseModel):
-    """A grid of jobs as a person asks for it. The base and each cell are checked as specs on their own."""
+    """A grid of jobs to submit. The base and every cell are checked as specs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -57,7 +57,7 @@ class StudySpec(BaseModel):
 
 
 class NoteText(BaseModel):
-    """A note as a person sends it."""
+    """A note to add to a study."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -74,7 +74,7 @@ class _Frozen(BaseModel):
 
 
 class NoteView(_Frozen):
-    """What somebody wrote down about a study."""
+    """A note about a study."""
 
     id: int
     at: datetime
@@ -90,7 +90,7 @@ class CellJob(_Frozen):
     status: Status
     end_reason: EndReason | None
     paused: bool
-    replaced: list[str] = Field(description="Jobs that ended in its place before it, oldest first")
+    replaced: list[str] = Field(description="Earlier jobs of this repeat that ended and were replaced, oldest first")
 
 
 class CellView(_Frozen):
@@ -98,46 +98,46 @@ class CellView(_Frozen):
 
     values: dict[str, Any]
     gpus: int
-    jobs: list[CellJob] = Field(description="By repeat")
+    jobs: list[CellJob] = Field(description="The jobs, sorted by repeat")
 
 
 class StudyLine(_Frozen):
-    """A study in a list. Counts are of the newest job of each cell and repeat."""
+    """A study in a list. Its counts include only the newest job of each cell and repeat."""
 
     id: str
     name: str
     owner: str
     project: str
-    varied: list[str] = Field(description="The fields of the grid, in its order")
+    varied: list[str] = Field(description="The fields of the grid, in the same sequence")
     repeats: int
     target: float | None
-    jobs: int = Field(description="Cells x repeats")
+    jobs: int = Field(description="Number of jobs: cells x repeats")
     counts: dict[Status, int]
-    paused: int = Field(description="Of those that have not ended")
-    complete: bool = Field(description="Every job has ended")
+    paused: int = Field(description="Number of paused jobs that have not ended")
+    complete: bool = Field(description="Whether every job has ended")
     cancel_requested_at: datetime | None
     created_at: datetime
-    revision: int = Field(description="Grows with what is asked of it, not with its jobs")
+    revision: int = Field(description="A number that grows when a user changes the study, not when its jobs change")
 
 
 class StudyView(StudyLine):
     """A study with its jobs."""
 
-    base: dict[str, Any] = Field(description="As given")
-    grid: dict[str, list[Any]] = Field(description="As given")
-    cells: list[CellView] = Field(description="The last field's values vary fastest")
+    base: dict[str, Any] = Field(description="The base spec, as it was sent")
+    grid: dict[str, list[Any]] = Field(description="The grid, as it was sent")
+    cells: list[CellView] = Field(description="The cells. The values of the last field vary fastest")
     notes: list[NoteView] = Field(description="Oldest first")
 
 
 class CellPreview(_Frozen):
-    """What a cell would be."""
+    """A cell that a submission would create."""
 
     values: dict[str, Any]
     plan: Plan
 
 
 class StudyPreview(_Frozen):
-    """What a study would be."""
+    """The study that a submission would create."""
 
     name: str
     jobs: int
@@ -147,21 +147,21 @@ class StudyPreview(_Frozen):
 
 
 class Interval(_Frozen):
-    """A mean over repeats with its 95 % confidence interval (Student's t); no interval for a single value."""
+    """A mean over repeats with its 95 % confidence interval (Student's t). A single value has no interval."""
 
     mean: float
     low: float | None
     high: float | None
-    values: list[float] = Field(description="Of each repeat, in their order")
+    values: list[float] = Field(description="The value of each repeat, sorted by repeat")
 
 
 class Agreement(_Frozen):
-    """Whether the accuracy of a cell is that of the same cell on the baseline's GPUs."""
+    """Whether a cell reaches the same accuracy as the same cell on the baseline's GPUs."""
 
-    difference: float = Field(description="This cell's mean val_accuracy less the baseline's")
-    low: float | None = Field(description="Of the 95 % interval of the difference (Welch's t)")
+    difference: float = Field(description="This cell's mean val_accuracy - the baseline's")
+    low: float | None = Field(description="Lower end of the difference's 95 % interval (Welch's t)")
     high: float | None
-    agrees: bool | None = Field(description="Null: too few repeats to tell")
+    agrees: bool | None = Field(description="Null: there are too few repeats to decide")
 
 
 class CellReport(_Frozen):
@@ -169,56 +169,57 @@ class CellReport(_Frozen):
 
     values: dict[str, Any]
     gpus: int
-    hosts: int | None = Field(description="That its jobs were spread over, at most; null before any ran")
-    jobs: list[str] = Field(description="The ids of its jobs, by repeat")
-    repeats: int = Field(description="That succeeded; the figures rest on these")
+    hosts: int | None = Field(description="The most hosts that one of its jobs used; null: none has run")
+    jobs: list[str] = Field(description="The ids of its jobs, sorted by repeat")
+    repeats: int = Field(description="Number of repeats that succeeded. The figures are computed from these")
     failed: int
     unfinished: int
-    wall_s: Interval | None = Field(description="Of the training alone")
+    wall_s: Interval | None = Field(description="Time of the training, without set-up")
     setup_s: Interval | None
     samples_per_s: Interval | None
     val_accuracy: Interval | None
     epochs_run: Interval | None
     time_to_target_s: Interval | None = Field(
-        description="Of the training: the epochs up to the first that got there; null where not every repeat did"
+        description="Training time of the epochs up to the first one that reached the target. Null: not every repeat "
+        "reached it"
     )
-    gpu_hours_to_target: Interval | None = Field(description="GPUs x that time")
-    reached_target: int = Field(description="How many repeats got there")
-    gpu_hours: Interval | None = Field(description="Slots x leased time, set-up included")
-    speedup: float | None = Field(description="Mean wall_s at the baseline's GPUs over mean wall_s here")
-    throughput_speedup: float | None = Field(description="The same of samples_per_s")
+    gpu_hours_to_target: Interval | None = Field(description="GPUs x the time to the target")
+    reached_target: int = Field(description="Number of repeats that reached the target")
+    gpu_hours: Interval | None = Field(description="Slots x leased time, including set-up")
+    speedup: float | None = Field(description="Mean wall_s on the baseline's GPUs / mean wall_s here")
+    throughput_speedup: float | None = Field(description="Mean samples_per_s here / that on the baseline's GPUs")
     efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")
     accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
 
 
 class Baseline(_Frozen):
-    """What speed-ups are measured against: the same cell on so many GPUs."""
+    """The GPU count against which speed-ups are measured."""
 
     gpus: int
 
 
 class Target(_Frozen):
-    """The validation accuracy that time and GPU-hours are measured to."""
+    """The validation accuracy to which time and GPU-hours are measured."""
 
     metric: str = "val_accuracy"
     value: float
-    chosen_by: str = Field(description="`study`, `request`, or `results`: what most cells reach")
+    chosen_by: str = Field(description="`study`, `request`, or `results`: most cells reach it")
 
 
 class StudyReport(_Frozen):
-    """How a study came out."""
+    """The results of a study."""
 
     study_id: str
     name: str
-    varied: list[str] = Field(description="The fields of the grid, in its order")
-    repeats: int = Field(description="That were asked for")
-    complete: bool = Field(description="Every job has ended")
+    varied: list[str] = Field(description="The fields of the grid, in the same sequence")
+    repeats: int = Field(description="Number of repeats that the study has")
+    complete: bool = Field(description="Whether every job has ended")
     scaling: Literal["weak", "strong"] | None = Field(
-        description="strong: more GPUs share a global batch that stays; weak: each keeps its batch"
+        description="strong: the global batch stays the same; weak: the batch per GPU stays the same"
     )
     baseline: Baseline | None
     target: Target | None
     cells: list[CellReport]
-    best: dict[str, int] = Field(description="Position in `cells` of the most accurate, the fastest, ... cell")
-    findings: list[str] = Field(description="What the figures say, a sentence each")
+    best: dict[str, int] = Field(description="The best cell by accuracy, time, ...: its position in `cells`")
+    findings: list[str] = Field(description="What the figures show, one sentence each")
     notes: list[NoteView] = Field(description="Oldest first")

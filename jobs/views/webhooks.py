@@ -1,4 +1,4 @@
-"""Webhooks, and what was sent to them."""
+"""Webhooks and their deliveries."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,58 +12,58 @@ DeliveryStatus = Literal["pending", "delivered", "failed"]
 
 
 class NewWebhook(View):
-    """An address that wants to be told."""
+    """A webhook to create."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"url": "https://ci.example.com/hooks/hora", "events": ["job.ended"]}]},
     )
 
-    url: Annotated[str, StringConstraints(max_length=2000)] = Field(description="https, and on the internet")
+    url: Annotated[str, StringConstraints(max_length=2000)] = Field(description="An https address on the internet")
     events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=2)] = Field(
-        ["job.ended", "study.ended"], description="What it is told of"
+        ["job.ended", "study.ended"], description="The events that are sent to it"
     )
     project: Annotated[str, StringConstraints(max_length=64)] | None = Field(
-        None, description="It is told of this project's jobs and studies; null: of the owner's own"
+        None, description="Send the events of this project's jobs and studies; null: of the owner's own"
     )
 
 
 class WebhookChanges(View):
-    """What is to change of a webhook."""
+    """Changes to a webhook."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"disabled": True}]})
 
-    disabled: bool = Field(description="Send nothing to it any more, or again")
+    disabled: bool = Field(description="Whether nothing is sent to it")
 
 
 class WebhookView(View):
-    """An address that is told of ends."""
+    """An address to which the service sends a message when a job or a study ends."""
 
     id: str
     owner: str
     url: str
     events: list[WebhookEvent]
-    project: str | None = Field(description="Null: of the owner's own jobs and studies")
+    project: str | None = Field(description="The events are those of this project; null: the owner's own")
     created_at: datetime
-    disabled_at: datetime | None = Field(description="A person disabled it, or its receiver answered 410 Gone")
+    disabled_at: datetime | None = Field(description="When a person, or a receiver's 410 Gone, disabled it")
 
 
 class NewWebhookView(WebhookView):
-    """A webhook that was just made, with its secret: it is told this once."""
+    """A new webhook with its secret. The secret is only in this answer."""
 
-    secret: str = Field(description="Signs what is sent; see the page on webhooks")
+    secret: str = Field(description="The key that signs the messages; see docs/webhooks.md")
 
 
 class DeliveryView(View):
-    """A message to a webhook, and how sending it went."""
+    """A message to a webhook, and whether it arrived."""
 
-    id: int = Field(description="The same at every try: the key by which a receiver knows one that it has")
+    id: int = Field(description="The same at every try, so receivers can recognise repeats")
     event: Literal["job.ended", "study.ended", "ping"]
-    subject_id: str = Field(description="The job, the study, or of a ping the webhook itself")
+    subject_id: str = Field(description="The id of the job or study; for a ping, of the webhook")
     status: DeliveryStatus
-    attempts: int = Field(description="How often it was tried")
+    attempts: int = Field(description="How often it was sent")
     created_at: datetime
-    next_at: datetime | None = Field(description="When it is tried next, or given up on who is at it")
+    next_at: datetime | None = Field(description="Time of the next try, or when the present try is given up")
     delivered_at: datetime | None
-    status_code: int | None = Field(description="What the receiver answered last")
+    status_code: int | None = Field(description="The status of the receiver's last answer")
     error: str | None = Field(description="Why the last try failed")

@@ -1,7 +1,7 @@
-"""What the ranks wrote, into the database: records, logs, events and the job's progress, in fenced batches.
+"""Stores what the ranks wrote in the database: records, logs, events and the job's progress, in fenced batches.
 
-One transaction stores a batch and moves the files' offsets in the attempt's row, so that every line is stored
-once, whatever dies between two batches; the next reader of the attempt goes on from there.
+One transaction stores a batch and moves the files' offsets in the attempt's row. So every line is stored once, even if
+a process dies between two batches. The next reader of the attempt continues from the offsets.
 """
 
 from collections.abc import Callable, Iterable
@@ -47,13 +47,13 @@ from worker.attempt.tail import MAX_READ_BYTES, Tail
 
 @dataclass
 class Batch:
-    """What was read since the last transaction."""
+    """The lines and records that were read since the last transaction."""
 
     metrics: list[MetricRow] = field(default_factory=list)
     logs: list[LogRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)  # of the job's row
-    started_at: datetime | None = None  # of the first rank, where it is news
+    started_at: datetime | None = None  # of the first rank, if it is not stored yet
     first_step: bool = False
     resumed_step: int | None = None
     setup: dict[str, float] = field(default_factory=dict)  # seconds of the phases of rank 0 that ended
@@ -62,9 +62,9 @@ class Batch:
 class Intake:
     """Reads an attempt's files and stores what is new.
 
-    `exits`, `pids`, `steps_seen` and `plan` are what the supervision judges by; a word from a probe counts as a step.
-    `fenced_by` is the lease of a later attempt that stores what this one has left; then nothing is said of the job,
-    which has moved on.
+    The supervision judges by `exits`, `pids`, `steps_seen` and `plan`; any record of a probe counts as a step.
+    `fenced_by` is the lease of a later attempt that stores what this one left. Then the job's row does not change,
+    because the job has moved on.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Intake:
             attempt = session.get_one(Attempt, lease.attempt_id)
             job = get_job(session, lease.job_id)
         self.plan = Plan.model_validate(job.plan)
-        # A record is never given in pieces: a long message would lose the rank's last word.
+        # A record is never split: otherwise the last record of a rank would be lost if its message is long.
         self._records = {
             rank: Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES) for rank in range(ranks)
         }
@@ -98,7 +98,7 @@ class Intake:
         self.steps_seen = 0
 
     def store_new(self, *, final: bool = False) -> bool:
-        """Store what was written since the last call; False where there was nothing. Raises `StaleLease`."""
+        """Store what was written since the last call. Returns False if there was nothing. Raises `StaleLease`."""
         batch, offsets = Batch(), {}
         for name, tail in self._tails():
             lines, after = tail.read(final=final)
@@ -121,14 +121,14 @@ class Intake:
         return True
 
     def _move_offsets(self, session: Session, positions: dict[str, int]) -> None:
-        """From where this reader began: another one that read meanwhile has stored the same lines."""
+        """Move the offsets from where this reader began. Another one that read meanwhile has stored the same lines."""
         row = (Attempt.id == self._lease.attempt_id, Attempt.offsets == self._offsets)
         moved = session.scalar(update(Attempt).where(*row).values(offsets=positions).returning(Attempt.id))
         if moved is None:
             raise StaleLease(self._lease)
 
     def drain(self, *, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Store all that is left; the writers are gone. `meanwhile` runs between batches. Raises `StaleLease`."""
+        """Store the rest, after all writers have ended. `meanwhile` runs between batches. Raises `StaleLease`."""
         while self.store_new():
             meanwhile()
         self.store_new(final=True)
@@ -193,7 +193,7 @@ class Intake:
         if self._probe is not None:
             self._probe.begin_anew()
             batch.columns |= {"progress": self._probe.progress, "probe": self._probe.findings.model_dump(mode="json")}
-        elif record.start_step:  # there may be nothing left to train that would say so
+        elif record.start_step:  # if there is nothing left to train, no step will report it
             batch.columns["progress"] = self._progress
 
     def _take_probe(self, record: ProbeRecord, batch: Batch) -> None:
@@ -280,7 +280,7 @@ class Intake:
 
 
 def read_exits(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited], int]:
-    """The exit record of each rank that wrote one, and how many ranks came up: stored or not, from the files alone."""
+    """The exit records by rank, and the number of ranks that started. Read from the files, whether stored or not."""
     exits, started_ranks = {}, 0
     for rank in range(ranks):
         line = Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES).last_line()
@@ -307,5 +307,5 @@ def _time(seconds: float) -> datetime:
 
 
 def _text(line: bytes) -> str:
-    """A printed line as PostgreSQL can hold it: no NUL, and no bytes that are not UTF-8."""
+    """A printed line in a form that PostgreSQL can hold: without NUL, and valid UTF-8."""
     return line.decode("utf-8", "replace").replace("\x00", "\ufffd").rstrip("\r")

@@ -1,7 +1,7 @@
 """From a placed attempt to a running supervisor: directories, launch file, argv, environment, process.
 
-The builders are pure; `launch` is the one impure call. Used by the `launch` task and by the agent's
-reconciliation, whichever comes first: the claim in the database lets one of them through.
+The builders are pure; only `launch` is impure. The `launch` task and the agent's reconciliation both call it. The claim
+in the database lets only the first one continue.
 """
 
 import json
@@ -41,7 +41,7 @@ _INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", 
 
 
 def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
-    """The path of the weights that the spec starts from, if they are another job's."""
+    """The path of the weights from which the spec starts, if they are those of another job."""
     job_id = weights_job(spec)
     return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
 
@@ -76,12 +76,12 @@ def launch_of(
 
 
 def source_of(ref: Ref, datasets_dir: Path) -> str:
-    """Where a registered version lies, as this host sees it."""
+    """The path or URL of a registered version, on this host."""
     return str(datasets_dir / ref["source"]) if ref["uploaded"] else str(ref["source"])
 
 
 def expected_of(spec: Spec, ref: Ref) -> Expected | None:
-    """What the ranks should find there; None where the spec reads the data in another way than the validation did."""
+    """The figures that the ranks should find there. None if the spec reads the data otherwise than validation did."""
     dataset, registered = spec.dataset, ref["options"]
     if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
         return None
@@ -91,7 +91,7 @@ def expected_of(spec: Spec, ref: Ref) -> Expected | None:
 def rank_environment(
     inherited: Mapping[str, str], *, mark: str, home: Path, scratch: Path, threads: int
 ) -> dict[str, str]:
-    """The whole environment of the launcher and its ranks. It holds no secret."""
+    """The whole environment of the launcher and its ranks. It contains no secrets."""
     return {
         **{key: inherited[key] for key in _INHERITED if key in inherited},
         MARK: mark,
@@ -101,13 +101,13 @@ def rank_environment(
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
         "TF_CPP_MIN_LOG_LEVEL": "2",
-        "CUDA_VISIBLE_DEVICES": "-1",  # each rank sets its own host's, from its launch file
+        "CUDA_VISIBLE_DEVICES": "-1",  # each rank sets its own, from its host's launch file
     }
 
 
 @dataclass(frozen=True)
 class SupervisorTask:
-    """What a supervisor reads from its standard input; the token must not be seen in a process list."""
+    """The input of a supervisor, on its standard input because a process list must not show the token."""
 
     attempt_id: int
     token: str
@@ -120,21 +120,21 @@ class SupervisorTask:
 
     @property
     def lease(self) -> Lease:
-        """The lease this supervisor holds."""
+        """The lease that this supervisor holds."""
         return Lease(self.attempt_id, self.token, self.job_id, self.number)
 
 
 class Launcher:
-    """Starts supervisors and keeps their handles, so that the ended ones leave no zombie."""
+    """Starts supervisors and keeps their handles, so that ended ones do not become zombies."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
         self._settings = settings
         self._children: list[subprocess.Popen[bytes]] = []
-        self._lock = threading.Lock()  # tasks and the agent come from threads of their own
+        self._lock = threading.Lock()  # tasks and the agent run in different threads
 
     def launch(self, attempt_id: int) -> bool:
-        """Claim the attempt and start its supervisor; False where another did or it has ended."""
+        """Claim the attempt and start its supervisor. Returns False if another did, or if the attempt has ended."""
         claimed_at = time.monotonic()
         with self._sessions.begin() as session:
             lease = claim(session, attempt_id, lease_s=self._settings.lease_s)
@@ -201,7 +201,7 @@ class Launcher:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # a restarted worker leaves it alone
+                start_new_session=True,  # so that it does not end with the worker
             )
         with self._lock:
             self._children.append(process)

@@ -1,8 +1,8 @@
-"""The lease file: until when the ranks of a host may run. Their supervisor or member writes it again and again.
+"""The lease file: until when the ranks of a host may run. Their supervisor or member rewrites it regularly.
 
-Ranks leave when that time has come, and ask nobody: their supervisor may be stopped, dead, or cut off, and by then
-their job may run elsewhere. Written by the supervisor on the lead host and by the member on every other; read by
-`trainer.stopping`. The time is of CLOCK_MONOTONIC, which all processes of a host share and nobody sets.
+Ranks exit at that time without asking: their supervisor may be stopped, dead or cut off, and their job may already run
+on another host. The supervisor writes it on the lead host, the member on every other host. `trainer.stopping` reads it.
+The time is that of CLOCK_MONOTONIC, which is the same in all processes of a host and cannot be set.
 """
 
 import os
@@ -17,7 +17,7 @@ def extend(path: Path, until: float) -> None:
 
 
 def read_until(path: Path) -> float | None:
-    """Until when the ranks may run; None where there is no such file yet."""
+    """Until when the ranks may run. None if there is no such file yet."""
     try:
         return float(path.read_text())
     except (FileNotFoundError, ValueError):

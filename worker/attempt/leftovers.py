@@ -1,7 +1,8 @@
-"""What earlier attempts of a job wrote and nobody lived to store: stored before the next attempt's own.
+"""Stores what earlier attempts of a job wrote and no supervisor stored, before the next attempt stores its own lines.
 
-A supervisor that loses its lease stores nothing more, while its ranks may have saved a checkpoint that it has not told
-of. The attempt that goes on from there fills the gap, under its own lease, or the curve would have a hole.
+A supervisor that loses its lease stores nothing more. But its ranks may have saved a checkpoint after the last stored
+line. The attempt that continues from that checkpoint fills the gap under its own lease. Otherwise the curve would
+have a hole.
 """
 
 import logging
@@ -20,16 +21,16 @@ _log = logging.getLogger(__name__)
 
 
 def store_leftovers(sessions: Sessions, lease: Lease, runs_dir: Path, *, meanwhile: Callable[[], None]) -> None:
-    """Store the rest of what lies on this host of the attempts before the one of `lease`. Raises `StaleLease`."""
+    """Store the unstored lines of attempts before that of `lease`, from this host's files. Raises `StaleLease`."""
     earlier = select(Attempt).where(Attempt.job_id == lease.job_id, Attempt.number < lease.number)
     with sessions() as session:
         attempts = session.scalars(earlier.order_by(Attempt.number)).all()
     for attempt in attempts:
         paths = paths_of(runs_dir, attempt.job_id, attempt.number)
         if not paths.records.is_dir():
-            continue  # it ran elsewhere, or never
+            continue  # it ran on another host, or not at all
         earlier_lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         intake = Intake(sessions, earlier_lease, paths, ranks=attempt.gpus, fenced_by=lease)
         if intake.has_new():
-            _log.info("storing what attempt %d left", attempt.number, extra={"attempt": attempt.number})
+            _log.info("storing the records that attempt %d left", attempt.number, extra={"attempt": attempt.number})
             intake.drain(meanwhile=meanwhile)

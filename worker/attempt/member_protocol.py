@@ -1,12 +1,12 @@
-"""What a supervisor and the members on its other hosts tell each other, as JSON lines. Used at both ends.
+"""The messages between a supervisor and the members on its other hosts, as JSON lines. Used at both ends.
 
-A member's first line of input is its `MemberTask`. Once the member has said that it is here, commands follow.
+A member's first line of input is its `MemberTask`. After the member's first `here`, commands follow.
 
     in      {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
-            {"do": "stop"}                                put the stop file before them
+            {"do": "stop"}                                create the ranks' stop file
             {"do": "signal", "number": n}                 send them a signal
-            {"do": "look", "number": i}                   tell how many processes are left; no rank starts any more
-            {"do": "leave"}                               end what is left and leave
+            {"do": "look", "number": i}                   answer how many processes are left; no rank starts any more
+            {"do": "leave"}                               end the remaining processes and exit
     out     {"say": "here", "now": s, "leased": b}        first when the host is ready, then once a second
             {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
             {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent

@@ -1,7 +1,7 @@
 """The other hosts of an attempt, as its supervisor on the lead host sees them. Empty for a job on one host.
 
 On each of them a member (`worker.member`) is started over ssh. What the ranks there write comes through its connection
-and is appended to the lead's own files, as if they had run here: so whoever reads these needs to know nothing of hosts.
+and is appended to the lead's own files, as if they had run here. So readers of these files need not know about hosts.
 """
 
 import os
@@ -20,8 +20,8 @@ from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberT
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
-_LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # what is shorter means nothing
-_GOODBYE_S = 3.0  # for a member to end what is left, before its connection is cut
+_LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # a shorter silence means nothing
+_GOODBYE_S = 3.0  # for a member to end its processes, before its connection is cut
 
 
 class MemberFailed(RuntimeError):
@@ -30,15 +30,15 @@ class MemberFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class MembersLaunch:
-    """What a supervisor needs to start its members: plain values, which come as JSON."""
+    """The input for starting members: plain values, because they come as JSON."""
 
-    ssh: Sequence[str] = ()  # up to the address
-    command: str = ""  # what runs there, as a shell reads it
+    ssh: Sequence[str] = ()  # the command line up to the address
+    command: str = ""  # the command to run there, for a shell
     addresses: Sequence[str] = ()
     members: Sequence[dict[str, Any]] = ()  # `MemberTask`s, in the order of the addresses
-    records: str = ""  # where their lines go on the lead
+    records: str = ""  # the lead's folder for their lines
     logs: str = ""
-    lease_file: str = ""  # of the lead: until when the ranks may run, all over
+    lease_file: str = ""  # of the lead: until when the ranks on all hosts may run
     ready_within_s: float = 30.0
 
 
@@ -52,10 +52,10 @@ class _Connection:
     outgoing: Outgoing
     error_log: Path  # what ssh and the member wrote to their standard error
     ranks: frozenset[int]
-    silent_s: float = 0.0  # since it last said anything; not counted while this process stood still itself
+    silent_s: float = 0.0  # since its last message; not counted while this process itself was stopped
     clock_s: float | None = None  # the member's own clock in its last `here`
-    has_lease: bool = False  # its ranks know until when they may run
-    look_asked: int = 0  # the newest look that it was asked for
+    has_lease: bool = False  # its ranks have their lease file
+    look_asked: int = 0  # the newest look that was requested
     look_answer: tuple[int, int] = (0, -1)  # the newest look that it answered, and how many processes it saw
     broken_because: str | None = None
 
@@ -68,7 +68,7 @@ class Members:
     ) -> None:
         self._connections = connections
         self._files = files or {}
-        self._lock = threading.Lock()  # of what is sent and of what came
+        self._lock = threading.Lock()  # protects what is sent and what was received
         self._news = threading.Condition(self._lock)
         self._silent_s = silent_s
         self._looks = 0  # how many there were so far
@@ -98,30 +98,30 @@ class Members:
 
     @property
     def hosts(self) -> Sequence[str]:
-        """Their names, in the order of the ranks."""
+        """Their names, sorted by rank."""
         return [connection.host for connection in self._connections]
 
     def pids(self) -> Sequence[int]:
-        """The connections' own processes here, which are no part of the attempt."""
+        """The ssh processes of the connections, which are not part of the attempt."""
         return [connection.process.pid for connection in self._connections if connection.process.poll() is None]
 
     def extend(self, seconds: float) -> None:
-        """Let the ranks there run for another so many seconds from now.
+        """Let the ranks there run for this many seconds from now.
 
-        It counts from when each was last heard of, by its own clock: that was not later than now.
+        The time counts from each member's last message, by the member's clock. That was not later than now.
         """
-        self._silent_s = max(seconds, _LEAST_SILENCE_S)  # then its ranks have left, and cannot be brought back
+        self._silent_s = max(seconds, _LEAST_SILENCE_S)  # after that time its ranks have exited for good
         for connection in self._connections:
             if connection.clock_s is not None:
                 self._send(connection, {"do": "extend", "since": connection.clock_s, "seconds": seconds})
 
     def why_lost(self) -> str | None:
-        """A sentence that names a host whose connection broke; None while all are there."""
+        """A sentence that names a host whose connection broke. None while all are connected."""
         losses = map(self._loss_of, self._connections)
         return next((loss for loss in losses if loss is not None), None)
 
     def ask_to_stop(self) -> None:
-        """Put the stop file before the ranks there."""
+        """Create the stop file of the ranks there."""
         for connection in self._connections:
             self._send(connection, {"do": "stop"})
 
@@ -132,7 +132,7 @@ class Members:
             self._send(connection, {"do": "signal", "number": int(number)})
 
     def are_gone(self) -> bool:
-        """Whether no process of the attempt is left there, by the last word of each; a lost one has none."""
+        """Whether no process of the attempt is left there, by each member's last answer. A lost host has none."""
         gone = [self._is_clean(connection) or self._loss_of(connection) is not None for connection in self._connections]
         if all(gone):
             return True
@@ -144,13 +144,13 @@ class Members:
         return False
 
     def clean_hosts(self) -> Sequence[str]:
-        """The hosts that said that no process of the attempt is left and that all their lines were sent."""
-        self.are_gone()  # asks those that have not been asked
+        """The hosts that reported that no process of the attempt is left and that all lines were sent."""
+        self.are_gone()  # sends the question to members that did not get it yet
         connections = [one for one in self._connections if self._is_clean(one) and self._loss_of(one) is None]
         return [connection.host for connection in connections]
 
     def close(self) -> None:
-        """Let the members go: they end what is left and leave."""
+        """Close the connections: the members end the remaining processes and exit."""
         for connection in self._connections:
             self._send(connection, {"do": "leave"})
         with self._lock:
@@ -181,7 +181,7 @@ class Members:
         return None
 
     def _wait_until(self, condition: Callable[[_Connection], bool], within_s: float) -> None:
-        """Until all hosts meet the condition. Raises `MemberFailed`."""
+        """Wait until all hosts meet the condition. Raises `MemberFailed`."""
         connections = self._connections
         with self._news:
             self._news.wait_for(
@@ -201,7 +201,7 @@ class Members:
                     connection.outgoing.send(message)
 
     def _read(self) -> None:
-        """Take in what the hosts say, until all connections have ended."""
+        """Read the messages of the hosts, until all connections have ended."""
         looked_at = time.monotonic()
         while by_file := {one.incoming.file: one for one in self._connections if one.broken_because is None}:
             ready, _, _ = select.select(list(by_file), [], [], _TICK_S)
@@ -221,7 +221,7 @@ class Members:
             for message in connection.incoming.read():
                 self._take(connection, message)
         except OSError as error:
-            broken_because = f"its lines cannot be kept: {error}"
+            broken_because = f"its lines cannot be stored: {error}"
         with self._news:
             connection.silent_s = 0.0
             if broken_because is not None or connection.incoming.ended:

@@ -1,4 +1,4 @@
-"""Letting the ranks go first, where another process shares their cores. Used by supervisors and members."""
+"""Gives the ranks precedence over a process that shares their cores. Used by supervisors and members."""
 
 import os
 from contextlib import suppress

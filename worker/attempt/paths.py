@@ -1,4 +1,4 @@
-"""Where the files of an attempt lie, on each of its hosts. Pure; used by all who write or read them."""
+"""The paths of an attempt's files on each of its hosts. Pure; used by everything that writes or reads them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class AttemptPaths:
-    """Where an attempt's files lie: below `HORA_HOME/runs/JOB`, with checkpoints and artifacts shared by attempts."""
+    """The paths of an attempt, below `HORA_HOME/runs/JOB`. A job's attempts share checkpoints and artifacts."""
 
     job_dir: Path
     number: int
-    member: str | None = None  # the host, where it is not the lead
+    member: str | None = None  # the host, if it is not the lead
 
     @property
     def root(self) -> Path:
@@ -18,7 +18,7 @@ class AttemptPaths:
 
     @property
     def host_dir(self) -> Path:
-        """What the ranks of one host write and read: on the lead the attempt's own folder."""
+        """The folder that the ranks of one host write and read. On the lead it is the attempt's own folder."""
         return self.root if self.member is None else self.root / "members" / self.member
 
     @property

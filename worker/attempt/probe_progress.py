@@ -1,4 +1,4 @@
-"""What a batch probe has found so far and how far it is, from its records. Used by the intake."""
+"""The findings and the progress of a batch probe, from its records. Used by the intake."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ ProbeRecord = ProbeStepped | ProbeMeasured | ProbeEnded
 class ProbeIntake:
     """The findings and the progress of a job. Taking a record twice does no harm.
 
-    `stored` is what the job's row holds: another reader may have stored a part of it. In the progress a step is a batch
-    that was measured, of those that could be, and `per_gpu_batch` is the one in work.
+    `stored` is what the job's row has: another reader may have stored a part. In the progress, a step is a measured
+    batch, `steps` counts the possible ones, and `per_gpu_batch` is the present one.
     """
 
     def __init__(self, probe: ProbeSpec, stored: dict[str, Any] | None) -> None:
@@ -29,11 +29,11 @@ class ProbeIntake:
 
     @property
     def findings(self) -> ProbeFindings:
-        """As far as they are known."""
+        """The findings so far."""
         return self._ended or ProbeFindings(points=list(self._points.values()))
 
     def take(self, record: ProbeRecord) -> None:
-        """Take in what rank 0 wrote."""
+        """Take a record of rank 0."""
         match record:
             case ProbeStepped():
                 self.progress |= {"per_gpu_batch": record.per_gpu_batch}

@@ -1,8 +1,8 @@
-"""Finding and ending the processes of an attempt, whoever their parents are by now.
+"""Finds and ends the processes of an attempt, even if their parents have changed.
 
-Every process below `horovodrun` inherits the mark in its environment; sessions, process groups and dead parents do not
-change that. What cleared its environment is found below the supervisor, which adopts the orphans of its attempt. Used
-by the supervisor at the end of an attempt, by the agent after a crash, and by the members on other hosts.
+Every process below `horovodrun` inherits the mark in its environment. Sessions, process groups and dead parents do not
+change that. A process that cleared its environment is found below the supervisor, which adopts the orphans of its
+attempt. Used by the supervisor at the end of an attempt, by the agent after a crash, and by members on other hosts.
 """
 
 import ctypes
@@ -15,16 +15,16 @@ from contextlib import suppress
 from jobs.runtime.processes import MARK, descendants, environment, pids, state_and_parent
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-_LOOKS = 2  # one alone may miss a process that is just being handed to another parent
+_LOOKS = 2  # a single look may miss a process that is just getting another parent
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parents die, whatever session and environment they have."""
+    """Become the parent of all descendants whose own parents die, in any session and with any environment."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def reap_orphans(spared: Collection[int]) -> None:
-    """Collect the dead children of this process that it adopted; those in `spared` are waited for elsewhere."""
+    """Reap the adopted children of this process that died. Other code waits for those in `spared`."""
     while True:
         try:
             dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -37,18 +37,18 @@ def reap_orphans(spared: Collection[int]) -> None:
 
 
 def pids_with_mark(mark: str) -> list[int]:
-    """Pids of the living processes that carry the mark (a zombie has no environment, so it is not among them)."""
+    """Pids of the living processes with the mark. Zombies have no environment, so they are not included."""
     variable = f"{MARK}={mark}".encode()
     return [pid for pid in pids() if variable in environment(pid)]
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process is there and stands still: by SIGSTOP, or below a debugger."""
+    """Whether the process exists and is stopped, by SIGSTOP or a debugger."""
     return state_and_parent(pid)[0] in "Tt"
 
 
 def pids_of_attempt(mark: str, *, below: int | None = None, spared: Collection[int] = ()) -> list[int]:
-    """Pids of what carries the mark and of what lives below the process `below`, where that is given."""
+    """Pids of the processes with the mark, and of those below the process `below`, if there is one."""
     pids_found = dict.fromkeys(pids_with_mark(mark))
     if below is not None:
         pids_found |= dict.fromkeys(descendants(below, spared=spared))
@@ -56,7 +56,7 @@ def pids_of_attempt(mark: str, *, below: int | None = None, spared: Collection[i
 
 
 def send_signal(pids_found: Collection[int], number: int) -> None:
-    """Send a signal to each of these processes that is still there."""
+    """Send a signal to each of these processes that still exists."""
     for pid in pids_found:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -70,7 +70,7 @@ def signal_marked(mark: str, number: int) -> int:
 
 
 def sweep(mark: str, *, timeout_s: float = 5.0, below: int | None = None, spared: Collection[int] = ()) -> bool:
-    """Kill every process of the attempt; False where one is still there after `timeout_s` (stuck in the kernel)."""
+    """Kill every process of the attempt. Returns False if one still exists after `timeout_s` (stuck in the kernel)."""
     give_up_at = time.monotonic() + timeout_s
     empty_looks = 0
     while empty_looks < _LOOKS:

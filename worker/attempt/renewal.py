@@ -1,7 +1,7 @@
-"""Keeping an attempt's lease, and with it the ranks' right to run. Used by the supervision of an attempt.
+"""Renews an attempt's lease, and with it the ranks' right to run. Used by the supervision of an attempt.
 
-The lease counts from the moment before the database was asked, by this host's steady clock, and for the ranks it is
-over a little earlier than in the database: so they are gone on every host before anybody else may place the job.
+The lease counts from just before the request to the database, by this host's steady clock. For the ranks it ends a
+little earlier than in the database. So they have exited on every host before the job can be placed again.
 """
 
 import logging
@@ -26,7 +26,7 @@ _RETRY_S = 0.5  # between two attempts to reach a database that is away
 
 
 class Renewal:
-    """Renews the lease when it is time, and says when that has not worked for too long."""
+    """Renews the lease when it is time, and reports when that has failed for too long."""
 
     def __init__(self, sessions: Sessions, lease: Lease, config: Settings, path: Path, members: Members) -> None:
         self._sessions = sessions
@@ -41,16 +41,16 @@ class Renewal:
 
     @property
     def is_over(self) -> bool:
-        """Whether the ranks have to be gone by now."""
+        """Whether the ranks must have exited by now."""
         return time.monotonic() >= self._renewed_at + self._config.ranks_lease_s
 
     def check(self) -> None:
-        """Raises `StaleLease` when the ranks' time is over: somebody else may hold the job by now."""
+        """Raises `StaleLease` when the ranks' time is over, because another attempt of the job may run by now."""
         if self.is_over:
             raise StaleLease(self._lease)
 
     def renew_if_due(self) -> None:
-        """Renew the lease if it is time. Raises `StaleLease`, or what the database does when it is away."""
+        """Renew the lease if it is time. Raises `StaleLease`, or the database's error while it is away."""
         self.check()
         now = time.monotonic()
         if now < self._due_at:

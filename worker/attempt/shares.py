@@ -1,4 +1,4 @@
-"""Which ranks run on which hosts, and the command lines and tasks that follow from it.
+"""Assigns ranks to hosts, and builds the command lines and tasks that follow from it.
 
 Used by the launcher. The builders are pure; `layout_of` reads the rows.
 """
@@ -21,32 +21,32 @@ from worker.attempt.paths import AttemptPaths
 
 LOCALHOST = "localhost"
 LOOPBACK = "lo"
-# By default Gloo gives an exchange up after 30 s, so one rank that stands still for longer would end them all. Instead
-# the supervisor watches the job's `stall_timeout_s`, and ranks without a supervisor have a lease.
+# By default Gloo gives an exchange up after 30 s, so a rank that is stopped for longer would end all ranks. Instead the
+# supervisor watches the job's `stall_timeout_s`, and ranks without a supervisor have a lease.
 _EXCHANGE_TIMEOUT_S = 86_400
 
 
 @dataclass(frozen=True)
 class HostShare:
-    """A host's part of an attempt. `address` is the name that horovodrun has for it."""
+    """A host's part of an attempt. `address` is the name that horovodrun uses for it."""
 
     host: str
     address: str
     ranks: Sequence[int]
     gpu_uuids: Sequence[str]
-    threads_per_rank: int  # 0: as TensorFlow likes
+    threads_per_rank: int  # 0: TensorFlow decides
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All hosts of an attempt, the lead first, and the network interface that each of them has for the others."""
+    """All hosts of an attempt, the lead first, and the network interface over which they talk to each other."""
 
     shares: Sequence[HostShare]
     interface: str
 
     @property
     def lead(self) -> HostShare:
-        """The host whose supervisor this is."""
+        """The host on which the supervisor runs."""
         return self.shares[0]
 
     @property
@@ -56,12 +56,12 @@ class Layout:
 
 
 def on_this_host(ranks: int, *, host: str = LOCALHOST, gpu_uuids: Sequence[str] = (), threads: int = 0) -> Layout:
-    """All ranks on the one host, which need no network but loopback."""
+    """All ranks on one host. They need no network except loopback."""
     return Layout([HostShare(host, LOCALHOST, range(ranks), gpu_uuids, threads)], LOOPBACK)
 
 
 def layout_of(session: Session, attempt_id: int, *, cpu_slots: int) -> Layout:
-    """Where the ranks of an attempt go; `cpu_slots` are those of this host. Raises `OSError` where it cannot work."""
+    """The layout of an attempt's ranks. `cpu_slots` are those of this host. Raises `OSError` if it cannot work."""
     slots = session.scalars(select(Slot).where(Slot.attempt_id == attempt_id).order_by(Slot.rank)).all()
     names = list(dict.fromkeys(slot.host for slot in slots))
     if len(names) == 1:
@@ -86,7 +86,7 @@ def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot])
     for name in names:
         address, cores = hosts[name].address, hosts[name].info.get("cores") or 1
         if address is None:
-            raise OSError(f"host {name} has no address for other hosts any more")
+            raise OSError(f"host {name} no longer has an address for other hosts")
         host_slots = [slot for slot in slots if slot.host == name]
         uuids = [slot.uuid for slot in host_slots if slot.uuid is not None]
         threads = 0 if uuids else threads_of(len(host_slots), cores=cores, slots=slot_counts.get(name, 0))
@@ -101,7 +101,7 @@ def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot])
 def horovodrun_argv(
     layout: Layout, *, launch_dir: Path, ssh_config: Path | None = None, python: str = sys.executable
 ) -> list[str]:
-    """The command that starts the ranks of the trainer on all hosts, through the quick shim."""
+    """The command that starts the ranks of the trainer on all hosts, through the shim in `worker.horovodrun`."""
     ssh = [] if len(layout.shares) == 1 else ["--ssh-config", str(ssh_config)]
     return [
         python, "-m", "worker.horovodrun", *ssh,
@@ -115,7 +115,7 @@ def horovodrun_argv(
 def member_task(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: str) -> MemberTask:
     """The task of the member on another host: the lead's launch file with that host's own devices and paths.
 
-    Its files have a folder of their own, so that they are not the lead's where the hosts share their storage.
+    Its files have a folder of their own. So they differ from the lead's files even if the hosts share their storage.
     """
     member_paths = paths.of_member(share.host)
     member_launch = launch.model_copy(
@@ -147,8 +147,8 @@ def members_launch(
     environment: Mapping[str, str],
     ready_within_s: float,
 ) -> MembersLaunch:
-    """What a supervisor needs to start its members; none for a job on one host."""
-    # What follows the address is joined with blanks, and parsed by a shell on the other side.
+    """The input for starting an attempt's members. Empty for a job on one host."""
+    # ssh joins the arguments after the address with blanks, and a shell on the other side parses them.
     variables = [f"PYTHONPATH={environment['PYTHONPATH']}"] if "PYTHONPATH" in environment else []
     return MembersLaunch(
         ssh=list(ssh),

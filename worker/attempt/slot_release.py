@@ -1,4 +1,4 @@
-"""Releasing the slots that an ended attempt has on this host, once nothing of it is left on them.
+"""Releases the slots of an ended attempt on this host when none of its processes is left on them.
 
 Used by the supervisor for the attempts that it ends, and by the agent for all others.
 """
@@ -14,11 +14,11 @@ from jobs.lifecycle import leases
 from jobs.scheduling import registration
 
 _PERIOD_S = 0.1
-_SETTLED_S = 2.0  # the driver lists a process for a moment longer than it lives
+_SETTLED_S = 2.0  # the driver still lists a process for a moment after its end
 
 
 def held_gpus(session: Session, attempt_id: int, *, host: str) -> list[str]:
-    """The UUIDs of the GPUs that the attempt holds on the host; none where its slots are CPU shares."""
+    """The UUIDs of the GPUs that the attempt holds on the host. Empty if its slots are CPU shares."""
     uuids = select(Slot.uuid).where(Slot.attempt_id == attempt_id, Slot.host == host, Slot.uuid.is_not(None))
     return [uuid for uuid in session.scalars(uuids) if uuid is not None]
 
@@ -47,7 +47,7 @@ def lost_gpus(uuids: Sequence[str]) -> list[str]:
 
 
 def release_slots(session: Session, attempt_id: int, *, host: str, clean: bool, lost_uuids: Sequence[str] = ()) -> None:
-    """Release the slots of an ended attempt on a host, or quarantine them where something is left on them.
+    """Release the slots of an ended attempt on a host, or quarantine them if a process is left on them.
 
     The slots of lost GPUs are retired: the sampler puts them back into service when the GPUs are back.
     """

@@ -1,6 +1,6 @@
-"""Ending the processes of an attempt: first a stop file, then SIGTERM, then SIGKILL, each with its own time limit.
+"""Ends the processes of an attempt: first a stop file, then SIGTERM, then SIGKILL, each with its own time limit.
 
-Used by the supervision of an attempt. The steps are the same on all its hosts. `AttemptProcesses` is what is stopped.
+Used by the supervision of an attempt. The steps are the same on all its hosts. `AttemptProcesses` says what to stop.
 """
 
 import os
@@ -17,7 +17,7 @@ _PERIOD_S = 0.05  # between two looks
 
 
 class AttemptProcesses(Protocol):
-    """Some of the processes of an attempt, and how to ask them to go."""
+    """Some of the processes of an attempt, and how to stop them."""
 
     def ask_to_stop(self) -> None: ...
     def signal(self, number: int) -> None: ...
@@ -37,7 +37,7 @@ class LocalProcesses:
     spared: Callable[[], Collection[int]] = tuple
 
     def ask_to_stop(self) -> None:
-        """Put the stop file before the ranks."""
+        """Create the stop file of the ranks."""
         self.stop_file.touch()
 
     def signal(self, number: int) -> None:
@@ -50,7 +50,7 @@ class LocalProcesses:
         return not self.pids()
 
     def reap(self) -> None:
-        """Collect the dead that this process adopted."""
+        """Reap the dead processes that this process adopted."""
         reap_orphans({self.child, *self.spared()})
 
     def pids(self) -> list[int]:
@@ -62,14 +62,14 @@ class LocalProcesses:
 class Graces:
     """How long processes get before the next, harder means."""
 
-    stop_file_s: float | None  # None: they are not asked by a file
-    hurried_s: float  # the same, once nobody wants any more what they save
+    stop_file_s: float | None  # None: there is no stop file
+    hurried_s: float  # the same, when what they save is not needed any more
     sigterm_s: float
     sigkill_s: float
 
 
 def stop(targets: Sequence[AttemptProcesses], graces: Graces, *, meanwhile: Callable[[], bool]) -> bool:
-    """End every process of the attempt; False where one could not be ended.
+    """End every process of the attempt. Returns False if one could not be ended.
 
     `meanwhile` runs between two looks and returns whether to hurry: then there is no time to save.
     """
@@ -85,7 +85,7 @@ def stop(targets: Sequence[AttemptProcesses], graces: Graces, *, meanwhile: Call
             if meanwhile() and hurried_s is not None:
                 give_up_at, hurried_s = min(give_up_at, time.monotonic() + hurried_s), None
             time.sleep(_PERIOD_S)
-        # A process that moved to another parent just then may have been missed.
+        # A process that got another parent at that moment may have been missed.
         return all(target.are_gone() for target in targets)
 
     if graces.stop_file_s is not None:

@@ -1,6 +1,6 @@
-"""Watching one attempt to its end: store what the ranks write, obey requests, keep the lease, judge, clean up.
+"""Supervises one attempt to its end: stores what the ranks write, obeys requests, renews the lease, judges, cleans up.
 
-Runs in the supervisor's process. Every write is fenced by the lease: when that is stale, or could not be renewed in
+Runs in the supervisor's process. Every write is fenced by the lease. When that is stale, or could not be renewed in
 time, the ranks are killed and nothing more is written.
 """
 
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 _PERIOD_S = 0.1  # between two looks at the processes
 _STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
-_LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, once a rank is gone
+_LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, after a rank has exited
 _SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST})
 
 
@@ -54,9 +54,9 @@ def supervise(
     *,
     leave_signals: Collection[int] = (),
 ) -> int:
-    """Watch the attempt until no process of it is left and its end is stored. Returns the exit code.
+    """Watch the attempt until none of its processes is left and its end is stored. Returns the exit code.
 
-    `leave_signals` is filled by the handler of SIGTERM, which was there before this module.
+    The handler of SIGTERM, which was installed before this module was imported, fills `leave_signals`.
     """
     config, members = settings(), members or Members()
     configure_logging("supervisor", job=task.job_id, attempt=task.number, host=config.host)
@@ -67,7 +67,7 @@ def supervise(
     try:
         supervision.run()
     except StaleLease:
-        _log.warning("the lease is no longer ours: the ranks are killed, nothing more is written")
+        _log.warning("the lease was lost: the ranks are killed, nothing more is written")
         supervision.kill()
         return 1
     finally:
@@ -108,13 +108,13 @@ class Supervision:
         self._gpus: list[str] = []
 
     def run(self) -> None:
-        """Watch, stop what is left, judge, store the end. Raises `StaleLease`."""
+        """Watch, stop the remaining processes, judge, and store the end. Raises `StaleLease`."""
         try:
             ending, clean = self._watch_to_end()
         except StaleLease:
             raise
         except Exception as error:
-            self._renewal.check()  # whatever failed, it may have been long ago: this process can have been stopped
+            self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
             ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
@@ -125,7 +125,7 @@ class Supervision:
         self._renewal.retry_while_away(lambda: self._store_end(ending, clean=clean, lost_uuids=lost_uuids))
 
     def kill_when_lease_is_over(self) -> None:
-        """Kill everything once the lease is over, and this process too: its main thread may wait for the database."""
+        """When the lease is over, kill everything, and this process too: its main thread may wait for the database."""
         while not self._renewal.is_over:
             time.sleep(_PERIOD_S)
         self.kill()
@@ -133,7 +133,7 @@ class Supervision:
         os._exit(1)
 
     def kill(self) -> bool:
-        """Kill every process of the attempt on all hosts; whether none is left on this one."""
+        """Kill every process of the attempt on all hosts. Returns whether none is left on this one."""
         no_grace = Graces(stop_file_s=None, hurried_s=0.0, sigterm_s=0.0, sigkill_s=self._config.sigkill_grace_s)
         self._members.signal(signal.SIGKILL)
         return stop([self._local], no_grace, meanwhile=self._reap)
@@ -141,7 +141,7 @@ class Supervision:
     def _watch_to_end(self) -> tuple[Ending, bool]:
         """The ending, and whether no process is left on this host."""
         self._renewal.retry_while_away(self._begin)
-        be_polite()  # no sooner: on a busy host all that it took to come here could last longer than the lease
+        be_polite()  # not earlier: on a busy host, the work up to here could then take longer than the lease
         stopped_for = self._watch()
         clean = self._stop(stopped_for)
         loss = self._members.why_lost()
@@ -171,20 +171,20 @@ class Supervision:
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
 
     def _watch(self) -> Ending | None:
-        """Until the launcher is gone or there is a reason to stop it."""
+        """Wait until the launcher has exited, or there is a reason to stop it."""
         while self._launcher.poll() is None:
             self._renew_and_store()
             reason = self._reason_to_stop()
             if reason is not None:
                 return reason
             if self._rank_gone_for(_LEAVE_GRACE_S):
-                return None  # the others hang without it, or the launcher does
+                return None  # without it the other ranks or the launcher hang
             self._local.reap()
             time.sleep(_PERIOD_S)
         return None
 
     def _renew_and_store(self) -> None:
-        """Store what is new, and renew the lease when it is time. A database that is away is for later."""
+        """Store what is new, and renew the lease when it is time. If the database is away, do it later."""
         try:
             self._renewal.renew_if_due()
             if time.monotonic() - self._stored_at >= _STORE_PERIOD_S:
@@ -238,7 +238,7 @@ class Supervision:
     def _rank_gone_for(self, limit_s: float) -> bool:
         """Whether a rank has been gone for `limit_s` while the launcher still runs.
 
-        Those on other hosts have pids of other hosts: they are gone when they said so.
+        Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record.
         """
         for rank, pid in self._intake.pids.items():
             if rank in self._lead_ranks and rank not in self._ranks_here:
@@ -251,9 +251,9 @@ class Supervision:
         return self._rank_gone_at is not None and time.monotonic() - self._rank_gone_at > limit_s
 
     def _stop(self, reason: Ending | None) -> bool:
-        """End what is left, step by step; whether nothing is left on this host."""
+        """End the remaining processes, step by step. Returns whether none is left on this host."""
         config = self._config
-        # Ranks that wait for a host that is lost, or stand still, have nothing to save.
+        # Ranks that wait for a lost host, or are stalled, have nothing to save.
         saves = reason is not None and reason.reason in _SAVES_FIRST and self._members.why_lost() is None
         stop_file_s = config.save_grace_s if saves else config.stop_file_grace_s
         graces = Graces(
@@ -265,7 +265,7 @@ class Supervision:
         return stop([self._local, self._members], graces, meanwhile=self._look_while_stopping) or self._local.are_gone()
 
     def _look_while_stopping(self) -> bool:
-        """Renew and store; whether to hurry. After a cancel, or with a lost host, nobody wants what the ranks save."""
+        """Renew and store. Returns whether to hurry: after a cancel or with a lost host, no saving is needed."""
         self._reap()
         self._renew_and_store()
         ending = self._requested_ending()
@@ -276,7 +276,7 @@ class Supervision:
         return False
 
     def _wait_for_lines(self) -> None:
-        """Until the other hosts have sent all that their ranks wrote, or for as long as that may take."""
+        """Wait until the other hosts have sent everything that their ranks wrote, up to a time limit."""
         give_up_at = time.monotonic() + self._config.sigkill_grace_s
         while len(self._members.clean_hosts()) < len(self._members.hosts) and time.monotonic() < give_up_at:
             if self._members.why_lost() is not None:

@@ -1,16 +1,16 @@
-"""Following files that others append to, by whole lines and byte offsets. Used by the supervisor's intake."""
+"""Follows files to which others append, by whole lines and byte offsets. Used by the supervisor's intake."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_READ_BYTES = 1024 * 1024  # of one file at once, so that no rank's chatter crowds out the others
-MAX_LINE_BYTES = 16 * 1024  # a longer line is given in pieces
+MAX_READ_BYTES = 1024 * 1024  # of one file at once, so that a rank with much output does not delay the others
+MAX_LINE_BYTES = 16 * 1024  # a longer line is returned in pieces
 
 
 @dataclass
 class Tail:
-    """Reads on from `offset`; the caller moves it once the lines are stored. A piece ends with a whole character."""
+    """Reads from `offset` on. The caller moves it after the lines are stored. A piece ends with a whole character."""
 
     path: Path
     offset: int = 0
@@ -38,14 +38,14 @@ class Tail:
         return [piece for line in lines for piece in _pieces(line, self.longest)], self.offset + end
 
     def size(self) -> int:
-        """How long the file is by now; 0 where there is none."""
+        """The present length of the file; 0 if there is none."""
         try:
             return self.path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def last_line(self) -> bytes | None:
-        """The last line that has its end; None where there is none."""
+        """The last complete line; None if there is none."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, self.size() - self.longest))
@@ -64,7 +64,7 @@ def _pieces(line: bytes, longest: int) -> Iterator[bytes]:
 
 
 def _before_last_character(text: bytes) -> int:
-    """Where the last character of UTF-8 `text` starts, if it has several bytes and so may be torn; else the end."""
+    """The start of the last character of UTF-8 `text`, if it has several bytes and may be incomplete. Else the end."""
     for back in range(1, min(len(text), 4) + 1):
         if text[-back] < 0x80:
             break

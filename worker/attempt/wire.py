@@ -1,7 +1,7 @@
-"""JSON lines over pipes that are never waited for. Used at both ends of a member's ssh connection.
+"""JSON lines over pipes, without ever waiting for the pipe. Used at both ends of a member's ssh connection.
 
-Whoever waits inside a write cannot do its duty meanwhile: a member has to end its ranks when the other side is silent.
-Bytes of files are sent as Latin-1 text, in which each is one character.
+A process that waits inside a write can do nothing else, but a member has to end its ranks when the other side is
+silent. Bytes of files are sent as Latin-1 text, in which each byte is one character.
 """
 
 import json
@@ -14,7 +14,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Incoming:
-    """Reads whole lines; what is no JSON object, such as what a login shell prints, is passed over."""
+    """Reads whole lines. Lines that are not JSON objects, such as output of a login shell, are skipped."""
 
     def __init__(self, file: int) -> None:
         os.set_blocking(file, False)
@@ -23,7 +23,7 @@ class Incoming:
         self.ended = False
 
     def read(self) -> list[Message]:
-        """The messages that are there by now."""
+        """The messages that have arrived."""
         with suppress(BlockingIOError):
             while piece := os.read(self.file, _PIECE_BYTES):
                 self._rest += piece
@@ -36,7 +36,7 @@ class Incoming:
 
 
 class Outgoing:
-    """Writes whole lines, as far as the other side takes them; the rest is kept for the next time."""
+    """Writes whole lines, as far as the other side accepts them. The rest is kept for the next time."""
 
     def __init__(self, file: int) -> None:
         os.set_blocking(file, False)
@@ -44,18 +44,18 @@ class Outgoing:
         self.pending = bytearray()
 
     def send(self, message: Message) -> None:
-        """Send a message after those before it. Raises `OSError` when nobody is there."""
+        """Send a message after the pending ones. Raises `OSError` if the other side is gone."""
         self.pending += json.dumps(message).encode() + b"\n"
         self.flush()
 
     def flush(self) -> None:
-        """Send what is pending. Raises `OSError` when nobody is there."""
+        """Send what is pending. Raises `OSError` if the other side is gone."""
         with suppress(BlockingIOError):
             while self.pending:
                 del self.pending[: os.write(self._file, self.pending)]
 
     def close(self) -> None:
-        """Send nothing any more, what is pending neither; the other side sees the end."""
+        """Stop sending, and drop what is pending. The other side sees the end."""
         self.pending.clear()
         os.close(self._file)
 
@@ -66,7 +66,7 @@ def as_text(content: bytes) -> str:
 
 
 def as_bytes(text: str) -> bytes:
-    """What `as_text` was given."""
+    """The bytes from which `as_text` made the text."""
     return text.encode("latin-1")
 
 

@@ -1,1 +1,1 @@
-"""Datasets that people registered or sent: unpacked and looked at in contained processes."""
+"""Registered and uploaded datasets: contained processes unpack and inspect them."""

@@ -2,10 +2,10 @@
 
 Run contained, by `worker.datasets.unpacking`.
 
-Only files and folders come out, below one new folder: no links, no devices, no names that lead elsewhere, and no name
-twice. Bytes are counted while they come out, whatever sizes the archive states.
+It writes only files and folders, below one new folder: no links, no devices, no names that lead outside, and no name
+twice. It counts the bytes as it writes them, and does not trust the sizes that the archive states.
 
-    Refused     the archive will not be unpacked; the text is for the person who sent it
+    Refused     the archive will not be unpacked; the text is for its sender
 """
 
 import os
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 _CHUNK_BYTES = 1024 * 1024
-_MOST_PARTS = 16  # folders in folders
+_MOST_PARTS = 16  # depth of nested folders
 _LONGEST_PART_BYTES = 255
 _LONGEST_NAME_BYTES = 1024
-_ALWAYS_ALLOWED_BYTES = 64 * 1024 * 1024  # may come out of the smallest archive
+_ALWAYS_ALLOWED_BYTES = 64 * 1024 * 1024  # allowed even for the smallest archive
 _LONGEST_TAR_HEADER_BYTES = 64 * 1024  # names and times, which are read into memory as a whole
 _ZIP_ENCRYPTED, _ZIP_UTF8 = 0x1, 0x800
 _ZIP_HEADER_BYTES = 30
-# Files that are no archive are kept under these names.
+# Single files that are not archives get these names.
 _SINGLE_FILES = {".npz": "data.npz", ".parquet": "data.parquet", ".pq": "data.parquet"}
 _NAMED_CHARACTERS = 100
 
@@ -39,14 +39,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What may come out of an archive."""
+    """Limits on the content of an archive."""
 
     max_bytes: int
     max_entries: int
-    max_ratio: float  # bytes that come out for one that is in it
+    max_ratio: float  # unpacked bytes for each byte of the archive
 
     def bytes_of(self, archive_bytes: int) -> int:
-        """How many bytes may come out of an archive of this size."""
+        """How many unpacked bytes an archive of this size may have."""
         return min(self.max_bytes, max(_ALWAYS_ALLOWED_BYTES, int(self.max_ratio * archive_bytes)))
 
 
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 
 
 def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:
-    """Unpack into a folder, which is created. Raises `Refused`, and `OSError` as when the disk is full."""
+    """Unpack into a new folder. Raises `Refused`, and `OSError`, for example if the disk is full."""
     into.mkdir()
     single_file = _SINGLE_FILES.get(Path(filename).suffix.lower())
     counter = _Counter(limits, archive.stat().st_size)
@@ -80,18 +80,18 @@ def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The folders and the file that an entry's name leads through, from the top. Raises `Refused`."""
+    """The parts of an entry's name: its folders from the top, then the file. Raises `Refused`."""
     parts = tuple(part for part in name.removesuffix("/").split("/") if part != ".")
     if name.startswith("/") or (len(name) > 1 and name[1] == ":") or "\\" in name:
         raise _name_refused(name, "is absolute, or written with backslashes")
     if ".." in parts:
-        raise _name_refused(name, "leads out of the archive")
+        raise _name_refused(name, "leads outside the archive")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
         raise _name_refused(name, "has control characters, or is not UTF-8")
     if "" in parts and parts != ("",):
         raise _name_refused(name, "has an empty part")
     if len(parts) > _MOST_PARTS:
-        raise _name_refused(name, f"lies in more than {_MOST_PARTS} folders")
+        raise _name_refused(name, f"is more than {_MOST_PARTS} folders deep")
     longest = max((len(part.encode()) for part in parts), default=0)
     if longest > _LONGEST_PART_BYTES or len(name.encode()) > _LONGEST_NAME_BYTES:
         raise _name_refused(name, "is too long")
@@ -104,7 +104,7 @@ def _name_refused(name: str, reason: str) -> Refused:
 
 
 class _Counter:
-    """Counts the bytes that come out. Raises `Refused`."""
+    """Counts the unpacked bytes. Raises `Refused`."""
 
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
         self._limit = limits.bytes_of(archive_bytes)
@@ -187,7 +187,7 @@ def _entries(archive: Path, counter: _Counter, limits: Limits) -> Iterator[Entry
         with archive.open("rb") as stream:
             yield from _tar_entries(stream, counter)
     else:
-        raise Refused("the file is no archive that is known: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
+        raise Refused("the file is not a known kind of archive: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
 
 
 def _zip_entries(path: Path, limits: Limits) -> Iterator[Entry]:
@@ -204,9 +204,9 @@ def _zip_entries(path: Path, limits: Limits) -> Iterator[Entry]:
             name = _name_in_zip(entry)
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _name_refused(name, "is of a link, a device, or something else that is no file")
+                raise _name_refused(name, "belongs to a link, a device, or something else that is not a file")
             if entry.flag_bits & _ZIP_ENCRYPTED:
-                raise _name_refused(name, "is of a file that is encrypted")
+                raise _name_refused(name, "belongs to an encrypted file")
             if name.endswith("/"):
                 yield Entry(name, None)
             else:
@@ -215,7 +215,7 @@ def _zip_entries(path: Path, limits: Limits) -> Iterator[Entry]:
 
 
 def _name_in_zip(entry: zipfile.ZipInfo) -> str:
-    """The whole name, read as UTF-8: not all tools mark it so, and some cut it at a NUL."""
+    """The whole name, read as UTF-8. Not all tools mark it as UTF-8, and some cut it at a NUL."""
     if entry.flag_bits & _ZIP_UTF8:
         return entry.orig_filename
     try:
@@ -225,16 +225,16 @@ def _name_in_zip(entry: zipfile.ZipInfo) -> str:
 
 
 def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> None:
-    """Refuse entries that share their bytes: a small archive would be a large tree."""
+    """Refuse entries that share their bytes, because a small archive could then be a large tree."""
     by_offset = sorted(entries, key=lambda entry: entry.header_offset)
     ends = [entry.header_offset for entry in by_offset[1:]] + [archive.start_dir]
     for entry, end in zip(by_offset, ends, strict=True):
         if entry.header_offset + _ZIP_HEADER_BYTES + entry.compress_size > end:
-            raise _name_refused(entry.orig_filename, "is of a file that shares its bytes with another")
+            raise _name_refused(entry.orig_filename, "belongs to a file that shares its bytes with another")
 
 
 class _CheckedHeader(tarfile.TarInfo):
-    """A header of a tar archive, refused where `tarfile` would read it all into memory, or stop without an error."""
+    """A header of a tar archive. Refused if `tarfile` would read it all into memory, or stop without an error."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_CheckedHeader":
@@ -243,15 +243,15 @@ class _CheckedHeader(tarfile.TarInfo):
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:
-            raise Refused(f"the archive is damaged, or cut short: {error}") from error
+            raise Refused(f"the archive is damaged or incomplete: {error}") from error
         is_member = header.isfile() or header.isdir() or header.islnk() or header.issym() or header.isdev()
         if not is_member and header.size > _LONGEST_TAR_HEADER_BYTES:
-            raise Refused("the archive will not be unpacked: a header in it is far too long")
+            raise Refused("the archive will not be unpacked: one of its headers is too long")
         return header
 
 
 class _Counted:
-    """A stream that counts every byte, also those of headers and of what is skipped."""
+    """A stream that counts every byte, including headers and skipped content."""
 
     def __init__(self, stream: Any, counter: _Counter) -> None:
         self._stream = stream
@@ -271,7 +271,7 @@ def _tar_entries(stream: Any, counter: _Counter) -> Iterator[Entry]:
                 yield Entry(f"{member.name}/", None)
             elif not member.isreg() or member.issparse():
                 raise _name_refused(
-                    member.name, "is of a link, a device, a sparse file, or something else that is no file"
+                    member.name, "belongs to a link, a device, a sparse file, or something else that is not a file"
                 )
             else:
                 yield Entry(member.name, archive.extractfile(member))

@@ -35,9 +35,9 @@ def run_contained(
     timeout_s: float,
     still_needed: Callable[[], bool],
 ) -> dict[str, Any]:
-    """What `module.answer` makes of the request in a process of its own. Raises `Failed`, `GivenUp`.
+    """The result of `module.answer` for the request, in a process of its own. Raises `Failed`, `GivenUp`.
 
-    `still_needed` is called several times a second. What the process prints goes to the worker's own log.
+    `still_needed` is called several times a second. The output of the process goes to the worker's log.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.contained", module],
@@ -48,7 +48,7 @@ def run_contained(
     )
     try:
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone: its end says more
+        with suppress(BrokenPipeError):  # the process has ended: its exit status says more
             process.stdin.write(json.dumps({"memory_bytes": memory_bytes, "order": request}).encode() + b"\n")
             process.stdin.flush()
         return _wait_for_answer(
@@ -79,7 +79,7 @@ def _wait_for_answer(
         if len(output) > _MOST_ANSWER_BYTES:
             raise Failed(f"its answer is longer than {_MOST_ANSWER_BYTES} bytes")
         if time.monotonic() > give_up_at:
-            return {"refused": f"looking at it took longer than {timeout_s:g} s"}
+            return {"refused": f"reading it took longer than {timeout_s:g} s"}
         if not still_needed():
             raise GivenUp
         time.sleep(_LOOK_S)

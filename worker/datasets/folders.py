@@ -1,10 +1,10 @@
-"""The folder of uploads and the datasets that they became, `settings.datasets`, as workers see it.
+"""The folder `settings.datasets`, with uploads and the datasets made from them, for workers.
 
     .uploads/ID             the bytes of an upload, which the api writes
     .unpacking/ID.ATTEMPT   where a validation works; ID is that of the version's row
     NAME/VERSION/...        a dataset; it is never changed
 
-Used by `worker.datasets.validator`, and by `worker.retention` for what nothing needs any more.
+Used by `worker.datasets.validator`, and by `worker.retention` to remove files that are not needed any more.
 """
 
 import os
@@ -25,7 +25,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class DatasetFiles:
-    """Paths below the folder, and what is done there."""
+    """Paths below the folder, and the operations there."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,14 +35,14 @@ class DatasetFiles:
         return self._folder / uploads.FOLDER / upload_id
 
     def scratch(self, version_id: int, attempt: int) -> Path:
-        """A folder for one attempt at a version; those of earlier attempts are removed."""
+        """A folder for one try to validate a version. The folders of earlier tries are removed."""
         for path in self._scratches():
             if path.name.partition(".")[0] == str(version_id):
                 shutil.rmtree(path, ignore_errors=True)
         return self._folder / ".unpacking" / f"{version_id}.{attempt}"
 
     def put(self, content: Path, name: str, version: int) -> None:
-        """Move what was unpacked to its place; what an earlier attempt left there is removed."""
+        """Move the unpacked files to their place. Files of an earlier try there are removed."""
         self.remove(name, version)
         target = self._folder / name / str(version)
         target.parent.mkdir(exist_ok=True)
@@ -51,7 +51,7 @@ class DatasetFiles:
     def remove(self, name: str, version: int) -> None:
         """Remove a dataset's files."""
         shutil.rmtree(self._folder / name / str(version), ignore_errors=True)
-        with suppress(OSError):  # others are there
+        with suppress(OSError):  # other versions are there
             (self._folder / name).rmdir()
 
     def remove_archive(self, upload_id: str) -> None:
@@ -59,7 +59,7 @@ class DatasetFiles:
         self.archive(upload_id).unlink(missing_ok=True)
 
     def archives(self) -> list[str]:
-        """The ids of uploads whose bytes are there."""
+        """The ids of uploads whose bytes exist."""
         return [path.name for path in _entries_in(self._folder / uploads.FOLDER) if _UPLOAD_ID.fullmatch(path.name)]
 
     def scratches(self) -> dict[int, list[Path]]:
@@ -70,7 +70,7 @@ class DatasetFiles:
         return by_version
 
     def versions(self) -> dict[str, list[int]]:
-        """The versions of which there are files, by name."""
+        """The versions that have files, by name."""
         names = [path for path in _entries_in(self._folder) if _NAME.fullmatch(path.name)]
         return {
             path.name: [int(inner.name) for inner in _entries_in(path) if _VERSION.fullmatch(inner.name)]
@@ -82,7 +82,7 @@ class DatasetFiles:
 
 
 class OldDatasets:
-    """Removes what is no longer needed in the folder. Called by `worker.retention`."""
+    """Removes files in the folder that are not needed any more. Called by `worker.retention`."""
 
     def __init__(self, sessions: Sessions, folder: Path, *, keep_uploads_days: float) -> None:
         self._sessions = sessions
@@ -90,7 +90,7 @@ class OldDatasets:
         self._keep_uploads_days = keep_uploads_days
 
     def remove_some(self) -> bool:
-        """Look at all of it; False, because nothing is left for this pass. Files without a row stay."""
+        """Check the whole folder. Returns False, because nothing is left for this pass. Files without a row stay."""
         files, versions_by_name = self._files, self._files.versions()
         scratches = files.scratches()
         with self._sessions.begin() as session:

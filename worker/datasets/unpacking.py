@@ -1,4 +1,4 @@
-"""From an uploaded archive to a folder of data. Run as a process of its own by `worker.contained`."""
+"""Turns an uploaded archive into a folder of data. Run as a process of its own by `worker.contained`."""
 
 import errno
 import hashlib
@@ -17,7 +17,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         _check_bytes(archive, size_bytes=request["size_bytes"], sha256=request["sha256"])
         unpack(archive, request["filename"], into, Limits(**request["limits"]))
-        os.sync()  # before anybody is told that it is there
+        os.sync()  # before the row says that the files exist
     except Refused as refusal:
         return {"refused": str(refusal)}
     except OSError as error:
@@ -31,19 +31,19 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def _check_bytes(archive: Path, *, size_bytes: int, sha256: str | None) -> None:
     size = archive.stat().st_size
     if size != size_bytes:
-        raise Refused(f"the upload has {size} bytes on this host and not {size_bytes}: send it again")
+        raise Refused(f"the upload has {size} bytes on this host instead of {size_bytes}: send it again")
     if sha256 is None:
         return
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != sha256:
-        raise Refused(f"the upload is not what its sender named: its SHA-256 is {digest}: send it again")
+        raise Refused(f"the upload has another SHA-256 than its sender stated ({digest}): send it again")
 
 
 def top_of(folder: Path) -> Path:
-    """The folder in which the data begins: archives often hold one folder that holds everything.
+    """The folder in which the data begins: archives often contain one folder with everything in it.
 
-    What is hidden does not count, as nowhere else (`trainer.data.listing`).
+    Hidden files do not count, as everywhere else (`trainer.data.listing`).
     """
     while True:
         inside = [path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "__MACOSX"]
@@ -53,6 +53,6 @@ def top_of(folder: Path) -> Path:
 
 
 def _only_file(folder: Path) -> str | None:
-    """The name of the one file that lies there, where it has to be named itself: arrays."""
+    """The name of the only file there, if the source has to name the file itself, as for arrays."""
     inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
     return inside[0].name if len(inside) == 1 and inside[0].suffix.lower() == ".npz" else None

@@ -1,8 +1,8 @@
-"""The validator: a thread of every worker that looks at newly registered datasets, one at a time.
+"""The validator: a thread of every worker that validates newly registered datasets, one at a time.
 
 Processes of their own (`worker.contained`) unpack uploads and inspect all data. This thread only waits, and renews its
-claim on the version. When a worker dies, those processes end too, and another worker starts again once the claim has
-run out.
+claim on the version. When a worker dies, those processes end too, and another worker starts again after the claim has
+expired.
 """
 
 import logging
@@ -31,11 +31,11 @@ _log = logging.getLogger(__name__)
 
 CLAIM_S = 60.0
 _RENEWAL_S = 10.0
-_THREADS = 2  # of an inspection: training needs the others
+_THREADS = 2  # for an inspection: training needs the other cores
 
 
 class _Invalid(Exception):
-    """The data cannot be trained on; the text says why."""
+    """Training on the data is not possible; the text says why."""
 
 
 class Validator(PeriodicThread):
@@ -49,16 +49,16 @@ class Validator(PeriodicThread):
         self._turn_s = settings.reconcile_period_s
 
     def pause_s(self) -> float:
-        """A period; longer where hosts are many."""
+        """A period; longer if there are many hosts."""
         return self._turn_s
 
     def once(self) -> None:
-        """Validate all new versions. A stop leaves the one at hand to others."""
+        """Validate all new versions. After a stop, other workers validate the present one."""
         while self.validate_one() and not self.stopped.is_set():
             pass
 
     def validate_one(self) -> bool:
-        """Validate the next version; False where there is none for this host."""
+        """Validate the next version. Returns False if there is none for this host."""
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
             refused_names = [
@@ -79,7 +79,7 @@ class Validator(PeriodicThread):
         return True
 
     def _has_files(self, claim: Claim) -> bool:
-        """Whether the files are on this host. A version with files on no host is refused once every host has looked."""
+        """Whether the files are on this host. If no host has them, the version is refused after all have looked."""
         if claim.archive is not None:
             return self._files.archive(claim.archive.id).is_file()
         roots = [root for root in self._settings.data_root_list if "://" not in root]
@@ -106,7 +106,7 @@ class Validator(PeriodicThread):
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _unpack(self, renewal: "_ClaimRenewal", archive: Archive, scratch: Path) -> str:
-        """Unpack the upload and put what came out into its place; where that is, below the folder of datasets."""
+        """Unpack the upload and move the files to their place. Returns that place, below the folder of datasets."""
         claim, config = renewal.claim, self._settings
         limits = {
             "max_bytes": int(config.max_unpacked_gb * 1e9),
@@ -137,7 +137,7 @@ class Validator(PeriodicThread):
         config = self._settings
         scratch.mkdir(parents=True, exist_ok=True)
         environment = rank_environment(os.environ, mark="", home=config.home, scratch=scratch, threads=_THREADS)
-        environment.pop(MARK)  # it is no process of an attempt
+        environment.pop(MARK)  # the process does not belong to an attempt
         answer = run_contained(
             module, request, environment=environment, memory_bytes=int(config.inspection_memory_gb * 1e9),
             timeout_s=config.inspection_timeout_s, still_needed=renewal.still_needed,
@@ -159,7 +159,7 @@ class Validator(PeriodicThread):
             _log.info("dataset %s is ready: %d samples", claim, inspection["facts"]["samples"])
 
     def _settle_invalid(self, claim: Claim, reason: str) -> None:
-        """Keep the upload for a while, to be registered with other options. Remove what was unpacked."""
+        """Mark the version as invalid and remove its files. The upload stays for some time, to be registered again."""
         reason = reason.replace(f"{self._settings.datasets}{os.sep}", "")
         with self._sessions.begin() as session:
             is_settled = validation.settle(session, claim, error=reason)
@@ -180,18 +180,18 @@ class _ClaimRenewal:
         self._lost_at = time.monotonic() + CLAIM_S
 
     def still_needed(self) -> bool:
-        """Whether the claim still holds and the worker goes on; called often, renews when it is time."""
+        """Whether the claim is still valid and the worker goes on. Called often; renews the claim when it is time."""
         if self._stopped.is_set():
             return False
         if time.monotonic() < self._renew_at:
             return True
         self._renew_at = time.monotonic() + _RENEWAL_S
-        with suppress(OperationalError):  # the claim outlives a database that is away for a while
+        with suppress(OperationalError):  # the claim stays valid if the database is away for a short time
             return self.renew()
         return time.monotonic() < self._lost_at
 
     def renew(self) -> bool:
-        """Renew the claim; whether it still holds."""
+        """Renew the claim. Returns whether it is still valid."""
         asked_at = time.monotonic()
         with self._sessions.begin() as session:
             is_held = validation.renew(session, self.claim, for_s=CLAIM_S)

@@ -1,8 +1,8 @@
 """The GPUs of this host, through NVML. Opened once, when the worker starts; a host without NVML has none.
 
 The sampler reads them, the agent registers them, and `worker.attempt.slot_release` checks whether they are free.
-Reading a card never raises: every metric is read by itself. One that is not supported, fails, or cannot be true is
-None. That is logged once for each card and metric.
+Reading a card never raises, because every metric is read separately. A metric that is not supported, fails, or cannot
+be true is None. That is logged once for each card and metric.
 """
 
 import logging
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
 _REOPEN_S = 10.0  # how often a lost card is looked for
-_MOST_GPUS = 256  # of a host; a driver that reports more gives garbage
+_MOST_GPUS = 256  # of a host; a driver that reports more is broken
 _LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_GPU_NOT_FOUND)
-# One metric may answer these for its own reasons. All of them do only where the handle is no longer valid.
+# A single metric may return these for its own reasons. All metrics do only if the handle is no longer valid.
 _MAY_BE_LOST = (*_LOST, pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_UNINITIALIZED)
 
 
@@ -34,7 +34,7 @@ class _GpuLost(Exception):
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One look at one GPU; what it cannot report is None. `percent` is the share of time in which a kernel ran."""
+    """One reading of one GPU. An unreported metric is None. `percent` is the share of time with a running kernel."""
 
     percent: float | None = None
     memory_bytes: int | None = None  # in use
@@ -70,7 +70,7 @@ def _throttle(handle: Any) -> int:
 
 
 def _processes(handle: Any) -> int:
-    """Only the number of processes: the binding would trust it and allocate memory for a list of them."""
+    """The number of processes. The list is not read: the binding would trust the number and allocate memory for it."""
     number = c_uint(0)
     for version in ("_v3", "_v2", ""):
         try:
@@ -114,7 +114,7 @@ class Gpu:
             _log.warning("GPU %d (%s) is in MIG mode: its utilization cannot be read", index, uuid)
 
     def query(self, metric: str, question: Callable[[Any], _Value]) -> _Value | None:
-        """Ask NVML; None where it has no answer."""
+        """Ask NVML. None if it has no answer."""
         try:
             return question(self.handle)
         except Exception as error:
@@ -122,7 +122,7 @@ class Gpu:
             return None
 
     def read(self) -> GpuReading:
-        """Read every metric. A card that is lost is looked for every few seconds, and is `LOST` until it is back."""
+        """Read every metric. A lost card is `LOST` until it is back; every few seconds the reading looks for it."""
         if self.is_lost and not self._is_open_again():
             return LOST
         try:
@@ -176,7 +176,7 @@ class Gpu:
 
 
 def find_gpus() -> list[Gpu]:
-    """The GPUs of this host in NVML's order; none where the driver or its library is not there."""
+    """The GPUs of this host in NVML's sequence. Empty without the driver or its library."""
     try:
         pynvml.nvmlInit()
         count = _at_most(pynvml.nvmlDeviceGetCount(), _MOST_GPUS)
@@ -198,7 +198,7 @@ def find_gpus() -> list[Gpu]:
 
 
 def is_in_use(uuid: str) -> bool:
-    """Whether a process computes on the GPU, of whatever user; False where NVML does not answer."""
+    """Whether a process of any user computes on the GPU. False if NVML does not answer."""
     try:
         pynvml.nvmlInit()
         return _processes(pynvml.nvmlDeviceGetHandleByUUID(uuid)) > 0
@@ -207,7 +207,7 @@ def is_in_use(uuid: str) -> bool:
 
 
 def is_lost(uuid: str) -> bool:
-    """Whether the GPU of this host is off the bus; False where NVML does not answer."""
+    """Whether the GPU of this host is off the bus. False if NVML does not answer."""
     try:
         pynvml.nvmlInit()
         pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid))

@@ -1,4 +1,4 @@
-"""What a host registers of itself, and whether other hosts can reach it.
+"""The facts that a host registers, and whether other hosts can reach it.
 
 Used by the agent and by the ssh server of the worker (`worker.host.sshd`).
 """
@@ -22,7 +22,7 @@ _VERSIONS = ("hora", "tensorflow", "tensorflow-cpu", "horovod")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where other hosts reach this one."""
+    """The address of this host for other hosts."""
 
     address: str  # a name or an IP address
     ip: str  # its IPv4 address
@@ -30,7 +30,7 @@ class Endpoint:
 
 
 def host_info(settings: Settings, endpoint: Endpoint | None) -> dict[str, Any]:
-    """What is stored of this host. Hosts with equal `peers` can work together, if both have an address."""
+    """The facts to store about this host. Hosts with equal `peers` can work together, if both have an address."""
     info = {
         "cores": psutil.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -44,11 +44,11 @@ def host_info(settings: Settings, endpoint: Endpoint | None) -> dict[str, Any]:
 
 
 def find_endpoint(settings: Settings) -> Endpoint:
-    """Where other hosts reach this one; writes its ssh files. Raises `SshUnusable` where they cannot."""
+    """The address of this host for other hosts. Writes its ssh files. Raises `SshUnusable` if they cannot reach it."""
     prepare(settings)
     addresses = _addresses()
     if settings.address is not None and ":" in settings.address:
-        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address; Horovod takes IPv4 only")
+        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address, but Horovod accepts only IPv4")
     interface = settings.network_interface
     if interface is None:
         if settings.address is None:
@@ -59,7 +59,7 @@ def find_endpoint(settings: Settings) -> Endpoint:
             raise SshUnusable(f"HORA_ADDRESS {settings.address} ({ip}) is on no network interface of this machine")
     if not addresses.get(interface):
         raise SshUnusable(f"network interface {interface} has no IPv4 address")
-    ip = addresses[interface][-1]  # the one that Horovod takes
+    ip = addresses[interface][-1]  # the one that Horovod uses
     if ip.startswith("127."):
         raise SshUnusable(f"network interface {interface} is loopback")
     _check_own_name(addresses[interface])
@@ -67,7 +67,7 @@ def find_endpoint(settings: Settings) -> Endpoint:
 
 
 def _check_own_name(ips: list[str]) -> None:
-    """Make sure that the machine's own name means one of these addresses.
+    """Make sure that the machine's own name resolves to one of these addresses.
 
         Horovod 0.28.1 looks one of its addresses up by that name, whatever interface it is given.
 
@@ -85,7 +85,7 @@ def _check_own_name(ips: list[str]) -> None:
     if own_ip not in ips:
         raise SshUnusable(
             f"this machine's own name {name} means {own_ip}, and Horovod passes that to the other hosts: "
-            f"let /etc/hosts map it to {ips[-1]}"
+            f"map it to {ips[-1]} in /etc/hosts"
         )
 
 
@@ -115,7 +115,7 @@ def _versions() -> dict[str, str]:
 
 
 def _peers(settings: Settings, endpoint: Endpoint) -> str:
-    """A fingerprint of all that has to be equal on hosts that work together: ranks get one value for all hosts."""
+    """A fingerprint of everything that must be equal on hosts that work together: ranks get one value for all hosts."""
     shared_values = [
         endpoint.interface, str(settings.home), sys.executable, user_name(), settings.ssh_port,
         settings.data_root_list, settings.model_list, _versions(),

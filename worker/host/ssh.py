@@ -1,8 +1,8 @@
-"""ssh between the hosts of a stack: a client's and a server's configuration, with nothing of the system's.
+"""ssh between the hosts of a stack: configurations of a client and a server, independent of the system's.
 
-The worker writes both when it starts (`prepare`); supervisors and Horovod's launcher connect by `command`, and
-`worker.host.sshd` serves. Only the stack's own key is let in and only its own host key is believed, so neither the
-user's nor the machine's settings, agents and known hosts count.
+The worker writes both when it starts (`prepare`). Supervisors and Horovod's launcher connect with `command`, and
+`worker.host.sshd` serves. The server accepts only the stack's own key, and the client trusts only the stack's own host
+key. Settings, agents and known hosts of the user and the machine are ignored.
 """
 
 import os
@@ -24,7 +24,7 @@ class SshUnusable(RuntimeError):
 
 @dataclass(frozen=True)
 class SshFiles:
-    """What `prepare` writes for one host, so that hosts may share their `HORA_HOME`."""
+    """The files that `prepare` writes for one host. Each host has its own, because hosts may share `HORA_HOME`."""
 
     folder: Path
 
@@ -46,17 +46,17 @@ class SshFiles:
 
 
 def files_of(settings: Settings) -> SshFiles:
-    """Where this host's ssh files lie."""
+    """The paths of this host's ssh files."""
     return SshFiles(settings.home / "ssh" / settings.host)
 
 
 def command(files: SshFiles) -> list[str]:
-    """The ssh to use between hosts; a host's address and a command are to follow."""
+    """The ssh command between hosts. A host's address and a command follow it."""
     return ["ssh", "-F", str(files.client_config)]
 
 
 def user_name() -> str:
-    """As whom this process runs, and logs in elsewhere. Raises `SshUnusable`."""
+    """The user who runs this process, which is also the login name on other hosts. Raises `SshUnusable`."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -72,13 +72,13 @@ def find_sshd() -> str:
 
 
 def prepare(settings: Settings) -> SshFiles:
-    """Write this host's files anew. Raises `SshUnusable` where it has no keys, no ssh or no user name."""
+    """Write this host's files again. Raises `SshUnusable` without keys, ssh or a user name."""
     if settings.ssh_dir is None:
         raise SshUnusable("HORA_SSH_DIR is not set")
     keys, files, user = SshKeys(settings.ssh_dir.absolute()), files_of(settings), user_name()
     find_sshd()
     if missing := keys.missing():
-        raise SshUnusable(f"{keys.folder} holds no {' and no '.join(missing)}: run `hora keys` once for all hosts")
+        raise SshUnusable(f"{keys.folder} has no {' and no '.join(missing)}: run `hora keys` once for all hosts")
     try:
         files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         text_by_path = {
@@ -99,7 +99,7 @@ def prepare(settings: Settings) -> SshFiles:
 
 
 def client_config(keys: SshKeys, files: SshFiles, *, user: str, port: int, lease_s: float) -> str:
-    """How a host connects to another one; a silent connection is given up after about half a lease."""
+    """The configuration of the client. A silent connection is closed after about half a lease."""
     return _lines(
         User=user,
         Port=port,
@@ -126,10 +126,10 @@ def client_config(keys: SshKeys, files: SshFiles, *, user: str, port: int, lease
 
 
 def server_config(keys: SshKeys, files: SshFiles, *, user: str) -> str:
-    """What a host lets in: the stack's key, for commands as the worker's own user, and nothing else.
+    """The configuration of the server. It accepts only the stack's key, for commands as the worker's own user.
 
-    sshd does not check who else may write above the one file of authorized keys: it lies below HORA_HOME, and who may
-    write there needs no ssh.
+    sshd does not check who else may write to the folders above the file of authorized keys. That file is below
+    HORA_HOME, and users who may write there need no ssh.
     """
     return _lines(
         HostKey=_path(keys.host_key),
@@ -162,12 +162,12 @@ def server_config(keys: SshKeys, files: SshFiles, *, user: str) -> str:
 
 
 def known_hosts(host_public_key: str) -> str:
-    """Every host of the stack shows the same key, under whatever address."""
+    """One line for all addresses: every host of the stack has the same key."""
     return f"* {_key(host_public_key)}\n"
 
 
 def authorized_keys(client_public_key: str) -> str:
-    """`restrict` switches off everything that a key may do beside running commands, what is still to come too."""
+    """`restrict` switches off everything except running commands, including features of future versions."""
     return f"restrict {_key(client_public_key)}\n"
 
 
@@ -185,5 +185,5 @@ def _lines(**options: str | int) -> str:
 
 
 def _path(path: Path) -> str:
-    """As ssh's configuration wants a path: in quotes, with its own signs doubled."""
+    """A path in the form of ssh's configuration: in quotes, with special characters doubled."""
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'

@@ -1,7 +1,7 @@
-"""The door for the stack's other hosts: accepts their ssh connections, and gives each to an `sshd -i` of its own.
+"""The ssh server for the stack's other hosts: accepts their connections, and starts an `sshd -i` for each.
 
-A thread of the worker. It listens itself, so that no server process is left when the worker dies, none has to be
-watched, and the next worker finds the port free. A connection outlives the worker, as the jobs do that it is for.
+A thread of the worker. It listens itself, so that there is no server process to watch, none is left when the worker
+dies, and the next worker finds the port free. Connections outlive the worker, because their jobs do.
 """
 
 import logging
@@ -22,9 +22,10 @@ _PERIOD_S = 1.0  # between two looks for connections that ended
 
 
 class Sshd(PeriodicThread):
-    """Serves until it is stopped; what keeps it from serving is tried again every few seconds.
+    """Serves until it is stopped. If it cannot serve, it tries again every few seconds.
 
-    `endpoint` is where other hosts reach this one, None while they cannot; `connections` has one process for each.
+    `endpoint` is the address for other hosts, None while they cannot reach this one. `connections` has one process for
+    each connection.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -36,17 +37,21 @@ class Sshd(PeriodicThread):
         self._last_logged = ""
 
     def once(self) -> None:
-        """Let other hosts in until a stop. Keys and addresses may come later than the worker.
+        """Accept other hosts until a stop. Keys and addresses may appear after the worker's start.
 
-        After a stop nobody is let in. The connections that are there go on.
+        After a stop no new connection is accepted. The present connections go on.
         """
         try:
             endpoint = find_endpoint(self._settings)
             self._argv = [find_sshd(), "-i", "-e", "-f", str(files_of(self._settings).server_config)]
             if os.geteuid() == 0:
-                os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root gives its rights up in there
+                os.makedirs(
+                    "/run/sshd", mode=0o755, exist_ok=True
+                )  # root's sshd needs this folder to drop its privileges
             with socket.create_server((endpoint.ip, self._settings.ssh_port)) as listener:
-                self._log_news(logging.INFO, f"other hosts are let in at {endpoint.ip}:{self._settings.ssh_port}")
+                self._log_news(
+                    logging.INFO, f"accepting connections of other hosts at {endpoint.ip}:{self._settings.ssh_port}"
+                )
                 self.endpoint = endpoint
                 listener.settimeout(_PERIOD_S)
                 self._serve(listener)
@@ -56,7 +61,7 @@ class Sshd(PeriodicThread):
             self.endpoint = None
 
     def _log_news(self, level: int, message: str) -> None:
-        """Log a message, unless it was the last one too."""
+        """Log a message, unless it equals the last one."""
         if message != self._last_logged:
             self._last_logged = message
             _log.log(level, "%s", message, extra={"host": self._settings.host})
@@ -74,18 +79,18 @@ class Sshd(PeriodicThread):
                 if len(self.connections) < _MOST_CONNECTIONS:
                     self._hand_over(connection)
                 else:
-                    _log.error("a connection from %s is refused: there are %d", host, _MOST_CONNECTIONS)
+                    _log.error("a connection from %s is refused: there are %d already", host, _MOST_CONNECTIONS)
 
     def _hand_over(self, connection: socket.socket) -> None:
         connection.settimeout(None)
         try:
             process = subprocess.Popen(
                 self._argv,
-                env={"PATH": os.defpath},  # nothing of the worker's: what is in there are secrets
+                env={"PATH": os.defpath},  # nothing of the worker's environment, which has secrets
                 cwd="/",
                 stdin=connection.fileno(),
                 stdout=connection.fileno(),
-                start_new_session=True,  # a worker that ends leaves it alone
+                start_new_session=True,  # so that it does not end with the worker
             )
         except OSError as error:
             _log.error("sshd cannot be started: %s", error)

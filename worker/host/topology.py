@@ -1,7 +1,7 @@
-"""What the GPUs of a host are and how they are connected. The agent asks once, for the host's row.
+"""The GPUs of a host and their connections. The agent reads them once, for the host's row.
 
-Pairs of cards talk over NVLink where they have it in common, else over PCIe: the further up their common ancestor is,
-the slower. Every query may fail on its own: what a driver does not report is null.
+A pair of cards talks over NVLink if NVLink connects them, else over PCIe. PCIe is slower the further up their common
+ancestor is. Every query may fail by itself: a value that a driver does not report is null.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class _Links:
 
 
 def gpu_info(gpus: Sequence[Gpu]) -> dict[str, Any]:
-    """What is stored of a host's cards: `driver`, `gpus` and `topology`, a pair of cards each; {} without cards."""
+    """The facts about a host's cards: `driver`, `gpus`, and `topology` with one entry per pair. {} without cards."""
     if not gpus:
         return {}
     return {
@@ -69,7 +69,7 @@ def _pairs(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
 
 
 def _in_common(one: _Links | None, other: _Links | None, bus_id_of_other: str | None) -> int | None:
-    """How many NVLinks two cards have to each other, directly or through switches, which connect all to all."""
+    """The number of NVLinks between two cards, directly or through switches (which connect all to all)."""
     if one is None or other is None:
         return None
     return one.to_card.get(bus_id_of_other or "", 0) + min(one.to_switch, other.to_switch)

@@ -20,7 +20,7 @@ from jobs.runtime.outbound_addresses import Address, Allowed, ForbiddenAddress, 
 
 Resolve = Callable[[str, int], Sequence[Address]]
 
-_MAX_BYTES = 64 * 1024  # of an answer, head and all; nothing of it is kept but the status
+_MAX_BYTES = 64 * 1024  # of a whole answer with its headers; only the status is used
 
 
 class _TooLate(Exception):
@@ -60,13 +60,13 @@ class Outbound:
         except ForbiddenAddress as error:
             return Answer(None, str(error), hopeless=True)
         except (_TooLate, httpcore.TimeoutException):
-            return Answer(None, f"there was no whole answer within {self._limit_s:g} s")
+            return Answer(None, f"there was no complete answer within {self._limit_s:g} s")
         except _TooLarge:
             return Answer(None, f"the answer has more than {_MAX_BYTES // 1024} KB")
         except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
             return Answer(None, _describe_failure(error))
         if 300 <= status < 400:
-            return Answer(status, f"it was answered with {status}: redirects are not followed, use the last address")
+            return Answer(status, f"the answer was {status}: redirects are not followed, use the final address")
         return Answer(status, retry_after=retry_after)
 
     def _exchange(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str | None]:
@@ -95,13 +95,13 @@ def _describe_failure(error: Exception) -> str:
         case ssl.SSLCertVerificationError() as cause:
             return f"its certificate is not trusted: {cause.verify_message}"
         case ssl.SSLError():
-            return "there is no TLS connection with it"
+            return "a TLS connection is not possible"
         case ConnectionRefusedError():
             return "the connection was refused"
         case socket.gaierror():
             return "its name cannot be resolved"
         case _:
-            return "the connection broke, or what came is not HTTP"
+            return "the connection broke, or the answer is not HTTP"
 
 
 class _PinnedBackend(httpcore.NetworkBackend):

@@ -1,4 +1,4 @@
-"""The mirror: a thread of every worker that copies jobs to an MLflow server, where the settings name one.
+"""The mirror: a thread of every worker that copies jobs to an MLflow server, if the settings name one.
 
 One worker copies at a time. What was sent is noted after it was sent. A worker that is stopped in between sends it once
 more, and the server keeps a repeated point once. A run is looked up before it is created. No job and no other part of
@@ -51,7 +51,7 @@ class Mirror(PeriodicThread):
         self._server.close()
 
     def pause_s(self) -> float:
-        """A period; ever longer while the server is away."""
+        """A period. It grows while the server is away."""
         return max(self._period_s, self._away_pause_s)
 
     def once(self) -> None:
@@ -60,7 +60,7 @@ class Mirror(PeriodicThread):
         self._away_pause_s = 0.0
 
     def failed(self, error: Exception) -> None:
-        """Log it; ask a server that is away after twice as long."""
+        """Log the error. If the server is away, double the time until the next try."""
         if isinstance(error, Away):
             self._away_pause_s = min(2 * self.pause_s(), _LONGEST_PAUSE_S)
             _log.warning("MLflow does not answer, the next try is in %.0f s: %s", self.pause_s(), error)
@@ -103,7 +103,11 @@ class Mirror(PeriodicThread):
             return
         try:
             if work.is_void:
-                _log.info("job %s restarted before what MLflow has: it gets a new run", job_id, extra={"job": job_id})
+                _log.info(
+                    "job %s restarted from before the newest point in MLflow: it gets a new run",
+                    job_id,
+                    extra={"job": job_id},
+                )
                 self._save(work, work.after, run_id=None)
             else:
                 self._send(work)
@@ -111,10 +115,10 @@ class Mirror(PeriodicThread):
             _log.warning("MLflow refuses job %s: %s", job_id, error, extra={"job": job_id})
             with self._sessions.begin() as session:
                 if store.refused(session, job_id, str(error)):
-                    _log.error("job %s is mirrored no further", job_id, extra={"job": job_id})
+                    _log.error("job %s is not copied to MLflow any more", job_id, extra={"job": job_id})
 
     def _send(self, work: Work) -> None:
-        """Send what is new of a job. The worker may die after each line, and another one repeats them all."""
+        """Send the new data of a job. The worker may die after any line here; another one then repeats all of them."""
         job, server = work.job, self._server
         if work.before.void_run is not None:
             server.delete_run(work.before.void_run)
@@ -135,7 +139,7 @@ class Mirror(PeriodicThread):
     def _save(self, work: Work, after: Position, *, run_id: str | None, is_done: bool = False) -> None:
         with self._sessions.begin() as session:
             if not store.save(session, work, after, run_id=run_id, done=is_done):
-                _log.warning("another worker mirrors job %s too", work.job.id, extra={"job": work.job.id})
+                _log.warning("another worker copies job %s to MLflow too", work.job.id, extra={"job": work.job.id})
 
 
 def mirror_of(sessions: Sessions, settings: Settings) -> Mirror | None:

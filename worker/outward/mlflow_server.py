@@ -1,7 +1,7 @@
 """An MLflow tracking server, by its REST interface 2.0. Called by `worker.outward.mirror`; it knows nothing of rows.
 
 Refused     the server refuses this request
-Away        the server does not answer, is overloaded, or lets nobody in
+Away        the server does not answer, is overloaded, or refuses our access
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ _SERVER_TROUBLE = (401, 403, 408, 429)  # not about this request: no access, or 
 
 
 class Refused(Exception):
-    """The server does not take this."""
+    """The server refuses this request."""
 
     def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
@@ -134,12 +134,12 @@ class MlflowServer:
         except httpx.HTTPError as error:
             raise Away(f"{type(error).__name__}: {error}") from error
         except ValueError:
-            raise Away(f"{path} was answered with status {answer.status_code} and without JSON") from None
+            raise Away(f"the answer to {path} has status {answer.status_code} and is not JSON") from None
         if answer.is_success:
             return dict(document)
         code, message = str(document.get("error_code", "")), str(document.get("message", ""))
         if not code or answer.status_code >= 500 or answer.status_code in _SERVER_TROUBLE:
-            raise Away(f"{path} was answered with status {answer.status_code}: {message[:300]}")
+            raise Away(f"the answer to {path} has status {answer.status_code}: {message[:300]}")
         raise Refused(f"{path}: {message[:1000]}", code=code)
 
 

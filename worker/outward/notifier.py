@@ -28,12 +28,12 @@ from worker.periodic import PeriodicThread
 _log = logging.getLogger(__name__)
 
 _SENDERS = 8
-_LEASE_S = 120.0  # more than an exchange takes, its name's resolution included
+_LEASE_S = 120.0  # longer than an exchange takes, with the name's resolution
 _STUDIES_LOCK = 0x73747564696573  # "studies": an advisory lock's number
 
 
 class Notifier(PeriodicThread):
-    """Looks for due deliveries once a period, less often where hosts are many."""
+    """Looks for due deliveries once a period, less often if there are many hosts."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class Notifier(PeriodicThread):
         self._outbound = outbound or Outbound(settings.webhooks_allowed)
         self._clock = clock
         self._jitter = jitter
-        self._busy: set[str] = set()  # webhooks that something is being sent to; used by this thread only
+        self._busy: set[str] = set()  # webhooks to which a sender is sending; used only by this thread
         self._sent_to: queue.SimpleQueue[str] = queue.SimpleQueue()  # webhooks that have become free, by the senders
 
     def pause_s(self) -> float:
-        """A period; longer where hosts are many. A sender that has become free wakes the thread sooner."""
+        """A period; longer if there are many hosts. A sender that becomes free wakes the thread earlier."""
         return self._turn_s
 
     def once(self) -> None:
         """Send what is due.
 
-        After a stop nothing more is started. What is being sent is settled if the process lives on, and else sent
-        again.
+        After a stop nothing more is started. The result of a delivery that is being sent is stored if the process lives
+        long enough. Otherwise it is sent again.
         """
         while not self._sent_to.empty():
             self._busy.discard(self._sent_to.get())
@@ -88,9 +88,9 @@ class Notifier(PeriodicThread):
         try:
             self.deliver(delivery)
         except OperationalError as error:
-            _log.warning("delivery %d could not be settled, it is sent again: %s", delivery.id, error.orig)
+            _log.warning("the result of delivery %d could not be stored, it is sent again: %s", delivery.id, error.orig)
         except Exception:
-            _log.exception("delivery %d could not be settled; it is sent again", delivery.id)
+            _log.exception("the result of delivery %d could not be stored; it is sent again", delivery.id)
         finally:
             self._sent_to.put(delivery.webhook_id)
             self.wake()

@@ -1,1 +1,1 @@
-"""Once a second: what the GPUs, the ranks and the host do."""
+"""Samples the GPUs, the ranks and the host once a second."""

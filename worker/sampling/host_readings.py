@@ -1,4 +1,4 @@
-"""What the whole host does: processors, memory, network and disks, from /proc. Used by the sampler.
+"""Readings of the whole host: processors, memory, network and disks, from /proc. Used by the sampler.
 
 Every byte is counted once: only network interfaces and disks with hardware count, not the bridges, loops, partitions
 and volumes above them. A container has only interfaces without hardware; there all but loopback count.
@@ -18,7 +18,7 @@ _MOST_NAMES = 1000  # that are kept in mind
 
 
 class HostReading(NamedTuple):
-    """One look at the host; rates are since the look before. What cannot be read is None."""
+    """One reading of the host. Rates are since the previous reading. What cannot be read is None."""
 
     cpu_percent: float | None = None  # of all cores
     memory_bytes: int | None = None  # in use: what is not available to a new process
@@ -37,7 +37,7 @@ class Moved(NamedTuple):
 
 @dataclass
 class HostReadings:
-    """Looks at the host again and again. `root` is where /proc and /sys are."""
+    """Reads the host repeatedly. `root` is the folder with /proc and /sys."""
 
     root: Path = Path("/")
     _before: dict[str, tuple[float, Moved]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class HostReadings:
         )
 
     def _rates(self, counter: str, count: Callable[[], Moved | None]) -> tuple[float | None, float | None]:
-        """Rates per second; None where nothing can be counted, and for a counter that began anew."""
+        """Rates per second. None if nothing can be counted, and for a counter that was reset."""
         before = self._before.get(counter)
         moved = self._moved_since_last(counter, count)
         if moved is None or before is None:

@@ -1,7 +1,8 @@
-"""The processes of the ranks that run on this host, what they use, and how the sampler finds them.
+"""Finds the processes of the ranks on this host for the sampler, and measures what they use.
 
-A rank is told by its environment: the attempt's mark and Horovod's number. All processes of the host are looked at only
-when a rank is not found yet, and every few seconds for what the ranks have started; between that only theirs are read.
+A rank is recognised by its environment: the attempt's mark and Horovod's number. All processes of the host are checked
+only while a rank is not found yet, and every few seconds for processes that ranks have started. In between only the
+ranks' processes are read.
 """
 
 import os
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field
 
 from jobs.runtime.processes import MARK, environment, pids
 
-_LOOK_S = 5.0  # how long a process that a rank started may go unseen
-_SETTLED_S = 5.0  # after which a process does not become another program any more
+_LOOK_S = 5.0  # how long a process that a rank started may be missed
+_SETTLED_S = 5.0  # after this time a process does not become another program any more
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -69,9 +70,9 @@ class RankProcesses:
         return readings
 
     def _look(self) -> None:
-        """Look at the environment of processes not seen before; those of an attempt may still become a rank.
+        """Check the environment of new processes. A process of an attempt may still become a rank.
 
-        So may a young one without a mark: over ssh a rank begins as a shell that has nothing of an attempt.
+        So may a young process without a mark: over ssh a rank begins as a shell without the attempt's environment.
         """
         present, now = set(pids()), time.monotonic()
         self._looked_at = now
@@ -86,12 +87,12 @@ class RankProcesses:
                 if now - self._first_seen.setdefault(pid, now) > _SETTLED_S:
                     self._strangers.add(pid)
                     del self._first_seen[pid]
-            elif rank.isdigit() and len(rank) < 8:  # a rank's own children may set what they like
+            elif rank.isdigit() and len(rank) < 8:  # a rank's own children may set any value
                 self._ranks[pid] = _Process((mark.decode("utf-8", "replace"), int(rank)))
 
 
 def _usage_of(pid: int) -> tuple[int, int, int] | None:
-    """Of a living process its start, the clock ticks that it has used, and its resident pages.
+    """The start of a living process, the clock ticks that it has used, and its resident pages.
 
     From proc_pid_stat(5), but for the pages: the kernel only estimates them there, and is 100 MB off on large machines.
     """

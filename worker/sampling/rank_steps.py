@@ -1,7 +1,7 @@
-"""The newest step of each rank of this host, from the end of the records that it writes itself. Used by the sampler.
+"""Reads the newest step of each rank of this host from the end of its own records. Used by the sampler.
 
-A job's own progress lags behind by the time that lines take to be stored; the file does so by a quarter of a second.
-What user code may have put in the file's place (a pipe, a link, garbage) stops nothing and is no step.
+A job's stored progress is late by the time that storing lines takes; the file is late by a quarter of a second. User
+code may put something else in the file's place (a pipe, a link, garbage). That does no harm and counts as no step.
 """
 
 import os
@@ -26,7 +26,7 @@ _END_BYTES = 4096  # holds the newest steps: a line of one takes some 300
 
 
 class Step(NamedTuple):
-    """How far a rank is, in steps and epochs of the whole job."""
+    """The progress of a rank, in steps and epochs of the whole job."""
 
     step: int | None = None
     epoch: int | None = None
@@ -37,7 +37,7 @@ NO_STEP = Step()
 
 @dataclass(frozen=True)
 class RankOnHost:
-    """A rank of an attempt that has a slot of this host."""
+    """A rank of an attempt with a slot on this host."""
 
     job_id: str
     attempt: int
@@ -46,7 +46,7 @@ class RankOnHost:
 
 
 class RankSteps:
-    """Looks at the files again and again; a file that has not grown is not read."""
+    """Reads the files repeatedly. A file that has not grown is not read."""
 
     def __init__(self, runs_dir: Path, *, host: str) -> None:
         self._runs_dir = runs_dir
@@ -55,7 +55,7 @@ class RankSteps:
         self._seen: dict[RankOnHost, tuple[int, Step]] = {}  # the size of the file, and the newest step in it
 
     def read(self, ranks: Sequence[RankOnHost]) -> dict[RankOnHost, Step]:
-        """The newest step of each of the ranks; `NO_STEP` of one that has made none."""
+        """The newest step of each rank; `NO_STEP` for a rank without one."""
         self._paths = {rank: self._paths.get(rank) or self._path(rank) for rank in ranks}
         self._seen = {rank: self._newest(rank) for rank in ranks}
         return {rank: step for rank, (_, step) in self._seen.items()}
@@ -68,7 +68,7 @@ class RankSteps:
     def _newest(self, rank: RankOnHost) -> tuple[int, Step]:
         size, step = self._seen.get(rank, (0, NO_STEP))
         try:
-            # A pipe would be waited for, and a link may lead anywhere.
+            # Opening a pipe would wait, and a link may lead anywhere.
             file = os.open(self._paths[rank], os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return size, step
@@ -85,7 +85,7 @@ class RankSteps:
 
 
 def newest_step(end: bytes) -> Step | None:
-    """The step of the last whole line that tells of one; None where none does. The first line may lack its start."""
+    """The step in the last complete line that has one. None without such a line. The first line may lack its start."""
     for line in reversed(end.split(b"\n")[:-1]):
         match parse_record(line):
             case StepEnded() | RankEpochEnded() | EpochEnded() | CheckpointSaved() as record:

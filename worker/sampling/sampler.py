@@ -1,9 +1,9 @@
-"""The sampler, a thread of the worker: reads once a second what the GPUs, the ranks and the host itself do.
+"""The sampler: a thread of the worker that reads the metrics of the GPUs, the ranks and the host once a second.
 
-There is one sampler for a host, not one for a rank. What was read of a slot is stored under the attempt that holds it,
-in a transaction that keeps this attempt from ending: a job that is over gets no more rows. While the database is away,
-the newest readings are kept, with the attempts that held the slots. When it is back, they are stored for the attempts
-that still hold them.
+There is one sampler per host, not one per rank. The reading of a slot is stored under the attempt that holds the slot.
+The transaction keeps this attempt from ending, so a job that has ended gets no more rows. While the database is away,
+the newest readings are kept with the attempts that held the slots. When it is back, they are stored for the attempts
+that still hold their slots.
 
 Times are by the host's clock, as in the ranks' records. Rates and shares are measured by the steady clock.
 """
@@ -31,8 +31,8 @@ from worker.sampling.host_readings import HostReading, HostReadings
 from worker.sampling.rank_processes import RankKey, RankProcesses, RankReading
 from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
 
-_MOST_KEPT = 60  # readings, while the database is away: the attempts themselves last for a lease without it
-_AWAY_S = 5.0  # how long it is not tried then: each try may take as long
+_MOST_KEPT = 60  # readings, while the database is away: without it, attempts themselves last only for a lease
+_AWAY_S = 5.0  # pause between two tries then: each try may take as long
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class LeasedSlot:
 
     @property
     def key(self) -> RankKey:
-        """By which its rank's processes are known."""
+        """The key of its rank's processes."""
         return mark_of(self.on_host.job_id, self.on_host.attempt), self.on_host.rank
 
 
 @dataclass(frozen=True)
 class Reading:
-    """All that was read at one moment."""
+    """Everything that was read at one moment."""
 
     at: datetime
     gpus: Mapping[str, GpuReading]  # by UUID
@@ -82,12 +82,12 @@ class Sampler(PeriodicThread):
         self._ranks = RankProcesses()
         self._steps = RankSteps(runs_dir, host=host)
         self._host_readings = HostReadings()
-        self._leased: Sequence[LeasedSlot] = ()  # when the database last answered
+        self._leased: Sequence[LeasedSlot] = ()  # as of the database's last answer
         self._unstored: deque[tuple[Reading, Sequence[LeasedSlot]]] = deque(maxlen=_MOST_KEPT)
         self._reported_at = self._away_until = float("-inf")
 
     def pause_s(self) -> float:
-        """Up to the next multiple of the period. A late sample is not made up for."""
+        """The time until the next multiple of the period. A missed sample is not repeated."""
         return self._period_s - time.monotonic() % self._period_s
 
     def once(self) -> None:
@@ -95,9 +95,9 @@ class Sampler(PeriodicThread):
         self.sample()
 
     def sample(self) -> int:
-        """Read everything once and store what is of the host and of leased slots; returns how many rows those had.
+        """Read everything once and store the samples of the host and of leased slots. Returns how many rows slots got.
 
-        Raises `OperationalError` where the database is away; a reading is kept then.
+        Raises `OperationalError` if the database is away. The reading is then kept.
         """
         reading = self._read()
         if time.monotonic() < self._away_until:
@@ -110,7 +110,7 @@ class Sampler(PeriodicThread):
             self._unstored.append((reading, self._leased))
             raise
         except Exception:
-            self._unstored.clear()  # what cannot be stored must not stop what comes after it
+            self._unstored.clear()  # readings that cannot be stored must not block later ones
             raise
 
     def _read(self) -> Reading:
@@ -141,7 +141,7 @@ class Sampler(PeriodicThread):
         return len(rows)
 
     def _report_gpus(self, session: Session, reading: Reading) -> float:
-        """Store what the slots' GPUs do, if it is time; at once if one is lost, so that nothing is placed on it."""
+        """Store the readings of the slots' GPUs if it is time. If one is lost, do so at once: no job gets it then."""
         now = time.monotonic()
         if not reading.gpus:
             return self._reported_at
@@ -155,7 +155,7 @@ class Sampler(PeriodicThread):
 
 
 def leased_slots(session: Session, host: str) -> list[LeasedSlot]:
-    """The slots of a host that live attempts hold; none of these ends before the caller's commit."""
+    """The slots of a host that live attempts hold. None of these attempts ends before the caller's commit."""
     return [
         LeasedSlot(index, uuid, RankOnHost(job_id, number, rank, lead == host), Step(step, epoch))
         for index, uuid, rank, job_id, number, lead, step, epoch in session.execute(_LEASED, {"name": host})
@@ -181,7 +181,7 @@ _LEASED = (
 
 
 def sample_rows(host: str, reading: Reading, leased: Sequence[LeasedSlot]) -> list[SampleRow]:
-    """What is stored of a reading for the slots that were leased then."""
+    """The rows of a reading for the slots that were leased at that time."""
     rows = []
     for slot in leased:
         on_host, gpu = slot.on_host, reading.gpus.get(slot.uuid or "", NO_GPU)

@@ -1,4 +1,4 @@
-"""The rows: everything Hora knows, as SQLAlchemy tables."""
+"""All rows of Hora, as SQLAlchemy tables."""
 
 from jobs.db.tables.base import Base
 from jobs.db.tables.data import DatasetVersion, Upload

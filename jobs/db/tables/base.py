@@ -1,4 +1,4 @@
-"""What all tables have in common: how Python's types are stored, and how constraints are named.
+"""The base of all tables: how Python's types are stored, and how constraints are named.
 
 Enumerations are VARCHAR with a CHECK, so that a new value is a plain migration.
 """
@@ -35,7 +35,7 @@ def _checked(enum: type[StrEnum]) -> Enum:
 
 
 class _PreemptionText(TypeDecorator[PreemptionCause]):
-    """A cause of a preemption as a line of text, which older versions wrote and read too."""
+    """A cause of a preemption as a line of text, the form that older versions also write and read."""
 
     impl = Text
     cache_ok = True

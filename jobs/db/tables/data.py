@@ -1,4 +1,4 @@
-"""Registered datasets, and the archives that become some."""
+"""Registered datasets, and uploads that become datasets."""
 
 from datetime import datetime
 from typing import Any
@@ -11,16 +11,16 @@ from jobs.db.tables.base import Base
 
 
 class DatasetVersion(Base):
-    """One version of a registered dataset. A spec names it as `name@version`, or the newest that is ready as `name`."""
+    """One version of a registered dataset. A spec names it `name@version`; `name` is the newest ready version."""
 
     __tablename__ = "dataset_versions"
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     name: Mapped[str] = mapped_column(String(64))
     version: Mapped[int] = mapped_column()  # from 1
-    source: Mapped[str]  # a path below the data roots, or a URL; of an upload, where it lies in `settings.datasets_dir`
+    source: Mapped[str]  # a path below the data roots, or a URL; for an upload, its path in `settings.datasets_dir`
     description: Mapped[str] = mapped_column(server_default="")
-    options: Mapped[dict[str, Any]]  # of `DatasetSpec`, as registered: format, label, image_size, validation
+    options: Mapped[dict[str, Any]]  # fields of `DatasetSpec`, as registered: format, label, image_size, validation
     status: Mapped[str] = mapped_column(String(16), server_default="validating")
     error: Mapped[str | None]  # why it is invalid, in a sentence
     # What validation found: `jobs.views.data.DatasetFacts`.
@@ -34,9 +34,11 @@ class DatasetVersion(Base):
     claimed_until: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default="0")  # validations that began
     unseen_by: Mapped[list[str]] = mapped_column(ARRAY(String(255)), server_default="{}")  # hosts without its files
-    idempotency_key: Mapped[str | None] = mapped_column(String(255))  # it was registered with, by `created_by`
+    idempotency_key: Mapped[str | None] = mapped_column(
+        String(255)
+    )  # of the request that registered it, by `created_by`
     request_sha256: Mapped[str | None] = mapped_column(String(64))
-    deleted_at: Mapped[datetime | None]  # out of the list; jobs of the past still name it
+    deleted_at: Mapped[datetime | None]  # not in the list any more; past jobs still name it
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")
 
     __table_args__ = (
@@ -49,7 +51,7 @@ class DatasetVersion(Base):
 
 
 class Upload(Base):
-    """An archive that comes in pieces. Its bytes lie below `settings.datasets_dir`."""
+    """An archive that arrives in pieces. Its bytes are below `settings.datasets_dir`."""
 
     __tablename__ = "uploads"
 
@@ -57,11 +59,11 @@ class Upload(Base):
     filename: Mapped[str] = mapped_column(String(255))
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     received_bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    sha256: Mapped[str | None] = mapped_column(String(64))  # as the sender says
+    sha256: Mapped[str | None] = mapped_column(String(64))  # as the sender stated it
     owner: Mapped[str] = mapped_column(String(128))
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())
     completed_at: Mapped[datetime | None]
-    removed_at: Mapped[datetime | None]  # its bytes are gone: unpacked, given up, or left lying for too long
+    removed_at: Mapped[datetime | None]  # its bytes were removed: unpacked, deleted, or not touched for too long
 
     __table_args__ = (Index("ix_uploads_open", owner, created_at, postgresql_where=text("removed_at IS NULL")),)

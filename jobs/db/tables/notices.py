@@ -1,4 +1,4 @@
-"""Whom to tell of ends: webhooks and their deliveries, and where runs are mirrored to."""
+"""Messages about ends: webhooks and their deliveries. And copies of jobs on other tracking servers."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from jobs.db.tables.base import Base
 
 
 class Webhook(Base):
-    """An address that is told of the ends of jobs and studies."""
+    """An address to which messages about the ends of jobs and studies are sent."""
 
     __tablename__ = "webhooks"
 
@@ -19,10 +19,10 @@ class Webhook(Base):
     owner: Mapped[str] = mapped_column(String(128))
     url: Mapped[str]
     events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.ended, study.ended
-    project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: of the owner's own jobs alone
-    secret: Mapped[str]  # signs what is sent, so it cannot be a hash
+    project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: only the owner's own jobs
+    secret: Mapped[str]  # signs the messages, so it cannot be stored as a hash
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    disabled_at: Mapped[datetime | None]  # its receiver said 410 Gone, or a person did
+    disabled_at: Mapped[datetime | None]  # its receiver answered 410 Gone, or a person disabled it
     deleted_at: Mapped[datetime | None]
 
     __table_args__ = (
@@ -32,7 +32,7 @@ class Webhook(Base):
 
 
 class WebhookDelivery(Base):
-    """One message for a webhook, written with the end that it tells of, and how sending it went."""
+    """One message for a webhook, and the result of sending it. It is written together with the end that it reports."""
 
     __tablename__ = "webhook_deliveries"
 
@@ -40,7 +40,7 @@ class WebhookDelivery(Base):
     webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
     event: Mapped[str] = mapped_column(String(32))
     subject_id: Mapped[str] = mapped_column(String(32))  # of the job or the study
-    payload: Mapped[dict[str, Any] | None]  # null until it is first sent: then it stays as it is
+    payload: Mapped[dict[str, Any] | None]  # null until it is first sent; it does not change after that
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default="0")
     next_at: Mapped[datetime | None] = mapped_column(server_default=func.now())  # null: sent, or given up
@@ -57,15 +57,15 @@ class WebhookDelivery(Base):
 
 
 class Mirror(Base):
-    """How much of a job another tracking server has got. Written only by `jobs.outward.mirroring`."""
+    """How much of a job another tracking server has. Written only by `jobs.outward.mirroring`."""
 
     __tablename__ = "mirrors"
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
-    run_id: Mapped[str | None] = mapped_column(String(64))  # the server's own
+    run_id: Mapped[str | None] = mapped_column(String(64))  # the server's id
     state: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # a `jobs.outward.mirroring.Position`
-    done_at: Mapped[datetime | None]  # it has all of it, or refused it too often
-    error: Mapped[str | None]  # what it refused last, and why
+    done_at: Mapped[datetime | None]  # the server has everything, or refused it too often
+    error: Mapped[str | None]  # what the server refused last, and why
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (Index("ix_mirrors_open", touched_at, postgresql_where=text("done_at IS NULL")),)

@@ -1,4 +1,4 @@
-"""Who may do what, and who did."""
+"""Users, tokens, projects and the audit log."""
 
 from datetime import date, datetime
 from typing import Any
@@ -10,31 +10,31 @@ from jobs.db.tables.base import Base
 
 
 class User(Base):
-    """A person, or a program that acts as one. Jobs, studies and tokens are theirs."""
+    """A person, or a program that acts as one. Users own jobs, studies and tokens."""
 
     __tablename__ = "users"
 
     name: Mapped[str] = mapped_column(String(128), primary_key=True)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    disabled_at: Mapped[datetime | None]  # none of their tokens is let in
+    disabled_at: Mapped[datetime | None]  # all their tokens are refused
 
 
 class Token(Base):
-    """What lets somebody in, stored as the SHA-256 of its text."""
+    """A token, session or login link, stored as the SHA-256 of its text."""
 
     __tablename__ = "tokens"
 
     sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
-    id: Mapped[str] = mapped_column(String(32), unique=True)  # by which people speak of it
+    id: Mapped[str] = mapped_column(String(32), unique=True)  # the id that people see
     kind: Mapped[str] = mapped_column(String(8), server_default="bearer")
     user_name: Mapped[str] = mapped_column(ForeignKey("users.name"))
-    name: Mapped[str] = mapped_column(String(128))  # what it is for, as its maker says
+    name: Mapped[str] = mapped_column(String(128))  # what it is for, in its creator's words
     scope: Mapped[str] = mapped_column(String(8))
-    rate_limit_per_s: Mapped[float | None] = mapped_column(Float(53))  # null: the settings' of its scope
-    created_by: Mapped[str | None] = mapped_column(String(128))  # the id of the token by which it was made
+    rate_limit_per_s: Mapped[float | None] = mapped_column(Float(53))  # null: the settings' limit for its scope
+    created_by: Mapped[str | None] = mapped_column(String(128))  # the id of the token that created it
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime | None]
-    last_used_at: Mapped[datetime | None]  # to a few minutes
+    last_used_at: Mapped[datetime | None]  # accurate to a few minutes
     revoked_at: Mapped[datetime | None]
 
     __table_args__ = (
@@ -45,23 +45,23 @@ class Token(Base):
 
 
 class Project(Base):
-    """What jobs are counted under, with its quotas; null: no limit."""
+    """A project, with its quotas. Null: no limit."""
 
     __tablename__ = "projects"
 
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     description: Mapped[str] = mapped_column(server_default="")
-    is_open: Mapped[bool] = mapped_column(server_default=text("true"))  # everybody may submit, and not members alone
+    is_open: Mapped[bool] = mapped_column(server_default=text("true"))  # everybody may submit, not only members
     max_slots: Mapped[int | None]  # leased at once
     max_queued: Mapped[int | None]  # jobs in the queue
-    max_gpu_hours: Mapped[float | None]  # of leased slots, a calendar month in UTC
+    max_gpu_hours: Mapped[float | None]  # of leased slots, in a calendar month (UTC)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    archived_at: Mapped[datetime | None]  # nothing new is taken
+    archived_at: Mapped[datetime | None]  # it takes no new jobs
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")
 
 
 class ProjectMember(Base):
-    """Somebody who may submit to a project and steer its jobs."""
+    """A user who may submit to a project and steer its jobs."""
 
     __tablename__ = "project_members"
 
@@ -71,7 +71,7 @@ class ProjectMember(Base):
 
 
 class ProjectUsage(Base):
-    """What the ended attempts of a project held in one month."""
+    """The slot-seconds of a project's ended attempts in one month."""
 
     __tablename__ = "project_usage"
 
@@ -81,7 +81,7 @@ class ProjectUsage(Base):
 
 
 class AuditEntry(Base):
-    """One thing that somebody did, written with it."""
+    """One action of a user, written in the same transaction."""
 
     __tablename__ = "audit_entries"
 
@@ -90,9 +90,9 @@ class AuditEntry(Base):
     actor: Mapped[str] = mapped_column(String(128))  # the user's name
     token_id: Mapped[str | None] = mapped_column(String(32))
     action: Mapped[str] = mapped_column(String(64))  # noun.verb, such as job.cancelled
-    subject: Mapped[str | None] = mapped_column(String(255))  # the id or name of what it was done to
+    subject: Mapped[str | None] = mapped_column(String(255))  # the id or name of the object of the action
     request_id: Mapped[str | None] = mapped_column(String(64))
-    address: Mapped[str | None] = mapped_column(String(64))  # whom it came from
+    address: Mapped[str | None] = mapped_column(String(64))  # the address from which the request came
     data: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
 
     __table_args__ = (

@@ -24,11 +24,13 @@ class Host(Base):
 
     name: Mapped[str] = mapped_column(String(255), primary_key=True)
     info: Mapped[dict[str, Any]]  # cores, memory_bytes, gpu model, versions
-    address: Mapped[str | None] = mapped_column(String(255))  # where other hosts reach its sshd; null: they cannot
+    address: Mapped[str | None] = mapped_column(
+        String(255)
+    )  # the address of its sshd for other hosts; null: they cannot reach it
     registered_at: Mapped[datetime] = mapped_column(server_default=func.now())
     heartbeat_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    drained_at: Mapped[datetime | None]  # nothing new is placed on it
-    kept_for: Mapped[str | None] = mapped_column(String(32))  # the waiting job that its free slots are kept for
+    drained_at: Mapped[datetime | None]  # it gets no new jobs
+    kept_for: Mapped[str | None] = mapped_column(String(32))  # the waiting job for which its free slots are kept
 
 
 class Slot(Base):
@@ -46,7 +48,9 @@ class Slot(Base):
     rank: Mapped[int | None]
     quarantined_at: Mapped[datetime | None]  # a process of an ended attempt is still on it
     retired_at: Mapped[datetime | None]  # its host no longer has it
-    reading: Mapped[dict[str, Any] | None]  # of its GPU a few seconds ago, leased or not: `worker.host.gpus.GpuReading`
+    reading: Mapped[
+        dict[str, Any] | None
+    ]  # the last reading of its GPU, also if it is not leased: `worker.host.gpus.GpuReading`
 
     __table_args__ = (
         CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),

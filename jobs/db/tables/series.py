@@ -1,4 +1,4 @@
-"""What runs write: metrics, lines and samples, and what thinning leaves of them."""
+"""Metrics, log lines and samples of runs, and the roll-ups that thinning leaves."""
 
 from datetime import datetime
 
@@ -15,11 +15,11 @@ from jobs.db.tables.base import Base
 
 
 class MetricPoint(Base):
-    """One value of a named series of a job: one that is one an epoch, or one of the newest steps (`MetricBlock`)."""
+    """One value of a job's series: of an epoch, or of one of the newest steps (older ones are in a `MetricBlock`)."""
 
     __tablename__ = "metric_points"
 
-    # No foreign key: rows come by COPY at the rate of training steps, and every write is fenced already.
+    # No foreign key: COPY writes rows at the rate of training steps, and every write is fenced already.
     job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     rank: Mapped[int] = mapped_column(primary_key=True)  # -1: over all ranks
@@ -31,9 +31,9 @@ class MetricPoint(Base):
 
 
 class MetricBlock(Base):
-    """Points of one attempt in a series of every step, which left `metric_points`: see `jobs.telemetry.blocks`.
+    """Points of one attempt in a series of every step. They have left `metric_points`: see `jobs.telemetry.blocks`.
 
-    Where there are bytes, they are one big-endian number a point, in the order of the steps.
+    Each column of bytes has one big-endian number per point, sorted by step.
     """
 
     __tablename__ = "metric_blocks"
@@ -45,7 +45,7 @@ class MetricBlock(Base):
     attempt: Mapped[int] = mapped_column()
     first_step: Mapped[int] = mapped_column(BigInteger)
     last_step: Mapped[int] = mapped_column(BigInteger)
-    steps: Mapped[bytes | None]  # int64; null: each one from the first to the last
+    steps: Mapped[bytes | None]  # int64; null: every step from the first to the last
     epochs: Mapped[bytes]  # int32
     times: Mapped[bytes]  # int64, microseconds since 2000
     numbers: Mapped[bytes]  # float64
@@ -69,7 +69,7 @@ class LogLine(Base):
 
 
 class Sample(Base):
-    """What one slot did at one moment, under the lease that held it. A metric that is not there is null."""
+    """The metrics of one slot at one moment, under the lease that held it. An unknown metric is null."""
 
     __tablename__ = "samples"
 
@@ -86,16 +86,14 @@ class Sample(Base):
     gpu_power_w: Mapped[float | None]
     gpu_temperature_c: Mapped[float | None]
     gpu_sm_clock_mhz: Mapped[float | None]
-    gpu_throttle: Mapped[int | None] = mapped_column(
-        BigInteger
-    )  # NVML's bits of why the clock is lower than it could be
-    gpu_processes: Mapped[int | None]  # that compute on it, of whatever user
+    gpu_throttle: Mapped[int | None] = mapped_column(BigInteger)  # NVML's bits: why the clock is lower than it could be
+    gpu_processes: Mapped[int | None]  # that compute on it, of any user
     cpu_percent: Mapped[float | None]  # of one core: 200 is two cores busy
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # resident, of the rank and its children
 
 
 class HostSample(Base):
-    """What a whole host did at one moment. Rates are since its sample before; a metric that is not there is null."""
+    """The metrics of a whole host at one moment. Rates are since the previous sample. An unknown metric is null."""
 
     __tablename__ = "host_samples"
 
@@ -110,7 +108,7 @@ class HostSample(Base):
 
 
 class Rollup(Base):
-    """What thinning took out of one stretch of a series, in figures: of a job that ended long ago."""
+    """The figures of one stretch of a thinned series, of a job that ended long ago."""
 
     __tablename__ = "rollups"
 
@@ -118,7 +116,9 @@ class Rollup(Base):
     source: Mapped[str] = mapped_column(String(8), primary_key=True)
     name: Mapped[str] = mapped_column(String(64), primary_key=True)  # of a metric, or a column of samples
     rank: Mapped[int] = mapped_column(primary_key=True)
-    attempt: Mapped[int] = mapped_column(primary_key=True)  # 0 for a metric: its points are those of whichever counts
+    attempt: Mapped[int] = mapped_column(
+        primary_key=True
+    )  # 0 for a metric: its points are those of the attempt that counts
     bin: Mapped[int] = mapped_column(primary_key=True)  # from 0
     first_step: Mapped[int | None] = mapped_column(BigInteger)
     last_step: Mapped[int | None] = mapped_column(BigInteger)

@@ -1,4 +1,4 @@
-"""Jobs, studies, and the attempts at jobs. A job's row is the truth about it; an attempt's has the lease on it."""
+"""Jobs, studies and attempts. A job's row has the state of the job; an attempt's row has the lease on it."""
 
 from datetime import datetime
 from typing import Any
@@ -22,8 +22,8 @@ from jobs.db.tables.base import Base
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 
-# What lists of jobs are sorted by that is no column, in the words of their indices. What has not happened yet comes
-# after all that has; durations are in microseconds.
+# Sort keys of lists of jobs that are not columns, as the SQL of their indices. What has not happened yet comes after
+# all that has happened. Durations are in microseconds.
 SORTED_BY = {
     "started_at": "coalesce(started_at, 'infinity'::timestamptz)",
     "ended_at": "coalesce(ended_at, 'infinity'::timestamptz)",
@@ -37,7 +37,7 @@ SORTED_BY = {
 
 
 class Job(Base):
-    """A submitted spec and how far it has come. Written only by `jobs.lifecycle.store` and `jobs.lifecycle.leases`."""
+    """A submitted spec and its progress. Written only by `jobs.lifecycle.store` and `jobs.lifecycle.leases`."""
 
     __tablename__ = "jobs"
 
@@ -52,28 +52,30 @@ class Job(Base):
     plan: Mapped[dict[str, Any]]
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
-    dataset: Mapped[dict[str, Any] | None]  # what its data turned out to be, from the first time it was opened
-    # The registered version that its spec names, as `jobs.lifecycle.dataset_refs.ref_of` makes it.
+    dataset: Mapped[dict[str, Any] | None]  # what its ranks found when they first opened the data
+    # The registered version that its spec names, made by `jobs.lifecycle.dataset_refs.ref_of`.
     dataset_ref: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True)  # their names: lists do not read them
+    classes: Mapped[list[Any] | None] = mapped_column(
+        JSONB, deferred=True
+    )  # names of the classes; lists of jobs do not read them
     labels: Mapped[dict[str, Any]] = mapped_column()
     gpus: Mapped[int] = mapped_column()
     priority: Mapped[int] = mapped_column()
     attempt: Mapped[int] = mapped_column(server_default="0")  # number of the newest attempt
-    restarts: Mapped[int] = mapped_column(server_default="0")  # those that count against max_restarts
+    restarts: Mapped[int] = mapped_column(server_default="0")  # restarts that count against max_restarts
     losses: Mapped[int] = mapped_column(server_default="0")  # attempts lost through no fault of the job's
-    run_key: Mapped[str | None] = mapped_column(String(64))  # what jobs that take about as long have in common
-    queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when it last began to wait for slots
+    run_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that take about as long
+    queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when the job last began to wait for slots
     not_before: Mapped[datetime | None]  # back-off after a failed attempt
-    paused_at: Mapped[datetime | None]  # a person asked it to wait: it is queued, but not placed
+    paused_at: Mapped[datetime | None]  # a person paused it: it is queued, but not placed
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    started_at: Mapped[datetime | None]  # the first attempt's first rank
+    started_at: Mapped[datetime | None]  # when the first attempt's first rank started
     ended_at: Mapped[datetime | None] = mapped_column()
-    logs_removed_at: Mapped[datetime | None]  # its lines were older than the settings keep them
-    series_thinned_at: Mapped[datetime | None]  # of its step metrics and samples the outline is left
-    artifacts_removed_at: Mapped[datetime | None]  # what it left is not kept any longer
-    work_key: Mapped[str | None] = mapped_column(String(64))  # what jobs have in common that do the same with a sample
+    logs_removed_at: Mapped[datetime | None]  # when its log lines were removed by retention
+    series_thinned_at: Mapped[datetime | None]  # when its step metrics and samples were thinned to an outline
+    artifacts_removed_at: Mapped[datetime | None]  # when its artifacts were marked as removed
+    work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
     study_repeat: Mapped[int | None] = mapped_column()  # from 0
@@ -88,7 +90,7 @@ class Job(Base):
         Index("ix_jobs_ended_at", ended_at),
         Index("ix_jobs_owner", owner, created_at.desc(), id.desc()),
         Index("ix_jobs_project", project, created_at.desc(), id.desc()),
-        # What lists are sorted by: read forwards and backwards.
+        # The sort keys of lists. Each index is read forwards and backwards.
         Index("ix_jobs_name", name, created_at, id),
         Index("ix_jobs_priority", priority, created_at, id),
         Index("ix_jobs_gpus", gpus, created_at, id),
@@ -97,12 +99,12 @@ class Job(Base):
         Index("ix_jobs_duration", text(SORTED_BY["duration"]), created_at, id),
         Index("ix_jobs_batch_size", text(SORTED_BY["batch_size"]), created_at, id),
         Index("ix_jobs_learning_rate", text(SORTED_BY["learning_rate"]), created_at, id),
-        # Of some statuses hardly any job has results: to find that out, the index alone is read.
+        # For some statuses hardly any job has results. Reading only the index shows that.
         Index("ix_jobs_val_accuracy", text(SORTED_BY["val_accuracy"]), created_at, id, status),
         Index("ix_jobs_val_loss", text(SORTED_BY["val_loss"]), created_at, id, status),
         Index("ix_jobs_train_samples_per_s", text(SORTED_BY["train_samples_per_s"]), created_at, id, status),
         Index("ix_jobs_paused", created_at, id, postgresql_where=text("paused_at IS NOT NULL")),
-        # What retention has not looked at yet: they shrink as it goes on.
+        # Jobs that retention has not processed yet: these indices shrink as it goes on.
         Index("ix_jobs_with_logs", ended_at, postgresql_where=text("logs_removed_at IS NULL")),
         Index("ix_jobs_with_series", ended_at, postgresql_where=text("series_thinned_at IS NULL")),
         Index(
@@ -116,7 +118,7 @@ class Job(Base):
 
 
 class JobText(Base):
-    """What a search for jobs looks through, a line each, in lower case: a trigger writes it with the job."""
+    """The searchable texts of a job, one per line, in lower case. A trigger writes them with the job."""
 
     __tablename__ = "job_texts"
 
@@ -133,16 +135,16 @@ class Study(Base):
     name: Mapped[str] = mapped_column(String(128))
     owner: Mapped[str] = mapped_column(String(128))
     project: Mapped[str] = mapped_column(ForeignKey("projects.name"), server_default="default")
-    # JSON and not JSONB, which would forget the order of the fields.
-    base: Mapped[dict[str, Any]] = mapped_column(JSON)  # as given: it may lack what the grid has
-    grid: Mapped[dict[str, Any]] = mapped_column(JSON)  # values by dotted field, as given
-    cells: Mapped[list[Any]] = mapped_column(JSON)  # values by dotted field of each cell, in the order of the grid
+    # JSON and not JSONB, which does not keep the sequence of the fields.
+    base: Mapped[dict[str, Any]] = mapped_column(JSON)  # as sent: fields of the grid may be missing
+    grid: Mapped[dict[str, Any]] = mapped_column(JSON)  # values by dotted field, as sent
+    cells: Mapped[list[Any]] = mapped_column(JSON)  # values by dotted field of each cell, in the sequence of the grid
     repeats: Mapped[int]
-    target: Mapped[float | None]  # the val_accuracy that time and GPU-hours are measured to; null: from the results
+    target: Mapped[float | None]  # the val_accuracy to which time and GPU-hours are measured; null: from the results
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    ended_at: Mapped[datetime | None]  # all its jobs were seen to have ended; null where some are run anew
-    revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with what is asked of it
+    ended_at: Mapped[datetime | None]  # when all its jobs had ended; null again if some are run again
+    revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows when a user changes the study
 
     __table_args__ = (
         Index("ix_studies_newest", created_at.desc(), id.desc()),
@@ -151,7 +153,7 @@ class Study(Base):
 
 
 class StudyNote(Base):
-    """What somebody wrote down about a study."""
+    """A note that a user added to a study."""
 
     __tablename__ = "study_notes"
 
@@ -165,7 +167,7 @@ class StudyNote(Base):
 
 
 class IdempotencyKey(Base):
-    """The answer to a submission that carried an Idempotency-Key, by owner."""
+    """The answer to a submission with an Idempotency-Key, by owner."""
 
     __tablename__ = "idempotency_keys"
 
@@ -180,7 +182,7 @@ class IdempotencyKey(Base):
 
 
 class Attempt(Base):
-    """One launch of a job, fenced by `token`: whoever holds it and finds the row unended may write."""
+    """One launch of a job, fenced by `token`: the holder of the token may write as long as the row has not ended."""
 
     __tablename__ = "attempts"
 
@@ -189,17 +191,17 @@ class Attempt(Base):
     number: Mapped[int] = mapped_column()
     token: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
     host: Mapped[str] = mapped_column(String(255))  # the lead host: its supervisor runs there
-    # [{"host", "slots"}] in the order of the ranks, the lead first
+    # [{"host", "slots"}], sorted by rank: the lead first
     shares: Mapped[list[Any]] = mapped_column(JSONB, server_default=text("'[]'"))
     gpus: Mapped[int]
-    queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # since when its job had waited
-    due_at: Mapped[datetime | None]  # it passed a job that waits: from then on it may be asked to make room
+    queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when its job began to wait
+    due_at: Mapped[datetime | None]  # if it passed a waiting job: when it may be asked to make room
     preempt_requested_at: Mapped[datetime | None]
     preemption: Mapped[PreemptionCause | None] = mapped_column("preempted_for")
     lease_expires_at: Mapped[datetime]
     supervisor_pid: Mapped[int | None]
-    supervisor_start_ticks: Mapped[int | None] = mapped_column(BigInteger)  # against a pid that is used again
-    resumed_step: Mapped[int | None] = mapped_column(BigInteger)  # what earlier attempts wrote beyond it is void
+    supervisor_start_ticks: Mapped[int | None] = mapped_column(BigInteger)  # because a pid can be reused
+    resumed_step: Mapped[int | None] = mapped_column(BigInteger)  # points of earlier attempts after it are void
     setup: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # seconds of each phase, of rank 0
     offsets: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # bytes stored of each file
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -218,12 +220,12 @@ class Attempt(Base):
 
     @property
     def preempted_for(self) -> str | None:
-        """The cause of its preemption as the API has it in one line."""
+        """The cause of its preemption in one line, for the API."""
         return None if self.preemption is None else str(self.preemption)
 
 
 class RunTime(Base):
-    """How long the newest successful runs of a kind took, by `Job.run_key`: what backfill expects of the next one."""
+    """Durations of the newest successful runs of a kind, by `Job.run_key`. Backfill estimates from them."""
 
     __tablename__ = "run_times"
 
@@ -233,7 +235,7 @@ class RunTime(Base):
 
 
 class JobEvent(Base):
-    """One line of a job's history, written with the change that it tells of."""
+    """One line of a job's history, written together with the change that it reports."""
 
     __tablename__ = "job_events"
 
@@ -248,11 +250,11 @@ class JobEvent(Base):
 
 
 class JobAnalysis(Base):
-    """What was found out about a job that has ended, so that it is not worked out again: `jobs.insight.analysis`."""
+    """The stored analysis of a job that has ended, so that it is not computed again: `jobs.insight.analysis`."""
 
     __tablename__ = "job_analyses"
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
-    version: Mapped[int]  # of the analysis: an older one is made anew, where the series are still there
+    version: Mapped[int]  # of the analysis: an older one is computed again if the series still exist
     made_at: Mapped[datetime] = mapped_column(server_default=func.now())
     data: Mapped[dict[str, Any]]

@@ -1,5 +1,5 @@
-"""What to do next, and what it would cost: advice on a job that ran, and a quote for one that is to be submitted.
+"""Advice on a job that ran, and a quote for a job before it is submitted.
 
-`rules.advice_on`, of what `gathering.evidence_on` reads, and `quote.preview` are the entrances; `shape` is what they
-answer.
+The entry points are `rules.advice_on`, with the evidence that `gathering.evidence_on` reads, and `quote.preview`. Their
+results are models of `jobs.views.advice`.
 """

@@ -1,5 +1,5 @@
-"""What a job's steps and samples say: why it is slow, where its GPU-seconds went, whether it learns.
+"""The analysis of a job's steps and samples: why it is slow, what its GPU-seconds were spent on, whether it learns.
 
-`analyse.analysis_of` is the one entrance; `shape` is what it answers. All figures come from rows; every finding carries
-those that it rests on.
+The only entry point is `analyse.analysis_of`. Its result is an `Analysis` of `jobs.views.analysis`. All figures come
+from rows, and every finding has the figures behind it.
 """

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Keeping:
-    """Analyses one job after the other. A job whose analysis fails is skipped, so that its series can be thinned."""
+    """Analyses one job after another. A job whose analysis fails is skipped, so that its series can be thinned."""
 
     def __init__(self, *, keep_days: float) -> None:
         self._keep = timedelta(days=keep_days)
@@ -28,7 +28,7 @@ class Keeping:
         try:
             with session.begin_nested():
                 analysis_of(session, job)
-        except OperationalError:  # the database is away or busy: try later
+        except OperationalError:  # the database is away or busy: try again later
             raise
         except (DBAPIError, ArithmeticError, LookupError, TypeError, ValueError):
             _log.exception("the series are thinned without an analysis", extra={"job": job.id})

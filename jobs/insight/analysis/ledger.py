@@ -1,8 +1,8 @@
-"""The ledger: where the leased seconds of a job's slots went. Pure; called by `analyse`.
+"""The ledger: what the leased seconds of a job's slots were spent on. Pure; called by `analyse`.
 
-A walk along each attempt's time line, from its lease to its end, books every second once, when it passes it. So the
-items add up to the leased time, whatever the rows say. Where several items fit, the first of these counts: a stall
-after the first step, steps that a later attempt ran again, epochs after the best one.
+A walk along each attempt's time line, from its lease to its end, books every second once. So the items add up to the
+leased time, even if the rows are inconsistent. If several items fit a second, the first of these counts: a stall after
+the first step, steps that a later attempt ran again, epochs after the best one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where the time of the steps went, and whether the ranks had equal shares of the work. Pure; called by `analyse`.
+"""What the steps spent their time on, and whether the ranks had equal shares of the work. Pure; called by `analyse`.
 
 All ranks of a job make a step together: the last one to contribute its gradients decides when it ends. So a rank that
 waits in the allreduce waits for the exchange itself, or for a peer that still waits for data or still computes. If a

@@ -1,7 +1,7 @@
 """The findings about a job, each a sentence with its figures. Pure; called by `analyse`.
 
-A healthy job has no finding, or the one that it computes. So a healthy job on a busy host stays below every threshold,
-and with few steps or samples there is no finding.
+A healthy job has no finding, or only `compute_bound`. The thresholds are high enough for a healthy job on a busy host.
+With few steps or samples there is no finding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,15 +14,15 @@ from jobs.insight.analysis.steps import Pattern
 from jobs.insight.analysis.utilization import mean_busy
 from jobs.views.analysis import Finding, FindingKind, Imbalance, Learning, Ledger, LedgerItem, SlotUse, StallCause
 
-LEAST_STEPS, LEAST_STEPS_S = 30, 3.0  # fewer say nothing about a job, and a change to it would gain nothing
+LEAST_STEPS, LEAST_STEPS_S = 30, 3.0  # with fewer, nothing can be said about a job, and a change would gain nothing
 LEAST_SAMPLES = 30  # of a slot: half a minute
 INPUT_SHARE = 0.2  # prefetching, or an occasional slow disk, leaves less than a fifth of the time
 # With two ranks 0.5 means that they are no faster than one. A busy host holds up an exchange now and then: so the share
 # has to be there in three of four steps.
 COMMUNICATION_SHARE = 0.4
 COMPUTE_SHARE = 0.6
-BUSY_PERCENT = 70.0  # a GPU that is fed
-IDLE_PERCENT = 50.0  # one that could do twice the work
+BUSY_PERCENT = 70.0  # a GPU that gets enough work
+IDLE_PERCENT = 50.0  # a GPU that could do twice the work
 SPIKY = 0.5  # within half a minute, half the scale up and down
 THROTTLED_SHARE = 0.1
 CLOCK_SHARE = 0.9  # GPUs are meant to run at a power cap that costs less than a tenth of the clock
@@ -31,7 +31,7 @@ LEAST_SET_UP_S = 60.0  # shorter set-ups are no problem
 
 @dataclass(frozen=True)
 class Facts:
-    """What the findings follow from. `samples` and `use` cover the training without stalls."""
+    """The facts from which findings follow. `samples` and `use` cover the training without stalls."""
 
     evidence: Evidence
     pattern: Pattern | None
@@ -221,7 +221,7 @@ def _throttled(facts: Facts) -> Iterator[_Weighed]:
 
 
 def _costs(slot: SlotSamples, reason: str) -> bool:
-    """Whether a slow-down costs speed: GPUs at their power limit always report it, and most lose nothing by it."""
+    """Whether a slow-down costs speed. GPUs at their power limit always report it, and most lose no speed."""
     if reason != "power" or slot.throttled_clock_mhz is None or not slot.greatest_clock_mhz:
         return reason != "power"
     return slot.throttled_clock_mhz < CLOCK_SHARE * slot.greatest_clock_mhz

@@ -1,4 +1,4 @@
-"""Copies of jobs for other tracking servers: what such a server is still to get of a job, and how much it has got.
+"""Copies of jobs for other tracking servers: how much of a job such a server has, and what to send next.
 
-Called by `worker.outward.mirror`, which sends it.
+Called by `worker.outward.mirror`, which sends the data.
 """

@@ -1,4 +1,4 @@
-"""The parts of a job that are no curves: its spec and plan as params, its identity and outcome as tags."""
+"""The parts of a job besides its curves: spec and plan as params, identity and outcome as tags."""
 
 import json
 import re

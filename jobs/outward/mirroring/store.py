@@ -1,8 +1,8 @@
 """How much of each job was sent to another tracking server, and what to send next.
 
-Points that such a server has cannot be taken back. So a point is sent only when no restart can make it void: up to the
-job's newest checkpoint, and the rest at its end. If a restart goes back further, because that checkpoint was lost, the
-run there is deleted and made again.
+Points cannot be removed from such a server. So a point is sent only when no restart can make it void: up to the job's
+newest checkpoint, and the rest at the job's end. If a restart goes back further because that checkpoint was lost, the
+run on the server is deleted and made again.
 """
 
 import math

@@ -22,7 +22,7 @@ def body_of(payload: dict[str, Any]) -> bytes:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """HMAC-SHA256 over `timestamp.body`. It proves the origin and the time to whoever knows the secret."""
+    """HMAC-SHA256 over `timestamp.body`. It proves the origin and the time to everyone who has the secret."""
     digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"v1={digest.hexdigest()}"
 

@@ -65,7 +65,7 @@ def end_studies(session: Session) -> list[str]:
 
 
 def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), base_url: str = "") -> Claimed | None:
-    """Take a delivery that is due, of any webhook but `besides`; None if there is none.
+    """Take a delivery that is due, of any webhook except `besides`. None if there is none.
 
     Its message is stored at the first try and does not change. Deliveries of disabled or deleted webhooks are given
     up.

@@ -1,4 +1,4 @@
-"""What the answer to a delivery means, and when to try again. Pure; used by `jobs.outward.webhooks.outbox`."""
+"""Decides whether and when to send a delivery again, by its answer. Pure; used by `jobs.outward.webhooks.outbox`."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -3,7 +3,7 @@
 WebhookNotFound     no webhook has this id, or it belongs to somebody else
 DeliveryNotFound    the webhook has no delivery with this id
 WebhookDisabled     the webhook is disabled
-TooManyWebhooks     its owner has the most that are allowed
+TooManyWebhooks     its owner has as many as allowed
 UnknownProject      no project has this name
 """
 

@@ -224,7 +224,7 @@ def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     assert refused("chips@1") == "chips@1 is invalid: there is one class only"
     register_dataset()
     assert refused("chips@9") == "there is no chips@9; there are: chips@1, chips@2"
-    assert refused("chips@0") == "only registered datasets have versions, written as NAME@N"
+    assert refused("chips@0") == "only registered datasets have versions (NAME@N)"
     assert refused("chisp").endswith("; registered: chips")
     assert refused("other@1").endswith("; registered: chips")
 

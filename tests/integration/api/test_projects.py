@@ -83,7 +83,7 @@ def test_the_default_project_is_limited_but_neither_closed_nor_archived(api: Tes
     assert api.patch("/v1/projects/default", json={"max_slots": 8, "is_open": True}).json()["max_slots"] == 8
     for field, value in (("is_open", False), ("is_archived", True)):
         answer = api.patch("/v1/projects/default", json={field: value})
-        assert "it can be limited, not closed" in field_error(answer, field)
+        assert "it can be limited, but not closed or archived" in field_error(answer, field)
 
 
 def test_projects_are_listed_by_name_page_by_page(api: TestClient) -> None:
@@ -274,5 +274,5 @@ def test_a_job_that_waits_for_its_quota_says_so_and_gets_another_tag(
     vision(max_gpu_hours=0.0)
     third = api.get(f"/v1/jobs/{waiting}", headers={"If-None-Match": second.headers["ETag"]})
     renews_at = api.get("/v1/projects/vision").json()["usage"]["renews_at"][:10]
-    assert third.json()["waiting"]["reason"].endswith(f"GPU-hours this month; it goes on at {renews_at} 00:00 UTC")
+    assert third.json()["waiting"]["reason"].endswith(f"GPU-hours this month; it continues at {renews_at} 00:00 UTC")
     assert lease.job_id == holder

@@ -61,7 +61,7 @@ def test_others_can_read_a_job_but_not_change_it(
     before = people["otto"].get(path).json()  # everybody reads
     answer = post_action(people["otto"], path, action)
     assert answer.status_code == 403
-    assert "is olga's, in the project vision" in answer.json()["detail"]
+    assert "belongs to olga, in the project vision" in answer.json()["detail"]
     assert people["otto"].get(path).json() == before
 
 
@@ -74,7 +74,7 @@ def test_others_cannot_change_a_study(
         assert post_action(people[who], path, action).status_code in (201, 202)
     answer = post_action(people["otto"], path, action)
     assert answer.status_code == 403
-    assert "is olga's, in the project vision" in answer.json()["detail"]
+    assert "belongs to olga, in the project vision" in answer.json()["detail"]
 
 
 def test_members_of_a_project_cannot_change_jobs_of_another(

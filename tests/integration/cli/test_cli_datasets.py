@@ -26,7 +26,7 @@ def test_a_refused_archive_names_its_reason_and_can_be_removed(stack: Stack, cli
     added = hora(stack.home, "dataset", "add", "slip", str(archive), "--wait")
     assert added.returncode == FAILED
     assert "slip@1 is invalid" in added.stdout
-    assert "leads out of the archive" in added.stdout
+    assert "leads outside the archive" in added.stdout
     assert "slip@1" in hora(stack.home, "dataset", "show", "slip").stdout
     assert hora(stack.home, "dataset", "rm", "slip@1").returncode == 0
     assert hora(stack.home, "dataset", "show", "slip@1").returncode == NOT_FOUND

@@ -55,7 +55,7 @@ def test_a_command_that_is_not_allowed_says_so(stack: Stack, created: dict[str, 
 
     more = hora(stack.home, "token", "create", "more", "--scope", "admin", **as_alice)
     assert (more.returncode, more.stdout) == (1, "")
-    assert "cannot make one with admin" in more.stderr
+    assert "cannot create one with the scope admin" in more.stderr
     assert hora(stack.home, "user", "ls", **as_alice).returncode == 1
     assert hora(stack.home, "token", "create", "odd", "--expires", "soon").returncode == 2
     assert hora(stack.home, "token", "create", "odd", "--scope", "root").returncode == 2

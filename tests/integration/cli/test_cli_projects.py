@@ -41,7 +41,7 @@ def test_a_job_waits_for_its_quota_and_goes_when_that_is_lifted(stack: Stack, cl
     until(lambda: client.job(job_without_quota["id"])["status"] != "queued", what="a job behind it that has no quota")
     job = client.job(job_id)
     assert job["status"] == "queued"
-    assert job["waiting"]["reason"].startswith("its project thrifty used 0 of 0 GPU-hours this month; it goes on at ")
+    assert job["waiting"]["reason"].startswith("its project thrifty used 0 of 0 GPU-hours this month; it continues at ")
     assert job_id in hora(stack.home, "ls", "--project", "thrifty").stdout
     hora(stack.home, "project", "set", "thrifty", "--max-gpu-hours", "none")
     until(lambda: client.job(job_id)["status"] != "queued", what="the job, once its quota is lifted")

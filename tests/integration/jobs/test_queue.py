@@ -59,7 +59,7 @@ def test_waiting_jobs_name_the_attempt_that_leaves_and_the_reservation(sessions:
         session.execute(update(Host).values(kept_for=urgent))
     assert standings_of(sessions, urgent, small) == [
         Standing(1, f"waits for job {low.job_id} to save and make room"),
-        Standing(2, f"1 slot is free, but kept for job {urgent}, which is before it"),
+        Standing(2, f"1 slot is free, but kept for job {urgent}, which comes first"),
     ]
 
 
@@ -99,6 +99,6 @@ def test_a_job_too_large_for_the_cluster_is_recognised(sessions: Sessions) -> No
         lack_of_room(sessions, 8, placement="single_host") == "more than this cluster has: its largest host has 4 slots"
     )
     assert lack_of_room(sessions, 7) == (
-        "a job takes as many slots on each of its hosts, and 7 cannot be shared so: "
-        "of the 8 slots of hosts that work together at most 4 are on one host"
+        "a job takes the same number of slots on each of its hosts, and 7 cannot be divided so: "
+        "of the 8 slots of hosts that work together, at most 4 are on one host"
     )

@@ -183,7 +183,8 @@ def test_a_queued_job_says_which_quota_it_waits_for(sessions: Sessions) -> None:
         pause(session, asleep)
     assert reason(sessions, first) == "is next"
     assert (
-        reason(sessions, second) == "its project vision has 1 of 3 slots in use, and others of its jobs are before it"
+        reason(sessions, second)
+        == "its project vision has 1 of 3 slots in use, and other jobs of the project come first"
     )
     job_rows.an_attempt(sessions, first, slots=[1, 2])
     assert reason(sessions, second) == "its project vision has 3 of 3 slots in use"
@@ -191,7 +192,7 @@ def test_a_queued_job_says_which_quota_it_waits_for(sessions: Sessions) -> None:
         projects.change(session, "vision", max_slots=None, max_gpu_hours=0.0)
     month = following(datetime.now(UTC))
     assert reason(sessions, second) == (
-        f"its project vision used 0 of 0 GPU-hours this month; it goes on at {month:%Y-%m-%d} 00:00 UTC"
+        f"its project vision used 0 of 0 GPU-hours this month; it continues at {month:%Y-%m-%d} 00:00 UTC"
     )
 
 

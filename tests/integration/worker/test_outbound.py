@@ -187,7 +187,7 @@ def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(started: bytes) -> No
         answer = post(url, limit_s=0.3)
         took_s = time.monotonic() - began
         stopped.set()
-    assert answer == Answer(None, "there was no whole answer within 0.3 s")
+    assert answer == Answer(None, "there was no complete answer within 0.3 s")
     assert took_s < 10 * slowdown()  # and not for as long as bytes come
 
 
@@ -198,7 +198,7 @@ def test_an_unreachable_receiver_gives_an_answer_with_an_error(receiver: Receive
     nameless = Outbound(NOBODY).post("https://hora.invalid/secret", {}, b"")
     assert nameless == Answer(None, "its name cannot be resolved")
     with talking(lambda connection: connection.sendall(b"no http\r\n\r\n")) as url:
-        assert post(url) == Answer(None, "the connection broke, or what came is not HTTP")
+        assert post(url) == Answer(None, "the connection broke, or the answer is not HTTP")
 
 
 @pytest.fixture(scope="module")

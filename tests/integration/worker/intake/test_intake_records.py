@@ -24,7 +24,7 @@ from jobs.model.records import (
     RankExited,
     Summarized,
 )
-from jobs.model.states import EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry import series
 from tests.integration.jobs import job_rows
 from tests.integration.worker.intake.rank_files import PLAN, SUMMARY, progress, rank_started, step_ended, write

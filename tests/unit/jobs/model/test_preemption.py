@@ -28,5 +28,5 @@ def test_a_cause_names_a_job_or_a_host() -> None:
 
 @pytest.mark.parametrize("text", ["", "job", "job a of priority 90", "host ha is well", "for a test"])
 def test_no_other_text_is_a_cause(text: str) -> None:
-    with pytest.raises(ValueError, match="no cause of a preemption"):
+    with pytest.raises(ValueError, match="not a cause of a preemption"):
         PreemptionCause.parse(text)

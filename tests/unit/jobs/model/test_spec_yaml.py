@@ -37,7 +37,7 @@ def laughing(line: str, *, lines: int = 30) -> str:
     ids=["lists", "merges", "one long text", "within itself"],
 )
 def test_aliases_that_stand_for_more_than_a_spec_may_have_are_refused_at_once(text: str) -> None:
-    with pytest.raises(InvalidSpec, match="every alias written out"):
+    with pytest.raises(InvalidSpec, match="all aliases are written out"):
         parse_spec(text, syntax="yaml")
 
 

@@ -66,7 +66,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
 @pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
 @pytest.mark.parametrize("name", ["/tmp/hora-slip", "../slip", "chips/../../slip"])
 def test_nothing_is_written_outside(make: object, name: str, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"is absolute|leads out"):
+    with pytest.raises(Refused, match=r"is absolute|leads outside"):
         unpacked(make({"a.png": b"fine", name: b"not"}), tmp_path)  # type: ignore[operator]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "into"]
     assert not Path("/tmp/hora-slip").exists()
@@ -207,7 +207,7 @@ def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
 def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     long = tarfile.TarInfo("././@LongLink")
     long.type, long.size = tarfile.GNUTYPE_LONGNAME, 2**33
-    with pytest.raises(Refused, match="far too long"):
+    with pytest.raises(Refused, match="is too long"):
         unpacked(long.tobuf(tarfile.GNU_FORMAT) + bytes(2**16), tmp_path)
 
 
