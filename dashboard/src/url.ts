@@ -11,18 +11,18 @@ export const path: ReadonlySignal<string> = computed(() => address.value.path);
 /** The query of the address, without the question mark. */
 export const query: ReadonlySignal<string> = computed(() => address.value.query);
 
-function read(): void {
+function readAddress(): void {
   address.value = { path: location.pathname, query: location.search.slice(1) };
 }
 
-addEventListener("popstate", read);
+addEventListener("popstate", readAddress);
 
 /** Go to another page, or with `replace` change the address in place, so that "back" leaves it behind. */
 export function go(href: string, { replace = false }: { replace?: boolean } = {}): void {
   if (href === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", href);
   const before = address.peek().path;
-  read();
+  readAddress();
   if (!replace && address.peek().path !== before) scrollTo(0, 0);
 }
 

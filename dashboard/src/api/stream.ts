@@ -24,7 +24,7 @@ export function useStream(path: string | null, handlers: Handlers): void {
       abort.abort();
       abort = new AbortController();
       if (document.hidden) return; // a browser has six connections to a host, for all of its tabs together
-      void followed(path, lastId, abort.signal, (kind, data, id) => {
+      void followStream(path, lastId, abort.signal, (kind, data, id) => {
         if (id !== undefined) lastId = id;
         (newest.current[kind] as ((data: unknown) => void) | undefined)?.(data);
       });
@@ -38,9 +38,9 @@ export function useStream(path: string | null, handlers: Handlers): void {
   }, [path]);
 }
 
-type Told = (kind: string, data: unknown, id: string | undefined) => void;
+type OnEvent = (kind: string, data: unknown, id: string | undefined) => void;
 
-async function followed(path: string, from: string, signal: AbortSignal, told: Told): Promise<void> {
+async function followStream(path: string, from: string, signal: AbortSignal, onEvent: OnEvent): Promise<void> {
   let lastId = from;
   let failures = 0;
   while (!signal.aborted) {
@@ -50,9 +50,9 @@ async function followed(path: string, from: string, signal: AbortSignal, told: T
       const response = await send("GET", path, { headers, signal });
       if (response.status === 204) return; // all was told
       failures = 0;
-      await read(response, (kind, data, id) => {
+      await readEvents(response, (kind, data, id) => {
         lastId = id ?? lastId;
-        told(kind, data, id);
+        onEvent(kind, data, id);
       });
     } catch (error) {
       if (signal.aborted) return;
@@ -65,10 +65,10 @@ async function followed(path: string, from: string, signal: AbortSignal, told: T
   }
 }
 
-async function read(response: Response, told: Told): Promise<void> {
+async function readEvents(response: Response, onEvent: OnEvent): Promise<void> {
   if (response.body === null) return;
   const parser = createParser({
-    onEvent: (event) => told(event.event ?? "message", JSON.parse(event.data), event.id),
+    onEvent: (event) => onEvent(event.event ?? "message", JSON.parse(event.data), event.id),
   });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {

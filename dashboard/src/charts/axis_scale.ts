@@ -38,10 +38,10 @@ export function wantsLog(values: readonly AxisValue[]): boolean {
   if (least === undefined || next === undefined || greatest === undefined || least <= 0) return false;
   if (greatest / least >= WIDE) return true;
   const ratio = next / least;
-  return sorted.length > 2 && sorted.every((value, i) => i === 0 || near(value / (sorted[i - 1] as number), ratio));
+  return sorted.length > 2 && sorted.every((value, i) => i === 0 || isClose(value / (sorted[i - 1] as number), ratio));
 }
 
-function near(a: number, b: number): boolean {
+function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) < 1e-6 * Math.abs(b);
 }
 

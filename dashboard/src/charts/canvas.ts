@@ -12,10 +12,10 @@ import { type Line, padded, type Range, yExtent } from "./lines.ts";
 import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
-import { type Counted, distances, figureAt, logPlaces } from "./ticks.ts";
+import { distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
 
 /** What is drawn; it changes more often than the chart itself. */
-export interface Shown {
+export interface PlotContent {
   readonly lines: readonly Line[];
   readonly xName: string;
   /** How values and places are written; without one, plainly and as finely as the axis needs it. */
@@ -29,8 +29,8 @@ export interface Shown {
 interface Shape {
   readonly isLog: boolean;
   readonly height: number;
-  readonly counted: Counted;
-  readonly countedX: Counted;
+  readonly unit: Unit;
+  readonly unitX: Unit;
 }
 
 const X_AXIS_PX = 24;
@@ -50,7 +50,7 @@ export class Canvas {
   readonly #cursor = layer(styles["cursor"]);
   readonly #label = layer(styles["label"]);
   readonly #selection = layer(styles["selection"]);
-  #shown: Shown = { lines: [], xName: "", marks: [] };
+  #shown: PlotContent = { lines: [], xName: "", marks: [] };
   readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
 
@@ -75,7 +75,7 @@ export class Canvas {
     ];
   }
 
-  show(shown: Shown): void {
+  show(shown: PlotContent): void {
     this.#shown = shown;
     this.redraw();
   }
@@ -179,7 +179,7 @@ export class Canvas {
   }
 
   #options(): uPlot.Options {
-    const { height, isLog, counted, countedX } = this.#shape;
+    const { height, isLog, unit, unitX } = this.#shape;
     const axis = {
       stroke: () => colour("muted"),
       font: FONT,
@@ -198,8 +198,8 @@ export class Canvas {
         {
           ...axis,
           size: X_AXIS_PX,
-          space: countedX === "seconds" ? 90 : 60,
-          incrs: distances(countedX),
+          space: unitX === "seconds" ? 90 : 60,
+          incrs: distances(unitX),
           values: (_, places, __, ___, distance) => places.map((x) => this.#figureX(x, distance)),
         },
         {
@@ -207,7 +207,7 @@ export class Canvas {
           size: LEFT_PX,
           space: 22,
           ...(isLog ? { splits: (_, __, from, to) => logPlaces(from, to), filter: (_, places) => places } : {}),
-          incrs: distances(counted),
+          incrs: distances(unit),
           values: (_, values, __, ___, distance) => values.map((y) => this.#figureY(y, distance)),
         },
       ],
@@ -217,12 +217,12 @@ export class Canvas {
   }
 
   #figureY(y: number, distance: number): string {
-    const { isLog, counted } = this.#shape;
-    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, counted);
+    const { isLog, unit } = this.#shape;
+    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, unit);
   }
 
   #figureX(x: number, distance: number): string {
-    return this.#shown.formatX?.(x) ?? figureAt(x, distance, this.#shape.countedX);
+    return this.#shown.formatX?.(x) ?? figureAt(x, distance, this.#shape.unitX);
   }
 }
 

@@ -40,8 +40,8 @@ interface Props {
 }
 
 export function Frame({ title, xName, yName, height, entries, axes, children, table }: Props) {
-  const place = useRef<HTMLDivElement>(null);
-  const width = useWidth(place);
+  const container = useRef<HTMLDivElement>(null);
+  const width = useWidth(container);
   const room: Room = { left: LEFT, right: Math.max(LEFT + 40, width - RIGHT), top: TOP, bottom: height - BOTTOM };
   const { x, y } = axes(room);
   return (
@@ -55,7 +55,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
           ))}
         </ul>
       )}
-      <div ref={place}>
+      <div ref={container}>
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-label={`${title}: ${yName} over ${xName}`}>
             {y.ticks.map(({ at, text }) => (

@@ -46,8 +46,8 @@ const SIDE = 64;
 
 export function ParallelChart(props: Props) {
   const { title, axes, lines, brushes } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const width = Math.max(useWidth(place), 2 * SIDE + (axes.length - 1) * AXIS_PX);
+  const container = useRef<HTMLDivElement>(null);
+  const width = Math.max(useWidth(container), 2 * SIDE + (axes.length - 1) * AXIS_PX);
   const scales = useMemo(() => axes.map((axis) => axisScale(axis.values, axis.isLog, [TOP, BOTTOM])), [axes]);
   const left = (index: number): number =>
     axes.length === 1 ? width / 2 : SIDE + (index * (width - 2 * SIDE)) / (axes.length - 1);
@@ -59,14 +59,14 @@ export function ParallelChart(props: Props) {
     [lines, axes, scales, width],
   );
   // Made anew only when lines or axes change: pointing at one of hundreds redraws none of the others.
-  const drawn = useMemo(
+  const lineElements = useMemo(
     () => inOrder(lines, props.faded).map((i) => drawLine(lines[i] as ParallelLine, paths[i] as string, props)),
     [lines, paths, props.faded],
   );
   const pointed = lines.findIndex(({ key }) => key === props.pointed);
   return (
     <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={title}>
-      <div ref={place} class={styles["place"]}>
+      <div ref={container} class={styles["place"]}>
         <div class={styles["heads"]} style={{ width: `${width}px` }}>
           {axes.map((axis, i) => (
             <Head key={axis.key} axis={axis} kind={scales[i]?.kind} left={left(i)} onScale={props.onScale} />
@@ -74,7 +74,7 @@ export function ParallelChart(props: Props) {
         </div>
         <svg width={width} height={HEIGHT} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
           <g class={pointed < 0 ? undefined : styles["back"]} onPointerLeave={() => props.onPoint(null)}>
-            {drawn}
+            {lineElements}
           </g>
           {pointed >= 0 && <path d={paths[pointed]} class={styles["pointed"]} stroke={lines[pointed]?.colour} />}
           {axes.map((axis, i) => (
@@ -186,23 +186,23 @@ const CLICK_PX = 3;
 
 /** What a pointer does on an axis. */
 function useBrushing(key: string, scale: AxisScale, onBrush: Props["onBrush"]) {
-  const from = useRef<number | null>(null);
+  const startY = useRef<number | null>(null);
   const placeOf = ({ clientY, currentTarget }: PointerEvent): number =>
     clientY - ((currentTarget as SVGElement).ownerSVGElement?.getBoundingClientRect().top ?? 0);
   return {
     onPointerDown: (event: PointerEvent) => {
       (event.currentTarget as SVGElement).setPointerCapture(event.pointerId);
-      from.current = placeOf(event);
+      startY.current = placeOf(event);
       event.preventDefault();
     },
     onPointerMove: (event: PointerEvent) => {
-      if (from.current === null || Math.abs(placeOf(event) - from.current) < CLICK_PX) return;
-      onBrush(key, scale.between(from.current, placeOf(event)), false);
+      if (startY.current === null || Math.abs(placeOf(event) - startY.current) < CLICK_PX) return;
+      onBrush(key, scale.between(startY.current, placeOf(event)), false);
     },
     onPointerUp: (event: PointerEvent) => {
-      if (from.current === null) return;
-      const [start, end] = [from.current, placeOf(event)];
-      from.current = null;
+      if (startY.current === null) return;
+      const [start, end] = [startY.current, placeOf(event)];
+      startY.current = null;
       onBrush(key, Math.abs(end - start) < CLICK_PX ? null : scale.between(start, end), true);
     },
   };

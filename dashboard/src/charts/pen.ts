@@ -137,19 +137,19 @@ export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonl
   ctx.font = `${10 * ratio}px ui-sans-serif, system-ui, sans-serif`;
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  let taken = Number.NEGATIVE_INFINITY;
+  let nextFreeX = Number.NEGATIVE_INFINITY;
   for (const { x, text } of marks.toSorted((a, b) => a.x - b.x)) {
     if (x < range[0] || x > range[1]) continue;
-    const place = Math.round(toX(x));
+    const lineX = Math.round(toX(x));
     ctx.beginPath();
-    ctx.moveTo(place, box.top);
-    ctx.lineTo(place, box.top + box.height);
+    ctx.moveTo(lineX, box.top);
+    ctx.lineTo(lineX, box.top + box.height);
     ctx.stroke();
     const { width } = ctx.measureText(text);
-    const left = Math.min(Math.max(place - width / 2, box.left), box.left + box.width - width);
-    if (left < taken) continue;
+    const left = Math.min(Math.max(lineX - width / 2, box.left), box.left + box.width - width);
+    if (left < nextFreeX) continue;
     ctx.fillText(text, left, box.top - 4 * ratio);
-    taken = left + width + 6 * ratio;
+    nextFreeX = left + width + 6 * ratio;
   }
   ctx.restore();
 }

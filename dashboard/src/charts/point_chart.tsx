@@ -29,15 +29,15 @@ interface Props {
   xTicks?: readonly number[];
   isFromZero: boolean;
   /** No figure is greater: 1 of shares. */
-  most?: number;
+  maximum?: number;
   format: (value: number) => string;
   formatX: (value: number) => string;
-  told: (estimate: Estimate) => string;
+  formatEstimate: (estimate: Estimate) => string;
   height?: number;
 }
 
 export function PointChart(props: Props) {
-  const { title, xName, yName, lines, ideal, format, formatX, told, height = 260 } = props;
+  const { title, xName, yName, lines, ideal, format, formatX, formatEstimate, height = 260 } = props;
   const points = lines.flatMap(({ name, points }) => points.map((point) => ({ name, point })));
   const ends = (ideal?.points ?? []).map(([x, value]) => ({ x, value, low: null, high: null }));
   const reach = reachOf([...points.map(({ point }) => point), ...ends]);
@@ -57,7 +57,7 @@ export function PointChart(props: Props) {
         const ticks = props.xTicks?.map((value) => ({ at: x.at(value), text: formatX(value) }));
         return {
           x: ticks ? { at: x.at, ticks } : x,
-          y: valueAxis(reach, { isFromZero: props.isFromZero, most: props.most }, [bottom, top], format),
+          y: valueAxis(reach, { isFromZero: props.isFromZero, maximum: props.maximum }, [bottom, top], format),
         };
       }}
       table={
@@ -67,7 +67,7 @@ export function PointChart(props: Props) {
           rows={points.map(({ name, point }) => [
             [name, point.label].filter(Boolean).join(" "),
             formatX(point.x),
-            told(point),
+            formatEstimate(point),
           ])}
         />
       }
@@ -93,7 +93,7 @@ export function PointChart(props: Props) {
                   x={x}
                   y={y}
                   colour={line.colour}
-                  title={`${point.label}: ${told(point)}`}
+                  title={`${point.label}: ${formatEstimate(point)}`}
                 />
               ))}
             </g>

@@ -27,7 +27,7 @@ export function reachOf(estimates: readonly Estimate[]): readonly [number, numbe
 interface Ends {
   readonly isFromZero: boolean;
   /** No value is greater. */
-  readonly most?: number | undefined;
+  readonly maximum?: number | undefined;
 }
 
 /**
@@ -36,15 +36,15 @@ interface Ends {
  */
 export function valueAxis(
   [least, greatest]: readonly [number, number],
-  { isFromZero, most = Number.POSITIVE_INFINITY }: Ends,
+  { isFromZero, maximum = Number.POSITIVE_INFINITY }: Ends,
   range: readonly [number, number],
-  told: (value: number) => string,
+  format: (value: number) => string,
 ): Axis {
   const room = greatest > least ? (greatest - least) * 0.08 : greatest * 0.1 || 1;
   const from = isFromZero ? 0 : Math.max(0, least - room);
-  const to = Math.max(Math.min(greatest + room, most), from + 1e-12);
+  const to = Math.max(Math.min(greatest + room, maximum), from + 1e-12);
   const scale = new Scale(rounded([from, to], 5), range);
   const [start, end] = [Math.min(...range), Math.max(...range)];
   const at = (value: number): number => Math.min(end, Math.max(start, scale.at(value)));
-  return { at, ticks: scale.ticks(5).map((value) => ({ at: at(value), text: told(value) })) };
+  return { at, ticks: scale.ticks(5).map((value) => ({ at: at(value), text: format(value) })) };
 }

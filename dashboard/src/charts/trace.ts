@@ -26,13 +26,13 @@ export function trace(
   width: number,
   pen: Pen,
 ): void {
-  const way = new Way(pen, width);
+  const path = new Way(pen, width);
   for (let i = view[0]; i < view[1]; i++) {
     const y = toY(ys[i] as number);
-    if (Number.isFinite(y)) way.add(Math.round(toX(xs[i] as number) / width) * width, y);
-    else way.lift();
+    if (Number.isFinite(y)) path.add(Math.round(toX(xs[i] as number) / width) * width, y);
+    else path.lift();
   }
-  way.lift();
+  path.lift();
 }
 
 /** The points of a column: where the line comes in, how far it reaches, and where it leaves. */

@@ -1,7 +1,7 @@
 // Which stretch of their axis the charts of a scope show, and the buttons that show more of it.
 
 import { type Scope, zoomBy } from "./scope.ts";
-import { type Counted, figureAt } from "./ticks.ts";
+import { figureAt, type Unit } from "./ticks.ts";
 import styles from "./zoom.module.css";
 
 const HELP =
@@ -10,10 +10,10 @@ const HELP =
 interface Props {
   scope: Scope;
   /** What places are counted in, as on the charts. */
-  countedX: Counted;
+  unitX: Unit;
 }
 
-export function Zoom({ scope, countedX }: Props) {
+export function Zoom({ scope, unitX }: Props) {
   const zoom = scope.zoom.value;
   if (zoom === null) {
     return (
@@ -22,7 +22,7 @@ export function Zoom({ scope, countedX }: Props) {
       </span>
     );
   }
-  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, countedX);
+  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, unitX);
   return (
     <span class={styles["zoom"]}>
       <span>

@@ -19,20 +19,20 @@ export function rowsInView(count: number, height: number, top: number, room: num
 
 /** The same, kept up to date as `scroller` scrolls and changes its size. */
 export function useRowsInView(scroller: RefObject<HTMLElement | null>, count: number, height: number): InView {
-  const [place, setPlace] = useState({ top: 0, room: 800 });
+  const [viewport, setPlace] = useState({ top: 0, room: 800 });
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    const look = (): void => setPlace({ top: element.scrollTop, room: element.clientHeight });
-    const watcher = new ResizeObserver(look);
+    const measure = (): void => setPlace({ top: element.scrollTop, room: element.clientHeight });
+    const watcher = new ResizeObserver(measure);
     watcher.observe(element);
-    element.addEventListener("scroll", look, { passive: true });
+    element.addEventListener("scroll", measure, { passive: true });
     return () => {
       watcher.disconnect();
-      element.removeEventListener("scroll", look);
+      element.removeEventListener("scroll", measure);
     };
   }, [scroller]);
-  return rowsInView(count, height, place.top, place.room);
+  return rowsInView(count, height, viewport.top, viewport.room);
 }
 
 /** In a table, the room of the rows that are not in it. */

@@ -9,16 +9,16 @@ import { type Field, toldValue, type Value } from "./fields.ts";
 export type Brushes = ReadonlyMap<string, Brush>;
 
 export function parseBrushes(text: string): Brushes {
-  const found = new Map<string, Brush>();
+  const brushes = new Map<string, Brush>();
   for (const part of text === "" ? [] : text.split(",")) {
     const [key = "", said = ""] = part.split(/:(.*)/s);
     const [from, to] = said.split("..").map(Number);
     if (key === "" || said === "") continue;
     if (from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to))
-      found.set(key, { from, to });
-    else found.set(key, { texts: said.split("|").map(decoded) });
+      brushes.set(key, { from, to });
+    else brushes.set(key, { texts: said.split("|").map(decoded) });
   }
-  return found;
+  return brushes;
 }
 
 export function brushesText(brushes: Brushes): string {
@@ -43,11 +43,11 @@ export function withBrush(brushes: Brushes, key: string, brush: Brush | null): B
 export function isWithin(job: Job, fields: readonly Field[], brushes: Brushes): boolean {
   return fields.every((field) => {
     const brush = brushes.get(field.key);
-    return brush === undefined || holds(brush, field.of(job));
+    return brush === undefined || contains(brush, field.valueIn(job));
   });
 }
 
-function holds(brush: Brush, value: Value): boolean {
+function contains(brush: Brush, value: Value): boolean {
   if ("texts" in brush) return brush.texts.includes(toldValue(value));
   return typeof value === "number" && value >= brush.from && value <= brush.to;
 }

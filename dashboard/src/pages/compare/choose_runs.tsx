@@ -24,16 +24,16 @@ export function ChooseRuns() {
             disabled={jobs.length === 0 && study === ""}
             onClick={() => go(pathWith("/compare", { jobs: jobs.join(), study }).replaceAll("%2C", ","))}
           >
-            {said(jobs.length, study !== "")}
+            {compareText(jobs.length, study !== "")}
           </button>
         </div>
-        <Picker chosen={jobs} study={study} onToggle={(id) => setJobs(toggled(jobs, id))} onStudy={setStudy} />
+        <Picker chosenIds={jobs} study={study} onToggle={(id) => setJobs(toggled(jobs, id))} onStudy={setStudy} />
       </Panel>
     </div>
   );
 }
 
-function said(jobs: number, hasStudy: boolean): string {
+function compareText(jobs: number, hasStudy: boolean): string {
   const parts = [hasStudy ? "the study" : "", jobs > 0 ? `${jobs} picked` : ""].filter(Boolean);
   return ["Compare", parts.join(" and ")].join(" ").trim();
 }

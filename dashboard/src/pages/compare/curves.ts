@@ -1,7 +1,7 @@
 // The answer of the api about the metrics of many runs, as lines of charts. Pure.
 
 import type { JobMetrics } from "../../api/types.ts";
-import type { Counted } from "../../charts/ticks.ts";
+import type { Unit } from "../../charts/ticks.ts";
 
 export interface Curve {
   readonly xs: Float64Array;
@@ -63,6 +63,6 @@ export function canBeLog(metric: string): boolean {
 }
 
 /** What the values of a metric are counted in. */
-export function countedIn(metric: string): Counted {
+export function countedIn(metric: string): Unit {
   return metric.endsWith("_s") && !metric.endsWith("per_s") ? "seconds" : "tens";
 }

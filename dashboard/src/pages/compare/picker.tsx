@@ -4,7 +4,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Listed, StudyLine } from "../../api/types.ts";
-import { ago, counted } from "../../format.ts";
+import { ago, countText } from "../../format.ts";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { StatusBadge } from "../../parts/status.tsx";
 import { pathWith } from "../../query.ts";
@@ -17,13 +17,13 @@ const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 interface Props {
   /** The runs that are compared already. */
-  chosen: readonly string[];
+  chosenIds: readonly string[];
   study: string;
   onToggle: (id: string) => void;
   onStudy: (id: string) => void;
 }
 
-export function Picker({ chosen, study, onToggle, onStudy }: Props) {
+export function Picker({ chosenIds, study, onToggle, onStudy }: Props) {
   const [text, setText] = useState("");
   const search = useSettled(text.trim());
   return (
@@ -39,7 +39,7 @@ export function Picker({ chosen, study, onToggle, onStudy }: Props) {
         />
       </label>
       <Studies search={search} study={study} onStudy={onStudy} />
-      <Jobs search={search} chosen={chosen} onToggle={onToggle} />
+      <Jobs search={search} chosenIds={chosenIds} onToggle={onToggle} />
     </div>
   );
 }
@@ -56,21 +56,21 @@ function useSettled(text: string): string {
 
 function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "study" | "onStudy">) {
   const { data } = usePolled<Listed<StudyLine>>(pathWith("/v1/studies", { limit: 100 }), ONCE);
-  const wanted = search.toLowerCase();
-  const found = (data?.items ?? []).filter(
-    ({ id, name, owner }) => wanted === "" || [id, name, owner].some((text) => text.toLowerCase().includes(wanted)),
+  const needle = search.toLowerCase();
+  const matchingStudies = (data?.items ?? []).filter(
+    ({ id, name, owner }) => needle === "" || [id, name, owner].some((text) => text.toLowerCase().includes(needle)),
   );
-  if (found.length === 0) return null;
+  if (matchingStudies.length === 0) return null;
   return (
     <section aria-label="Studies">
       <h3>All of a study</h3>
       <ul class={styles["list"]}>
-        {found.slice(0, wanted === "" ? 3 : FOUND).map((line) => (
+        {matchingStudies.slice(0, needle === "" ? 3 : FOUND).map((line) => (
           <li key={line.id}>
             <span class={styles["name"]}>
               {line.name} <span class="muted">{line.varied.map(labelOf).join(" × ")}</span>
             </span>
-            <span class="muted">{counted(line.jobs, "job")}</span>
+            <span class="muted">{countText(line.jobs, "job")}</span>
             <button
               type="button"
               aria-pressed={study === line.id}
@@ -86,7 +86,7 @@ function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "s
   );
 }
 
-function Jobs({ search, chosen, onToggle }: { search: string } & Pick<Props, "chosen" | "onToggle">) {
+function Jobs({ search, chosenIds, onToggle }: { search: string } & Pick<Props, "chosenIds" | "onToggle">) {
   const { data, problem } = usePolled<Listed<Job>>(pathWith("/v1/jobs", { search, limit: FOUND }), ONCE);
   return (
     <section aria-label="Jobs">
@@ -106,8 +106,8 @@ function Jobs({ search, chosen, onToggle }: { search: string } & Pick<Props, "ch
               </span>
             </span>
             <StatusBadge status={job.status} pausedAt={job.paused_at} />
-            <button type="button" aria-pressed={chosen.includes(job.id)} onClick={() => onToggle(job.id)}>
-              {chosen.includes(job.id) ? "Added" : "Add"}
+            <button type="button" aria-pressed={chosenIds.includes(job.id)} onClick={() => onToggle(job.id)}>
+              {chosenIds.includes(job.id) ? "Added" : "Add"}
               <span class="spoken"> {job.name}</span>
             </button>
           </li>

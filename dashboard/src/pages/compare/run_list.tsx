@@ -37,7 +37,7 @@ interface EntryProps extends Omit<Props, "runs" | "faded"> {
 function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
   const { id, job, label } = run;
   const isFocused = useComputed(() => (focused.value === id ? "true" : undefined));
-  const value = accuracy?.of(job);
+  const value = accuracy?.valueIn(job);
   return (
     <li
       class={styles["entry"]}

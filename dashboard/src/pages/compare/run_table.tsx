@@ -39,7 +39,7 @@ export function RunTable({ runs, faded, settings, results }: Props) {
       >
         <Shape runs={runs} faded={faded} fields={fields} />
       </div>
-      {settings.same.length > 0 && runs.length > 1 && <Same same={settings.same} />}
+      {settings.shared.length > 0 && runs.length > 1 && <SharedSettings same={settings.shared} />}
     </Panel>
   );
 }
@@ -58,7 +58,7 @@ interface ShapeProps {
 
 function AsRows({ runs, faded, fields }: ShapeProps) {
   const sort = parseSort(sortParam.value);
-  const best = useMemo(
+  const bestByKey = useMemo(
     () =>
       bestValues(
         fields,
@@ -86,7 +86,13 @@ function AsRows({ runs, faded, fields }: ShapeProps) {
       </thead>
       <tbody>
         {sortedRuns(runs, fields, sort).map((run) => (
-          <Row key={run.id} run={run} isBack={run.isHidden || faded.has(run.id)} fields={fields} best={best} />
+          <Row
+            key={run.id}
+            run={run}
+            isBack={run.isHidden || faded.has(run.id)}
+            fields={fields}
+            bestByKey={bestByKey}
+          />
         ))}
       </tbody>
     </table>
@@ -97,18 +103,18 @@ interface RowProps {
   run: Run;
   isBack: boolean;
   fields: readonly Field[];
-  best: ReadonlyMap<string, Value>;
+  bestByKey: ReadonlyMap<string, Value>;
 }
 
-function Row({ run, isBack, fields, best }: RowProps) {
+function Row({ run, isBack, fields, bestByKey }: RowProps) {
   const isFocused = useComputed(() => (focused.value === run.id ? "true" : undefined));
   // Made once for a run as it is: while ranges are drawn, hundreds of rows only come and go.
   const cells = useMemo(
     () =>
       fields.map((field) => (
-        <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, best.get(field.key) ?? null)} />
+        <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, bestByKey.get(field.key) ?? null)} />
       )),
-    [run, fields, best],
+    [run, fields, bestByKey],
   );
   return (
     <tr data-focused={isFocused} data-back={isBack || undefined} {...focusing(run.id)}>
@@ -135,13 +141,13 @@ function Name({ run }: { run: Run }) {
 }
 
 function isBest(field: Field, run: Run, best: Value): boolean {
-  return best !== null && field.of(run.job) === best;
+  return best !== null && field.valueIn(run.job) === best;
 }
 
 function Cell({ field, run, isBest }: { field: Field; run: Run; isBest: boolean }) {
   return (
     <td class={`figure ${styles["cell"]}`}>
-      <Figure text={field.told(field.of(run.job))} best={isBest ? `best ${field.label}` : null} />
+      <Figure text={field.format(field.valueIn(run.job))} best={isBest ? `best ${field.label}` : null} />
     </td>
   );
 }
@@ -178,12 +184,12 @@ function AsColumns({ runs, fields }: ShapeProps) {
   );
 }
 
-function Same({ same }: { same: Settings["same"] }) {
+function SharedSettings({ same: settings }: { same: Settings["shared"] }) {
   return (
     <details class={styles["same"]}>
-      <summary>{same.length} settings are the same in all runs</summary>
+      <summary>{settings.length} settings are the same in all runs</summary>
       <dl>
-        {same.map(({ label, text }) => (
+        {settings.map(({ label, text }) => (
           <div key={label}>
             <dt>{label}</dt>
             <dd>{text}</dd>

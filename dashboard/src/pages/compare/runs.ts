@@ -26,7 +26,7 @@ export interface Best {
   readonly key: string;
 }
 
-export interface Wishes {
+export interface RunChoice {
   readonly hidden: ReadonlySet<string>;
   readonly best: Best | null;
 }
@@ -36,39 +36,39 @@ export function runsOf(
   ids: readonly string[],
   jobs: ReadonlyMap<string, Job>,
   fields: readonly Field[],
-  { hidden, best }: Wishes,
+  { hidden, best }: RunChoice,
 ): Run[] {
-  const known = ids.flatMap((id, place) => {
+  const loaded = ids.flatMap((id, place) => {
     const job = jobs.get(id);
     return job === undefined ? [] : [{ id, place, job }];
   });
-  const labels = shortNames(known.map(({ job }) => job.name));
-  const chosen =
+  const labels = shortNames(loaded.map(({ job }) => job.name));
+  const bestRunIds =
     best === null
       ? null
       : bestIds(
-          known.map(({ job }) => job),
+          loaded.map(({ job }) => job),
           fields,
           best,
         );
-  return known.map(({ id, place, job }, index) => ({
+  return loaded.map(({ id, place, job }, index) => ({
     id,
     job,
     number: place + 1,
     label: labels[index] as string,
     colour: runColour(place),
     dash: runDash(place),
-    isHidden: hidden.has(id) || (chosen !== null && !chosen.has(id)),
+    isHidden: hidden.has(id) || (bestRunIds !== null && !bestRunIds.has(id)),
   }));
 }
 
 /** The ids of those runs that stand back, since they lie outside of a range that was drawn on an axis. */
 export function fadedIds(runs: readonly Run[], fields: readonly Field[], brushes: Brushes): ReadonlySet<string> {
-  if (brushes.size === 0) return NOBODY;
+  if (brushes.size === 0) return NO_IDS;
   return new Set(runs.filter(({ job }) => !isWithin(job, fields, brushes)).map(({ id }) => id));
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
+const NO_IDS: ReadonlySet<string> = new Set();
 
 /** Names without the words that all of them begin with, so that what tells them apart is seen first. */
 export function shortNames(names: readonly string[]): string[] {
@@ -85,7 +85,7 @@ export function shortNames(names: readonly string[]): string[] {
 function bestIds(jobs: readonly Job[], fields: readonly Field[], { count, key }: Best): ReadonlySet<string> | null {
   const field = fields.find((each) => each.key === key);
   if (field?.better === undefined) return null;
-  const ranked = jobs.filter((job) => field.of(job) !== null).sort(compared(field, field.better === "more"));
+  const ranked = jobs.filter((job) => field.valueIn(job) !== null).sort(compared(field, field.better === "more"));
   return new Set(ranked.slice(0, count).map(({ id }) => id));
 }
 

@@ -7,28 +7,28 @@ import type { Job, Progress } from "../../api/types.ts";
 const AT_ONCE = 4;
 
 /** What is known of the jobs; a new object with every change. */
-export interface Known {
+export interface KnownJobs {
   readonly jobs: ReadonlyMap<string, Job>;
   /** Ids of which the api says that there is no such job. */
   readonly gone: ReadonlySet<string>;
 }
 
 /** What the stream of all jobs tells of one that changes; parts of a job. */
-export type ToldState = Pick<Job, "id" | "status" | "started_at" | "ended_at" | "revision">;
+export type StreamedState = Pick<Job, "id" | "status" | "started_at" | "ended_at" | "revision">;
 
 /** Ask for a job: null where there is none. Other problems are raised, and end the round. */
-export type Ask = (id: string) => Promise<Job | null>;
+export type FetchJob = (id: string) => Promise<Job | null>;
 
 export class JobStore {
-  #known: Known = { jobs: new Map(), gone: new Set() };
+  #known: KnownJobs = { jobs: new Map(), gone: new Set() };
   #waiting = new Set<string>();
   #asking = 0;
   #heardOf = new Set<string>();
-  readonly #ask: Ask;
-  readonly #changed: (known: Known) => void;
+  readonly #ask: FetchJob;
+  readonly #changed: (known: KnownJobs) => void;
   readonly #failed: (error: unknown) => void;
 
-  constructor(ask: Ask, changed: (known: Known) => void, failed: (error: unknown) => void) {
+  constructor(ask: FetchJob, changed: (known: KnownJobs) => void, failed: (error: unknown) => void) {
     this.#ask = ask;
     this.#changed = changed;
     this.#failed = failed;
@@ -48,7 +48,7 @@ export class JobStore {
   }
 
   /** A job stands like this now. Only its end brings more than was told, and is read: what came of it. */
-  heard(state: ToldState): void {
+  heard(state: StreamedState): void {
     const job = this.#known.jobs.get(state.id);
     this.#heardOf.add(state.id);
     if (job === undefined) return;
@@ -96,7 +96,7 @@ export class JobStore {
     this.#next();
   }
 
-  #set(known: Known): void {
+  #set(known: KnownJobs): void {
     this.#known = known;
     this.#changed(known);
   }

@@ -36,8 +36,8 @@ export function metricsNow(): readonly string[] {
 
 export function Tools({ runs }: { runs: readonly Run[] }) {
   const names = useNames(runs);
-  const chosen = metricsNow();
-  const all = metricsAmong(names, chosen);
+  const chosenNames = metricsNow();
+  const allNames = metricsAmong(names, chosenNames);
   const smooth = smoothNow();
   return (
     <div class={styles["tools"]}>
@@ -65,9 +65,9 @@ export function Tools({ runs }: { runs: readonly Run[] }) {
       <BestOf />
       <Toggles
         label="Metrics"
-        options={all.map((name) => [name, words(name)])}
-        chosen={chosen}
-        onToggle={(name) => metricsParam.set(chosenText(ordered(toggled(chosen, name), all), SHOWN_AT_FIRST))}
+        options={allNames.map((name) => [name, words(name)])}
+        chosenKeys={chosenNames}
+        onToggle={(name) => metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), SHOWN_AT_FIRST))}
       />
     </div>
   );

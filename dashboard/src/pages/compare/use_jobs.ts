@@ -8,13 +8,13 @@ import type { Job, Listed, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
 import { pathWith } from "../../query.ts";
 import { MOST_RUNS } from "./runs.ts";
-import { JobStore, type Known, type ToldState } from "./store.ts";
+import { JobStore, type KnownJobs, type StreamedState } from "./store.ts";
 
 const AGAIN_MS = 3000;
 const RECHECK_MS = 15_000;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
-export interface Jobs extends Known {
+export interface Jobs extends KnownJobs {
   /** Of the address and the study, each once, in their order. */
   readonly ids: readonly string[];
   /** The study has more jobs than the page compares. */
@@ -25,39 +25,39 @@ export interface Jobs extends Known {
   readonly problem: Problem | undefined;
 }
 
-export function useJobs(named: readonly string[], study: string): Jobs {
-  const [known, setKnown] = useState<Known>({ jobs: new Map(), gone: new Set() });
+export function useJobs(namedIds: readonly string[], study: string): Jobs {
+  const [knownJobs, setKnownJobs] = useState<KnownJobs>({ jobs: new Map(), gone: new Set() });
   const [problem, setProblem] = useState<Problem>();
   const store = useRef<JobStore>(null);
-  store.current ??= new JobStore(askFor, setKnown, (error) =>
+  store.current ??= new JobStore(askFor, setKnownJobs, (error) =>
     setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error))),
   );
   const ofStudy = useStudy(study);
   const ids = useMemo(
-    () => [...new Set([...named, ...(ofStudy.jobs ?? []).map(({ id }) => id)])].slice(0, MOST_RUNS),
-    [named, ofStudy.jobs],
+    () => [...new Set([...namedIds, ...(ofStudy.jobs ?? []).map(({ id }) => id)])].slice(0, MOST_RUNS),
+    [namedIds, ofStudy.jobs],
   );
   useEffect(() => {
     if (ofStudy.jobs !== undefined) store.current?.put(ofStudy.jobs);
   }, [ofStudy.jobs]);
   useEffect(() => {
     setProblem(undefined);
-    store.current?.want(named.slice(0, MOST_RUNS));
-  }, [named]);
+    store.current?.want(namedIds.slice(0, MOST_RUNS));
+  }, [namedIds]);
   useEffect(() => {
     if (problem === undefined) return;
-    const timer = setTimeout(() => store.current?.want(named.slice(0, MOST_RUNS)), AGAIN_MS);
+    const timer = setTimeout(() => store.current?.want(namedIds.slice(0, MOST_RUNS)), AGAIN_MS);
     return () => clearTimeout(timer);
-  }, [problem, named]);
+  }, [problem, namedIds]);
 
   const isComplete =
-    (study === "" || ofStudy.jobs !== undefined) && ids.every((id) => known.jobs.has(id) || known.gone.has(id));
-  const isLive = ids.some((id) => !isTerminal(known.jobs.get(id)?.status ?? "succeeded"));
+    (study === "" || ofStudy.jobs !== undefined) && ids.every((id) => knownJobs.jobs.has(id) || knownJobs.gone.has(id));
+  const isLive = ids.some((id) => !isTerminal(knownJobs.jobs.get(id)?.status ?? "succeeded"));
   useFollowed(store.current, isLive);
   return {
-    ...known,
+    ...knownJobs,
     ids,
-    isCut: ofStudy.isCut || named.length > MOST_RUNS,
+    isCut: ofStudy.isCut || namedIds.length > MOST_RUNS,
     isComplete,
     isLive,
     problem: isComplete ? undefined : (problem ?? ofStudy.problem),
@@ -89,7 +89,7 @@ function byCell(a: Job, b: Job): number {
 /** Hear of changes while any of the jobs lives. */
 function useFollowed(store: JobStore, isLive: boolean): void {
   useStream(isLive ? "/v1/events" : null, {
-    state: (state: ToldState) => store.heard(state),
+    state: (state: StreamedState) => store.heard(state),
     progress: ({ id, progress }: { id: string; progress: Progress }) => store.advanced(id, progress),
   });
   useEffect(() => {

@@ -28,15 +28,15 @@ const brushParam = param("brush");
 // While a range is being drawn: the address is written when the pointer is lifted, browsers let nobody do so too often.
 const drawing = signal<Brushes | null>(null);
 
-const written = computed(() => brushParam.value);
+const addressBrushes = computed(() => brushParam.value);
 
-export const brushes: ReadonlySignal<Brushes> = computed(() => drawing.value ?? parseBrushes(written.value));
+export const brushes: ReadonlySignal<Brushes> = computed(() => drawing.value ?? parseBrushes(addressBrushes.value));
 
 let frame = 0;
 
 /** Put a brush on an axis, or take it off. While it is drawn the page follows once a frame. */
 export function setBrush(key: string, brush: Brush | null, isDone: boolean): void {
-  const next = withBrush(parseBrushes(written.peek()), key, brush);
+  const next = withBrush(parseBrushes(addressBrushes.peek()), key, brush);
   cancelAnimationFrame(frame);
   if (!isDone) {
     frame = requestAnimationFrame(() => {

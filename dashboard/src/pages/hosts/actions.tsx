@@ -19,7 +19,7 @@ export function Actions({ host, onDone }: { host: Host; onDone: () => void }) {
     setBusy(true);
     setProblem(undefined);
     try {
-      await asked(host.name, action, requeue);
+      await requestAction(host.name, action, requeue);
       onDone();
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error)));
@@ -69,7 +69,7 @@ export function Actions({ host, onDone }: { host: Host; onDone: () => void }) {
   );
 }
 
-async function asked(name: string, action: Action, requeue: boolean): Promise<void> {
+async function requestAction(name: string, action: Action, requeue: boolean): Promise<void> {
   const path = `/v1/hosts/${encodeURIComponent(name)}`;
   if (action === "forget") await call("DELETE", path);
   else if (action === "undrain") await call("POST", `${path}/undrain`);

@@ -101,12 +101,12 @@ function linkTo(name: string): string {
 /** The states of the slots, one by one; in words for who does not see them. */
 function Strip({ host }: { host: Host }) {
   const counts = countsOf([host]);
-  const told = EVERY_SERVICE.filter((service) => counts[service] > 0).map(
+  const stateTexts = EVERY_SERVICE.filter((service) => counts[service] > 0).map(
     (service) => `${counts[service]} ${SERVICES[service].word}`,
   );
-  const rest = host.slots.length - STRIP;
+  const hiddenCount = host.slots.length - STRIP;
   return (
-    <span class={slotStyles["strip"]} role="img" aria-label={told.join(", ")} title={told.join(", ")}>
+    <span class={slotStyles["strip"]} role="img" aria-label={stateTexts.join(", ")} title={stateTexts.join(", ")}>
       {host.slots.slice(0, STRIP).map((slot) => {
         const service = serviceOf(host, slot);
         return (
@@ -115,7 +115,7 @@ function Strip({ host }: { host: Host }) {
           </span>
         );
       })}
-      {rest > 0 && <span class="muted">+{rest}</span>}
+      {hiddenCount > 0 && <span class="muted">+{hiddenCount}</span>}
     </span>
   );
 }

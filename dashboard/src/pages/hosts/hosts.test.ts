@@ -4,7 +4,7 @@ import type { Host, Slot } from "../../api/types.ts";
 import { countsOf, hardwareOf, keptFor, narrowed, serviceOf, stateOf, statesOf } from "./hosts.ts";
 
 function slot(index: number, state: Slot["state"], job_id: string | null = null): Slot {
-  const held = job_id === null ? { attempt: null, rank: null } : { attempt: 1, rank: index };
+  const holder = job_id === null ? { attempt: null, rank: null } : { attempt: 1, rank: index };
   return {
     index,
     kind: "gpu",
@@ -14,7 +14,7 @@ function slot(index: number, state: Slot["state"], job_id: string | null = null)
     state,
     job_id,
     reading: null,
-    ...held,
+    ...holder,
   };
 }
 

@@ -24,9 +24,9 @@ export function Load({ host, isSeen }: { host: Host; isSeen: boolean }) {
     max_points: MAX_POINTS,
   });
   const { data } = usePolled<HostUtilization>(isSeen ? path : null, { every_s: 10 });
-  const of = (metric: string): Series => data?.series.find((series) => series.metric === metric) ?? NONE;
+  const seriesOf = (metric: string): Series => data?.series.find((series) => series.metric === metric) ?? NONE;
   const memory_bytes = Number(infoOf(host, "memory_bytes") ?? Number.NaN);
-  const [cpu, memory] = [of("cpu_percent"), of("memory_bytes")];
+  const [cpu, memory] = [seriesOf("cpu_percent"), seriesOf("memory_bytes")];
   const used = now(memory);
   return (
     <div class={styles["load"]} aria-busy={data === undefined}>
@@ -40,12 +40,12 @@ export function Load({ host, isSeen }: { host: Host; isSeen: boolean }) {
       <Pair
         name="Network"
         signs={["in", "out"]}
-        series={[of("network_received_bytes_per_s"), of("network_sent_bytes_per_s")]}
+        series={[seriesOf("network_received_bytes_per_s"), seriesOf("network_sent_bytes_per_s")]}
       />
       <Pair
         name="Disk"
         signs={["read", "written"]}
-        series={[of("disk_read_bytes_per_s"), of("disk_written_bytes_per_s")]}
+        series={[seriesOf("disk_read_bytes_per_s"), seriesOf("disk_written_bytes_per_s")]}
       />
     </div>
   );

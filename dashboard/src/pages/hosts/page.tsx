@@ -28,7 +28,7 @@ export function HostsPage() {
       ) : (
         <HostList hosts={hosts} names={names} isAdmin={me?.scope === "admin"} onChanged={refresh} />
       )}
-      <QueuePanel kept={keptFor(hosts)} />
+      <QueuePanel hostsByJob={keptFor(hosts)} />
     </div>
   );
 }

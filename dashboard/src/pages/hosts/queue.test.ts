@@ -8,13 +8,13 @@ function job(id: string, position: number | null, status: Job["status"] = "queue
 }
 
 test("jobs stand in the order of their places, and those without one apart", () => {
-  const { waiting, apart } = queueOf([job("c", 10), job("a", 2), job("p", null), job("b", 9)]);
+  const { waiting, outOfTurn } = queueOf([job("c", 10), job("a", 2), job("p", null), job("b", 9)]);
   assert.deepEqual(
     waiting.map(({ id }) => id),
     ["a", "b", "c"],
   );
   assert.deepEqual(
-    apart.map(({ id }) => id),
+    outOfTurn.map(({ id }) => id),
     ["p"],
   );
 });

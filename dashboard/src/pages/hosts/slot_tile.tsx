@@ -43,7 +43,7 @@ export function SlotTile({ host, slot, names }: Props) {
 function Figures({ slot, reading }: { slot: Slot; reading: Reading }) {
   if (reading.isLost) return <p class={styles["lost"]}>off the bus: it tells nothing</p>;
   const { power_w, temperature_c, slowed } = reading;
-  const rest = [
+  const facts = [
     power_w === null ? "" : `${number(Math.round(power_w))} W`,
     temperature_c === null ? "" : `${Math.round(temperature_c)} °C`,
     slowed.length === 0 ? "" : `slowed: ${slowed.join(", ")}`,
@@ -54,7 +54,7 @@ function Figures({ slot, reading }: { slot: Slot; reading: Reading }) {
     <div class={styles["figures"]} title={reading.at === null ? undefined : `At ${moment(reading.at)}`}>
       <Row name="GPU" share={used} text={percent(used)} title="Share of the time in which a kernel ran" />
       <Row name="Memory" share={full} text={bytes(reading.memory_bytes)} title={`Of ${bytes(slot.memory_bytes)}`} />
-      <p class="muted">{rest.filter((text) => text !== "").join(" · ")}</p>
+      <p class="muted">{facts.filter((text) => text !== "").join(" · ")}</p>
     </div>
   );
 }

@@ -9,8 +9,10 @@ import styles from "./totals.module.css";
 export function Totals({ hosts }: { hosts: readonly Host[] }) {
   const counts = countsOf(hosts);
   const states = statesOf(hosts);
-  const shown = EVERY_SERVICE.filter((service) => service === "leased" || service === "free" || counts[service] > 0);
-  const total = shown.reduce((sum, service) => sum + counts[service], 0);
+  const shownStates = EVERY_SERVICE.filter(
+    (service) => service === "leased" || service === "free" || counts[service] > 0,
+  );
+  const total = shownStates.reduce((sum, service) => sum + counts[service], 0);
   return (
     <section class={styles["totals"]} aria-label="Totals">
       <div class={styles["hosts"]}>
@@ -25,7 +27,7 @@ export function Totals({ hosts }: { hosts: readonly Host[] }) {
       </div>
       <div class={styles["slots"]}>
         <ul class={slotStyles["legend"]} aria-label={`${number(total)} slots`}>
-          {shown.map((service) => (
+          {shownStates.map((service) => (
             <li key={service} class={slotStyles[service]} title={SERVICES[service].means}>
               <i aria-hidden="true">{SERVICES[service].sign}</i> <b>{number(counts[service])}</b>{" "}
               {SERVICES[service].word}
@@ -34,7 +36,7 @@ export function Totals({ hosts }: { hosts: readonly Host[] }) {
           <li class="muted">of {number(total)} slots</li>
         </ul>
         <div class={slotStyles["bar"]} aria-hidden="true">
-          {shown
+          {shownStates
             .filter((service) => counts[service] > 0)
             .map((service) => (
               <span key={service} class={slotStyles[service]} style={{ flex: `${counts[service]} 1 0` }} />

@@ -12,7 +12,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
   const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Problem>();
 
-  async function ask(verb: "cancel" | "pause" | "resume"): Promise<void> {
+  async function requestAction(verb: "cancel" | "pause" | "resume"): Promise<void> {
     try {
       await post(`/v1/jobs/${job.id}/${verb}`);
       setProblem(undefined);
@@ -31,12 +31,12 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
             <button
               type="button"
               title="It saves a checkpoint, gives its slots back and waits"
-              onClick={() => ask("pause")}
+              onClick={() => requestAction("pause")}
             >
               Pause
             </button>
           ) : (
-            <button type="button" title="It goes on from its newest checkpoint" onClick={() => ask("resume")}>
+            <button type="button" title="It goes on from its newest checkpoint" onClick={() => requestAction("resume")}>
               Resume
             </button>
           )}
@@ -58,7 +58,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
           action="Cancel the job"
           onAnswer={(isYes) => {
             setAsking(false);
-            if (isYes) void ask("cancel");
+            if (isYes) void requestAction("cancel");
           }}
         >
           {consequences(job)}

@@ -13,20 +13,20 @@ interface Props {
 const SAID_MS = 1500;
 
 export function CopyButton({ text, label, children, class: name }: Props) {
-  const [said, setSaid] = useState<string>();
+  const [message, setMessage] = useState<string>();
   useEffect(() => {
-    if (said === undefined) return;
-    const timer = setTimeout(() => setSaid(undefined), SAID_MS);
+    if (message === undefined) return;
+    const timer = setTimeout(() => setMessage(undefined), SAID_MS);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [message]);
   return (
     <button
       type="button"
       class={name}
       title={label}
-      onClick={() => void copied(text()).then((isCopied) => setSaid(isCopied ? "Copied" : "Not allowed"))}
+      onClick={() => void copied(text()).then((isCopied) => setMessage(isCopied ? "Copied" : "Not allowed"))}
     >
-      {said ?? children}
+      {message ?? children}
     </button>
   );
 }

@@ -5,7 +5,7 @@ import styles from "./rows_table.module.css";
 
 export interface Column<T> {
   readonly name: string;
-  readonly of: (row: T) => ComponentChildren;
+  readonly cell: (row: T) => ComponentChildren;
   readonly isFigure?: boolean;
   readonly title?: (row: T) => string;
 }
@@ -50,7 +50,7 @@ export function RowsTable<T>({ label, columns, rows, keyOf, isInset = false }: P
                     class={alignment(column)}
                     title={column.title?.(row)}
                   >
-                    {column.of(row)}
+                    {column.cell(row)}
                   </Cell>
                 );
               })}

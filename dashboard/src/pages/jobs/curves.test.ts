@@ -12,13 +12,13 @@ function curve(job: string, y: number[]) {
 }
 
 test("the curve of a live job is read again with every epoch, that of an ended one with its revision", () => {
-  const known = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
-  assert.deepEqual(missing([LIVE, ENDED], known), []);
+  const curves = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
+  assert.deepEqual(missing([LIVE, ENDED], curves), []);
   const now = [
     { ...LIVE, step: 99, revision: 7 },
     { ...ENDED, epoch: 4 },
   ];
-  assert.deepEqual(missing(now, known), []);
+  assert.deepEqual(missing(now, curves), []);
   assert.equal(
     idsOf(
       missing(
@@ -26,12 +26,12 @@ test("the curve of a live job is read again with every epoch, that of an ended o
           { ...LIVE, epoch: 4 },
           { ...ENDED, revision: 10 },
         ],
-        known,
+        curves,
       ),
     ),
     "ab",
   );
-  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], known)), "a");
+  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], curves)), "a");
 });
 
 test("a job that was never launched has no curve", () => {

@@ -98,13 +98,13 @@ export class Curves {
 
   /** Take an answer; null where it says that nothing changed. A job without the metric has a curve without points. */
   #take(rows: readonly Row[], answer: ManyMetrics | null): void {
-    const known = new Map(this.#known.peek());
-    const told = new Map(answer?.jobs.map(({ id, series }) => [id, series[0]]));
+    const curves = new Map(this.#known.peek());
+    const seriesById = new Map(answer?.jobs.map(({ id, series }) => [id, series[0]]));
     for (const row of rows) {
-      const before = known.get(row.id);
-      const { x, y } = (answer === null ? before : told.get(row.id)) ?? { x: [], y: [] };
-      known.set(row.id, { state: stateOf(row), x, y });
+      const before = curves.get(row.id);
+      const { x, y } = (answer === null ? before : seriesById.get(row.id)) ?? { x: [], y: [] };
+      curves.set(row.id, { state: stateOf(row), x, y });
     }
-    this.#known.value = known;
+    this.#known.value = curves;
   }
 }

@@ -32,15 +32,20 @@ export function Statuses({ view, onChange }: Omit<Filtering, "rows">) {
   );
 }
 
-export function Whose({ view, rows, onChange }: Filtering) {
-  const owners = useKnown(rows, ownerOf, view.owner);
+export function OwnerFilters({ view, rows, onChange }: Filtering) {
+  const owners = useSeenValues(rows, ownerOf, view.owner);
   const projects = usePolled<{ items: { name: string }[] }>("/v1/projects", { every_s: Number.POSITIVE_INFINITY });
-  const names = useKnown(projects.data?.items ?? NONE, nameOf, view.project);
+  const names = useSeenValues(projects.data?.items ?? NONE, nameOf, view.project);
   return (
     <>
-      <Select all="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
+      <Select allText="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
       {names.length > 1 && (
-        <Select all="All projects" value={view.project} options={names} onChange={(project) => onChange({ project })} />
+        <Select
+          allText="All projects"
+          value={view.project}
+          options={names}
+          onChange={(project) => onChange({ project })}
+        />
       )}
       <LabelField rows={rows} onChange={(label) => onChange({ labels: [...new Set([...view.labels, label])] })} />
     </>
@@ -52,31 +57,31 @@ const ownerOf = (row: Row): string => row.owner;
 const nameOf = (project: { name: string }): string => project.name;
 
 /** All the values that came along while the page was open: with a filter on, its rows have only one. */
-function useKnown<T>(items: readonly T[], read: (item: T) => string, chosen: string): string[] {
-  const known = useRef(new Set<string>()).current;
+function useSeenValues<T>(items: readonly T[], readValue: (item: T) => string, selected: string): string[] {
+  const seenValues = useRef(new Set<string>()).current;
   return useMemo(() => {
-    for (const item of items) known.add(read(item));
-    if (chosen !== "") known.add(chosen);
-    return [...known].sort();
-  }, [items, read, chosen, known]);
+    for (const item of items) seenValues.add(readValue(item));
+    if (selected !== "") seenValues.add(selected);
+    return [...seenValues].sort();
+  }, [items, readValue, selected, seenValues]);
 }
 
 interface SelectProps {
   /** What it says while nothing is chosen. */
-  all: string;
+  allText: string;
   value: string;
   options: readonly string[];
   onChange: (value: string) => void;
 }
 
-function Select({ all, value, options, onChange }: SelectProps) {
+function Select({ allText, value, options, onChange }: SelectProps) {
   return (
     <select
-      aria-label={all.replace("All ", "Only of these ")}
+      aria-label={allText.replace("All ", "Only of these ")}
       value={value}
       onChange={(event) => onChange(event.currentTarget.value)}
     >
-      <option value="">{all}</option>
+      <option value="">{allText}</option>
       {options.map((option) => (
         <option key={option} value={option}>
           {option}

@@ -57,7 +57,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
         ) : (
           <Table
             {...shared}
-            total={list.next === null ? rows.length : null}
+            total={list.nextCursor === null ? rows.length : null}
             columns={columns}
             order={view.order}
             onOrder={(order) => onChange({ order })}
@@ -94,7 +94,7 @@ function NewJobs({ count, isNewestFirst, onShow }: { count: number; isNewestFirs
 /** How many jobs there are, or how many of them are loaded. */
 function Extent({ list, tail, onMore }: { list: JobList; tail: "idle" | "loading" | Problem; onMore: () => void }) {
   const count = list.rows.length;
-  if (list.next === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;
+  if (list.nextCursor === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;
   if (typeof tail === "string")
     return (
       <span>{tail === "loading" ? `${number(count)} jobs, loading more…` : `${number(count)} jobs, and more`}</span>

@@ -1,14 +1,14 @@
 // The part of the list of jobs that is loaded: how the answers of the api and of its stream fit together.
 
-import { type Row, type ToldProgress, type ToldState, withProgress, withState } from "./row.ts";
+import { type Row, type StreamedProgress, type StreamedState, withProgress, withState } from "./row.ts";
 
 export interface JobList {
   readonly rows: readonly Row[];
   /** Where the next page begins; null where there is none. */
-  readonly next: string | null;
+  readonly nextCursor: string | null;
 }
 
-export const EMPTY: JobList = { rows: [], next: null };
+export const EMPTY: JobList = { rows: [], nextCursor: null };
 
 /** The list with a newer first page.
 
@@ -18,17 +18,20 @@ export function withHead(list: JobList, head: JobList): JobList {
   const places = new Map(list.rows.map((row, index) => [row.id, index]));
   const inHead = new Set(head.rows.map((row) => row.id));
   const last = head.rows.findLast((row) => places.has(row.id));
-  if (last === undefined || head.next === null) return { ...head, rows: newest(list, head.rows) };
+  if (last === undefined || head.nextCursor === null) return { ...head, rows: newest(list, head.rows) };
   const end = (places.get(last.id) as number) + 1;
   const isMissing = list.rows.slice(0, end).some((row) => !inHead.has(row.id));
   const rest = isMissing ? [] : list.rows.slice(end).filter((row) => !inHead.has(row.id));
-  return { rows: [...newest(list, head.rows), ...rest], next: rest.length === 0 ? head.next : list.next };
+  return {
+    rows: [...newest(list, head.rows), ...rest],
+    nextCursor: rest.length === 0 ? head.nextCursor : list.nextCursor,
+  };
 }
 
 /** The list with the page that begins where it ended. */
 export function withTail(list: JobList, tail: JobList): JobList {
   const known = new Set(list.rows.map((row) => row.id));
-  return { rows: [...list.rows, ...tail.rows.filter((row) => !known.has(row.id))], next: tail.next };
+  return { rows: [...list.rows, ...tail.rows.filter((row) => !known.has(row.id))], nextCursor: tail.nextCursor };
 }
 
 /** The list with these rows as they are now, each where it was. */
@@ -51,8 +54,8 @@ export function without(list: JobList, isGone: (row: Row) => boolean): JobList {
 }
 
 export interface News {
-  readonly states: ReadonlyMap<string, ToldState>;
-  readonly progress: ReadonlyMap<string, ToldProgress["progress"]>;
+  readonly states: ReadonlyMap<string, StreamedState>;
+  readonly progress: ReadonlyMap<string, StreamedProgress["progress"]>;
 }
 
 /** The list after the stream told some news, and those of its rows of which there is more to be read. */

@@ -5,7 +5,7 @@ import { Problem } from "../../api/problem.ts";
 import type { Job, Listed, Progress } from "../../api/types.ts";
 import { EMPTY, type JobList, type News, withHead, withNews, without, withRows, withTail } from "./list.ts";
 import { Rereader } from "./rereading.ts";
-import { rowOf, type ToldProgress, type ToldState } from "./row.ts";
+import { rowOf, type StreamedProgress, type StreamedState } from "./row.ts";
 import { listPath, NEWEST_FIRST, type View } from "./view.ts";
 
 export const PAGE_ROWS = 100;
@@ -29,7 +29,7 @@ export class Listing {
   #isAtTop = true;
   #heldBack: JobList | null = null;
   #unseen = new Set<string>(); // new jobs that the order may have anywhere
-  #states = new Map<string, ToldState>();
+  #states = new Map<string, StreamedState>();
   #progress = new Map<string, Progress>();
   #newsTimer: ReturnType<typeof setTimeout> | undefined;
   #headTimer: ReturnType<typeof setTimeout> | undefined;
@@ -63,7 +63,7 @@ export class Listing {
 
   /** Take the first page as it was read just now. */
   takeHead(answer: Listed<Job>): void {
-    const head = { rows: answer.items.map((job) => rowOf(job)), next: answer.next_cursor };
+    const head = { rows: answer.items.map((job) => rowOf(job)), nextCursor: answer.next_cursor };
     this.#headAt = Date.now();
     this.#rereader.settle(head.rows);
     const before = this.#list.peek();
@@ -84,12 +84,12 @@ export class Listing {
 
   /** Load the page behind the last row, unless it is on its way. */
   async more(): Promise<void> {
-    const next = this.#list.peek()?.next ?? null;
+    const next = this.#list.peek()?.nextCursor ?? null;
     if (next === null || this.#tail.peek() === "loading") return;
     this.#tail.value = "loading";
     try {
       const tail = await this.#readPage(next);
-      this.#change((list) => (list.next === next ? withTail(list, tail) : list));
+      this.#change((list) => (list.nextCursor === next ? withTail(list, tail) : list));
       this.#tail.value = "idle";
     } catch (error) {
       this.#tail.value = error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer");
@@ -97,13 +97,13 @@ export class Listing {
   }
 
   /** Take what `GET /v1/events` tells of a job that changed. */
-  takeState(told: ToldState): void {
+  takeState(told: StreamedState): void {
     this.#states.set(told.id, told);
     this.#newsTimer ??= setTimeout(() => this.takeNews(), GATHERED_MS);
   }
 
   /** Take what it tells of one that runs. */
-  takeProgress({ id, progress }: ToldProgress): void {
+  takeProgress({ id, progress }: StreamedProgress): void {
     this.#progress.set(id, progress);
     this.#newsTimer ??= setTimeout(() => this.takeNews(), GATHERED_MS);
   }
@@ -174,6 +174,6 @@ export class Listing {
 
   async #readPage(cursor: string | null): Promise<JobList> {
     const answer = await this.#sources.read<Listed<Job>>(listPath(this.view, PAGE_ROWS, cursor));
-    return { rows: answer.items.map((job) => rowOf(job, cursor)), next: answer.next_cursor };
+    return { rows: answer.items.map((job) => rowOf(job, cursor)), nextCursor: answer.next_cursor };
   }
 }

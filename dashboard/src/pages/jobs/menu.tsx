@@ -15,12 +15,12 @@ interface Props {
 
 export function Menu({ title, count = 0, side = "left", children }: Props) {
   const [isOpen, setOpen] = useState(false);
-  const place = useRef<HTMLDivElement>(null);
+  const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     if (!isOpen) return;
     const press = (event: Event): void => {
-      if (!place.current?.contains(event.target as Node)) setOpen(false);
+      if (!root.current?.contains(event.target as Node)) setOpen(false);
     };
     const close = (event: KeyboardEvent): void => {
       if (event.key !== "Escape") return;
@@ -38,7 +38,7 @@ export function Menu({ title, count = 0, side = "left", children }: Props) {
     };
   }, [isOpen]);
   return (
-    <div class={styles["menu"]} ref={place}>
+    <div class={styles["menu"]} ref={root}>
       <button type="button" ref={button} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {title}
         {count > 0 && <span class={styles["count"]}>{count}</span>} <span aria-hidden="true">▾</span>

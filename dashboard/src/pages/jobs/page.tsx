@@ -29,7 +29,7 @@ export function JobsPage() {
       {list !== null && <ProblemNotice problem={problem} />}
       {list === null ? (
         <Waiting problem={problem} what="jobs" />
-      ) : rows.length === 0 && list.next === null && !isOld ? (
+      ) : rows.length === 0 && list.nextCursor === null && !isOld ? (
         <Nothing isFiltered={isFiltered(view)} onChange={change} />
       ) : (
         <JobListView

@@ -86,7 +86,7 @@ export class Rereader {
   }
 
   async #readPage(cursor: string | null): Promise<boolean> {
-    const wanted = [...this.#stale.values()].filter(({ page, isAlone }) => page === cursor && !isAlone);
+    const requested = [...this.#stale.values()].filter(({ page, isAlone }) => page === cursor && !isAlone);
     try {
       const rows = await this.#work.readPage(cursor);
       this.settle(rows);
@@ -94,7 +94,7 @@ export class Rereader {
     } catch {
       return false;
     }
-    for (const { id } of wanted) {
+    for (const { id } of requested) {
       const still = this.#stale.get(id);
       if (still !== undefined) this.#stale.set(id, { ...still, isAlone: true });
     }

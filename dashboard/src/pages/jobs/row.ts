@@ -39,7 +39,7 @@ export interface Row {
 }
 
 /** What `GET /v1/events` tells of a job that changed. */
-export type ToldState = Pick<
+export type StreamedState = Pick<
   Job,
   | "id"
   | "name"
@@ -58,7 +58,7 @@ export type ToldState = Pick<
 >;
 
 /** What it tells of one that runs. */
-export type ToldProgress = Pick<Job, "id" | "progress">;
+export type StreamedProgress = Pick<Job, "id" | "progress">;
 
 export function rowOf(job: Job, page: string | null = null): Row {
   return {
@@ -92,20 +92,20 @@ export function rowOf(job: Job, page: string | null = null): Row {
 }
 
 /** The row after its job changed. Why it waits or failed, and what it came to, has to be read. */
-export function withState(row: Row, told: ToldState): Row {
+export function withState(row: Row, state: StreamedState): Row {
   return {
     ...row,
-    labels: labelsOf(told.labels),
-    status: told.status,
-    end_reason: told.end_reason,
-    waiting: told.status === "queued" ? row.waiting : null,
-    attempt: told.attempt,
-    paused_at: told.paused_at,
-    cancel_requested_at: told.cancel_requested_at,
-    started_at: told.started_at,
-    ended_at: told.ended_at,
-    eta_s: told.ended_at === null ? row.eta_s : null,
-    revision: told.revision,
+    labels: labelsOf(state.labels),
+    status: state.status,
+    end_reason: state.end_reason,
+    waiting: state.status === "queued" ? row.waiting : null,
+    attempt: state.attempt,
+    paused_at: state.paused_at,
+    cancel_requested_at: state.cancel_requested_at,
+    started_at: state.started_at,
+    ended_at: state.ended_at,
+    eta_s: state.ended_at === null ? row.eta_s : null,
+    revision: state.revision,
   };
 }
 

@@ -8,16 +8,16 @@ const TYPED_MS = 250;
 export function Search({ value, onChange }: { value: string; onChange: (text: string) => void }) {
   const [text, setText] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const sent = useRef(value);
+  const lastSent = useRef(value);
   useEffect(() => {
-    if (value === sent.current) return; // else somebody else changed it: "back", or all filters taken away
-    sent.current = value;
+    if (value === lastSent.current) return; // else somebody else changed it: "back", or all filters taken away
+    lastSent.current = value;
     setText(value);
   }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const send = (typed: string): void => {
     clearTimeout(timer.current);
-    sent.current = typed.trim();
+    lastSent.current = typed.trim();
     onChange(typed);
   };
   const type = (typed: string): void => {

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { type InView, Space } from "../../parts/window.tsx";
-import { cellOf, type Shown } from "./cells.tsx";
+import { type CellProps, cellOf } from "./cells.tsx";
 import type { Column, ColumnId } from "./columns.ts";
 import type { Curve } from "./curves.ts";
 import type { Row } from "./row.ts";
@@ -109,7 +109,7 @@ function Header({ column, order, onOrder }: { column: Column } & Pick<Props, "or
   );
 }
 
-interface RowProps extends Shown {
+interface RowProps extends CellProps {
   index: number;
   columns: Columns;
   isSelected: boolean;

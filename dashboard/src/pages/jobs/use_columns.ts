@@ -11,17 +11,17 @@ addEventListener("resize", () => {
   page_px.value = innerWidth;
 });
 
-const chosen = signal(chosenColumns(localStorage.getItem(KEY)));
+const chosenIds = signal(chosenColumns(localStorage.getItem(KEY)));
 
 export const isNarrow: ReadonlySignal<boolean> = computed(() => page_px.value < NARROW_PX);
-export const isChosen: ReadonlySignal<boolean> = computed(() => chosen.value !== null);
+export const isChosen: ReadonlySignal<boolean> = computed(() => chosenIds.value !== null);
 export const columnIds: ReadonlySignal<readonly ColumnId[]> = computed(
-  () => chosen.value ?? standardColumns(page_px.value),
+  () => chosenIds.value ?? standardColumns(page_px.value),
 );
 
 /** Show these; null are those that the page has room for. */
 export function choose(ids: readonly ColumnId[] | null): void {
-  chosen.value = ids === null ? null : chosenColumns(ids.join(","));
-  if (chosen.value === null) localStorage.removeItem(KEY);
-  else localStorage.setItem(KEY, chosen.value.join(","));
+  chosenIds.value = ids === null ? null : chosenColumns(ids.join(","));
+  if (chosenIds.value === null) localStorage.removeItem(KEY);
+  else localStorage.setItem(KEY, chosenIds.value.join(","));
 }

@@ -8,7 +8,7 @@ import { useStream } from "../../api/stream.ts";
 import type { Job, Listed } from "../../api/types.ts";
 import { Curves } from "./curves.ts";
 import { Listing, PAGE_ROWS } from "./listing.ts";
-import type { ToldProgress, ToldState } from "./row.ts";
+import type { StreamedProgress, StreamedState } from "./row.ts";
 import { listPath, streamPath, type View } from "./view.ts";
 
 const EVERY_S = 10; // the stream tells what changes; this is so that nothing stays wrong
@@ -27,8 +27,8 @@ export function useListing(view: View): Jobs {
   const listing = useMemo(() => new Listing(view, { read: get, pollHead: () => refresh.current() }), [path]);
   // The stream is opened first: what changes between the two is told twice then, and not never.
   useStream(streamPath(view), {
-    state: (told: ToldState) => listing.takeState(told),
-    progress: (told: ToldProgress) => listing.takeProgress(told),
+    state: (told: StreamedState) => listing.takeState(told),
+    progress: (told: StreamedProgress) => listing.takeProgress(told),
   });
   const head = usePolled<Listed<Job>>(path, { every_s: EVERY_S });
   refresh.current = head.refresh;

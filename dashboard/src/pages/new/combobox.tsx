@@ -25,8 +25,8 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
   const [open, setOpen] = useState<"no" | "all" | "matching">("no");
   const [active, setActive] = useState(-1);
   const list = useRef<HTMLDivElement>(null);
-  const shown = open === "matching" ? matching(options, text) : options;
-  const isOpen = open !== "no" && shown.length > 0;
+  const shownOptions = open === "matching" ? matching(options, text) : options;
+  const isOpen = open !== "no" && shownOptions.length > 0;
   useEffect(
     () => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }),
     [active],
@@ -45,10 +45,13 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
     if (step !== 0) {
       event.preventDefault();
       if (!isOpen) setOpen("all");
-      else setActive((before) => (before + step + shown.length + (before < 0 && step < 0 ? 1 : 0)) % shown.length);
+      else
+        setActive(
+          (before) => (before + step + shownOptions.length + (before < 0 && step < 0 ? 1 : 0)) % shownOptions.length,
+        );
     } else if (event.key === "Enter" && isOpen && active >= 0) {
       event.preventDefault(); // it chooses, and does not submit
-      choose(shown[active]);
+      choose(shownOptions[active]);
     } else if (event.key === "Escape" && isOpen) {
       event.preventDefault();
       close();
@@ -86,7 +89,7 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
       />
       {isOpen && (
         <div ref={list} id={`${id}-options`} role="listbox" aria-label="Suggestions" class={styles["options"]}>
-          {shown.map((option, index) => (
+          {shownOptions.map((option, index) => (
             // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
             <div
               key={option.value}

@@ -3,7 +3,7 @@
 import { words } from "../../format.ts";
 import { Combobox, type Option } from "./combobox.tsx";
 import styles from "./controls.module.css";
-import { same } from "./draft.ts";
+import { isSame } from "./draft.ts";
 import { Pairs } from "./pairs.tsx";
 import type { Field, Json } from "./schema.ts";
 import { textOf, typed, withSize } from "./text.ts";
@@ -44,7 +44,7 @@ function useTyped({ field, value, standard, onEdit }: ControlProps) {
   const read = (text: string): Json | undefined => typed(field.kind, text);
   return useText(
     textOf(value),
-    (text) => same(read(text) ?? standard, value),
+    (text) => isSame(read(text) ?? standard, value),
     (text) => onEdit(read(text)),
   );
 }
@@ -130,16 +130,16 @@ function Switch({ field, id, value, about, isInvalid, onEdit }: ControlProps) {
 }
 
 function Checks({ field, label, id, value, about, onEdit }: ControlProps) {
-  const chosen = Array.isArray(value) ? value : [];
+  const chosenOptions = Array.isArray(value) ? value : [];
   return (
     <fieldset id={id} class={styles["checks"]} aria-label={label} aria-describedby={about} tabIndex={-1}>
       {field.options.map((option) => (
         <label key={option}>
           <input
             type="checkbox"
-            checked={chosen.includes(option)}
+            checked={chosenOptions.includes(option)}
             onChange={({ currentTarget: { checked } }) =>
-              onEdit(field.options.filter((each) => (each === option ? checked : chosen.includes(each))))
+              onEdit(field.options.filter((each) => (each === option ? checked : chosenOptions.includes(each))))
             }
           />
           {words(option)}

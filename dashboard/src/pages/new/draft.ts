@@ -9,18 +9,18 @@ export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function same(one: Json | undefined, other: Json | undefined): boolean {
+export function isSame(one: Json | undefined, other: Json | undefined): boolean {
   if (Array.isArray(one) && Array.isArray(other))
-    return one.length === other.length && one.every((item, index) => same(item, other[index]));
+    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
   if (isObject(one) && isObject(other)) {
     const names = Object.keys(one);
-    return names.length === Object.keys(other).length && names.every((name) => same(one[name], other[name]));
+    return names.length === Object.keys(other).length && names.every((name) => isSame(one[name], other[name]));
   }
   return one === other;
 }
 
 /** What stands at a dotted path of a spec or a draft; undefined where nothing does. */
-export function at(spec: JsonObject, path: string): Json | undefined {
+export function valueAt(spec: JsonObject, path: string): Json | undefined {
   const [name = "", key] = path.split(".");
   const value = spec[name];
   if (key === undefined) return value;
@@ -32,7 +32,7 @@ export function at(spec: JsonObject, path: string): Json | undefined {
 export function edited(draft: Draft, field: Field, value: Json | undefined): Draft {
   const [name = "", key] = field.path.split(".");
   if (key === undefined) return value === undefined ? without(draft, name) : { ...draft, [name]: value };
-  const before = whole(name, draft[name]);
+  const before = asObject(name, draft[name]);
   const part = value === undefined ? without(before, key) : { ...before, [key]: value };
   return { ...draft, [name]: part };
 }
@@ -49,7 +49,7 @@ export function tidied(draft: Draft, fields: readonly Field[]): Draft {
     if (key === undefined) return [[name, value]];
     const main = value[key] ?? standards.get(`${name}.${key}`);
     if (length === 1 && typeof value[key] === "string")
-      return same(main, standards.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
+      return isSame(main, standards.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
     return [[name, main === undefined ? value : { [key]: main, ...value }]]; // a part is not merged with its default
   });
   return Object.fromEntries(entries);
@@ -59,10 +59,10 @@ export function tidied(draft: Draft, fields: readonly Field[]): Draft {
 export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
   let draft: Draft = {};
   for (const field of fields) {
-    const value = at(spec, field.path);
+    const value = valueAt(spec, field.path);
     if (value === undefined) continue;
     const isSwitch = field.kind === "part";
-    if (isSwitch ? (value === null) === (field.standard === null) : same(value, field.standard)) continue;
+    if (isSwitch ? (value === null) === (field.standard === null) : isSame(value, field.standard)) continue;
     draft = edited(draft, field, isSwitch && value !== null ? {} : value);
   }
   return tidied(draft, fields);
@@ -72,7 +72,7 @@ export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
 export function merged(draft: Draft, change: JsonObject): Draft {
   const result: Record<string, Json> = { ...draft };
   for (const [name, value] of Object.entries(change)) {
-    const before = whole(name, result[name]);
+    const before = asObject(name, result[name]);
     result[name] = isObject(value) ? merged(before, value) : value;
   }
   return result;
@@ -80,7 +80,7 @@ export function merged(draft: Draft, change: JsonObject): Draft {
 
 /** The paths of the fields that a change sets. */
 export function pathsOf(change: JsonObject, fields: readonly Field[]): string[] {
-  return fields.map(({ path }) => path).filter((path) => at(change, path) !== undefined);
+  return fields.map(({ path }) => path).filter((path) => valueAt(change, path) !== undefined);
 }
 
 /** The draft of a text; undefined where the text is no JSON object. */
@@ -98,7 +98,7 @@ function without(object: JsonObject, name: string): JsonObject {
 }
 
 /** A part of a draft as an object, whatever it is written as. */
-function whole(name: string, value: Json | undefined): JsonObject {
+function asObject(name: string, value: Json | undefined): JsonObject {
   const key = SHORTHAND[name];
   if (typeof value === "string" && key !== undefined) return { [key]: value };
   return isObject(value) ? value : {};

@@ -5,7 +5,7 @@ import type { Option } from "./combobox.tsx";
 import { Control, isGroup } from "./controls.tsx";
 import styles from "./field.module.css";
 import { errorsAt, type Form, isChanged, standardOf, valueIn } from "./form.ts";
-import { told } from "./problems.ts";
+import { errorText } from "./problems.ts";
 import type { Field } from "./schema.ts";
 import { brief, textOf } from "./text.ts";
 import { wordsOf } from "./words.ts";
@@ -27,7 +27,7 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
   const errors = errorsAt(form, field);
   const value = valueIn(form, field);
   const Name = isGroup(field) ? "span" : "label";
-  const chosen = options.find((option) => option.value === textOf(value));
+  const chosenOption = options.find((option) => option.value === textOf(value));
   return (
     <div class={styles["field"]} data-large={isLarge}>
       <div class={styles["head"]}>
@@ -50,10 +50,10 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
         onEdit={(next) => form.edit(field, next)}
       />
       <p id={`${id}-error`} class={styles["error"]}>
-        {errors.length > 0 && told(errors, field)}
+        {errors.length > 0 && errorText(errors, field)}
       </p>
       <p id={`${id}-says`} class={styles["says"]}>
-        {chosen?.detail || withCode(field.description)}
+        {chosenOption?.detail || withCode(field.description)}
         <span class={styles["range"]}>{range(field, empty)}</span>
       </p>
     </div>

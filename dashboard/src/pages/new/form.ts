@@ -3,9 +3,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FieldError } from "../../api/problem.ts";
 import { param } from "../../url.ts";
-import { at, type Draft, edited, isObject, parsed, same, tidied } from "./draft.ts";
+import { type Draft, edited, isObject, isSame, parsed, tidied, valueAt } from "./draft.ts";
 import { type Previewed, usePreview } from "./preview.ts";
-import type { Placed } from "./problems.ts";
+import type { PlacedErrors } from "./problems.ts";
 import type { Field, Json, JsonObject } from "./schema.ts";
 
 const WRITTEN_AFTER_MS = 250; // browsers refuse an address that changes with every key
@@ -15,7 +15,7 @@ export interface Content {
   readonly fields: readonly Field[];
   readonly draft: Draft;
   readonly previewed: Previewed;
-  readonly wrong: Placed;
+  readonly wrong: PlacedErrors;
   /** The fields that were set by an advice. */
   readonly advised: readonly string[];
 }
@@ -30,17 +30,17 @@ export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draf
   const address = param("spec");
   const text = address.value;
   const [draft, setDraft] = useState(() => parsed(text) ?? start);
-  const seen = useRef(text); // in the address, by our own doing
+  const writtenText = useRef(text); // in the address, by our own doing
   useEffect(() => {
-    if (text === seen.current) return;
-    seen.current = text;
+    if (text === writtenText.current) return;
+    writtenText.current = text;
     setDraft(parsed(text) ?? start);
   }, [text, start]);
 
   const write = (): void => {
     const isEmpty = Object.keys(draft).length === 0 && !isAlwaysWritten;
-    seen.current = isEmpty ? "" : JSON.stringify(draft);
-    address.set(seen.current);
+    writtenText.current = isEmpty ? "" : JSON.stringify(draft);
+    address.set(writtenText.current);
   };
   useEffect(() => {
     const timer = setTimeout(write, WRITTEN_AFTER_MS);
@@ -51,31 +51,31 @@ export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draf
 
 /** The plan of a draft that names its data; without, there is nothing to ask about. */
 export function useOutlook(draft: Draft, isAllowed: boolean): Previewed {
-  return usePreview(isAllowed && at(draft, "dataset.source") !== undefined ? draft : null);
+  return usePreview(isAllowed && valueAt(draft, "dataset.source") !== undefined ? draft : null);
 }
 
 /** What holds for a field that is not set: what the api made of it, as data comes with options of its own. */
 export function standardOf(form: Content, field: Field): Json | undefined {
-  const { preview, of } = form.previewed;
-  const wasUnset = of !== undefined && at(of, field.path) === undefined;
+  const { preview, previewedDraft } = form.previewed;
+  const wasUnset = previewedDraft !== undefined && valueAt(previewedDraft, field.path) === undefined;
   const resolved =
-    wasUnset && preview !== undefined ? at(preview.spec as unknown as JsonObject, field.path) : undefined;
+    wasUnset && preview !== undefined ? valueAt(preview.spec as unknown as JsonObject, field.path) : undefined;
   if (resolved === undefined) return field.standard;
   return field.kind === "part" && isObject(resolved) ? {} : resolved;
 }
 
 /** What a field says now. */
 export function valueIn(form: Content, field: Field): Json | undefined {
-  const own = at(form.draft, field.path);
+  const own = valueAt(form.draft, field.path);
   return own === undefined ? standardOf(form, field) : own;
 }
 
 /** Whether a field that has a default says something else. */
 export function isChanged({ draft }: Content, { path, kind, standard }: Field): boolean {
-  const own = at(draft, path);
+  const own = valueAt(draft, path);
   if (own === undefined || standard === undefined) return false;
   if (kind === "part") return (own === null) !== (standard === null);
-  return !(path === MODEL && same(own, standard)); // it also stands there for the sake of the other fields of the model
+  return !(path === MODEL && isSame(own, standard)); // it also stands there for the sake of the other fields of the model
 }
 
 const MODEL = "model.name";
@@ -86,7 +86,7 @@ export function errorsAt(form: Content, field: Field): readonly FieldError[] {
 
 /** The draft after a field was set; to what holds anyway is to none. */
 export function afterEdit(form: Content, field: Field, value: Json | undefined): Draft {
-  const isStandard = value === undefined || same(value, standardOf(form, field));
+  const isStandard = value === undefined || isSame(value, standardOf(form, field));
   return tidied(edited(form.draft, field, isStandard ? undefined : value), form.fields);
 }
 

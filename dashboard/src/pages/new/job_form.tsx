@@ -12,7 +12,7 @@ import { afterEdit, type Content, type Form, useDraft, useOutlook } from "./form
 import { Origin, showField } from "./origin.tsx";
 import { Outlook } from "./outlook.tsx";
 import styles from "./page.module.css";
-import { NOTHING_WRONG, type Placed, placed, told } from "./problems.ts";
+import { errorText, NO_ERRORS, type PlacedErrors, placeErrors } from "./problems.ts";
 import type { Field } from "./schema.ts";
 import { Source } from "./source.tsx";
 import type { Start } from "./start.ts";
@@ -40,7 +40,7 @@ export function JobForm({ fields, start, advice, me }: Props) {
     go(`/jobs/${id}`);
   });
   const problem = submission.problem ?? previewed.problem;
-  const wrong = problem === undefined ? NOTHING_WRONG : placed(problem.errors, fields);
+  const wrong = problem === undefined ? NO_ERRORS : placeErrors(problem.errors, fields);
   const content: Content = { fields, draft, previewed, wrong, advised: start.advised };
   const form: Form = { ...content, edit: (field, value) => setDraft(afterEdit(content, field, value)) };
   const isText = view.value === "json";
@@ -74,7 +74,11 @@ export function JobForm({ fields, start, advice, me }: Props) {
             Your token has the scope read. Ask an admin for one with the scope submit.
           </Notice>
         )}
-        <Trouble problem={problem} errors={isText ? [] : wrong.others} isSubmitted={submission.problem !== undefined} />
+        <Trouble
+          problem={problem}
+          errors={isText ? [] : wrong.withoutField}
+          isSubmitted={submission.problem !== undefined}
+        />
       </div>
       <div class={styles["main"]}>
         {isText ? (
@@ -132,14 +136,14 @@ function submitByKeys(event: TargetedKeyboardEvent<HTMLFormElement>): void {
   else if (event.target instanceof HTMLInputElement) event.preventDefault();
 }
 
-function firstWrong(wrong: Placed): string | undefined {
+function firstWrong(wrong: PlacedErrors): string | undefined {
   return [...wrong.byPath.keys()].sort((one, other) => position(one) - position(other))[0];
 }
 
-function verdict(wrong: Placed, fields: readonly Field[], first: string | undefined): string {
+function verdict(wrong: PlacedErrors, fields: readonly Field[], first: string | undefined): string {
   if (first === undefined) return "";
   const count = wrong.byPath.size;
-  const what = `${wordsOf(first).label}: ${told(
+  const what = `${wordsOf(first).label}: ${errorText(
     wrong.byPath.get(first) ?? [],
     fields.find(({ path }) => path === first),
   )}`;

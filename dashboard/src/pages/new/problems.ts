@@ -3,26 +3,26 @@
 import type { FieldError } from "../../api/problem.ts";
 import { type Field, SHORTHAND } from "./schema.ts";
 
-export interface Placed {
+export interface PlacedErrors {
   /** By the path of the field. */
   readonly byPath: ReadonlyMap<string, readonly FieldError[]>;
   /** Of no field of the form. */
-  readonly others: readonly FieldError[];
+  readonly withoutField: readonly FieldError[];
 }
 
-export const NOTHING_WRONG: Placed = { byPath: new Map(), others: [] };
+export const NO_ERRORS: PlacedErrors = { byPath: new Map(), withoutField: [] };
 
 /** The errors by field: labels.a is said of the labels, dataset of its source, dataset.image_size.0 of the size. */
-export function placed(errors: readonly FieldError[], fields: readonly Field[]): Placed {
+export function placeErrors(errors: readonly FieldError[], fields: readonly Field[]): PlacedErrors {
   const paths = new Set(fields.map(({ path }) => path));
   const byPath = new Map<string, FieldError[]>();
-  const others: FieldError[] = [];
+  const withoutField: FieldError[] = [];
   for (const error of errors) {
     const path = pathFor(error.field, paths);
-    if (path === undefined) others.push(error);
+    if (path === undefined) withoutField.push(error);
     else byPath.set(path, [...(byPath.get(path) ?? []), error]);
   }
-  return { byPath, others };
+  return { byPath, withoutField };
 }
 
 function pathFor(field: string, paths: ReadonlySet<string>): string | undefined {
@@ -34,15 +34,15 @@ function pathFor(field: string, paths: ReadonlySet<string>): string | undefined 
 }
 
 /** What stands at a field: what is allowed, and what came. Of a field that may be two things, both are said. */
-export function told(errors: readonly FieldError[], field?: Field): string {
-  const says = errors.map((error) => inner(error.field, field) + error.message);
+export function errorText(errors: readonly FieldError[], field?: Field): string {
+  const says = errors.map((error) => itemPrefix(error.field, field) + error.message);
   const received = errors.find((error) => typeof error.received === "string")?.received;
   const came = received === undefined || received === "" || received === "None" ? "" : ` It was ${String(received)}.`;
   return `${[...new Set(says)].join("; or ")}.${came}`;
 }
 
 /** Of which of its items an error is, where the field has some that people tell apart. */
-function inner(path: string, field: Field | undefined): string {
+function itemPrefix(path: string, field: Field | undefined): string {
   if (field === undefined || !path.startsWith(`${field.path}.`)) return "";
   const item = path.slice(field.path.length + 1).replace(/\.?\[key\]$/, "");
   if (field.kind === "sizes") return `${item === "0" ? "height" : "width"}: `;

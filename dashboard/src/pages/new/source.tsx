@@ -1,6 +1,6 @@
 // The draft as the text that would be sent, for who would rather write or paste it. It and the form are one.
 
-import { type Draft, parsed, same } from "./draft.ts";
+import { type Draft, isSame, parsed } from "./draft.ts";
 import styles from "./source.module.css";
 import { useText } from "./use_text.ts";
 
@@ -13,7 +13,7 @@ interface Props {
 
 export function Source({ draft, onDraft, onReadable }: Props) {
   // A text that is no draft yet changes nothing, and stays as it is.
-  const says = (text: string): boolean => same(parsed(text) ?? draft, draft);
+  const says = (text: string): boolean => isSame(parsed(text) ?? draft, draft);
   const { text, type } = useText(JSON.stringify(draft, null, 2), says, (next) => {
     const read = parsed(next);
     onReadable(read !== undefined);

@@ -3,7 +3,7 @@
 import type { Problem } from "../../api/client.ts";
 import { usePolled } from "../../api/polled.ts";
 import type { Advice, Job, Listed } from "../../api/types.ts";
-import { at, type Draft, differences, merged, pathsOf, same } from "./draft.ts";
+import { type Draft, differences, isSame, merged, pathsOf, valueAt } from "./draft.ts";
 import type { Field, JsonObject } from "./schema.ts";
 
 export interface Start {
@@ -39,6 +39,6 @@ export function startOf(job: Job, advice: Advice | undefined, fields: readonly F
   const spec = job.spec as JsonObject;
   if (advice === undefined) return { draft: differences(spec, fields), job, advised: [] };
   const change = advice.change as JsonObject;
-  const advised = pathsOf(change, fields).filter((path) => !same(at(change, path), at(spec, path)));
+  const advised = pathsOf(change, fields).filter((path) => !isSame(valueAt(change, path), valueAt(spec, path)));
   return { draft: differences(merged(spec, change), fields), job, advice, advised };
 }

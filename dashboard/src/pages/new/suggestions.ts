@@ -43,13 +43,13 @@ export function ofDataset(dataset: DatasetLine): Option {
 
 /** What recent jobs trained on, besides the registered names. */
 export function recent(jobs: readonly Pick<Job, "name" | "spec">[], known: ReadonlySet<string>): Option[] {
-  const found = new Map<string, Option>();
+  const options = new Map<string, Option>();
   for (const { name, spec } of jobs) {
     const source = (spec["dataset"] as { source?: unknown } | undefined)?.source;
-    if (typeof source !== "string" || known.has(source) || found.has(source)) continue;
-    found.set(source, { value: source, detail: `As in ${name}` });
+    if (typeof source !== "string" || known.has(source) || options.has(source)) continue;
+    options.set(source, { value: source, detail: `As in ${name}` });
   }
-  return [...found.values()];
+  return [...options.values()];
 }
 
 function ofModel({ name, description, imagenet, least_size }: Model): Option {

@@ -4,7 +4,7 @@ import type { Problem } from "../../api/client.ts";
 import type { FieldError } from "../../api/problem.ts";
 import { Notice, ProblemNotice } from "../../parts/notice.tsx";
 import styles from "./page.module.css";
-import { told } from "./problems.ts";
+import { errorText } from "./problems.ts";
 
 interface Props {
   problem: Problem | undefined;
@@ -36,7 +36,7 @@ export function Errors({ errors }: { errors: readonly FieldError[] }) {
     <ul class={styles["errors"]}>
       {errors.map((error) => (
         <li key={`${error.field} ${error.message}`}>
-          {error.field !== "" && <code>{error.field}</code>} {told([error])}
+          {error.field !== "" && <code>{error.field}</code>} {errorText([error])}
         </li>
       ))}
     </ul>

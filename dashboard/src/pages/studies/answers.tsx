@@ -3,7 +3,7 @@
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
 import { PointChart } from "../../charts/point_chart.tsx";
-import { counted, number } from "../../format.ts";
+import { countText, number } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
 import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
@@ -21,17 +21,17 @@ export function Speedup({ report }: { report: StudyReport }) {
   return (
     <Panel title="Speed-up">
       <p class={styles["told"]}>
-        Training time on {counted(baseline.gpus, "GPU")}, which was measured, over that of the cell
+        Training time on {countText(baseline.gpus, "GPU")}, which was measured, over that of the cell
         {report.scaling === "strong" && ", with the same global batch (strong scaling)"}
         {report.scaling === "weak" && ", with the same batch of each GPU (weak scaling)"}. {intervals(report)}
       </p>
       {lines.length === 0 ? (
-        <p class="muted">No cell has a result to compare with that on {counted(baseline.gpus, "GPU")} yet.</p>
+        <p class="muted">No cell has a result to compare with that on {countText(baseline.gpus, "GPU")} yet.</p>
       ) : (
         <PointChart
           title="Speed-up"
           xName="GPUs"
-          yName={`times as fast as ${counted(baseline.gpus, "GPU")}`}
+          yName={`times as fast as ${countText(baseline.gpus, "GPU")}`}
           lines={lines}
           isJoined
           ideal={{ name: "ideal", points: counts.map((gpus) => [gpus, gpus / baseline.gpus]) }}
@@ -39,7 +39,7 @@ export function Speedup({ report }: { report: StudyReport }) {
           isFromZero
           format={timesAsFast}
           formatX={String}
-          told={(estimate) => estimateText(estimate, timesAsFast)}
+          formatEstimate={(estimate) => estimateText(estimate, timesAsFast)}
         />
       )}
     </Panel>
@@ -50,7 +50,7 @@ function NoSpeedup({ gpus }: { gpus: number }) {
   return (
     <Panel title="Speed-up">
       <p class="muted">
-        Every cell has {counted(gpus, "GPU")}. A grid with several counts of GPUs shows here what more of them bring.
+        Every cell has {countText(gpus, "GPU")}. A grid with several counts of GPUs shows here what more of them bring.
       </p>
     </Panel>
   );
@@ -79,7 +79,7 @@ export function Accuracy({ report }: { report: StudyReport }) {
           series={series}
           isFromZero
           format={figure.format}
-          told={(estimate) => estimateText(estimate, figure.format)}
+          formatEstimate={(estimate) => estimateText(estimate, figure.format)}
         />
       )}
     </Panel>
@@ -99,7 +99,7 @@ function Reached({ report: { target, cells } }: { report: StudyReport }) {
   return (
     <p class={styles["told"]}>
       To a val accuracy of {target.value}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
-      {counted(measured.length, "cell")} got there with every repeat.{" "}
+      {countText(measured.length, "cell")} got there with every repeat.{" "}
       {all === 0 ? "Choose a lower one to see times." : all < measured.length ? "The others have no bar." : ""}
     </p>
   );
@@ -122,8 +122,8 @@ export function Cost({ report }: { report: StudyReport }) {
         isFromZero={false}
         format={format}
         formatX={(value) => number(value, 2)}
-        told={(estimate) => estimateText(estimate, format)}
-        most={1}
+        formatEstimate={(estimate) => estimateText(estimate, format)}
+        maximum={1}
       />
     </Panel>
   );

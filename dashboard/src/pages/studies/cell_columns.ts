@@ -9,20 +9,26 @@ export interface Column {
   readonly key: string;
   readonly label: string;
   readonly title?: string;
-  readonly told: (cell: CellReport) => string;
+  readonly format: (cell: CellReport) => string;
   /** What it is sorted by. */
-  readonly of: (cell: CellReport) => number | string | null;
+  readonly sortValue: (cell: CellReport) => number | string | null;
 }
 
-const three = (value: number): string => number(value, 3);
+const threeDigits = (value: number): string => number(value, 3);
 
 function interval(key: IntervalKey, label: string, format: (value: number) => string, title?: string): Column {
   const of = (cell: CellReport): number | null => cell[key]?.mean ?? null;
-  return { key, label, ...(title ? { title } : {}), of, told: (cell) => intervalText(cell[key], format) };
+  return { key, label, ...(title ? { title } : {}), sortValue: of, format: (cell) => intervalText(cell[key], format) };
 }
 
 function share(key: "speedup" | "efficiency", label: string, format: (value: number) => string, title: string): Column {
-  return { key, label, title, of: (cell) => cell[key], told: (cell) => (cell[key] === null ? "–" : format(cell[key])) };
+  return {
+    key,
+    label,
+    title,
+    sortValue: (cell) => cell[key],
+    format: (cell) => (cell[key] === null ? "–" : format(cell[key])),
+  };
 }
 
 const FIGURES: readonly Column[] = [
@@ -33,15 +39,15 @@ const FIGURES: readonly Column[] = [
     key: "accuracy_agreement",
     label: "vs baseline",
     title: "Mean val accuracy less that of the same cell at the baseline",
-    of: (cell) => cell.accuracy_agreement?.difference ?? null,
-    told: differenceText,
+    sortValue: (cell) => cell.accuracy_agreement?.difference ?? null,
+    format: differenceText,
   },
-  share("speedup", "speed-up", three, "Training time at the baseline over that of the cell"),
+  share("speedup", "speed-up", threeDigits, "Training time at the baseline over that of the cell"),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
   interval("time_to_target_s", "to target", duration, "Training time to the target, where every repeat got there"),
-  interval("gpu_hours_to_target", "GPU-h to target", three),
-  interval("gpu_hours", "GPU-hours", three, "All of the leased time, set-up included"),
-  interval("epochs_run", "epochs", three),
+  interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
+  interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),
+  interval("epochs_run", "epochs", threeDigits),
   interval("setup_s", "set-up", duration),
 ];
 
@@ -51,39 +57,39 @@ export function columnsOf(report: StudyReport): Column[] {
     (field): Column => ({
       key: `values.${field}`,
       label: fieldLabel(field),
-      of: ({ values }) => (typeof values[field] === "number" ? values[field] : valueText(values[field])),
-      told: ({ values }) => valueText(values[field]),
+      sortValue: ({ values }) => (typeof values[field] === "number" ? values[field] : valueText(values[field])),
+      format: ({ values }) => valueText(values[field]),
     }),
   );
   const hosts: Column = {
     key: "hosts",
     label: "hosts",
-    of: (cell) => cell.hosts,
-    told: ({ hosts }) => String(hosts ?? "–"),
+    sortValue: (cell) => cell.hosts,
+    format: ({ hosts }) => String(hosts ?? "–"),
   };
   const repeats: Column = {
     key: "repeats",
     label: "repeats",
     title: "That succeeded; the figures rest on these",
-    of: (cell) => cell.repeats,
-    told: (cell) => repeatsText(cell, report.repeats),
+    sortValue: (cell) => cell.repeats,
+    format: (cell) => repeatsText(cell, report.repeats),
   };
   return [
     ...values,
     ...(report.cells.some((cell) => (cell.hosts ?? 1) > 1) ? [hosts] : []),
     repeats,
-    ...FIGURES.filter((column) => report.cells.some((cell) => column.of(cell) !== null)),
+    ...FIGURES.filter((column) => report.cells.some((cell) => column.sortValue(cell) !== null)),
   ];
 }
 
 /** 3, or 1 of 3, 1 failed or cancelled, 1 to come. */
-export function repeatsText(cell: CellReport, asked: number): string {
-  if (cell.repeats === asked) return String(asked);
+export function repeatsText(cell: CellReport, planned: number): string {
+  if (cell.repeats === planned) return String(planned);
   const rest = [
     cell.failed > 0 ? `${cell.failed} failed or cancelled` : "",
     cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
   ].filter(Boolean);
-  return [`${cell.repeats} of ${asked}`, ...rest].join(", ");
+  return [`${cell.repeats} of ${planned}`, ...rest].join(", ");
 }
 
 /** -0.012, and whether that is more than chance. */
@@ -98,7 +104,7 @@ export function sortedCells(report: StudyReport, columns: readonly Column[], sor
   const cells = report.cells.map((cell, position): [CellReport, number] => [cell, position]);
   const column = columns.find(({ key }) => key === sort.replace(/^-/, ""));
   if (column === undefined) return cells;
-  return cells.sort(([a], [b]) => byValue(column.of(a), column.of(b), sort.startsWith("-")));
+  return cells.sort(([a], [b]) => byValue(column.sortValue(a), column.sortValue(b), sort.startsWith("-")));
 }
 
 /** What the address says after a click on the head of a column. */

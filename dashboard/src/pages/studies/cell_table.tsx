@@ -57,11 +57,11 @@ interface RowProps {
 function Row({ study, report, columns, cell, position }: RowProps) {
   return (
     <tr>
-      {columns.map(({ key, label, told }) => {
+      {columns.map(({ key, label, format }) => {
         const isBest = report.cells.length > 1 && report.best[key] === position;
         return (
           <td key={key} class={`figure ${styles["cell"]}`}>
-            <Figure text={told(cell)} best={isBest ? `best ${label}` : null} />
+            <Figure text={format(cell)} best={isBest ? `best ${label}` : null} />
           </td>
         );
       })}

@@ -21,10 +21,10 @@ export function valuesOf(report: StudyReport, field: string): string[] {
 export function barsOf(report: StudyReport, figure: Figure): { groups: string[]; series: Series[] } {
   const field = mainField(report);
   const groups = valuesOf(report, field);
-  const series = linesBy(report, field).map(([name, cells], place) => ({
+  const series = linesBy(report, field).map(([name, cells], index) => ({
     name,
-    colour: runColour(place),
-    dash: runDash(place),
+    colour: runColour(index),
+    dash: runDash(index),
     values: groups.map((group) => {
       const cell = cells.find(({ values }) => valueText(values[field] ?? "all") === group);
       return cell === undefined ? null : estimateOf(report, cell, figure.key);
@@ -35,21 +35,21 @@ export function barsOf(report: StudyReport, figure: Figure): { groups: string[];
 
 /** Speed-up over GPUs: a line for each combination of the other fields. Without those that have but the baseline. */
 export function speedupLines(report: StudyReport): PointLine[] {
-  return linesBy(report, "gpus").flatMap(([name, cells], place) => {
+  return linesBy(report, "gpus").flatMap(([name, cells], index) => {
     const points = cells
       .toSorted((a, b) => a.gpus - b.gpus)
       .flatMap((cell) => {
         const estimate = estimateOf(report, cell, "speedup");
         return estimate === null ? [] : [{ ...estimate, x: cell.gpus, label: `${cell.gpus} GPUs` }];
       });
-    return points.length === 0 ? [] : [{ name, colour: runColour(place), dash: runDash(place), points }];
+    return points.length === 0 ? [] : [{ name, colour: runColour(index), dash: runDash(index), points }];
   });
 }
 
 /** What each cell cost, and how accurate it became: a point a cell, in the colour of its GPU count. */
 export function costLines(report: StudyReport): PointLine[] {
   const field = mainField(report);
-  return valuesOf(report, field).flatMap((value, place) => {
+  return valuesOf(report, field).flatMap((value, index) => {
     const points = report.cells
       .filter((cell) => valueText(cell.values[field] ?? "all") === value)
       .flatMap((cell) => {
@@ -60,7 +60,7 @@ export function costLines(report: StudyReport): PointLine[] {
       });
     return points.length === 0
       ? []
-      : [{ name: `${fieldLabel(field)} ${value}`.trim(), colour: runColour(place), points }];
+      : [{ name: `${fieldLabel(field)} ${value}`.trim(), colour: runColour(index), points }];
   });
 }
 
@@ -87,14 +87,16 @@ export function matrixOf(
   [row, column]: readonly [string, string],
   figure: Figure,
 ): { rows: string[]; columns: string[]; cell: (row: string, column: string) => MatrixCell | null } {
-  const found = new Map<string, number[]>();
+  const valuesByPlace = new Map<string, number[]>();
   for (const cell of report.cells) {
     const estimate = estimateOf(report, cell, figure.key);
     if (estimate === null) continue;
     const key = placeKey(valueText(cell.values[row]), valueText(cell.values[column]));
-    found.set(key, [...(found.get(key) ?? []), estimate.value]);
+    valuesByPlace.set(key, [...(valuesByPlace.get(key) ?? []), estimate.value]);
   }
-  const means = new Map([...found].map(([key, values]) => [key, values.reduce((a, b) => a + b) / values.length]));
+  const means = new Map(
+    [...valuesByPlace].map(([key, values]) => [key, values.reduce((a, b) => a + b) / values.length]),
+  );
   const extent = extentOf(means.values()) ?? [0, 0];
   return {
     rows: valuesOf(report, row),
@@ -103,7 +105,7 @@ export function matrixOf(
       const key = placeKey(inRow, inColumn);
       const mean = means.get(key);
       if (mean === undefined) return null;
-      return { mean, count: found.get(key)?.length ?? 0, share: shareOf(mean, extent) };
+      return { mean, count: valuesByPlace.get(key)?.length ?? 0, share: shareOf(mean, extent) };
     },
   };
 }

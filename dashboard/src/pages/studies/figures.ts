@@ -24,7 +24,7 @@ export interface Figure {
   /** Charts of it begin at zero. Accuracies are read near 1, where bars from zero all look the same. */
   readonly isFromZero: boolean;
   /** No value of it is greater. */
-  readonly most?: number;
+  readonly maximum?: number;
   readonly format: (value: number) => string;
 }
 
@@ -33,7 +33,7 @@ const fewDigits = (value: number): string => number(value, 3);
 export const FIGURES: readonly Figure[] = [
   { key: "wall_s", label: "training time", better: "less", isFromZero: true, format: duration },
   { key: "samples_per_s", label: "samples/s", better: "more", isFromZero: true, format: short },
-  { key: "val_accuracy", label: "val accuracy", better: "more", isFromZero: false, most: 1, format: fewDigits },
+  { key: "val_accuracy", label: "val accuracy", better: "more", isFromZero: false, maximum: 1, format: fewDigits },
   { key: "time_to_target_s", label: "time to target", better: "less", isFromZero: true, format: duration },
   { key: "gpu_hours_to_target", label: "GPU-hours to target", better: "less", isFromZero: true, format: fewDigits },
   { key: "gpu_hours", label: "GPU-hours", better: "less", isFromZero: true, format: fewDigits },

@@ -1,7 +1,7 @@
 // How a study stands, from the counts of its jobs. Pure; used by the list and by the page of one study.
 
 import type { Status, StudyLine } from "../../api/types.ts";
-import { counted } from "../../format.ts";
+import { countText } from "../../format.ts";
 import { fieldLabel } from "./figures.ts";
 
 const ENDED = ["succeeded", "failed", "cancelled"] as const;
@@ -35,14 +35,14 @@ export function progressLine(study: StudyLine): string {
   const others = (["failed", "cancelled", ...LIVE] as const)
     .filter((status) => (study.counts[status] ?? 0) > 0)
     .map((status) => `${study.counts[status]} ${status}`);
-  return [`${endedJobs(study)} of ${counted(study.jobs, "job")} ended`, ...others].join(", ");
+  return [`${endedJobs(study)} of ${countText(study.jobs, "job")} ended`, ...others].join(", ");
 }
 
 /** What is varied: gpus × batch size, 4 cells × 3 repeats. */
 export function gridLine(study: StudyLine): string {
   const cells = study.jobs / study.repeats;
   const fields = study.varied.map(fieldLabel).join(" × ");
-  return [fields || "nothing varies", `${counted(cells, "cell")} × ${counted(study.repeats, "repeat")}`].join(", ");
+  return [fields || "nothing varies", `${countText(cells, "cell")} × ${countText(study.repeats, "repeat")}`].join(", ");
 }
 
 export interface Part {

@@ -39,7 +39,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
             {imbalances.map(({ figure, text, by_rank }) => (
               <li key={figure}>
                 <p>{text}</p>
-                <Evidence figures={named(by_rank, figure)} />
+                <Evidence figures={figuresByRank(by_rank, figure)} />
               </li>
             ))}
           </ul>
@@ -53,6 +53,6 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
 }
 
 /** The figures of each rank, under names that say the unit. */
-function named(byRank: Readonly<Record<string, number>>, figure: string): Record<string, string> {
+function figuresByRank(byRank: Readonly<Record<string, number>>, figure: string): Record<string, string> {
   return Object.fromEntries(Object.entries(byRank).map(([rank, value]) => [`rank ${rank}`, figureOf(figure, value)]));
 }

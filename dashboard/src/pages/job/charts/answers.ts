@@ -55,8 +55,8 @@ function sampled<K>(
   stretch: Range | undefined,
 ): Sampled<K> {
   const limits = series.flatMap(({ limit }) => (limit === null ? [] : [limit]));
-  const shown = stretch === undefined ? of : refined(of, near?.of ?? new Map(), stretch);
-  return { of: shown, limit: limits.length === 0 ? null : Math.max(...limits) };
+  const shown = stretch === undefined ? of : refined(of, near?.pointsByKey ?? new Map(), stretch);
+  return { pointsByKey: shown, limit: limits.length === 0 ? null : Math.max(...limits) };
 }
 
 /** Each series with its detail; one that has no points in the stretch has none there. */

@@ -2,7 +2,7 @@
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour, runDash } from "../../../charts/palette.ts";
-import type { Counted } from "../../../charts/ticks.ts";
+import type { Unit } from "../../../charts/ticks.ts";
 import { meanOf, smoothOf } from "./means.ts";
 import type { Points } from "./points.ts";
 import type { Ranks } from "./view.ts";
@@ -12,14 +12,14 @@ export interface Chart {
   readonly title: string;
   readonly lines: readonly Line[];
   readonly format?: (value: number) => string;
-  readonly counted?: Counted;
+  readonly unit?: Unit;
   readonly isLog?: boolean;
   readonly yFrom?: number;
   readonly yTo?: number;
 }
 
 /** How one looks at the charts, as far as their lines depend on it. */
-export interface Look {
+export interface ChartOptions {
   readonly smooth: number;
   readonly ranks: Ranks;
   /** How many ranks the job has. */
@@ -43,10 +43,14 @@ export function lineOf(style: Style, points: Points, smooth = 0): Line {
 }
 
 /** A line for each rank that is to be shown, each in its colour on all charts. `alone` names that of a job of one rank. */
-export function rankLines(of: ByRank, look: Look, { alone, isSmooth }: { alone: string; isSmooth?: boolean }): Line[] {
-  const smooth = isSmooth ? look.smooth : 0;
-  const ranks = [...of].filter(([rank]) => rank >= 0 && (typeof look.ranks !== "number" || rank === look.ranks));
-  if (look.ranks === "mean" && ranks.length > 1) {
+export function rankLines(
+  of: ByRank,
+  options: ChartOptions,
+  { alone, isSmooth }: { alone: string; isSmooth?: boolean },
+): Line[] {
+  const smooth = isSmooth ? options.smooth : 0;
+  const ranks = [...of].filter(([rank]) => rank >= 0 && (typeof options.ranks !== "number" || rank === options.ranks));
+  if (options.ranks === "mean" && ranks.length > 1) {
     const mean = meanOf(
       ranks.map(([, points]) => points),
       PARTS,
@@ -54,7 +58,7 @@ export function rankLines(of: ByRank, look: Look, { alone, isSmooth }: { alone: 
     return [lineOf({ key: "mean", name: `mean of ${ranks.length} ranks`, colour: runColour(0) }, mean, smooth)];
   }
   const nameOf = (rank: number): string =>
-    look.count === 1 ? alone : look.count > ROOMY ? `r${rank}` : `rank ${rank}`;
+    options.count === 1 ? alone : options.count > ROOMY ? `r${rank}` : `rank ${rank}`;
   return ranks
     .toSorted(([a], [b]) => a - b)
     .map(([rank, points]) => lineOf(styleOf(rank, `r${rank}`, nameOf(rank)), points, smooth));

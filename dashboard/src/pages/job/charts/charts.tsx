@@ -8,7 +8,7 @@ import { Waiting } from "../../../parts/notice.tsx";
 import { isTerminal } from "../../../parts/status.tsx";
 import { setParams } from "../../../url.ts";
 import { isProbe } from "../results/probe.tsx";
-import type { Look } from "./chart.ts";
+import type { ChartOptions } from "./chart.ts";
 import styles from "./charts.module.css";
 import { learningCharts, speedCharts } from "./curves.ts";
 import { Group } from "./group.tsx";
@@ -55,7 +55,7 @@ interface Props {
 function Groups({ job, series, view, scope }: Props) {
   const { ranks, logs, open, hidden } = view;
   const smooth = view.smooth.value;
-  const look: Look = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
+  const look: ChartOptions = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
   const groups = useMemo(() => groupsOf(series, look), [series, look]);
   const marks = useMarks(job, series);
   if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <Nothing job={job} />;
@@ -79,26 +79,26 @@ function Groups({ job, series, view, scope }: Props) {
 }
 
 const FORMS = {
-  step: { xName: "step", countedX: "tens" },
-  epoch: { xName: "epoch", countedX: "tens" },
-  time: { xName: "time", countedX: "seconds" },
+  step: { xName: "step", unitX: "tens" },
+  epoch: { xName: "epoch", unitX: "tens" },
+  time: { xName: "time", unitX: "seconds" },
 } as const;
 
-function groupsOf({ metrics, samples }: Series, look: Look) {
+function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
   const isOfCpu = samples.slots.size > 0 && !hasGpus(samples);
   const groups: { key: GroupKey; title: string; charts: ReturnType<typeof hostCharts>; note?: string }[] = [
-    { key: "learning", title: "Learning", charts: learningCharts(metrics, look) },
-    { key: "speed", title: "Speed", charts: speedCharts(metrics, look) },
+    { key: "learning", title: "Learning", charts: learningCharts(metrics, options) },
+    { key: "speed", title: "Speed", charts: speedCharts(metrics, options) },
     {
       key: "slots",
       title: "Utilization",
-      charts: slotCharts(samples, metrics, look),
+      charts: slotCharts(samples, metrics, options),
       ...(isOfCpu ? { note: "The slots are shares of the CPU: there are no figures of GPUs." } : {}),
     },
     ...(hasGpus(samples)
-      ? [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, look) } as const]
+      ? [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, options) } as const]
       : []),
-    { key: "hosts", title: "Hosts", charts: hostCharts(samples, look) },
+    { key: "hosts", title: "Hosts", charts: hostCharts(samples, options) },
   ];
   return groups;
 }

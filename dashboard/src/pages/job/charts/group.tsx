@@ -12,7 +12,7 @@ interface Props {
   onFold: () => void;
   charts: readonly Chart[];
   /** What all charts share. */
-  plot: Pick<PlotProps, "scope" | "marks" | "xName" | "countedX" | "hidden" | "onToggle">;
+  plot: Pick<PlotProps, "scope" | "marks" | "xName" | "unitX" | "hidden" | "onToggle">;
 }
 
 export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {

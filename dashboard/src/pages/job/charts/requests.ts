@@ -6,7 +6,7 @@ import { pathWith } from "../../../query.ts";
 import type { Axis, Ranks } from "./view.ts";
 
 /** What one looks at, as far as it decides what is asked for. */
-export interface Wanted {
+export interface SeriesRequest {
   readonly id: string;
   readonly axis: Axis;
   readonly ranks: Ranks;
@@ -29,13 +29,13 @@ const BANDS_OF_ALL = 4000;
 /** On the axis of epochs the api gives what is one a step only where it is named; others may be in `known`. */
 const OF_STEPS = ["loss", "accuracy", "samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"];
 
-export function metricsPath(wanted: Wanted, known: readonly string[]): string {
-  const { id, axis, ranks } = wanted;
+export function metricsPath(request: SeriesRequest, names: readonly string[]): string {
+  const { id, axis, ranks } = request;
   return pathWith(`/v1/jobs/${id}/metrics`, {
     axis,
-    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...known])] : [],
+    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...names])] : [],
     rank: typeof ranks === "number" ? [-1, ranks] : [],
-    ...size(wanted, wanted.hasManySteps || ranks === "mean"),
+    ...size(request, request.hasManySteps || ranks === "mean"),
   });
 }
 
@@ -44,16 +44,16 @@ export function namesPath(id: string): string {
   return pathWith(`/v1/jobs/${id}/metrics`, { axis: "epoch", max_points: 4 });
 }
 
-export function utilizationPath(wanted: Wanted, metrics: readonly string[]): string {
-  const { id, axis, ranks } = wanted;
+export function utilizationPath(request: SeriesRequest, metrics: readonly string[]): string {
+  const { id, axis, ranks } = request;
   return pathWith(`/v1/jobs/${id}/utilization`, {
     axis,
     metric: metrics,
-    ...size(wanted, wanted.hasManySeconds || ranks === "mean"),
+    ...size(request, request.hasManySeconds || ranks === "mean"),
   });
 }
 
-function size({ stretch, ranks, count }: Wanted, hasBands: boolean) {
+function size({ stretch, ranks, count }: SeriesRequest, hasBands: boolean) {
   const series = typeof ranks === "number" ? 1 : Math.max(1, count);
   const points = Math.round(POINTS_OF_ALL / series);
   return {

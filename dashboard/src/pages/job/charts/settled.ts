@@ -17,23 +17,23 @@ export function useSettled<T>(form: Form<T>): Signal<T> {
   const [state] = useState(() => signal(form.read(new URLSearchParams(query.peek()))));
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let written = JSON.stringify(form.write(state.peek()));
+    let writtenParams = JSON.stringify(form.write(state.peek()));
     const stops = [
       effect(() => {
         const value = state.value;
         clearTimeout(timer);
         timer = setTimeout(() => {
           const params = form.write(value);
-          if (JSON.stringify(params) === written) return;
-          written = JSON.stringify(params);
+          if (JSON.stringify(params) === writtenParams) return;
+          writtenParams = JSON.stringify(params);
           untracked(() => setParams(params));
         }, SETTLED_MS);
       }),
       query.subscribe((now) => {
         const value = form.read(new URLSearchParams(now));
         const params = JSON.stringify(form.write(value));
-        if (params === written) return;
-        written = params;
+        if (params === writtenParams) return;
+        writtenParams = params;
         state.value = value;
       }),
       () => clearTimeout(timer),

@@ -42,7 +42,7 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
         ))}
       </fieldset>
       {count > 1 && <RankChoice view={view} count={count} />}
-      <Zoom scope={scope} countedX={view.axis === "time" ? "seconds" : "tens"} />
+      <Zoom scope={scope} unitX={view.axis === "time" ? "seconds" : "tens"} />
     </header>
   );
 }

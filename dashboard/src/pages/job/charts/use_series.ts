@@ -10,7 +10,7 @@ import { secondsBetween } from "../../../format.ts";
 import { isTerminal } from "../../../parts/status.tsx";
 import { type Detail, metricsFrom, samplesFrom } from "./answers.ts";
 import type { Metrics } from "./curves.ts";
-import { MOST_POINTS, metricsPath, namesPath, stretchFor, utilizationPath, type Wanted } from "./requests.ts";
+import { MOST_POINTS, metricsPath, namesPath, type SeriesRequest, stretchFor, utilizationPath } from "./requests.ts";
 import type { Samples } from "./slots.ts";
 import type { Axis, Ranks } from "./view.ts";
 
@@ -20,7 +20,7 @@ export interface Series {
   readonly samples: Samples;
 }
 
-export interface Asked {
+export interface SeriesInput {
   readonly job: Job;
   readonly axis: Axis;
   readonly ranks: Ranks;
@@ -34,23 +34,23 @@ const BEHIND_S = 10; // while one looks at a part, of all of it
 const NO_SAMPLES: Samples = { slots: new Map(), hosts: new Map() };
 
 /** What is there by now. A new axis is shown when all of it is there, so that no chart is on another one. */
-export function useSeries({ job, axis, ranks, sampled, scope }: Asked): {
+export function useSeries({ job, axis, ranks, sampled, scope }: SeriesInput): {
   series: Series | undefined;
   problem: Problem | undefined;
 } {
   const isLive = !isTerminal(job.status);
   const stretch = useStretch(scope);
-  const all: Wanted = { id: job.id, axis, ranks, count: job.gpus, stretch: null, ...lengthOf(job) };
-  const near: Wanted = { ...all, stretch };
-  const known = useNames(job.id, axis, isLive);
+  const wholeRequest: SeriesRequest = { id: job.id, axis, ranks, count: job.gpus, stretch: null, ...lengthOf(job) };
+  const detailRequest: SeriesRequest = { ...wholeRequest, stretch };
+  const metricNames = useNames(job.id, axis, isLive);
   const [everyS, nearS] = isLive ? [stretch === null ? LIVE_S : BEHIND_S, LIVE_S] : [ONCE, ONCE];
 
-  const metricsAt = (wanted: Wanted) => (known === undefined ? null : metricsPath(wanted, known));
-  const samplesAt = (wanted: Wanted) => (sampled.length === 0 ? null : utilizationPath(wanted, sampled));
-  const metrics = useKept<MetricsAnswer>(metricsAt(all), all, everyS);
-  const samples = useKept<Utilization>(samplesAt(all), all, everyS);
-  const nearMetrics = useKept<MetricsAnswer>(stretch && metricsAt(near), near, nearS);
-  const nearSamples = useKept<Utilization>(stretch && samplesAt(near), near, nearS);
+  const metricsAt = (wanted: SeriesRequest) => (metricNames === undefined ? null : metricsPath(wanted, metricNames));
+  const samplesAt = (wanted: SeriesRequest) => (sampled.length === 0 ? null : utilizationPath(wanted, sampled));
+  const metrics = useKept<MetricsAnswer>(metricsAt(wholeRequest), wholeRequest, everyS);
+  const samples = useKept<Utilization>(samplesAt(wholeRequest), wholeRequest, everyS);
+  const nearMetrics = useKept<MetricsAnswer>(stretch && metricsAt(detailRequest), detailRequest, nearS);
+  const nearSamples = useKept<Utilization>(stretch && samplesAt(detailRequest), detailRequest, nearS);
 
   const built = useMemo(() => {
     const { kept } = metrics;
@@ -97,7 +97,7 @@ interface Kept<T> {
 }
 
 /** The newest answer, kept until there is one of what is asked for now. */
-function useKept<T>(path: string | null, { axis, stretch }: Wanted, every_s: number) {
+function useKept<T>(path: string | null, { axis, stretch }: SeriesRequest, every_s: number) {
   const { data, problem } = usePolled<T>(path, { every_s });
   const kept = useRef<Kept<T> | undefined>(undefined);
   if (path === null) kept.current = undefined;

@@ -26,11 +26,11 @@ export interface Reading {
 }
 
 /** Answers with a page of lines; null where nothing is new since the same page was asked for. */
-export type Ask = (path: string) => Promise<LogView | null>;
+export type FetchPage = (path: string) => Promise<LogView | null>;
 
 export class LogFeed {
   readonly #source: Source;
-  readonly #ask: Ask;
+  readonly #ask: FetchPage;
   /** Called when there is more, or a problem. */
   onChange: () => void = () => {};
   #reading: Reading = { lines: [], hasOlder: null, problem: undefined };
@@ -38,7 +38,7 @@ export class LogFeed {
   #after = 0;
   #goingBack: Promise<void> | null = null;
 
-  constructor(source: Source, ask: Ask) {
+  constructor(source: Source, ask: FetchPage) {
     this.#source = source;
     this.#ask = ask;
   }

@@ -41,7 +41,7 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
             ↓
           </button>
           <span class="muted" role="status">
-            {told(matches)}
+            {matchText(matches)}
           </span>
         </>
       )}
@@ -57,8 +57,8 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
   );
 }
 
-function told({ count, place, isSearching }: Matches): string {
+function matchText({ count, position, isSearching }: Matches): string {
   if (isSearching) return "Looking further back…";
-  if (place > 0) return `${place} of ${count} in the loaded lines`;
+  if (position > 0) return `${position} of ${count} in the loaded lines`;
   return `${count.toLocaleString("en")} ${count === 1 ? "match" : "matches"} in the loaded lines`;
 }

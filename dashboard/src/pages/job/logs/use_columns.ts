@@ -21,13 +21,13 @@ export function useColumns(
     const element = scroller.current;
     if (element === null || sample.current === null) return;
     const widthPx = sample.current.getBoundingClientRect().width / sampleLength;
-    const look = (): void => {
+    const measure = (): void => {
       const count = Math.max(20, Math.floor((element.clientWidth - besidePx) / widthPx));
       setColumns((now) => (now.count === count && now.widthPx === widthPx ? now : { count, widthPx }));
     };
-    const watcher = new ResizeObserver(look);
+    const watcher = new ResizeObserver(measure);
     watcher.observe(element);
-    look();
+    measure();
     return () => watcher.disconnect();
   }, [scroller, sample, sampleLength, besidePx]);
   return columns;

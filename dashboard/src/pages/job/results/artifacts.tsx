@@ -41,15 +41,15 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
         rows={list.items}
         keyOf={({ path }) => path}
         columns={[
-          { name: "File", of: ({ path }) => <Download job={job.id} path={path} /> },
+          { name: "File", cell: ({ path }) => <Download job={job.id} path={path} /> },
           {
             name: "Size",
             isFigure: true,
-            of: (file) => bytes(file.bytes),
+            cell: (file) => bytes(file.bytes),
             title: (file) => `${number(file.bytes)} bytes`,
           },
-          { name: "Written", of: (file) => moment(file.modified_at) },
-          { name: "Type", of: (file) => <span class="muted">{file.media_type}</span> },
+          { name: "Written", cell: (file) => moment(file.modified_at) },
+          { name: "Type", cell: (file) => <span class="muted">{file.media_type}</span> },
         ]}
       />
       {list.next_cursor !== null && (

@@ -45,28 +45,32 @@ export function ProbePanel({ job }: { job: Job }) {
 function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
   const measured = (of: (point: ProbePoint, stepS: number) => string) => (point: ProbePoint) =>
     point.fits && point.step_time_s != null ? of(point, point.step_time_s) : "–";
-  const most = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
+  const bestSamplesPerS = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
   return [
-    { name: "Batch per GPU", of: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
-    { name: "In all", isFigure: true, of: (point) => number(point.global_batch) },
+    { name: "Batch per GPU", cell: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
+    { name: "In all", isFigure: true, cell: (point) => number(point.global_batch) },
     {
       name: "Samples/s",
       isFigure: true,
-      of: (point) => (point.fits ? short(point.samples_per_s) : "does not fit the memory"),
+      cell: (point) => (point.fits ? short(point.samples_per_s) : "does not fit the memory"),
     },
-    { name: "Of the best", isFigure: true, of: measured((point) => percent((point.samples_per_s ?? 0) / most)) },
-    { name: "Step", isFigure: true, of: measured((_, stepS) => figureOf("step_s", stepS)) },
+    {
+      name: "Of the best",
+      isFigure: true,
+      cell: measured((point) => percent((point.samples_per_s ?? 0) / bestSamplesPerS)),
+    },
+    { name: "Step", isFigure: true, cell: measured((_, stepS) => figureOf("step_s", stepS)) },
     {
       name: "Data wait",
       isFigure: true,
-      of: measured(({ data_wait_s: waitS }, stepS) => percent((waitS ?? 0) / ((waitS ?? 0) + stepS))),
+      cell: measured(({ data_wait_s: waitS }, stepS) => percent((waitS ?? 0) / ((waitS ?? 0) + stepS))),
     },
     {
       name: "Allreduce",
       isFigure: true,
-      of: measured((point, stepS) => percent((point.allreduce_s ?? 0) / ((point.data_wait_s ?? 0) + stepS))),
+      cell: measured((point, stepS) => percent((point.allreduce_s ?? 0) / ((point.data_wait_s ?? 0) + stepS))),
     },
-    { name: "Memory", isFigure: true, of: measured((point) => bytes(point.memory_bytes)) },
+    { name: "Memory", isFigure: true, cell: measured((point) => bytes(point.memory_bytes)) },
   ];
 }
 

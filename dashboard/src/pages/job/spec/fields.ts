@@ -7,7 +7,7 @@ export interface Field {
   readonly path: string;
   readonly value: Json;
   /** Undefined where the field has no default, as it has to be given. */
-  readonly standard: Json | undefined;
+  readonly defaultValue: Json | undefined;
   readonly isChanged: boolean;
   /** It has to be given where another field of its part is. */
   readonly isNeeded: boolean;
@@ -40,15 +40,16 @@ function fieldsBelow(
   const others = Object.keys(value).filter((name) => !known.includes(name));
   return [...known, ...others].flatMap((name) => {
     const below = value[name] as Json;
-    const own = schema?.properties?.[name];
+    const fieldSchema = schema?.properties?.[name];
     const path = prefix + name;
-    const type = own && objectOf(own, schemas);
-    if (isObject(below) && type !== undefined) return fieldsBelow(below, type, schemas, `${path}.`, own?.default);
+    const type = fieldSchema && objectOf(fieldSchema, schemas);
+    if (isObject(below) && type !== undefined)
+      return fieldsBelow(below, type, schemas, `${path}.`, fieldSchema?.default);
     const isNeeded = schema?.required?.includes(name) ?? false;
     // A part that was turned off, as early stopping, is on where nothing is said, unless it is off by default.
-    const isOnByItself = own?.default === undefined && below === null && type !== undefined;
-    const standard = isOnByItself ? "on" : isNeeded ? short : own?.default;
-    return [{ path, value: below, standard, isChanged: !isSame(below, standard), isNeeded }];
+    const isOnByItself = fieldSchema?.default === undefined && below === null && type !== undefined;
+    const defaultValue = isOnByItself ? "on" : isNeeded ? short : fieldSchema?.default;
+    return [{ path, value: below, defaultValue, isChanged: !isSame(below, defaultValue), isNeeded }];
   });
 }
 

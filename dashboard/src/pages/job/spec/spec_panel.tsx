@@ -13,7 +13,7 @@ import { changesOf, type Field, fieldsOf, type Json, type Schemas } from "./fiel
 import styles from "./spec.module.css";
 import { yamlOf } from "./yaml.ts";
 
-const shown = param("spec", "all");
+const fieldsParam = param("spec", "all");
 const FIELDS = [
   ["all", "All fields"],
   ["changed", "Changed"],
@@ -39,12 +39,12 @@ export function SpecPanels({ job }: { job: Job }) {
 }
 
 function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
-  const isOnlyChanged = shown.value === "changed";
+  const isOnlyChanged = fieldsParam.value === "changed";
   const rows = isOnlyChanged ? fields.filter(({ isChanged }) => isChanged) : fields;
   const spec = isOnlyChanged ? changesOf(fields) : (job.spec as Record<string, Json>);
   const tools = (
     <>
-      <Choice label="Which fields" value={shown.value} options={FIELDS} onChange={shown.set} />
+      <Choice label="Which fields" value={fieldsParam.value} options={FIELDS} onChange={fieldsParam.set} />
       <CopyButton text={() => yamlOf(spec)} label="Copy these fields as YAML, for hora submit">
         Copy YAML
       </CopyButton>
@@ -63,17 +63,19 @@ function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
         rows={rows}
         keyOf={({ path }) => path}
         columns={[
-          { name: "Field", of: ({ path }) => <code>{path}</code> },
+          { name: "Field", cell: ({ path }) => <code>{path}</code> },
           {
             name: "Value",
-            of: ({ value, isChanged, standard }) => (
-              <Value value={value} isChanged={isChanged && standard !== undefined} />
+            cell: ({ value, isChanged, defaultValue }) => (
+              <Value value={value} isChanged={isChanged && defaultValue !== undefined} />
             ),
           },
           {
             name: "Default",
-            of: ({ standard, isChanged }) => (
-              <span class="muted">{standard === undefined ? "–" : isChanged ? told(standard) : "the same"}</span>
+            cell: ({ defaultValue, isChanged }) => (
+              <span class="muted">
+                {defaultValue === undefined ? "–" : isChanged ? valueText(defaultValue) : "the same"}
+              </span>
             ),
           },
         ]}
@@ -83,23 +85,23 @@ function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
 }
 
 function Value({ value, isChanged }: { value: Json; isChanged: boolean }) {
-  if (!isChanged) return <span class={styles["value"]}>{told(value)}</span>;
+  if (!isChanged) return <span class={styles["value"]}>{valueText(value)}</span>;
   return (
     <strong class={styles["value"]}>
-      {told(value)} <span class={styles["changed"]}>changed</span>
+      {valueText(value)} <span class={styles["changed"]}>changed</span>
     </strong>
   );
 }
 
 /** A value as one would write it in a spec. */
-function told(value: Json): string {
+function valueText(value: Json): string {
   if (typeof value === "number") return String(value);
   if (typeof value === "string") return value;
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
     const entries = Object.entries(value);
-    return entries.length === 0 ? "none" : entries.map(([key, one]) => `${key}: ${told(one)}`).join(", ");
+    return entries.length === 0 ? "none" : entries.map(([key, one]) => `${key}: ${valueText(one)}`).join(", ");
   }
-  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(told).join(", ");
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(valueText).join(", ");
   return value === null ? "null" : String(value);
 }
 
@@ -129,8 +131,8 @@ function PlanPanel({ job }: { job: Job }) {
         rows={PLAN}
         keyOf={([key]) => key}
         columns={[
-          { name: "Figure", of: ([, name]) => name },
-          { name: "Value", isFigure: true, of: ([key]) => number(plan[key]) },
+          { name: "Figure", cell: ([, name]) => name },
+          { name: "Value", isFigure: true, cell: ([key]) => number(plan[key]) },
         ]}
       />
     </Panel>
@@ -157,8 +159,8 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
         rows={rows}
         keyOf={([name]) => name}
         columns={[
-          { name: "Figure", of: ([name]) => name },
-          { name: "Value", isFigure: true, of: ([, value]) => <span class={styles["value"]}>{value}</span> },
+          { name: "Figure", cell: ([name]) => name },
+          { name: "Value", isFigure: true, cell: ([, value]) => <span class={styles["value"]}>{value}</span> },
         ]}
       />
     </Panel>

@@ -52,8 +52,9 @@ function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number):
   const endMs = ms(attempt.ended_at) ?? nowMs;
   const startedMs = ms(attempt.started_at);
   if (startedMs === null) return [["launch", endMs]];
-  const own = events.filter((event) => event.attempt === attempt.number);
-  const firstStepMs = timeOf(own.find((event) => event.kind === "first_step")) ?? setUpEndMs(attempt, startedMs);
+  const attemptEvents = events.filter((event) => event.attempt === attempt.number);
+  const firstStepMs =
+    timeOf(attemptEvents.find((event) => event.kind === "first_step")) ?? setUpEndMs(attempt, startedMs);
   if (firstStepMs === null) {
     return [
       ["launch", startedMs],
@@ -61,7 +62,7 @@ function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number):
     ];
   }
   const isFinished = attempt.end_reason === "completed" || attempt.end_reason === "early_stopped";
-  const lastEpochMs = timeOf(own.findLast((event) => event.kind === "epoch_ended"));
+  const lastEpochMs = timeOf(attemptEvents.findLast((event) => event.kind === "epoch_ended"));
   return [
     ["launch", startedMs],
     ["set_up", Math.min(firstStepMs, endMs)],
