@@ -33,12 +33,12 @@ export function setParams(changes: Readonly<Record<string, string | null>>): voi
 }
 
 /** A parameter of the address. It is not written there while it has its default. */
-export function param(name: string, standard = ""): { readonly value: string; set: (value: string) => void } {
+export function param(name: string, defaultValue = ""): { readonly value: string; set: (value: string) => void } {
   return {
     get value() {
-      return new URLSearchParams(query.value).get(name) ?? standard;
+      return new URLSearchParams(query.value).get(name) ?? defaultValue;
     },
-    set: (value) => setParams({ [name]: value === standard ? null : value }),
+    set: (value) => setParams({ [name]: value === defaultValue ? null : value }),
   };
 }
 

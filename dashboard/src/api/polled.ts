@@ -1,13 +1,13 @@
 // Answers that are asked for again and again, with entity tags: what has not changed costs next to nothing.
 //
-// Those who show the same path share one poll. Polls rest while nobody looks at the page, slow down where an answer is
+// Those subscriber show the same path share one poll. Polls rest while nobody looks at the page, slow down where an answer is
 // dear, and go on by themselves when the api was away. What was last known stays on the page meanwhile.
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useReducer } from "preact/hooks";
 import { call, connection } from "./client.ts";
+import { pollDelayMs } from "./poll_delay.ts";
 import { Problem } from "./problem.ts";
-import { restingMs } from "./resting.ts";
 
 export interface Polled<T> {
   /** The newest answer; undefined before the first one. */
@@ -28,7 +28,7 @@ class Poll<T> {
   #periods = new Map<object, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #abort: AbortController | undefined;
-  #isWanted = false;
+  #isQueued = false;
   #tookMs = 0;
   #failures = 0;
 
@@ -36,9 +36,9 @@ class Poll<T> {
     this.#path = path;
   }
 
-  join(who: object, everyMs: number): void {
+  join(subscriber: object, everyMs: number): void {
     const isFirst = this.#periods.size === 0;
-    this.#periods.set(who, everyMs);
+    this.#periods.set(subscriber, everyMs);
     if (isFirst) {
       clearTimeout(this.#timer); // it may have been about to be forgotten
       addEventListener("visibilitychange", this.refresh);
@@ -46,8 +46,8 @@ class Poll<T> {
     }
   }
 
-  leave(who: object): void {
-    this.#periods.delete(who);
+  leave(subscriber: object): void {
+    this.#periods.delete(subscriber);
     if (this.#periods.size > 0) return;
     removeEventListener("visibilitychange", this.refresh);
     this.#abort?.abort();
@@ -59,7 +59,7 @@ class Poll<T> {
   readonly refresh = (): void => {
     if (document.hidden || this.#periods.size === 0) return;
     if (this.#abort !== undefined) {
-      this.#isWanted = true;
+      this.#isQueued = true;
       return;
     }
     clearTimeout(this.#timer);
@@ -87,18 +87,18 @@ class Poll<T> {
     }
     this.#abort = undefined;
     this.#tookMs = performance.now() - startedAt;
-    this.#rest();
+    this.#scheduleNext();
   }
 
-  #rest(): void {
+  #scheduleNext(): void {
     if (this.#periods.size === 0) return;
-    if (this.#isWanted) {
-      this.#isWanted = false;
+    if (this.#isQueued) {
+      this.#isQueued = false;
       this.refresh();
       return;
     }
     const everyMs = Math.min(...this.#periods.values());
-    const ms = restingMs({ everyMs, tookMs: this.#tookMs, failures: this.#failures, problem: this.problem.peek() });
+    const ms = pollDelayMs({ everyMs, tookMs: this.#tookMs, failures: this.#failures, problem: this.problem.peek() });
     if (ms !== null) this.#timer = setTimeout(this.refresh, ms);
   }
 }
@@ -125,12 +125,12 @@ export function usePolled<T>(path: string | null, { every_s = 2 }: { every_s?: n
   useEffect(() => {
     if (path === null) return;
     const poll = pollOf<T>(path);
-    const who = {};
+    const subscriber = {};
     const stop = [poll.data.subscribe(() => show()), poll.problem.subscribe(() => show())];
-    poll.join(who, every_s * 1000);
+    poll.join(subscriber, every_s * 1000);
     return () => {
       for (const end of stop) end();
-      poll.leave(who);
+      poll.leave(subscriber);
     };
   }, [path, every_s]);
   if (path === null) return { data: undefined, problem: undefined, refresh: () => {} };

@@ -4,8 +4,8 @@
 import { createParser } from "eventsource-parser";
 import { useEffect, useRef } from "preact/hooks";
 import { send } from "./client.ts";
+import { pollDelayMs } from "./poll_delay.ts";
 import { Problem } from "./problem.ts";
-import { restingMs } from "./resting.ts";
 
 const SILENCE_MS = 40_000; // the api says something every 15 seconds: behind a longer silence nobody is left
 
@@ -60,7 +60,12 @@ async function followStream(path: string, from: string, signal: AbortSignal, onE
     }
     if (problem !== undefined && !problem.isAway && problem.status !== 429 && problem.status !== 401) return;
     failures += 1;
-    const ms = restingMs({ everyMs: 500, tookMs: 0, failures, problem: problem?.status === 401 ? undefined : problem });
+    const ms = pollDelayMs({
+      everyMs: 500,
+      tookMs: 0,
+      failures,
+      problem: problem?.status === 401 ? undefined : problem,
+    });
     await new Promise((resume) => setTimeout(resume, problem?.status === 401 ? 5000 : (ms ?? 500)));
   }
 }

@@ -43,29 +43,29 @@ const NEAR = "300px"; // of the window: what is as near is drawn with it
 
 export class Canvas {
   readonly #plot: uPlot;
-  readonly #place: HTMLElement;
+  readonly #container: HTMLElement;
   readonly #scope: Scope;
   readonly #shape: Shape;
-  readonly #ends: (() => void)[];
+  readonly #cleanups: (() => void)[];
   readonly #cursor = layer(styles["cursor"]);
   readonly #label = layer(styles["label"]);
   readonly #selection = layer(styles["selection"]);
-  #shown: PlotContent = { lines: [], xName: "", marks: [] };
+  #content: PlotContent = { lines: [], xName: "", marks: [] };
   readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
 
   /** `isNear` is told whether the chart is in sight, or nearly so. */
-  constructor(place: HTMLElement, scope: Scope, shape: Shape, isNear: Signal<boolean>) {
+  constructor(container: HTMLElement, scope: Scope, shape: Shape, isNear: Signal<boolean>) {
     this.#isNear = isNear;
-    this.#place = place;
+    this.#container = container;
     this.#scope = scope;
     this.#shape = shape;
-    this.#plot = new uPlot(this.#options(), [[]], place);
+    this.#plot = new uPlot(this.#options(), [[]], container);
     this.#cursor.append(this.#label);
     this.#label.hidden = false;
     this.#plot.over.append(this.#selection, this.#cursor);
     new Gestures(this.#plot.over, scope, (stretch) => this.#showSelection(stretch));
-    this.#ends = [
+    this.#cleanups = [
       this.#watchSize(),
       this.#watchNearness(),
       isNear.subscribe((now) => now && this.redraw()),
@@ -75,8 +75,8 @@ export class Canvas {
     ];
   }
 
-  show(shown: PlotContent): void {
-    this.#shown = shown;
+  show(content: PlotContent): void {
+    this.#content = content;
     this.redraw();
   }
 
@@ -87,18 +87,18 @@ export class Canvas {
   }
 
   destroy(): void {
-    for (const end of this.#ends) end();
+    for (const end of this.#cleanups) end();
     this.#plot.destroy();
   }
 
   #watchSize(): () => void {
     const watcher = new ResizeObserver(() => {
-      const width = this.#place.clientWidth;
+      const width = this.#container.clientWidth;
       if (width === 0 || width === this.#plot.width) return;
       this.#plot.setSize({ width, height: this.#shape.height });
       this.#point();
     });
-    watcher.observe(this.#place);
+    watcher.observe(this.#container);
     return () => watcher.disconnect();
   }
 
@@ -109,7 +109,7 @@ export class Canvas {
       },
       { rootMargin: NEAR },
     );
-    watcher.observe(this.#place);
+    watcher.observe(this.#container);
     return () => watcher.disconnect();
   }
 
@@ -142,16 +142,16 @@ export class Canvas {
       toX: (value) => x.at(value),
       toY: (value) => y.at(value),
     };
-    drawLines(field, this.#shown.lines);
-    drawMarks(field, this.#shown.marks);
+    drawLines(field, this.#content.lines);
+    drawMarks(field, this.#content.marks);
   }
 
   #yRange(range: Range): Range {
-    const { lines, yFrom, yTo } = this.#shown;
+    const { lines, yFrom, yTo } = this.#content;
     const { isLog } = this.#shape;
-    const found = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
-    if (isLog) return padded(found, isLog);
-    const ends: Range = [Math.min(yFrom ?? found[0], found[0]), Math.max(yTo ?? found[1], found[1])];
+    const extent = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
+    if (isLog) return padded(extent, isLog);
+    const ends: Range = [Math.min(yFrom ?? extent[0], extent[0]), Math.max(yTo ?? extent[1], extent[1])];
     const [least, greatest] = padded(ends, isLog);
     return [yFrom === undefined ? least : ends[0], yTo === undefined ? greatest : ends[1]];
   }
@@ -168,7 +168,7 @@ export class Canvas {
     const width = this.#plot.bbox.width / uPlot.pxRatio;
     this.#cursor.style.transform = `translateX(${Math.round(share * width)}px)`;
     this.#label.style.transform = `translateX(-${Math.round(share * 100)}%)`;
-    this.#label.textContent = `${this.#shown.xName} ${this.#figureX(x, (range[1] - range[0]) / width)}`;
+    this.#label.textContent = `${this.#content.xName} ${this.#figureX(x, (range[1] - range[0]) / width)}`;
   }
 
   #showSelection(stretch: readonly [from: number, to: number] | null): void {
@@ -187,7 +187,7 @@ export class Canvas {
       ticks: { show: false },
     };
     return {
-      width: Math.max(1, this.#place.clientWidth),
+      width: Math.max(1, this.#container.clientWidth),
       height,
       padding: [TOP_PX, RIGHT_PX, 0, 0],
       legend: { show: false },
@@ -218,11 +218,11 @@ export class Canvas {
 
   #figureY(y: number, distance: number): string {
     const { isLog, unit } = this.#shape;
-    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, unit);
+    return this.#content.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, unit);
   }
 
   #figureX(x: number, distance: number): string {
-    return this.#shown.formatX?.(x) ?? figureAt(x, distance, this.#shape.unitX);
+    return this.#content.formatX?.(x) ?? figureAt(x, distance, this.#shape.unitX);
   }
 }
 

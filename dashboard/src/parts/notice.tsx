@@ -41,7 +41,7 @@ export function ProblemNotice({ problem }: { problem: Problem | undefined }) {
 }
 
 /** What stands in the place of data that has not come: a problem, or that it is on its way. */
-export function Waiting({ problem, what: subject }: { problem: Problem | undefined; what: string }) {
+export function Waiting({ problem, subject }: { problem: Problem | undefined; subject: string }) {
   if (problem !== undefined && !problem.isAway && problem.status !== 401) return <ProblemNotice problem={problem} />;
   if (connection.value.state !== "ok") return null;
   return (

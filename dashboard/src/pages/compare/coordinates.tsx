@@ -27,8 +27,8 @@ interface Props {
 
 export function Coordinates({ runs, faded, settings, results }: Props) {
   const fields = useMemo(() => [...settings, ...results], [settings, results]);
-  const standard = useMemo(() => standardAxes(settings, results), [settings, results]);
-  const chosenKeys = useMemo(() => chosenOf(axesParam.value, standard), [axesParam.value, standard]);
+  const defaultKeys = useMemo(() => defaultAxes(settings, results), [settings, results]);
+  const chosenKeys = useMemo(() => chosenOf(axesParam.value, defaultKeys), [axesParam.value, defaultKeys]);
   const shownFields = useMemo(() => fields.filter(({ key }) => chosenKeys.includes(key)), [fields, chosenKeys]);
   const by = results.find(({ key }) => key === byParam.value);
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
@@ -51,7 +51,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           label="Axes"
           options={fields.map(({ key, label }) => [key, label])}
           chosenKeys={chosenKeys}
-          onToggle={(key) => axesParam.set(chosenText(inOrder(toggled(chosenKeys, key), fields), standard))}
+          onToggle={(key) => axesParam.set(chosenText(inOrder(toggled(chosenKeys, key), fields), defaultKeys))}
         />
         {brushes.value.size > 0 && (
           <p class={styles["kept"]} role="status">
@@ -82,7 +82,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
   );
 }
 
-function standardAxes(settings: readonly Field[], results: readonly Field[]): string[] {
+function defaultAxes(settings: readonly Field[], results: readonly Field[]): string[] {
   const resultKeys = results.filter(({ key }) => RESULTS_AT_FIRST.includes(key)).map(({ key }) => key);
   const settingKeys = settings.map(({ key }) => key).filter((key) => key !== "seed" && !key.startsWith("plan."));
   return [...settingKeys.slice(0, MOST_SETTINGS), ...resultKeys];

@@ -40,7 +40,7 @@ export function ComparePage() {
   return (
     <Frame tools={<AddRuns {...picking} />} jobs={jobs}>
       <ChoiceNotices jobs={jobs} />
-      {jobs.isComplete ? <Comparison jobs={jobs} /> : <Waiting problem={jobs.problem} what="runs" />}
+      {jobs.isComplete ? <Comparison jobs={jobs} /> : <Waiting problem={jobs.problem} subject="runs" />}
     </Frame>
   );
 }

@@ -92,7 +92,7 @@ function Jobs({ search, chosenIds, onToggle }: { search: string } & Pick<Props, 
     <section aria-label="Jobs">
       <h3>{search === "" ? "Newest jobs" : "Jobs"}</h3>
       {data !== undefined && <ProblemNotice problem={problem} />}
-      {data === undefined && <Waiting problem={problem} what="jobs" />}
+      {data === undefined && <Waiting problem={problem} subject="jobs" />}
       {data?.items.length === 0 && (
         <p class="muted">{search === "" ? "There is no job yet." : "No job has this text."}</p>
       )}

@@ -39,7 +39,7 @@ export function RunTable({ runs, faded, settings, results }: Props) {
       >
         <Shape runs={runs} faded={faded} fields={fields} />
       </div>
-      {settings.shared.length > 0 && runs.length > 1 && <SharedSettings same={settings.shared} />}
+      {settings.shared.length > 0 && runs.length > 1 && <SharedSettings settings={settings.shared} />}
     </Panel>
   );
 }
@@ -184,7 +184,7 @@ function AsColumns({ runs, fields }: ShapeProps) {
   );
 }
 
-function SharedSettings({ same: settings }: { same: Settings["shared"] }) {
+function SharedSettings({ settings }: { settings: Settings["shared"] }) {
   return (
     <details class={styles["same"]}>
       <summary>{settings.length} settings are the same in all runs</summary>

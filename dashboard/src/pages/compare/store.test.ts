@@ -8,7 +8,7 @@ import { JobStore, type KnownJobs } from "./store.ts";
 function played() {
   const fetchedIds: string[] = [];
   const answers = new Map<string, (job: Job | null | Error) => void>();
-  let known: KnownJobs = { jobs: new Map(), gone: new Set() };
+  let knownJobs: KnownJobs = { jobs: new Map(), gone: new Set() };
   const failures: unknown[] = [];
   const fetchJob = (id: string): Promise<Job | null> => {
     fetchedIds.push(id);
@@ -19,7 +19,7 @@ function played() {
   const store = new JobStore(
     fetchJob,
     (now) => {
-      known = now;
+      knownJobs = now;
     },
     (error) => failures.push(error),
   );
@@ -27,7 +27,7 @@ function played() {
     answers.get(id)?.(answered);
     await new Promise(setImmediate);
   };
-  return { store, fetchedIds, answer, failures, known: () => known };
+  return { store, fetchedIds, answer, failures, knownJobs: () => knownJobs };
 }
 
 test("a few jobs are fetchedIds for at once, each one once", async () => {
@@ -41,11 +41,11 @@ test("a few jobs are fetchedIds for at once, each one once", async () => {
 });
 
 test("a job that there is not is known to be gone, and not fetchedIds for again", async () => {
-  const { store, fetchedIds, answer, known } = played();
+  const { store, fetchedIds, answer, knownJobs } = played();
   store.want(["a"]);
   await answer("a", null);
   store.want(["a"]);
-  assert.deepEqual([...known().gone], ["a"]);
+  assert.deepEqual([...knownJobs().gone], ["a"]);
   assert.deepEqual(fetchedIds, ["a"]);
 });
 
@@ -53,24 +53,24 @@ const state = (id: string, revision: number, ended_at: string | null = null) =>
   ({ id, revision, status: ended_at ? "succeeded" : "running", started_at: "2030-01-01T00:00:00Z", ended_at }) as const;
 
 test("what is told of a job is taken in, and no older news", () => {
-  const { store, fetchedIds, known } = played();
+  const { store, fetchedIds, knownJobs } = played();
   store.put([job("a", { revision: 4 })]);
   store.heard(state("a", 5));
   store.heard({ ...state("a", 4), status: "queued" });
   store.heard(state("stranger", 9));
-  assert.equal(known().jobs.get("a")?.status, "running");
-  assert.equal(known().jobs.has("stranger"), false);
+  assert.equal(knownJobs().jobs.get("a")?.status, "running");
+  assert.equal(knownJobs().jobs.has("stranger"), false);
   assert.deepEqual(fetchedIds, []);
 });
 
 test("a job that has ended is read once more, for what came of it", async () => {
-  const { store, fetchedIds, answer, known } = played();
+  const { store, fetchedIds, answer, knownJobs } = played();
   store.put([{ ...job("a"), ended_at: null }]);
   store.heard(state("a", 5, "2030-01-01T00:01:00Z"));
   store.heard(state("a", 6, "2030-01-01T00:01:00Z"));
   assert.deepEqual(fetchedIds, ["a"]);
   await answer("a", { ...job("a", { revision: 6, summary: { val_accuracy: 0.9 } }) });
-  assert.equal(known().jobs.get("a")?.summary?.val_accuracy, 0.9);
+  assert.equal(knownJobs().jobs.get("a")?.summary?.val_accuracy, 0.9);
 });
 
 test("a job that lives and of which nothing is told is read again, and no other one", () => {
@@ -85,19 +85,19 @@ test("a job that lives and of which nothing is told is read again, and no other 
 });
 
 test("an older answer does not go before a newer one", () => {
-  const { store, known } = played();
+  const { store, knownJobs } = played();
   store.put([job("a", { revision: 2, name: "new" })]);
   store.put([job("a", { revision: 1, name: "old" })]);
-  assert.equal(known().jobs.get("a")?.name, "new");
+  assert.equal(knownJobs().jobs.get("a")?.name, "new");
 });
 
 test("progress is taken in without a question", () => {
-  const { store, fetchedIds, known } = played();
+  const { store, fetchedIds, knownJobs } = played();
   store.put([job("a")]);
   store.advanced("a", { epoch: 3, step: 30 });
   store.advanced("stranger", { epoch: 1, step: 1 });
-  assert.equal(known().jobs.get("a")?.progress.epoch, 3);
-  assert.equal(known().jobs.has("stranger"), false);
+  assert.equal(knownJobs().jobs.get("a")?.progress.epoch, 3);
+  assert.equal(knownJobs().jobs.has("stranger"), false);
   assert.deepEqual(fetchedIds, []);
 });
 

@@ -23,13 +23,13 @@ export class JobStore {
   #known: KnownJobs = { jobs: new Map(), gone: new Set() };
   #waiting = new Set<string>();
   #asking = 0;
-  #heardOf = new Set<string>();
-  readonly #ask: FetchJob;
+  #updatedIds = new Set<string>();
+  readonly #fetchJob: FetchJob;
   readonly #changed: (known: KnownJobs) => void;
   readonly #failed: (error: unknown) => void;
 
-  constructor(ask: FetchJob, changed: (known: KnownJobs) => void, failed: (error: unknown) => void) {
-    this.#ask = ask;
+  constructor(fetchJob: FetchJob, changed: (known: KnownJobs) => void, failed: (error: unknown) => void) {
+    this.#fetchJob = fetchJob;
     this.#changed = changed;
     this.#failed = failed;
   }
@@ -50,7 +50,7 @@ export class JobStore {
   /** A job stands like this now. Only its end brings more than was told, and is read: what came of it. */
   heard(state: StreamedState): void {
     const job = this.#known.jobs.get(state.id);
-    this.#heardOf.add(state.id);
+    this.#updatedIds.add(state.id);
     if (job === undefined) return;
     this.put([{ ...job, ...state }]);
     if (state.ended_at === null || job.ended_at !== null) return;
@@ -61,15 +61,15 @@ export class JobStore {
   /** A job has come this far. */
   advanced(id: string, progress: Progress): void {
     const job = this.#known.jobs.get(id);
-    this.#heardOf.add(id);
+    this.#updatedIds.add(id);
     if (job !== undefined) this.#set({ ...this.#known, jobs: new Map(this.#known.jobs).set(id, { ...job, progress }) });
   }
 
   /** Read those that live and of which nothing was told since the last time: an end may have come before the stream. */
   recheck(): void {
     for (const { id, ended_at } of this.#known.jobs.values())
-      if (ended_at === null && !this.#heardOf.has(id)) this.#waiting.add(id);
-    this.#heardOf.clear();
+      if (ended_at === null && !this.#updatedIds.has(id)) this.#waiting.add(id);
+    this.#updatedIds.clear();
     this.#next();
   }
 
@@ -85,7 +85,7 @@ export class JobStore {
 
   async #read(id: string): Promise<void> {
     try {
-      const job = await this.#ask(id);
+      const job = await this.#fetchJob(id);
       if (job !== null) this.put([job]);
       else this.#set({ ...this.#known, gone: new Set(this.#known.gone).add(id) });
     } catch (error) {

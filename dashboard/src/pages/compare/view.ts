@@ -56,11 +56,11 @@ export function clearBrushes(): void {
 const NONE = "none";
 
 /** The items of a list with a default. */
-export function chosenOf(text: string, standard: readonly string[]): readonly string[] {
-  return text === "" ? standard : text === NONE ? [] : listOf(text);
+export function chosenOf(text: string, defaultItems: readonly string[]): readonly string[] {
+  return text === "" ? defaultItems : text === NONE ? [] : listOf(text);
 }
 
-export function chosenText(items: readonly string[], standard: readonly string[]): string {
+export function chosenText(items: readonly string[], defaultItems: readonly string[]): string {
   if (items.length === 0) return NONE;
-  return items.join() === standard.join() ? "" : items.join();
+  return items.join() === defaultItems.join() ? "" : items.join();
 }

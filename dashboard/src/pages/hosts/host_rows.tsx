@@ -7,7 +7,7 @@ import { pathWith } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./host_rows.module.css";
 import { HostBadge, heardOf, sinceWhen } from "./host_state.tsx";
-import { countsOf, EVERY_SERVICE, hardwareOf, SERVICES, serviceOf } from "./hosts.ts";
+import { ALL_SLOT_STATES, countsOf, hardwareOf, SLOT_STATES, slotStateOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import slotStyles from "./slots.module.css";
 
@@ -101,17 +101,17 @@ function linkTo(name: string): string {
 /** The states of the slots, one by one; in words for who does not see them. */
 function Strip({ host }: { host: Host }) {
   const counts = countsOf([host]);
-  const stateTexts = EVERY_SERVICE.filter((service) => counts[service] > 0).map(
-    (service) => `${counts[service]} ${SERVICES[service].word}`,
+  const stateTexts = ALL_SLOT_STATES.filter((slotState) => counts[slotState] > 0).map(
+    (slotState) => `${counts[slotState]} ${SLOT_STATES[slotState].word}`,
   );
   const hiddenCount = host.slots.length - STRIP;
   return (
     <span class={slotStyles["strip"]} role="img" aria-label={stateTexts.join(", ")} title={stateTexts.join(", ")}>
       {host.slots.slice(0, STRIP).map((slot) => {
-        const service = serviceOf(host, slot);
+        const slotState = slotStateOf(host, slot);
         return (
-          <span key={slot.index} class={`${slotStyles["cell"]} ${slotStyles[service]}`}>
-            {SERVICES[service].sign}
+          <span key={slot.index} class={`${slotStyles["cell"]} ${slotStyles[slotState]}`}>
+            {SLOT_STATES[slotState].sign}
           </span>
         );
       })}

@@ -3,7 +3,7 @@
 import type { Host, Slot } from "../../api/types.ts";
 
 /** Of a slot; `out_of_service` is one that would be free, on a host that is lost or drained. */
-export type Service = Slot["state"] | "out_of_service";
+export type SlotState = Slot["state"] | "out_of_service";
 export type HostState = "alive" | "drained" | "lost";
 
 interface Words {
@@ -13,7 +13,7 @@ interface Words {
 }
 
 /** No colour has to be seen to read a state. The order is that of bars and legends. */
-export const SERVICES: Readonly<Record<Service, Words>> = {
+export const SLOT_STATES: Readonly<Record<SlotState, Words>> = {
   leased: { sign: "▶", word: "leased", means: "A job has it" },
   free: { sign: "○", word: "free", means: "A job may take it" },
   out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost or drained" },
@@ -21,7 +21,7 @@ export const SERVICES: Readonly<Record<Service, Words>> = {
   retired: { sign: "⊘", word: "retired", means: "Its host no longer has it, or its GPU is lost" },
 };
 
-export const EVERY_SERVICE = Object.keys(SERVICES) as Service[];
+export const ALL_SLOT_STATES = Object.keys(SLOT_STATES) as SlotState[];
 
 export const HOST_STATES: Readonly<Record<HostState, readonly [sign: string, word: string]>> = {
   alive: ["●", "alive"],
@@ -34,15 +34,15 @@ export function stateOf(host: Host): HostState {
   return host.drained_at === null ? "alive" : "drained";
 }
 
-export function serviceOf(host: Host, slot: Slot): Service {
+export function slotStateOf(host: Host, slot: Slot): SlotState {
   return slot.state === "free" && stateOf(host) !== "alive" ? "out_of_service" : slot.state;
 }
 
-export type Counts = Readonly<Record<Service, number>>;
+export type Counts = Readonly<Record<SlotState, number>>;
 
 export function countsOf(hosts: readonly Host[]): Counts {
   const counts = { leased: 0, free: 0, out_of_service: 0, quarantined: 0, retired: 0 };
-  for (const host of hosts) for (const slot of host.slots) counts[serviceOf(host, slot)] += 1;
+  for (const host of hosts) for (const slot of host.slots) counts[slotStateOf(host, slot)] += 1;
   return counts;
 }
 

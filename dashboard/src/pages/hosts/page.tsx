@@ -14,7 +14,7 @@ export function HostsPage() {
   const { hosts, hasMore, problem, refresh } = useHosts();
   const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
   const names = useJobNames(hosts ?? []);
-  if (hosts === undefined) return <Waiting problem={problem} what="the hosts" />;
+  if (hosts === undefined) return <Waiting problem={problem} subject="the hosts" />;
   return (
     <div class={styles["page"]}>
       <h1>Hosts</h1>

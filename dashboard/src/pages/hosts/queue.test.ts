@@ -20,5 +20,5 @@ test("jobs stand in the order of their places, and those without one apart", () 
 });
 
 test("a job that was placed meanwhile is not in the queue", () => {
-  assert.deepEqual(queueOf([job("a", 1, "launching")]), { waiting: [], apart: [] });
+  assert.deepEqual(queueOf([job("a", 1, "launching")]), { waiting: [], outOfTurn: [] });
 });

@@ -30,7 +30,7 @@ export function QueuePanel({ hostsByJob }: Props) {
       flush
     >
       {unpausedPoll.data === undefined ? (
-        <Waiting problem={unpausedPoll.problem} what="the queue" />
+        <Waiting problem={unpausedPoll.problem} subject="the queue" />
       ) : waiting.length + outOfTurn.length === 0 ? (
         <p class={styles["empty"]}>No job waits.</p>
       ) : (

@@ -3,7 +3,7 @@
 import type { Host, Slot } from "../../api/types.ts";
 import { bytes, moment, number, percent } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
-import { SERVICES, serviceOf } from "./hosts.ts";
+import { SLOT_STATES, slotStateOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import { type Reading, readingOf } from "./reading.ts";
 import styles from "./slots.module.css";
@@ -15,11 +15,11 @@ interface Props {
 }
 
 export function SlotTile({ host, slot, names }: Props) {
-  const service = serviceOf(host, slot);
-  const { sign, word, means } = SERVICES[service];
+  const slotState = slotStateOf(host, slot);
+  const { sign, word, means } = SLOT_STATES[slotState];
   const reading = readingOf(slot);
   return (
-    <li class={`${styles["tile"]} ${styles[service]}`}>
+    <li class={`${styles["tile"]} ${styles[slotState]}`}>
       <div class={styles["head"]}>
         <b title={slot.uuid ?? undefined}>
           <span class="spoken">Slot </span>

@@ -24,7 +24,7 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
       {job.attempt > 0 && (
         <div class={styles["columns"]}>
           {data === undefined ? (
-            <Waiting problem={problem} what="the analysis" />
+            <Waiting problem={problem} subject="the analysis" />
           ) : (
             <LedgerPanel ledger={data.ledger} unit={unitOf(data)} isComplete={data.complete} />
           )}

@@ -43,7 +43,7 @@ export function JobPage({ id }: { id: string }) {
       </Notice>
     );
   }
-  if (job === undefined) return <Waiting problem={problem} what="the job" />;
+  if (job === undefined) return <Waiting problem={problem} subject="the job" />;
   return <Loaded job={job} events={events} onChange={refresh} />;
 }
 

@@ -65,7 +65,7 @@ export const COLUMNS = [
 export type ColumnId = (typeof COLUMNS)[number]["id"];
 
 /** The columns that a page of this width has room for, those first that people look for first. */
-export function standardColumns(page_px: number): ColumnId[] {
+export function defaultColumns(page_px: number): ColumnId[] {
   return COLUMNS.filter((column: Column) => (column.from_px ?? Number.POSITIVE_INFINITY) <= page_px).map(
     ({ id }) => id,
   );

@@ -22,7 +22,7 @@ interface ManyMetrics {
   readonly jobs: readonly { readonly id: string; readonly series: readonly MetricSeries[] }[];
 }
 
-export type Ask = (path: string, etag: string | null) => Promise<Answer<ManyMetrics>>;
+export type FetchMetrics = (path: string, etag: string | null) => Promise<Answer<ManyMetrics>>;
 
 /** What a curve depends on: of a live job it grows with every epoch, of an ended one with its revision at most. */
 export function stateOf(row: Row): string {
@@ -37,16 +37,16 @@ export function missing(rows: readonly Row[], known: ReadonlyMap<string, Curve>)
 /** The curves of one metric. */
 export class Curves {
   readonly #metric: string;
-  readonly #ask: Ask;
+  readonly #fetchMetrics: FetchMetrics;
   readonly #known: Signal<ReadonlyMap<string, Curve>> = signal(new Map());
-  #wanted: readonly Row[] = [];
+  #rows: readonly Row[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isAsking = false;
   #newest: { path: string; etag: string | null } | null = null;
 
-  constructor(metric: string, ask: Ask) {
+  constructor(metric: string, fetchMetrics: FetchMetrics) {
     this.#metric = metric;
-    this.#ask = ask;
+    this.#fetchMetrics = fetchMetrics;
   }
 
   /** By job; those that were read. */
@@ -56,27 +56,27 @@ export class Curves {
 
   /** Read the curves of these rows soon, where they are not known. */
   want(rows: readonly Row[]): void {
-    this.#wanted = rows;
+    this.#rows = rows;
     this.#restIfAny(GROWN_MS);
   }
 
   close(): void {
     clearTimeout(this.#timer);
-    this.#wanted = [];
+    this.#rows = [];
   }
 
   /** Ask for what is missing, with one request. */
   async load(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const rows = missing(this.#wanted, this.#known.peek());
+    const rows = missing(this.#rows, this.#known.peek());
     if (rows.length === 0 || this.#isAsking) return;
     const job = rows.map((row) => row.id).sort();
     const path = pathWith("/v1/metrics", { job, name: this.#metric, rank: -1, axis: "epoch", max_points: MOST_POINTS });
     this.#isAsking = true;
     let restMs = GROWN_MS;
     try {
-      const answer = await this.#ask(path, this.#newest?.path === path ? this.#newest.etag : null);
+      const answer = await this.#fetchMetrics(path, this.#newest?.path === path ? this.#newest.etag : null);
       this.#newest = { path, etag: answer.etag };
       this.#take(rows, answer.status === 304 ? null : answer.data);
     } catch {
@@ -88,7 +88,7 @@ export class Curves {
 
   #restIfAny(ms: number): void {
     const known = this.#known.peek();
-    const rows = missing(this.#wanted, known);
+    const rows = missing(this.#rows, known);
     if (rows.length === 0) return;
     if (ms === GROWN_MS && rows.some((row) => !known.has(row.id))) {
       clearTimeout(this.#timer);

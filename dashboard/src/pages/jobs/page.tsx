@@ -5,7 +5,7 @@ import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { query, setParams } from "../../url.ts";
 import type { Outcome } from "./cancelling.ts";
 import { JobListView } from "./job_list.tsx";
-import { Nothing } from "./nothing.tsx";
+import { NoJobs } from "./no_jobs.tsx";
 import styles from "./page.module.css";
 import { Outcomes } from "./selected.tsx";
 import { Toolbar } from "./toolbar.tsx";
@@ -28,9 +28,9 @@ export function JobsPage() {
       {cancelling !== null && <Outcomes {...cancelling} onClose={() => setCancelling(null)} />}
       {list !== null && <ProblemNotice problem={problem} />}
       {list === null ? (
-        <Waiting problem={problem} what="jobs" />
+        <Waiting problem={problem} subject="jobs" />
       ) : rows.length === 0 && list.nextCursor === null && !isOld ? (
-        <Nothing isFiltered={isFiltered(view)} onChange={change} />
+        <NoJobs isFiltered={isFiltered(view)} onChange={change} />
       ) : (
         <JobListView
           listing={listing}

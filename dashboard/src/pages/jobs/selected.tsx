@@ -8,7 +8,7 @@ import { isTerminal } from "../../parts/status.tsx";
 import { cancelled, type Outcome } from "./cancelling.ts";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
-import { current, NOTHING, type Selection } from "./selection.ts";
+import { current, NO_SELECTION, type Selection } from "./selection.ts";
 
 const MOST_COMPARED = 200;
 const NAMED = 8;
@@ -54,7 +54,7 @@ export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
       >
         Cancel…
       </button>
-      <button type="button" class="plain" onClick={() => onSelect(NOTHING)}>
+      <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
         Clear
       </button>
       {isAsking && (

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { idsOf, rowsOf, rowWith } from "./row.fixture.ts";
-import { allToggled, current, extended, extentOf, NOTHING, type Selection, toggled } from "./selection.ts";
+import { allToggled, current, extended, extentOf, NO_SELECTION, type Selection, toggled } from "./selection.ts";
 
 const ROWS = rowsOf("abcdef");
 
@@ -14,7 +14,7 @@ function selectedIds(selection: Selection): string {
 }
 
 test("a row is selected, and with the next click it is not", () => {
-  const one = toggled(NOTHING, rowWith({ id: "a" }));
+  const one = toggled(NO_SELECTION, rowWith({ id: "a" }));
   assert.equal(selectedIds(one), "a");
   assert.equal(selectedIds(toggled(one, rowWith({ id: "a" }))), "");
 });
@@ -27,7 +27,7 @@ test("a range goes both ways, and takes away what it was begun on to take away",
 
 test("a range from a row that is not shown is the one row", () => {
   assert.equal(selectedIds(extended(selected("z"), ROWS, "z", rowWith({ id: "c" }))), "zc");
-  assert.equal(selectedIds(extended(NOTHING, ROWS, null, rowWith({ id: "c" }))), "c");
+  assert.equal(selectedIds(extended(NO_SELECTION, ROWS, null, rowWith({ id: "c" }))), "c");
 });
 
 test("all that are shown are selected together, and those that are not shown stay as they were", () => {
@@ -37,7 +37,7 @@ test("all that are shown are selected together, and those that are not shown sta
 });
 
 test("the extent of a selection is all, some or none of what is shown", () => {
-  assert.equal(extentOf(NOTHING, ROWS), "none");
+  assert.equal(extentOf(NO_SELECTION, ROWS), "none");
   assert.equal(extentOf(selected("c"), ROWS), "some");
   assert.equal(extentOf(selected("z"), ROWS), "some");
   assert.equal(extentOf(selected("abcdef"), ROWS), "all");

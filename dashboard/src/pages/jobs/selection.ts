@@ -5,7 +5,7 @@ import type { Row } from "./row.ts";
 /** By id, as they were when they were selected. */
 export type Selection = ReadonlyMap<string, Row>;
 
-export const NOTHING: Selection = new Map();
+export const NO_SELECTION: Selection = new Map();
 
 export function toggled(selection: Selection, row: Row): Selection {
   const next = new Map(selection);

@@ -1,7 +1,7 @@
 // The columns that are shown: a taste of the person, kept in the browser, and no part of what a link shows.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
-import { type ColumnId, chosenColumns, standardColumns } from "./columns.ts";
+import { type ColumnId, chosenColumns, defaultColumns } from "./columns.ts";
 
 const KEY = "hora-job-columns";
 const NARROW_PX = 760; // below it jobs are cards, and no rows
@@ -16,7 +16,7 @@ const chosenIds = signal(chosenColumns(localStorage.getItem(KEY)));
 export const isNarrow: ReadonlySignal<boolean> = computed(() => page_px.value < NARROW_PX);
 export const isChosen: ReadonlySignal<boolean> = computed(() => chosenIds.value !== null);
 export const columnIds: ReadonlySignal<readonly ColumnId[]> = computed(
-  () => chosenIds.value ?? standardColumns(page_px.value),
+  () => chosenIds.value ?? defaultColumns(page_px.value),
 );
 
 /** Show these; null are those that the page has room for. */

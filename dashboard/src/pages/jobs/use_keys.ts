@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { go } from "../../url.ts";
 import { type Action, actionOf, controlOf } from "./keys.ts";
 import type { Row } from "./row.ts";
-import { NOTHING } from "./selection.ts";
+import { NO_SELECTION } from "./selection.ts";
 import type { Marks } from "./use_marks.ts";
 import { reveal } from "./use_scroller.ts";
 
@@ -31,7 +31,7 @@ export function useKeys(rows: readonly Row[], marks: Marks, { scroller, row_px, 
     const index = rows.findIndex(({ id }) => id === marks.activeId);
     const row = rows[index];
     if (action === "search") document.querySelector<HTMLInputElement>("[data-key='/']")?.focus();
-    else if (action === "clear") marks.select(NOTHING);
+    else if (action === "clear") marks.select(NO_SELECTION);
     else if (action === "select" && row !== undefined) marks.toggle(row, false);
     else if (action === "open" && row !== undefined) go(`/jobs/${row.id}`);
     else if (action === "next" || action === "previous") {

@@ -2,7 +2,7 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Row } from "./row.ts";
-import { allToggled, extended, NOTHING, type Selection, toggled } from "./selection.ts";
+import { allToggled, extended, NO_SELECTION, type Selection, toggled } from "./selection.ts";
 
 export interface Marks {
   readonly selection: Selection;
@@ -15,7 +15,7 @@ export interface Marks {
 }
 
 export function useMarks(rows: readonly Row[]): Marks {
-  const [selection, select] = useState<Selection>(NOTHING);
+  const [selection, select] = useState<Selection>(NO_SELECTION);
   const [activeId, setActive] = useState<string | null>(null);
   const newest = useRef(rows);
   newest.current = rows;

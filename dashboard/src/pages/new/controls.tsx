@@ -16,7 +16,7 @@ export interface ControlProps {
   readonly id: string;
   readonly value: Json | undefined;
   /** What holds where nothing is given. */
-  readonly standard: Json | undefined;
+  readonly defaultValue: Json | undefined;
   readonly placeholder: string;
   readonly isInvalid: boolean;
   /** The ids of what is said about it. */
@@ -40,11 +40,11 @@ export function isGroup({ kind }: Field): boolean {
   return kind === "choices" || kind === "sizes" || kind === "pairs";
 }
 
-function useTyped({ field, value, standard, onEdit }: ControlProps) {
+function useTyped({ field, value, defaultValue, onEdit }: ControlProps) {
   const read = (text: string): Json | undefined => typed(field.kind, text);
   return useText(
     textOf(value),
-    (text) => isSame(read(text) ?? standard, value),
+    (text) => isSame(read(text) ?? defaultValue, value),
     (text) => onEdit(read(text)),
   );
 }
@@ -162,7 +162,7 @@ function Sizes(props: ControlProps) {
           field={{ ...props.field, kind: "integer" }}
           id={`${id}-${name}`}
           value={sizes[index] ?? null}
-          standard={null}
+          defaultValue={null}
           placeholder={index === 0 ? placeholder : ""}
           onEdit={(size) => onEdit(withSize(value, index, size))}
         />

@@ -39,17 +39,17 @@ export function edited(draft: Draft, field: Field, value: Json | undefined): Dra
 
 /** The draft as short as it can be: a string where it says all of a part, nothing where a part says nothing. */
 export function tidied(draft: Draft, fields: readonly Field[]): Draft {
-  const standards = new Map(fields.map(({ path, standard }) => [path, standard]));
+  const defaults = new Map(fields.map(({ path, defaultValue }) => [path, defaultValue]));
   const entries = Object.entries(draft).flatMap(([name, value]): [string, Json][] => {
     const key = SHORTHAND[name];
-    const isOffByItself = standards.get(name) === null;
+    const isOffByItself = defaults.get(name) === null;
     if (!isObject(value) || name === "labels") return [[name, value]];
     const length = Object.keys(value).length;
     if (length === 0) return isOffByItself ? [[name, value]] : [];
     if (key === undefined) return [[name, value]];
-    const main = value[key] ?? standards.get(`${name}.${key}`);
+    const main = value[key] ?? defaults.get(`${name}.${key}`);
     if (length === 1 && typeof value[key] === "string")
-      return isSame(main, standards.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
+      return isSame(main, defaults.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
     return [[name, main === undefined ? value : { [key]: main, ...value }]]; // a part is not merged with its default
   });
   return Object.fromEntries(entries);
@@ -62,7 +62,7 @@ export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
     const value = valueAt(spec, field.path);
     if (value === undefined) continue;
     const isSwitch = field.kind === "part";
-    if (isSwitch ? (value === null) === (field.standard === null) : isSame(value, field.standard)) continue;
+    if (isSwitch ? (value === null) === (field.defaultValue === null) : isSame(value, field.defaultValue)) continue;
     draft = edited(draft, field, isSwitch && value !== null ? {} : value);
   }
   return tidied(draft, fields);

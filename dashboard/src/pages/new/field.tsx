@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { Option } from "./combobox.tsx";
 import { Control, isGroup } from "./controls.tsx";
 import styles from "./field.module.css";
-import { errorsAt, type Form, isChanged, standardOf, valueIn } from "./form.ts";
+import { defaultOf, errorsAt, type Form, isChanged, valueIn } from "./form.ts";
 import { errorText } from "./problems.ts";
 import type { Field } from "./schema.ts";
 import { brief, textOf } from "./text.ts";
@@ -42,8 +42,8 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
         label={label}
         id={id}
         value={value}
-        standard={standardOf(form, field)}
-        placeholder={field.standard === undefined ? "" : (empty ?? "")}
+        defaultValue={defaultOf(form, field)}
+        placeholder={field.defaultValue === undefined ? "" : (empty ?? "")}
         isInvalid={errors.length > 0}
         about={`${id}-error ${id}-says`}
         options={options}
@@ -75,7 +75,7 @@ function Marks({ form, field, label }: { form: Form; field: Field; label: string
           type="button"
           class={styles["changed"]}
           aria-label={`Reset ${label} to its default`}
-          title={`Back to ${brief(field.standard, field.kind)}`}
+          title={`Back to ${brief(field.defaultValue, field.kind)}`}
           onClick={() => form.edit(field, undefined)}
         >
           {!isAdvised && "changed "}
@@ -86,8 +86,8 @@ function Marks({ form, field, label }: { form: Form; field: Field; label: string
   );
 }
 
-function range({ standard, kind, limits }: Field, empty: string | undefined): string {
-  if (standard === undefined) return "Required";
-  const holds = `Default: ${standard === null && empty !== undefined ? empty : brief(standard, kind)}`;
+function range({ defaultValue, kind, limits }: Field, empty: string | undefined): string {
+  if (defaultValue === undefined) return "Required";
+  const holds = `Default: ${defaultValue === null && empty !== undefined ? empty : brief(defaultValue, kind)}`;
   return [holds, limits].filter((text) => text !== "").join("; ");
 }

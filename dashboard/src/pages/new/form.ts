@@ -55,27 +55,27 @@ export function useOutlook(draft: Draft, isAllowed: boolean): Previewed {
 }
 
 /** What holds for a field that is not set: what the api made of it, as data comes with options of its own. */
-export function standardOf(form: Content, field: Field): Json | undefined {
+export function defaultOf(form: Content, field: Field): Json | undefined {
   const { preview, previewedDraft } = form.previewed;
   const wasUnset = previewedDraft !== undefined && valueAt(previewedDraft, field.path) === undefined;
   const resolved =
     wasUnset && preview !== undefined ? valueAt(preview.spec as unknown as JsonObject, field.path) : undefined;
-  if (resolved === undefined) return field.standard;
+  if (resolved === undefined) return field.defaultValue;
   return field.kind === "part" && isObject(resolved) ? {} : resolved;
 }
 
 /** What a field says now. */
 export function valueIn(form: Content, field: Field): Json | undefined {
   const own = valueAt(form.draft, field.path);
-  return own === undefined ? standardOf(form, field) : own;
+  return own === undefined ? defaultOf(form, field) : own;
 }
 
 /** Whether a field that has a default says something else. */
-export function isChanged({ draft }: Content, { path, kind, standard }: Field): boolean {
+export function isChanged({ draft }: Content, { path, kind, defaultValue }: Field): boolean {
   const own = valueAt(draft, path);
-  if (own === undefined || standard === undefined) return false;
-  if (kind === "part") return (own === null) !== (standard === null);
-  return !(path === MODEL && isSame(own, standard)); // it also stands there for the sake of the other fields of the model
+  if (own === undefined || defaultValue === undefined) return false;
+  if (kind === "part") return (own === null) !== (defaultValue === null);
+  return !(path === MODEL && isSame(own, defaultValue)); // it also stands there for the sake of the other fields of the model
 }
 
 const MODEL = "model.name";
@@ -86,8 +86,8 @@ export function errorsAt(form: Content, field: Field): readonly FieldError[] {
 
 /** The draft after a field was set; to what holds anyway is to none. */
 export function afterEdit(form: Content, field: Field, value: Json | undefined): Draft {
-  const isStandard = value === undefined || isSame(value, standardOf(form, field));
-  return tidied(edited(form.draft, field, isStandard ? undefined : value), form.fields);
+  const isDefault = value === undefined || isSame(value, defaultOf(form, field));
+  return tidied(edited(form.draft, field, isDefault ? undefined : value), form.fields);
 }
 
 /** Whether a field can be seen: those of a part that is off are not. */

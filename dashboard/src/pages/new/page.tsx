@@ -21,7 +21,7 @@ export function NewPage() {
   if (fields === undefined || start === undefined)
     return (
       <>
-        <Waiting problem={document.problem ?? problem} what={clone === "" ? "the form" : `job ${clone}`} />
+        <Waiting problem={document.problem ?? problem} subject={clone === "" ? "the form" : `job ${clone}`} />
         {problem !== undefined && !problem.isAway && <a href="/new">Begin with an empty form</a>}
       </>
     );

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
-import { restingMs } from "../../api/resting.ts";
+import { pollDelayMs } from "../../api/poll_delay.ts";
 import type { Preview } from "../../api/types.ts";
 import type { Draft } from "./draft.ts";
 
@@ -41,7 +41,7 @@ export function usePreview(draft: Draft | null): Previewed {
       setAnsweredBody(body);
       if (!(result instanceof Problem) || !(result.isAway || result.status === 429)) return;
       failures += 1;
-      const ms = restingMs({ everyMs: PAUSE_MS, tookMs: 0, failures, problem: result });
+      const ms = pollDelayMs({ everyMs: PAUSE_MS, tookMs: 0, failures, problem: result });
       if (ms !== null) timer = setTimeout(fetchPreview, ms);
     };
     timer = setTimeout(fetchPreview, isFirst.current ? 0 : PAUSE_MS);

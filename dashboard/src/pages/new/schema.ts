@@ -46,7 +46,7 @@ export interface Field {
   /** What it means, in sentences with code between backticks. */
   readonly description: string;
   /** Undefined where it has to be given. Of a part `{}` is "on". */
-  readonly standard: Json | undefined;
+  readonly defaultValue: Json | undefined;
   readonly isNullable: boolean;
   readonly options: readonly string[];
   /** In words: "1 to 4,096". Empty where there are none. */
@@ -66,10 +66,10 @@ export function fieldsOf(document: OpenApi): Field[] {
     const isNullable = allows(property, "null");
     const isOn = property.default !== null;
     const description = property.description ?? "";
-    const own: Field = { ...PLAIN, path: name, kind: "part", description, standard: isOn ? {} : null, isNullable };
+    const own: Field = { ...PLAIN, path: name, kind: "part", description, defaultValue: isOn ? {} : null, isNullable };
     const inner = Object.entries(part.properties ?? {}).map(([key, each]) => {
       const field = fieldOf(`${name}.${key}`, each, part);
-      return key === SHORTHAND[name] ? { ...field, standard: property.default ?? field.standard } : field;
+      return key === SHORTHAND[name] ? { ...field, defaultValue: property.default ?? field.defaultValue } : field;
     });
     return isNullable ? [own, ...inner] : inner;
   });
@@ -88,7 +88,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
     path,
     kind: kindOf(property),
     description: property.description ?? "",
-    standard: isRequired ? undefined : (property.default ?? null),
+    defaultValue: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
     options: property.enum ?? property.items?.enum ?? [],
     limits: limitsOf(property),

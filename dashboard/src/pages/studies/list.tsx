@@ -34,7 +34,7 @@ export function StudiesPage() {
       </h1>
       {data !== undefined && <ProblemNotice problem={problem} />}
       {data === undefined ? (
-        <Waiting problem={problem} what="studies" />
+        <Waiting problem={problem} subject="studies" />
       ) : (
         <Studies page={data} isFirst={cursor === ""} />
       )}

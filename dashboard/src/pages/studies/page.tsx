@@ -27,7 +27,7 @@ export function StudyPage({ id }: { id: string }) {
   kept.current = polled.data ?? kept.current; // while the report for another target is on its way
   const report = kept.current;
   if (study.problem?.status === 404) return <NotFound id={id} />;
-  if (study.data === undefined) return <Waiting problem={study.problem} what="the study" />;
+  if (study.data === undefined) return <Waiting problem={study.problem} subject="the study" />;
   const refresh = (): void => {
     study.refresh();
     polled.refresh();
@@ -37,7 +37,7 @@ export function StudyPage({ id }: { id: string }) {
       <Header study={study.data} report={report} onChange={refresh} />
       <ProblemNotice problem={polled.problem} />
       {report === undefined ? (
-        <Waiting problem={undefined} what="the report" />
+        <Waiting problem={undefined} subject="the report" />
       ) : (
         <Report study={study.data} report={report} onChange={refresh} />
       )}

@@ -17,11 +17,11 @@ import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.t
 import { Toolbar } from "./toolbar.tsx";
 import { type Series, useSeries } from "./use_series.ts";
 import { useView, type View } from "./use_view.ts";
-import { type Axis, type GroupKey, STANDARD, textOf, toggled } from "./view.ts";
+import { type Axis, DEFAULTS, type GroupKey, textOf, toggled } from "./view.ts";
 
 export function JobCharts({ job }: { job: Job }) {
-  const standardAxis = isProbe(job) ? "time" : "step"; // the runs of a probe have no steps
-  const view = useView(job.gpus, standardAxis);
+  const defaultAxis = isProbe(job) ? "time" : "step"; // the runs of a probe have no steps
+  const view = useView(job.gpus, defaultAxis);
   const { axis, ranks, open, zoom } = view;
   const scope = useMemo(() => newScope(zoom), [zoom]);
   const sampled = useMemo(() => metricsOf(open), [open]);
@@ -29,13 +29,13 @@ export function JobCharts({ job }: { job: Job }) {
 
   const toAxis = (next: Axis): void => {
     scope.zoom.value = scope.cursor.value = null;
-    setParams({ x: next === standardAxis ? null : next, from: null, to: null });
+    setParams({ x: next === defaultAxis ? null : next, from: null, to: null });
   };
   return (
     <section class={styles["charts"]} aria-label="Charts">
       <Toolbar view={view} scope={scope} count={job.gpus} onAxis={toAxis} />
       {series === undefined ? (
-        <Waiting problem={problem} what="the charts" />
+        <Waiting problem={problem} subject="the charts" />
       ) : (
         <div class={series.axis === axis ? undefined : styles["old"]} aria-busy={series.axis !== axis}>
           <Groups job={job} series={series} view={view} scope={scope} />
@@ -58,9 +58,9 @@ function Groups({ job, series, view, scope }: Props) {
   const look: ChartOptions = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
   const groups = useMemo(() => groupsOf(series, look), [series, look]);
   const marks = useMarks(job, series);
-  if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <Nothing job={job} />;
+  if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <NoCurves job={job} />;
   const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
-  const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), STANDARD.open) });
+  const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), DEFAULTS.open) });
   return (
     <>
       {groups.map(({ key, title, charts, note }) => (
@@ -116,7 +116,7 @@ function useMarks(job: Job, series: Series) {
   );
 }
 
-function Nothing({ job }: { job: Job }) {
+function NoCurves({ job }: { job: Job }) {
   if (!isTerminal(job.status))
     return <p class={styles["nothing"]}>No step yet: curves begin with the first one, utilization by time before.</p>;
   return <p class={styles["nothing"]}>It wrote no curves.</p>;

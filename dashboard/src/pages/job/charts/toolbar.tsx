@@ -6,7 +6,7 @@ import { Choice } from "../../../parts/choice.tsx";
 import { setParams } from "../../../url.ts";
 import styles from "./toolbar.module.css";
 import type { View } from "./use_view.ts";
-import { AXES, type Axis, MOST_SMOOTH, STANDARD, textOf, toggled } from "./view.ts";
+import { AXES, type Axis, DEFAULTS, MOST_SMOOTH, textOf, toggled } from "./view.ts";
 
 interface Props {
   view: View;
@@ -35,7 +35,7 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
             <input
               type="checkbox"
               checked={view.logs.has(key)}
-              onChange={() => setParams({ log: textOf(toggled(view.logs, key), STANDARD.logs) })}
+              onChange={() => setParams({ log: textOf(toggled(view.logs, key), DEFAULTS.logs) })}
             />
             {text}
           </label>

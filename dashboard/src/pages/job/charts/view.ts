@@ -15,17 +15,17 @@ export const AXES: readonly (readonly [Axis, string])[] = [
   ["epoch", "Epoch"],
   ["time", "Time"],
 ];
-export const STANDARD = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
+export const DEFAULTS = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
 export const MOST_SMOOTH = 0.99;
 const FEW_RANKS = 8; // each of which has a colour of its own
 
-export function axisOf(text: string, standard: Axis): Axis {
-  return AXES.find(([axis]) => axis === text)?.[0] ?? standard;
+export function axisOf(text: string, defaultAxis: Axis): Axis {
+  return AXES.find(([axis]) => axis === text)?.[0] ?? defaultAxis;
 }
 
 export function smoothFrom(text: string): number {
   const weight = Number(text);
-  return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : STANDARD.smooth;
+  return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : DEFAULTS.smooth;
 }
 
 /** The ranks that a text names: of few ranks it is all where it says nothing, of many their mean. */
@@ -35,14 +35,14 @@ export function ranksOf(text: string, count: number): Ranks {
   return count <= FEW_RANKS ? "all" : "mean";
 }
 
-/** A list that may be empty; without a text the standard one. */
-export function setOf(text: string, standard: readonly string[]): ReadonlySet<string> {
-  return new Set(text === "" ? standard : text === "none" ? [] : listOf(text));
+/** A list that may be empty; without a text the default one. */
+export function setOf(text: string, defaultItems: readonly string[]): ReadonlySet<string> {
+  return new Set(text === "" ? defaultItems : text === "none" ? [] : listOf(text));
 }
 
-/** The text of such a list; null where it is the standard one, which needs none. */
-export function textOf(items: ReadonlySet<string>, standard: readonly string[]): string | null {
-  if (items.size === standard.length && standard.every((item) => items.has(item))) return null;
+/** The text of such a list; null where it is the default one, which needs none. */
+export function textOf(items: ReadonlySet<string>, defaultItems: readonly string[]): string | null {
+  if (items.size === defaultItems.length && defaultItems.every((item) => items.has(item))) return null;
   return items.size === 0 ? "none" : [...items].join(",");
 }
 

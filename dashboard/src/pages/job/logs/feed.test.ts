@@ -16,7 +16,7 @@ class Log {
     }
   }
 
-  readonly ask: FetchPage = async (path): Promise<LogView> => {
+  readonly fetchPage: FetchPage = async (path): Promise<LogView> => {
     this.asked.push(path);
     const query = new URL(path, "http://host").searchParams;
     const [after, before] = [Number(query.get("after") ?? 0), Number(query.get("before") ?? Number.POSITIVE_INFINITY)];
@@ -33,7 +33,7 @@ class Log {
 }
 
 const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
-  new LogFeed({ job: "j", rank: null, search: "", ...source }, log.ask);
+  new LogFeed({ job: "j", rank: null, search: "", ...source }, log.fetchPage);
 
 const extentOf = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
 
@@ -106,8 +106,9 @@ test("a problem is told, and the lines stay; it is gone when the api is back", a
   log.print(2);
   let isAway = false;
   let changes = 0;
-  const ask: FetchPage = (path) => (isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.ask(path));
-  const feed = new LogFeed({ job: "j", rank: null, search: "" }, ask);
+  const fetchPage: FetchPage = (path) =>
+    isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.fetchPage(path);
+  const feed = new LogFeed({ job: "j", rank: null, search: "" }, fetchPage);
   feed.onChange = () => {
     changes += 1;
   };

@@ -30,7 +30,7 @@ export type FetchPage = (path: string) => Promise<LogView | null>;
 
 export class LogFeed {
   readonly #source: Source;
-  readonly #ask: FetchPage;
+  readonly #fetchPage: FetchPage;
   /** Called when there is more, or a problem. */
   onChange: () => void = () => {};
   #reading: Reading = { lines: [], hasOlder: null, problem: undefined };
@@ -38,9 +38,9 @@ export class LogFeed {
   #after = 0;
   #goingBack: Promise<void> | null = null;
 
-  constructor(source: Source, ask: FetchPage) {
+  constructor(source: Source, fetchPage: FetchPage) {
     this.#source = source;
-    this.#ask = ask;
+    this.#fetchPage = fetchPage;
   }
 
   get reading(): Reading {
@@ -111,7 +111,7 @@ export class LogFeed {
 
   #page(params: Record<string, number>, search: string): Promise<LogView | null> {
     const { job, rank } = this.#source;
-    return this.#ask(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
+    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
   }
 
   readonly #isWanted = ({ text }: LogLine): boolean => text.toLowerCase().includes(this.#source.search.toLowerCase());

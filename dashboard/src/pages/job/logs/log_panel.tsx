@@ -125,7 +125,7 @@ function Tools({ job, source }: { job: Job; source: Source }) {
 
 function Empty({ job, feed, search }: { job: Job; feed: LogFeed; search: string }) {
   const { hasOlder, problem } = feed.reading;
-  if (hasOlder === null) return <Waiting problem={problem} what="the newest lines" />;
+  if (hasOlder === null) return <Waiting problem={problem} subject="the newest lines" />;
   return <p class={styles["empty"]}>{reasonForNone(job, search)}</p>;
 }
 

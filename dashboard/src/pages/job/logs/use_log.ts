@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useReducer } from "preact/hooks";
 import { call } from "../../../api/client.ts";
-import { restingMs } from "../../../api/resting.ts";
+import { pollDelayMs } from "../../../api/poll_delay.ts";
 import type { LogView } from "../../../api/types.ts";
 import { type FetchPage, LogFeed, type Source } from "./feed.ts";
 
@@ -31,7 +31,7 @@ async function followLog(feed: LogFeed, isLive: boolean, signal: AbortSignal): P
     const { problem } = feed.reading;
     failures = problem === undefined ? 0 : failures + 1;
     const everyMs = isLive || document.hidden ? EVERY_MS : Number.POSITIVE_INFINITY;
-    const ms = restingMs({ everyMs, tookMs: 0, failures, problem });
+    const ms = pollDelayMs({ everyMs, tookMs: 0, failures, problem });
     if (ms === null) return;
     await new Promise((resume) => setTimeout(resume, ms));
   }

@@ -26,7 +26,7 @@ export function ArtifactsPanel({ job }: { job: Job }) {
   return (
     <Panel title="Artifacts" flush tools={tools}>
       <ModelFacts job={job} />
-      {data === undefined ? <Waiting problem={problem} what="the files" /> : <Files job={job} list={data} />}
+      {data === undefined ? <Waiting problem={problem} subject="the files" /> : <Files job={job} list={data} />}
       {data !== undefined && <ProblemNotice problem={problem} />}
     </Panel>
   );

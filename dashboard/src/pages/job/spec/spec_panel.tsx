@@ -26,7 +26,7 @@ export function SpecPanels({ job }: { job: Job }) {
   return (
     <div class={styles["panels"]}>
       {data === undefined ? (
-        <Waiting problem={problem} what="the defaults" />
+        <Waiting problem={problem} subject="the defaults" />
       ) : (
         <SpecPanel job={job} fields={fieldsOf(job.spec as Record<string, Json>, data.components.schemas)} />
       )}

@@ -5,7 +5,7 @@ import { NO_FILTER, type View } from "./view.ts";
 
 const EXAMPLE = "hora submit --dataset digits --batch-size 64 --learning-rate 0.001 --gpus 1";
 
-export function Nothing({ isFiltered, onChange }: { isFiltered: boolean; onChange: (change: Partial<View>) => void }) {
+export function NoJobs({ isFiltered, onChange }: { isFiltered: boolean; onChange: (change: Partial<View>) => void }) {
   if (isFiltered)
     return (
       <section class={styles["nothing"]} role="status">
