@@ -21,7 +21,7 @@ export function App() {
   return (
     <>
       <a class={styles["skip"]} href="#main" onClick={() => document.getElementById("main")?.focus()}>
-        To the content
+        Skip to content
       </a>
       <header class={styles["bar"]}>
         <a class={styles["name"]} href="/" aria-label="Hora, jobs">

@@ -52,8 +52,8 @@ export function PageAt({ path }: { path: string }) {
   }, [page]);
   if (page === undefined) {
     return (
-      <Notice kind="warn" title="There is no such page">
-        <a href="/">To the jobs</a>
+      <Notice kind="warn" title="Page not found">
+        <a href="/">Go to the jobs</a>
       </Notice>
     );
   }
@@ -63,7 +63,7 @@ export function PageAt({ path }: { path: string }) {
   return (
     <Notice kind="warn" title="This part of the page could not be loaded">
       <button type="button" onClick={() => window.location.reload()}>
-        Load the page anew
+        Reload the page
       </button>
     </Notice>
   );

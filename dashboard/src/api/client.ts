@@ -33,7 +33,7 @@ export async function call<T>(method: string, path: string, options: Options = {
     return { status: response.status, data, etag: response.headers.get("etag") };
   } catch (error) {
     throw late.aborted && !options.signal?.aborted
-      ? noted(new Problem(0, "away", SILENT, "It takes too long."))
+      ? noted(new Problem(0, "away", SILENT, "No answer came within a minute."))
       : error;
   }
 }

@@ -56,7 +56,7 @@ async function followStream(path: string, from: string, signal: AbortSignal, onE
       });
     } catch (error) {
       if (signal.aborted) return;
-      problem = error instanceof Problem ? error : new Problem(0, "away", "The stream broke off", String(error));
+      problem = error instanceof Problem ? error : new Problem(0, "away", "The stream was interrupted", String(error));
     }
     if (problem !== undefined && !problem.isAway && problem.status !== 429 && problem.status !== 401) return;
     failures += 1;

@@ -176,7 +176,7 @@ function Axis(props: {
         <rect x={-6} width={12} y={stretch[0]} height={Math.max(3, stretch[1] - stretch[0])} class={styles["brush"]} />
       )}
       <rect x={-14} width={28} y={TOP - 8} height={BOTTOM - TOP + 16} class={styles["grip"]} {...grip}>
-        <title>Drag to keep the runs that lie there; click to take that back</title>
+        <title>Drag to select the runs in this range; click to clear the range</title>
       </rect>
     </g>
   );

@@ -5,7 +5,7 @@ import { figureAt, type Unit } from "./ticks.ts";
 import styles from "./zoom.module.css";
 
 const HELP =
-  "Drag to zoom, double click for all of it. Ctrl and wheel, or two fingers, zoom as well. Shift and drag, or a sideways wheel, pan. With the keyboard: arrows, plus, minus, Escape.";
+  "Drag to zoom; double-click to show all. Ctrl and wheel, or two fingers, also zoom. Shift and drag, or a sideways wheel, pan. Keyboard: arrows, plus, minus, Escape.";
 
 interface Props {
   scope: Scope;

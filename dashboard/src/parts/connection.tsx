@@ -8,7 +8,7 @@ export function Connection() {
   if (state !== "away") return null;
   return (
     <Notice kind="warn" title="The api does not answer">
-      {detail} What you see may be old; the page goes on by itself when the api is back.
+      {detail} The data shown may be old. The page updates by itself when the api is back.
     </Notice>
   );
 }

@@ -16,7 +16,7 @@ export function ChooseRuns() {
       <Panel title="Choose runs">
         <div class={styles["top"]}>
           <p>
-            Mark jobs in the <a href="/">table of jobs</a> and choose Compare there, or pick them here.
+            Select jobs in the <a href="/">table of jobs</a> and click Compare there, or pick them here.
           </p>
           <button
             type="button"

@@ -55,7 +55,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
         />
         {brushes.value.size > 0 && (
           <p class={styles["kept"]} role="status">
-            {keptCount} of {shownRuns.length} runs lie within the ranges{" "}
+            {keptCount} of {shownRuns.length} runs are within the ranges{" "}
             <button type="button" class="plain" onClick={clearBrushes}>
               Clear ranges
             </button>
@@ -63,7 +63,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
         )}
       </div>
       {axes.length < 2 ? (
-        <p class={styles["none"]}>Choose two axes at least.</p>
+        <p class={styles["none"]}>Choose at least two axes.</p>
       ) : (
         <ParallelChart
           title="Parallel coordinates"

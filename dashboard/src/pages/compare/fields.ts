@@ -20,11 +20,11 @@ export interface Field {
 
 const LABELS: Readonly<Record<string, string>> = {
   gpus: "GPUs",
-  min_gpus: "least GPUs",
+  min_gpus: "minimum GPUs",
   "dataset.source": "dataset",
   "model.name": "model",
   "plan.global_batch": "global batch",
-  "plan.per_gpu_batch": "batch of each GPU",
+  "plan.per_gpu_batch": "batch per GPU",
   "plan.learning_rate": "rate used",
 };
 

@@ -34,12 +34,12 @@ export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onH
   const unitX = axis === "time" ? "seconds" : "tens";
   const emptyText = hasAny(shownRuns, metrics, curves.byRun)
     ? null
-    : "None of these runs has finished an epoch: there is no curve.";
+    : "No curves yet: none of these runs has finished an epoch.";
   return (
     <Panel title="Curves" flush tools={<Zoom scope={scope} unitX={unitX} />}>
       <ProblemNotice problem={curves.problem} />
       {metrics.length === 0 || emptyText !== null ? (
-        <p class={styles["none"]}>{metrics.length === 0 ? "No metric is chosen." : emptyText}</p>
+        <p class={styles["none"]}>{metrics.length === 0 ? "Choose a metric." : emptyText}</p>
       ) : (
         <div class={styles["charts"]}>
           {metrics.map((metric) => (

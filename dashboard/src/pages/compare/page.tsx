@@ -73,15 +73,15 @@ function ChoiceNotices({ jobs }: { jobs: Jobs }) {
     <>
       {jobs.isComplete && <ProblemNotice problem={jobs.problem} />}
       {gone.length > 0 && (
-        <Notice kind="warn" title={gone.length === 1 ? "One run is not there" : `${gone.length} runs are not there`}>
-          There is no job, or no longer one, with {gone.length === 1 ? "the id" : "the ids"}{" "}
-          <span class="mono">{gone.join(", ")}</span>.{" "}
+        <Notice kind="warn" title={gone.length === 1 ? "One run was not found" : `${gone.length} runs were not found`}>
+          No job has {gone.length === 1 ? "the id" : "the ids"} <span class="mono">{gone.join(", ")}</span>, or it was
+          removed.{" "}
           <button type="button" onClick={() => takeOut(jobs, gone)}>
-            Take out
+            Remove
           </button>
         </Notice>
       )}
-      {jobs.isCut && <Notice kind="warn">These are more runs than are compared at once: the first {MOST_RUNS}.</Notice>}
+      {jobs.isCut && <Notice kind="warn">Too many runs: only the first {MOST_RUNS} are compared.</Notice>}
     </>
   );
 }

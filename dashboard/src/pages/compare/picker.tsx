@@ -63,7 +63,7 @@ function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "s
   if (matchingStudies.length === 0) return null;
   return (
     <section aria-label="Studies">
-      <h3>All of a study</h3>
+      <h3>Whole studies</h3>
       <ul class={styles["list"]}>
         {matchingStudies.slice(0, needle === "" ? 3 : FOUND).map((line) => (
           <li key={line.id}>
@@ -93,9 +93,7 @@ function Jobs({ search, chosenIds, onToggle }: { search: string } & Pick<Props, 
       <h3>{search === "" ? "Newest jobs" : "Jobs"}</h3>
       {data !== undefined && <ProblemNotice problem={problem} />}
       {data === undefined && <Waiting problem={problem} subject="jobs" />}
-      {data?.items.length === 0 && (
-        <p class="muted">{search === "" ? "There is no job yet." : "No job has this text."}</p>
-      )}
+      {data?.items.length === 0 && <p class="muted">{search === "" ? "No jobs yet." : "No job matches."}</p>}
       <ul class={styles["list"]}>
         {data?.items.map((job) => (
           <li key={job.id}>
@@ -113,7 +111,7 @@ function Jobs({ search, chosenIds, onToggle }: { search: string } & Pick<Props, 
           </li>
         ))}
       </ul>
-      {data?.next_cursor != null && <p class="muted">There are more: search for them.</p>}
+      {data?.next_cursor != null && <p class="muted">There are more jobs: search to find them.</p>}
     </section>
   );
 }

@@ -9,7 +9,7 @@ import { brushes, setBrush } from "./view.ts";
 export function Ranges({ fields, runs }: { fields: readonly Field[]; runs: readonly Run[] }) {
   return (
     <details class={styles["details"]}>
-      <summary>Ranges as figures</summary>
+      <summary>Ranges as numbers</summary>
       <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Ranges of the axes">
         <table>
           <thead>

@@ -69,8 +69,8 @@ function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
       <button
         type="button"
         class={styles["remove"]}
-        aria-label={`Take run ${run.number}, ${job.name}, out of the comparison`}
-        title="Take out of the comparison"
+        aria-label={`Remove run ${run.number}, ${job.name}, from the comparison`}
+        title="Remove from the comparison"
         onClick={() => onRemove(id)}
       >
         ×

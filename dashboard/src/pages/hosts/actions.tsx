@@ -62,7 +62,7 @@ export function Actions({ host, onDone }: { host: Host; onDone: () => void }) {
           action="Forget"
           onAnswer={(isYes) => (isYes ? void act("forget") : setQuestion(undefined))}
         >
-          <p>It leaves the list with its slots. If it comes back it registers anew, and is not drained then.</p>
+          <p>The host and its slots leave the list. If the host comes back, it registers again and is not drained.</p>
         </Confirm>
       )}
     </>
@@ -82,15 +82,17 @@ function DrainQuestion({ host, onAnswer }: { host: Host; onAnswer: (isYes: boole
   return (
     <Confirm title={`Drain ${host.name}?`} action="Drain" onAnswer={(isYes) => onAnswer(isYes, requeue)}>
       <p>
-        Nothing new is placed on it until it is undrained.{" "}
+        It gets no new jobs until you undrain it.{" "}
         {jobs === 0
           ? "No job runs there."
-          : `${jobs === 1 ? "One job runs" : `${jobs} jobs run`} there and goes on to its end.`}
+          : jobs === 1
+            ? "One job runs there and continues to its end."
+            : `${jobs} jobs run there and continue to their ends.`}
       </p>
       {jobs > 0 && (
         <label class={styles["requeue"]}>
           <input type="checkbox" checked={requeue} onChange={(event) => setRequeue(event.currentTarget.checked)} />
-          Requeue: let what runs there save, and go elsewhere
+          Requeue: let its jobs save and move to other hosts
         </label>
       )}
     </Confirm>

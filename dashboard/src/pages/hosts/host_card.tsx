@@ -67,7 +67,7 @@ function factsOf(host: Host): string[] {
     hardwareOf(host) || "no slots",
     cores === null ? "" : `${cores} cores`,
     typeof memory === "number" ? bytes(memory) : "",
-    host.address === null ? "no address: takes jobs of one host" : String(host.address),
+    host.address === null ? "no address: takes only jobs that fit on this host" : String(host.address),
     versions?.["hora"] === undefined ? "" : `hora ${versions["hora"]}`,
     clock(host),
   ].filter((fact) => fact !== "");

@@ -34,7 +34,7 @@ export function HostList({ hosts, names, isAdmin, onChanged }: Props) {
       <Filters shownCount={shownHosts.length} total={hosts.length} view={view} text={text} narrowing={narrowing} />
       {shownHosts.length === 0 && (
         <Notice>
-          No host is like that. <a href="/hosts">Show all</a>
+          No host matches. <a href="/hosts">Show all</a>
         </Notice>
       )}
       {view.value === "table" ? (
@@ -91,7 +91,7 @@ function Filters({ shownCount, total, view, text, narrowing }: FilterProps) {
         ))}
       </select>
       <Choice
-        label="How to show them"
+        label="View of the hosts"
         value={view.value === "table" ? "table" : "cards"}
         options={[
           ["cards", "Cards"],

@@ -21,7 +21,7 @@ const COLUMNS = [
   ["Slots", 350, ""],
   ["Free", 60, "figure"],
   ["Hardware", 250, "wide"],
-  ["Heard of", 110, "wide"],
+  ["Heartbeat", 110, "wide"],
   ["Kept for", 170, "wide"],
 ] as const;
 

@@ -20,6 +20,6 @@ export function heardOf(host: Host): string {
 
 /** The same in a sentence, and since when it takes no jobs. */
 export function sinceWhen(host: Host): string {
-  const heard = `${host.alive ? "" : "last "}heard of ${heardOf(host)}`;
+  const heard = `${host.alive ? "" : "last "}heartbeat ${heardOf(host)}`;
   return host.drained_at === null ? heard : `${heard}, drained since ${moment(host.drained_at)}`;
 }

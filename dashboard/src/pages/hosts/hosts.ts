@@ -14,8 +14,8 @@ interface Words {
 
 /** No colour has to be seen to read a state. The order is that of bars and legends. */
 export const SLOT_STATES: Readonly<Record<SlotState, Words>> = {
-  leased: { sign: "▶", word: "leased", means: "A job has it" },
-  free: { sign: "○", word: "free", means: "A job may take it" },
+  leased: { sign: "▶", word: "leased", means: "A job holds it" },
+  free: { sign: "○", word: "free", means: "Ready for a job" },
   out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost or drained" },
   quarantined: { sign: "⚠", word: "quarantined", means: "A process of an ended attempt is still on it" },
   retired: { sign: "⊘", word: "retired", means: "Its host no longer has it, or its GPU is lost" },
@@ -59,7 +59,7 @@ export const NARROWINGS = [
   ["leased", "With leased slots"],
   ["drained", "Drained"],
   ["lost", "Lost"],
-  ["trouble", "With slots in trouble"],
+  ["trouble", "With quarantined or retired slots"],
 ] as const;
 
 /** The hosts with this text in their name, address, slots or jobs, and of this narrowing. */

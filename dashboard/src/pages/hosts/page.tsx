@@ -20,7 +20,7 @@ export function HostsPage() {
       <h1>Hosts</h1>
       <ProblemNotice problem={problem} />
       <Totals hosts={hosts} />
-      {hasMore && <Notice kind="warn">There are more hosts; these are the first {hosts.length}.</Notice>}
+      {hasMore && <Notice kind="warn">Only the first {hosts.length} hosts are shown.</Notice>}
       {hosts.length === 0 ? (
         <Notice title="No host yet">
           A host appears when a worker starts on it: <code>hora up</code> starts one here.

@@ -26,22 +26,22 @@ export function QueuePanel({ hostsByJob }: Props) {
   return (
     <Panel
       title={waiting.length === 0 ? "Queue" : `Queue: ${waiting.length}${hasMore ? " and more" : ""}`}
-      tools={hasMore && <a href="/?status=queued">All that wait</a>}
+      tools={hasMore && <a href="/?status=queued">All queued jobs</a>}
       flush
     >
       {unpausedPoll.data === undefined ? (
         <Waiting problem={unpausedPoll.problem} subject="the queue" />
       ) : waiting.length + outOfTurn.length === 0 ? (
-        <p class={styles["empty"]}>No job waits.</p>
+        <p class={styles["empty"]}>No jobs are waiting.</p>
       ) : (
         <div class={styles["scroller"]}>
           <table class={styles["table"]}>
             <thead>
               <tr>
                 <th scope="col" class="figure">
-                  Place
+                  Position
                 </th>
-                <th scope="col">Job, and what it waits for</th>
+                <th scope="col">Job and reason to wait</th>
                 <th scope="col" class="figure">
                   GPUs
                 </th>
@@ -60,7 +60,9 @@ export function QueuePanel({ hostsByJob }: Props) {
               </tr>
             </thead>
             <Rows jobs={waiting} hostsByJob={hostsByJob} />
-            {outOfTurn.length > 0 && <Rows title="Not in their turn" jobs={outOfTurn} hostsByJob={hostsByJob} />}
+            {outOfTurn.length > 0 && (
+              <Rows title="Paused, or waiting after a failure" jobs={outOfTurn} hostsByJob={hostsByJob} />
+            )}
           </table>
         </div>
       )}

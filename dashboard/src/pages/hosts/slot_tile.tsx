@@ -41,7 +41,7 @@ export function SlotTile({ host, slot, names }: Props) {
 }
 
 function Figures({ slot, reading }: { slot: Slot; reading: Reading }) {
-  if (reading.isLost) return <p class={styles["lost"]}>off the bus: it tells nothing</p>;
+  if (reading.isLost) return <p class={styles["lost"]}>lost: the GPU does not answer</p>;
   const { power_w, temperature_c, slowed } = reading;
   const facts = [
     power_w === null ? "" : `${number(Math.round(power_w))} W`,

@@ -24,7 +24,7 @@ export function CopyButton({ text, label, children, class: name }: Props) {
       type="button"
       class={name}
       title={label}
-      onClick={() => void copied(text()).then((isCopied) => setMessage(isCopied ? "Copied" : "Not allowed"))}
+      onClick={() => void copied(text()).then((isCopied) => setMessage(isCopied ? "Copied" : "Could not copy"))}
     >
       {message ?? children}
     </button>

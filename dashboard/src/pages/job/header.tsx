@@ -83,7 +83,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 function WaitingLine({ job }: { job: Job }) {
   const { position, reason } = job.waiting as NonNullable<Job["waiting"]>;
   if (job.paused_at !== null) {
-    return <p class={styles["waiting"]}>Paused since {moment(job.paused_at)}: it waits until somebody resumes it.</p>;
+    return <p class={styles["waiting"]}>Paused since {moment(job.paused_at)}: it waits until a person resumes it.</p>;
   }
   return (
     <p class={styles["waiting"]} role="status">

@@ -47,12 +47,12 @@ function Charts({ job }: { job: Job }) {
   if (job.attempt === 0) {
     return (
       <Notice title="No data">
-        {job.ended_at === null ? "Curves come with its first steps." : "It ended before it was launched."}
+        {job.ended_at === null ? "Curves appear with the first steps." : "The job ended before its launch."}
       </Notice>
     );
   }
   const hasSteps = job.progress.step !== undefined && job.progress.step > 0;
-  if (!hasSteps && job.ended_at !== null) return <Notice title="No data">It ended before its first step.</Notice>;
+  if (!hasSteps && job.ended_at !== null) return <Notice title="No data">The job ended before its first step.</Notice>;
   return <JobCharts job={job} />;
 }
 

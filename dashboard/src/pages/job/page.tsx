@@ -38,7 +38,7 @@ export function JobPage({ id }: { id: string }) {
       <Notice kind="warn" title={`There is no job ${id}`}>
         It may have been removed, or the address is not complete.
         <p>
-          <a href="/">To the jobs</a>
+          <a href="/">Go to the jobs</a>
         </p>
       </Notice>
     );

@@ -20,7 +20,7 @@ export interface Column {
 export const COLUMNS = [
   { id: "status", title: "Status", width_px: 128, from_px: 0 },
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
-  { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time that is left", from_px: 0 },
+  { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time left", from_px: 0 },
   { id: "curve", title: "Metric", width_px: 112, hint: "Epoch by epoch, over all ranks", from_px: 860 },
   { id: "best", title: "Best / last", width_px: 98, isFigure: true, from_px: 950 },
   { id: "gpus", title: "GPUs", width_px: 62, sort: "gpus", isFigure: true, from_px: 1120 },
@@ -30,7 +30,7 @@ export const COLUMNS = [
     width_px: 66,
     sort: "batch_size",
     isFigure: true,
-    hint: "Global: of all GPUs together",
+    hint: "Global batch: of all GPUs together",
     from_px: 1190,
   },
   {
@@ -48,7 +48,7 @@ export const COLUMNS = [
     width_px: 96,
     sort: "train_samples_per_s",
     isFigure: true,
-    hint: "Of the training as a whole; while it runs, of the newest step",
+    hint: "Mean of the whole training; of the newest step while the job runs",
     from_px: 1440,
   },
   { id: "duration", title: "Duration", width_px: 104, sort: "duration", isFigure: true, from_px: 1060 },
@@ -85,6 +85,6 @@ export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & {
     if (column.id !== "best") return column;
     const hint = `The ${isBestLeast(metric) ? "least" : "greatest"} ${metric} of all epochs, and the newest`;
     if (metric !== "val_accuracy" && metric !== "val_loss") return { ...column, hint };
-    return { ...column, sort: metric, hint: `${hint}. Sorted by that of the epoch whose weights were kept` };
+    return { ...column, sort: metric, hint: `${hint}. Sorts by the epoch whose weights were kept` };
   });
 }

@@ -77,7 +77,7 @@ interface SelectProps {
 function Select({ allText, value, options, onChange }: SelectProps) {
   return (
     <select
-      aria-label={allText.replace("All ", "Only of these ")}
+      aria-label={allText.replace("All ", "Filter by ")}
       value={value}
       onChange={(event) => onChange(event.currentTarget.value)}
     >
@@ -153,7 +153,7 @@ function Chip({ onRemove, children }: { onRemove: () => void; children: Componen
       {children}
       <button type="button" onClick={onRemove}>
         <span aria-hidden="true">×</span>
-        <span class="spoken">Without this filter</span>
+        <span class="spoken">Remove this filter</span>
       </button>
     </span>
   );

@@ -101,7 +101,7 @@ function Extent({ list, tail, onMore }: { list: JobList; tail: "idle" | "loading
     );
   return (
     <span>
-      {number(count)} jobs; no more could be loaded: {tail.title}{" "}
+      {number(count)} jobs; could not load more: {tail.title}{" "}
       <button type="button" onClick={onMore}>
         Try again
       </button>

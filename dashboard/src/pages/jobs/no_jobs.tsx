@@ -10,7 +10,7 @@ export function NoJobs({ isFiltered, onChange }: { isFiltered: boolean; onChange
     return (
       <section class={styles["nothing"]} role="status">
         <h2>No job matches</h2>
-        <p class="muted">There may be others: take the filters away to see all of them.</p>
+        <p class="muted">Clear the filters to see all jobs.</p>
         <button type="button" class="primary" onClick={() => onChange(NO_FILTER)}>
           Clear filters
         </button>
@@ -19,7 +19,9 @@ export function NoJobs({ isFiltered, onChange }: { isFiltered: boolean; onChange
   return (
     <section class={styles["nothing"]} role="status">
       <h2>No jobs yet</h2>
-      <p class="muted">A job trains a model on a dataset, on as many GPUs as you say. It appears here at once.</p>
+      <p class="muted">
+        A job trains a model on a dataset, on as many GPUs as you choose. New jobs appear here at once.
+      </p>
       <a class={styles["new"]} href="/new">
         New job
       </a>

@@ -49,7 +49,7 @@ export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
         type="button"
         class="danger"
         disabled={live.length === 0 || isAtWork}
-        title={live.length === 0 ? "None of them is live" : undefined}
+        title={live.length === 0 ? "None of the selected jobs is live" : undefined}
         onClick={() => setAsking(true)}
       >
         Cancel…
@@ -91,7 +91,7 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
   return (
     <Confirm
       title={`Cancel ${jobs}?`}
-      action={live.length === 1 ? "Cancel it" : `Cancel ${live.length}`}
+      action={live.length === 1 ? "Cancel the job" : `Cancel ${live.length}`}
       onAnswer={onAnswer}
     >
       <ul class={styles["names"]}>
@@ -102,13 +102,13 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
         ))}
         {live.length > NAMED && <li class="muted">and {live.length - NAMED} more</li>}
       </ul>
-      <p>What has not started never will; what runs is stopped within seconds, and keeps what it has saved.</p>
+      <p>Queued jobs will not start. Running jobs stop within seconds and keep what they have saved.</p>
       {ended > 0 && (
         <p class="muted">
           {ended} of the selected{" "}
           {ended === 1
-            ? "has ended or was asked before: it stays as it is."
-            : "have ended or were asked before: they stay as they are."}
+            ? "has ended or is already being cancelled, and does not change."
+            : "have ended or are already being cancelled, and do not change."}
         </p>
       )}
     </Confirm>
@@ -126,9 +126,9 @@ export function Outcomes({
   onClose: () => void;
 }) {
   const refused = outcomes.filter(({ refusal }) => refusal !== null);
-  const asked = outcomes.length - refused.length;
+  const acceptedCount = outcomes.length - refused.length;
   const title = isOver
-    ? `${asked} asked to end${refused.length > 0 ? `, ${refused.length} refused` : ""}`
+    ? `Cancel requested: ${acceptedCount}${refused.length > 0 ? `, refused: ${refused.length}` : ""}`
     : `Cancelling: ${outcomes.length} so far…`;
   return (
     <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"}>

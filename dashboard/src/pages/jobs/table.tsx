@@ -80,7 +80,7 @@ function SelectAll({ rows, marks }: Pick<Props, "rows" | "marks">) {
   return (
     <input
       type="checkbox"
-      aria-label="Select all that are shown"
+      aria-label="Select all shown jobs"
       checked={extent === "all"}
       indeterminate={extent === "some"}
       onChange={marks.toggleAll}

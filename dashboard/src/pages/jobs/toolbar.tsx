@@ -79,7 +79,7 @@ function MetricField({ view, onChange }: Omit<Filtering, "rows">) {
             {name}
           </option>
         ))}
-        <option value={OTHER}>another…</option>
+        <option value={OTHER}>other…</option>
       </select>
     </label>
   );
@@ -119,7 +119,7 @@ function ColumnMenu() {
         ))}
       </fieldset>
       <button type="button" disabled={!isChosen.value} onClick={() => choose(null)}>
-        As many as there is room for
+        Fit the columns to the page
       </button>
     </Menu>
   );

@@ -70,8 +70,8 @@ export function JobForm({ fields, start, advice, me }: Props) {
       <div class={styles["notices"]}>
         <Origin start={start} number={advice} />
         {me?.scope === "read" && (
-          <Notice kind="warn" title="You may not submit">
-            Your token has the scope read. Ask an admin for one with the scope submit.
+          <Notice kind="warn" title="You cannot submit">
+            Your token has only the scope read. Ask an admin for one with the scope submit.
           </Notice>
         )}
         <Trouble
@@ -90,7 +90,7 @@ export function JobForm({ fields, start, advice, me }: Props) {
           <Fields form={form} suggestions={suggestions} />
         )}
       </div>
-      <aside class={styles["aside"]} aria-label="What would run">
+      <aside class={styles["aside"]} aria-label="Plan and quote">
         <Actions isSending={submission.isSending} isOff={isOff} verdict={isText ? "" : verdict(wrong, fields, first)} />
         <Outlook previewed={previewed} mayAsk={me === undefined || maySubmit} />
       </aside>
@@ -103,7 +103,7 @@ function Header({ isText, onView }: { isText: boolean; onView: (view: "form" | "
     <header class={styles["header"]}>
       <h1>New job</h1>
       <Choice
-        label="How to write it"
+        label="Edit as"
         value={isText ? "json" : "form"}
         options={[
           ["form", "Form"],

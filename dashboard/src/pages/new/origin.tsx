@@ -23,8 +23,8 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
     return (
       <Notice>
         <p>
-          From {link}. What differs from the defaults is marked as changed.
-          {number !== "" && ` Its advice ${number} is not given any more, so nothing was changed.`}
+          Cloned from {link}. Fields that differ from the defaults are marked as changed.
+          {number !== "" && ` Advice ${number} is no longer given, so nothing was changed.`}
         </p>
       </Notice>
     );
@@ -36,7 +36,7 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
           {advice.why} <b>{advice.gain.text}</b>
         </p>
         <p>
-          From {link}, with{" "}
+          Cloned from {link}, with{" "}
           {advised.map((path, index) => (
             <span key={path}>
               {index > 0 && ", "}

@@ -22,7 +22,7 @@ export function NewPage() {
     return (
       <>
         <Waiting problem={document.problem ?? problem} subject={clone === "" ? "the form" : `job ${clone}`} />
-        {problem !== undefined && !problem.isAway && <a href="/new">Begin with an empty form</a>}
+        {problem !== undefined && !problem.isAway && <a href="/new">Start with an empty form</a>}
       </>
     );
   return <JobForm key={`${clone} ${advice}`} fields={fields} start={start} advice={advice} me={me.data} />;

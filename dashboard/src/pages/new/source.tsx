@@ -23,7 +23,7 @@ export function Source({ draft, onDraft, onReadable }: Props) {
   return (
     <div class={styles["source"]}>
       <label for="spec-source">
-        Spec <span class="muted">as JSON; what it does not name has its default</span>
+        Spec <span class="muted">as JSON; fields that you leave out have their defaults</span>
       </label>
       <textarea
         id="spec-source"

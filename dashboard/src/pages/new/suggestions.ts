@@ -21,7 +21,7 @@ export function useSuggestions(me: Me | undefined): Suggestions {
     "model.name": models.map(ofModel),
     "model.weights": [
       { value: "none", detail: "From scratch" },
-      { value: "imagenet", detail: "Where the network has them" },
+      { value: "imagenet", detail: "If the network has them" },
       ...jobs.filter(({ status }) => status === "succeeded").map(ofJob),
     ],
     project: projects.filter((project) => mayUse(project, me)).map(ofProject),

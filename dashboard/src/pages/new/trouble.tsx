@@ -18,8 +18,8 @@ export function Trouble({ problem, errors, isSubmitted }: Props) {
   if (problem === undefined) return null;
   if (problem.isAway && isSubmitted)
     return (
-      <Notice kind="bad" title="No answer came">
-        It may have been submitted or not. Submit again: it becomes one job either way.
+      <Notice kind="bad" title="No answer">
+        The job may or may not have been submitted. Submit again: no second job is created.
       </Notice>
     );
   if (problem.errors.length === 0) return <ProblemNotice problem={problem} />;

@@ -88,14 +88,12 @@ function lost({ counts }: Study): number {
 function consequence(study: Study, action: Action): string {
   const live = liveJobs(study);
   if (action === "cancel")
-    return `${countText(live, "job")} of it that ${live === 1 ? "has" : "have"} not ended will end.`;
+    return `${countText(live, "job")} that ${live === 1 ? "has" : "have"} not ended will be cancelled.`;
   if (action === "pause")
-    return `${countText(live, "job")} will wait. Those that run save first, and give their slots back.`;
+    return `${countText(live, "job")} will wait. Running jobs save first and release their slots.`;
   const parts = [
-    study.paused > 0 ? `${countText(study.paused, "paused job")} will go on.` : "",
-    lost(study) > 0
-      ? `${countText(lost(study), "fresh job")} will take the place of what failed or was cancelled.`
-      : "",
+    study.paused > 0 ? `${countText(study.paused, "paused job")} will continue.` : "",
+    lost(study) > 0 ? `${countText(lost(study), "fresh job")} will replace failed or cancelled jobs.` : "",
   ];
   return parts.filter(Boolean).join(" ");
 }

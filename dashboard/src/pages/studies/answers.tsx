@@ -21,9 +21,9 @@ export function Speedup({ report }: { report: StudyReport }) {
   return (
     <Panel title="Speed-up">
       <p class={styles["told"]}>
-        Training time on {countText(baseline.gpus, "GPU")}, which was measured, over that of the cell
+        Training time on {countText(baseline.gpus, "GPU")}, which was measured, divided by that of the cell
         {report.scaling === "strong" && ", with the same global batch (strong scaling)"}
-        {report.scaling === "weak" && ", with the same batch of each GPU (weak scaling)"}. {intervals(report)}
+        {report.scaling === "weak" && ", with the same batch per GPU (weak scaling)"}. {intervals(report)}
       </p>
       {lines.length === 0 ? (
         <p class="muted">No cell has a result to compare with that on {countText(baseline.gpus, "GPU")} yet.</p>
@@ -50,7 +50,7 @@ function NoSpeedup({ gpus }: { gpus: number }) {
   return (
     <Panel title="Speed-up">
       <p class="muted">
-        Every cell has {countText(gpus, "GPU")}. A grid with several counts of GPUs shows here what more of them bring.
+        Every cell has {countText(gpus, "GPU")}. A grid with several GPU counts shows the speed-up here.
       </p>
     </Panel>
   );
@@ -58,7 +58,7 @@ function NoSpeedup({ gpus }: { gpus: number }) {
 
 function intervals(report: StudyReport): string {
   return report.repeats === 1
-    ? "One repeat has no interval."
+    ? "There are no intervals, as there is one repeat."
     : "The whiskers are 95\u00a0% intervals of the cell's own time; a cell with one repeat has none.";
 }
 
@@ -87,9 +87,9 @@ export function Accuracy({ report }: { report: StudyReport }) {
 }
 
 const CHOSEN_BY: Readonly<Record<string, string>> = {
-  study: "as the study asks",
-  request: "as chosen here",
-  results: "which most cells reach",
+  study: "from the study",
+  request: "chosen here",
+  results: "reached by most cells",
 };
 
 function Reached({ report: { target, cells } }: { report: StudyReport }) {
@@ -99,8 +99,8 @@ function Reached({ report: { target, cells } }: { report: StudyReport }) {
   return (
     <p class={styles["told"]}>
       To a val accuracy of {target.value}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
-      {countText(measured.length, "cell")} got there with every repeat.{" "}
-      {all === 0 ? "Choose a lower one to see times." : all < measured.length ? "The others have no bar." : ""}
+      {countText(measured.length, "cell")} reached it with every repeat.{" "}
+      {all === 0 ? "Choose a lower target to see times." : all < measured.length ? "The others have no bar." : ""}
     </p>
   );
 }
@@ -111,10 +111,10 @@ export function Cost({ report }: { report: StudyReport }) {
   if (lines.length === 0) return null;
   const format = figureOf("val_accuracy").format;
   return (
-    <Panel title="What accuracy costs">
+    <Panel title="Cost of accuracy">
       <p class={styles["told"]}>Each point is a cell: further left is cheaper, further up is more accurate.</p>
       <PointChart
-        title="What accuracy costs"
+        title="Cost of accuracy"
         xName="GPU-hours"
         yName="val accuracy"
         lines={lines}

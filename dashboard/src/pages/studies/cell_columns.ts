@@ -32,19 +32,19 @@ function share(key: "speedup" | "efficiency", label: string, format: (value: num
 }
 
 const FIGURES: readonly Column[] = [
-  interval("wall_s", "time", duration, "Of the training alone"),
+  interval("wall_s", "time", duration, "Training time without set-up"),
   interval("samples_per_s", "samples/s", short),
   interval("val_accuracy", "val accuracy", number),
   {
     key: "accuracy_agreement",
     label: "vs baseline",
-    title: "Mean val accuracy less that of the same cell at the baseline",
+    title: "Mean val accuracy minus that of the same cell at the baseline",
     sortValue: (cell) => cell.accuracy_agreement?.difference ?? null,
     format: differenceText,
   },
-  share("speedup", "speed-up", threeDigits, "Training time at the baseline over that of the cell"),
+  share("speedup", "speed-up", threeDigits, "Training time at the baseline divided by that of the cell"),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
-  interval("time_to_target_s", "to target", duration, "Training time to the target, where every repeat got there"),
+  interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
   interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
   interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),
   interval("epochs_run", "epochs", threeDigits),
@@ -70,7 +70,7 @@ export function columnsOf(report: StudyReport): Column[] {
   const repeats: Column = {
     key: "repeats",
     label: "repeats",
-    title: "That succeeded; the figures rest on these",
+    title: "Repeats that succeeded; the figures come from these",
     sortValue: (cell) => cell.repeats,
     format: (cell) => repeatsText(cell, report.repeats),
   };

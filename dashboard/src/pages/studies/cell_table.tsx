@@ -39,7 +39,7 @@ export function CellTable({ study, report }: { study: Study; report: StudyReport
       </div>
       <p class={styles["note"]}>
         Means of the repeats that succeeded
-        {report.repeats > 1 ? ", ± half of the 95 % interval (Student's t); of one repeat there is none" : ""}. ★ is the
+        {report.repeats > 1 ? ", ± half of the 95 % interval (Student's t); one repeat has no interval" : ""}. ★ is the
         best cell of a column.
       </p>
     </Panel>

@@ -111,7 +111,7 @@ function Matrix({ report, figure }: { report: StudyReport; figure: Figure }) {
         </table>
       </div>
       <p class={styles["note"]}>
-        The stronger the tint, the more
+        A stronger tint is a higher value
         {figure.better === undefined ? "" : `; ${figure.better === "more" ? "more" : "less"} is better`}.
       </p>
     </Panel>

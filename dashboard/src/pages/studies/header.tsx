@@ -49,8 +49,8 @@ export function Header({ study, report, onChange }: Props) {
 }
 
 const SCALING = {
-  strong: "strong scaling: GPUs share a batch that stays",
-  weak: "weak scaling: the batch of each GPU stays",
+  strong: "strong scaling: the global batch stays the same",
+  weak: "weak scaling: the batch per GPU stays the same",
 };
 
 function Scaling({ report }: { report: StudyReport | undefined }) {

@@ -47,8 +47,8 @@ export function StudyPage({ id }: { id: string }) {
 
 function NotFound({ id }: { id: string }) {
   return (
-    <Notice kind="warn" title="There is no such study">
-      No study has the id <span class="mono">{id}</span>. <a href="/studies">To the studies</a>
+    <Notice kind="warn" title="Study not found">
+      No study has the id <span class="mono">{id}</span>. <a href="/studies">Go to the studies</a>
     </Notice>
   );
 }
@@ -58,8 +58,8 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
   return (
     <>
       {!report.complete && (
-        <Notice title={`${endedJobs(study)} of ${study.jobs} jobs are in`}>
-          What follows is of those alone, and is drawn anew as others end.
+        <Notice title={`${endedJobs(study)} of ${study.jobs} jobs have ended`}>
+          The figures below are from these jobs alone. They update as others end.
         </Notice>
       )}
       <div class={styles["told"]}>

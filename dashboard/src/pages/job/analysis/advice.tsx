@@ -13,8 +13,8 @@ export function AdvicePanel({ job, items, isLive }: { job: string; items: readon
       {items.length === 0 ? (
         <p class="muted">
           {isLive
-            ? "None so far: advice rests on what was measured."
-            : "None: nothing that was measured speaks for a change."}
+            ? "No advice yet: there are too few measurements."
+            : "No advice: the measurements do not suggest a change."}
         </p>
       ) : (
         <ol class={styles["advice"]}>

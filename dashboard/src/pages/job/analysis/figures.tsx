@@ -19,7 +19,7 @@ export function StepTable({ steps }: { steps: Analysis["steps"] }) {
         keyOf={({ rank }) => rank}
         columns={[
           {
-            name: "Of",
+            name: "Ranks",
             cell: ({ rank }) => (rank >= 0 ? `rank ${rank}` : rankRows.length === 1 ? "the rank" : "all ranks"),
           },
           { name: "Mean", isFigure: true, cell: (one) => figureOf("step_time_s", one.step_time_s) },
@@ -44,13 +44,13 @@ export function SlotTable({ uses }: { uses: Analysis["utilization"] }) {
         columns={[
           { name: "Rank", cell: ({ rank }) => rank },
           { name: "Slot", cell: ({ host, slot, attempt }) => `${host} ${slot}, attempt ${attempt}` },
-          { name: "Of", cell: ({ metric }) => (metric === "gpu_percent" ? "GPU" : "CPU") },
+          { name: "Device", cell: ({ metric }) => (metric === "gpu_percent" ? "GPU" : "CPU") },
           { name: "Busy", isFigure: true, cell: (use) => percent(use.duty_cycle) },
           { name: "Mean", isFigure: true, cell: ({ spread }) => percentOf(spread.mean) },
           { name: "p5", isFigure: true, cell: ({ spread }) => percentOf(spread.p5) },
           { name: "p95", isFigure: true, cell: ({ spread }) => percentOf(spread.p95) },
           { name: "Spikiness", isFigure: true, cell: ({ spikiness }) => number(spikiness, 2) },
-          { name: "Swings every", isFigure: true, cell: (use) => duration(use.period_s) },
+          { name: "Period", isFigure: true, cell: (use) => duration(use.period_s) },
         ]}
       />
     </Figures>
@@ -67,7 +67,7 @@ export function StallTable({ stalls }: { stalls: Analysis["stalls"] }) {
         keyOf={({ attempt, after_step, began_at }) => `${attempt} ${after_step} ${began_at}`}
         columns={[
           { name: "Began", cell: (stall) => moment(stall.began_at) },
-          { name: "Behind", cell: (stall) => `step ${stall.after_step} of attempt ${stall.attempt}` },
+          { name: "After", cell: (stall) => `step ${stall.after_step} of attempt ${stall.attempt}` },
           {
             name: "Waited for",
             cell: ({ cause, rank }) => (cause === "rank" && rank !== null ? `rank ${rank}` : cause),

@@ -18,8 +18,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
       <div class={styles["stack"]}>
         {findings.length === 0 ? (
           <p class="muted">
-            Nothing stands out{analysis.complete ? "" : " so far"}, or the job was too short to tell: it takes 30 steps
-            and 3 seconds of them.
+            No findings{analysis.complete ? "" : " yet"}. Findings need at least 30 steps that take 3 seconds in all.
           </p>
         ) : (
           <ul class={styles["list"]}>

@@ -19,7 +19,7 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
   return (
     <Panel title={`Where the ${unit} time went`} id="ledger">
       {items.length === 0 ? (
-        <p class="muted">No data: the job has held no slots.</p>
+        <p class="muted">No data: the job has not held any slots.</p>
       ) : (
         <div class={styles["ledger"]}>
           <p class="muted">
@@ -28,7 +28,7 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
           </p>
           <Bar items={items} />
           <Table items={items} unit={unit} />
-          {none.length > 0 && <p class="muted">Nothing on: {none.join(", ")}.</p>}
+          {none.length > 0 && <p class="muted">No time on: {none.join(", ")}.</p>}
         </div>
       )}
     </Panel>

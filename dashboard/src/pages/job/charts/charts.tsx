@@ -93,10 +93,10 @@ function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
       key: "slots",
       title: "Utilization",
       charts: slotCharts(samples, metrics, options),
-      ...(isOfCpu ? { note: "The slots are shares of the CPU: there are no figures of GPUs." } : {}),
+      ...(isOfCpu ? { note: "The slots are shares of the CPU, so there are no GPU charts." } : {}),
     },
     ...(hasGpus(samples)
-      ? [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, options) } as const]
+      ? [{ key: "gpus", title: "More GPU charts", charts: gpuCharts(samples, options) } as const]
       : []),
     { key: "hosts", title: "Hosts", charts: hostCharts(samples, options) },
   ];
@@ -118,6 +118,10 @@ function useMarks(job: Job, series: Series) {
 
 function NoCurves({ job }: { job: Job }) {
   if (!isTerminal(job.status))
-    return <p class={styles["nothing"]}>No step yet: curves begin with the first one, utilization by time before.</p>;
-  return <p class={styles["nothing"]}>It wrote no curves.</p>;
+    return (
+      <p class={styles["nothing"]}>
+        No steps yet. Curves begin with the first step; over time, utilization is shown before.
+      </p>
+    );
+  return <p class={styles["nothing"]}>This job has no curves.</p>;
 }

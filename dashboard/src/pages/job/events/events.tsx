@@ -18,7 +18,7 @@ const KINDS = [
 ] as const;
 
 const COLUMNS: readonly Column<JobEvent>[] = [
-  { name: "What", cell: kindOf },
+  { name: "Event", cell: kindOf },
   { name: "At", cell: ({ at }) => moment(at), title: ({ at }) => at },
   { name: "Attempt", isFigure: true, cell: ({ attempt }) => attempt ?? "" },
   { name: "Details", cell: (event) => <span class={styles["detail"]}>{detailOf(event)}</span> },
@@ -47,7 +47,7 @@ export function EventsPanel({ events }: { events: readonly JobEvent[] }) {
       {listedEvents.length > rows.length && (
         <p class={styles["empty"]}>
           <button type="button" onClick={() => setLimit(limit + PAGE)}>
-            Show {Math.min(PAGE, listedEvents.length - rows.length)} older ones
+            Show {Math.min(PAGE, listedEvents.length - rows.length)} older events
           </button>{" "}
           {rows.length} of {listedEvents.length} events
         </p>

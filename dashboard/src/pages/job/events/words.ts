@@ -9,18 +9,18 @@ type Data = Readonly<Record<string, unknown>>;
 
 const KINDS: Record<JobEvent["kind"], string> = {
   submitted: "Submitted",
-  placed: "Got its slots",
+  placed: "Placed",
   launched: "Launched",
   rank_started: "Rank started",
   first_step: "First step",
   epoch_ended: "Epoch ended",
   checkpoint_saved: "Checkpoint saved",
   attempt_ended: "Attempt ended",
-  requeued: "Queued again",
-  cancel_requested: "Asked to end",
-  pause_requested: "Asked to pause",
+  requeued: "Requeued",
+  cancel_requested: "Cancel requested",
+  pause_requested: "Pause requested",
   resumed: "Resumed",
-  preempt_requested: "Asked to release its slots",
+  preempt_requested: "Preemption requested",
   ended: "Ended",
 };
 

@@ -77,7 +77,7 @@ export function LogPanel({ job }: { job: Job }) {
         <footer class={styles["footer"]}>
           <span>
             {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
-            {hasOlder === true ? "; scroll up for older ones" : ""}
+            {hasOlder === true ? "; scroll up for older lines" : ""}
           </span>
           {job.ended_at === null && (
             <label>

@@ -26,7 +26,7 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
         type="search"
         placeholder="Find in the log"
         aria-label="Find in the log"
-        title="Enter goes to the next match, Shift and Enter to the one before; outside of this field n and N do"
+        title="Enter: next match. Shift+Enter: previous match. Outside this field: n and N."
         maxLength={LONGEST}
         value={needle}
         onInput={(event) => onNeedle(event.currentTarget.value)}
@@ -34,7 +34,7 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
       />
       {needle !== "" && (
         <>
-          <button type="button" aria-label="Match before (N)" onClick={() => void matches.go(-1)}>
+          <button type="button" aria-label="Previous match (N)" onClick={() => void matches.go(-1)}>
             ↑
           </button>
           <button type="button" aria-label="Next match (n)" onClick={() => void matches.go(1)}>
@@ -58,7 +58,7 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
 }
 
 function matchText({ count, position, isSearching }: Matches): string {
-  if (isSearching) return "Looking further back…";
+  if (isSearching) return "Searching older lines…";
   if (position > 0) return `${position} of ${count} in the loaded lines`;
   return `${count.toLocaleString("en")} ${count === 1 ? "match" : "matches"} in the loaded lines`;
 }

@@ -80,7 +80,7 @@ function ModelFacts({ job: { summary } }: { job: Job }) {
 }
 
 function reasonForNone(job: Job): string {
-  if (job.artifacts_removed_at) return `What it left was removed on ${moment(job.artifacts_removed_at)}.`;
-  if (job.ended_at === null) return "No files yet: weights and curves are written while it trains and at its end.";
-  return "It left no files.";
+  if (job.artifacts_removed_at) return `The artifacts were removed on ${moment(job.artifacts_removed_at)}.`;
+  if (job.ended_at === null) return "No files yet. The job writes weights and curves while it trains and at its end.";
+  return "The job left no files.";
 }

@@ -9,7 +9,7 @@ import { type Column, RowsTable } from "../rows_table.tsx";
 import styles from "./results.module.css";
 
 const ENDS: Record<NonNullable<ProbeFindings["ended_by"]>, string> = {
-  largest: "it is the largest that was to be tried",
+  largest: "this was the largest batch to try",
   memory: "the next one does not fit the memory",
   data: "the next one is larger than the training data",
   time: "a step takes longer than probe.seconds",
@@ -25,7 +25,9 @@ export function ProbePanel({ job }: { job: Job }) {
   if (probe === null || probe.points.length === 0) {
     return (
       <Panel title="Batch probe">
-        <p class="muted">{job.ended_at === null ? "No batch was measured yet." : "It ended before its first batch."}</p>
+        <p class="muted">
+          {job.ended_at === null ? "No batch has been measured yet." : "The probe ended before its first batch."}
+        </p>
       </Panel>
     );
   }
@@ -48,7 +50,7 @@ function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
   const bestSamplesPerS = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
   return [
     { name: "Batch per GPU", cell: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
-    { name: "In all", isFigure: true, cell: (point) => number(point.global_batch) },
+    { name: "Global batch", isFigure: true, cell: (point) => number(point.global_batch) },
     {
       name: "Samples/s",
       isFigure: true,
@@ -90,7 +92,7 @@ function Proposal({ job, probe }: { job: string; probe: ProbeFindings }) {
       {probe.why != null && <p>{probe.why}</p>}
       {probe.ended_by != null && probe.largest_batch != null && (
         <p class="muted">
-          It ended with {probe.largest_batch} per GPU: {ENDS[probe.ended_by]}.
+          The probe ended at {probe.largest_batch} per GPU: {ENDS[probe.ended_by]}.
         </p>
       )}
       {probe.batch_size != null && (

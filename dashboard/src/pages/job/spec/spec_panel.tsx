@@ -74,7 +74,7 @@ function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
             name: "Default",
             cell: ({ defaultValue, isChanged }) => (
               <span class="muted">
-                {defaultValue === undefined ? "–" : isChanged ? valueText(defaultValue) : "the same"}
+                {defaultValue === undefined ? "–" : isChanged ? valueText(defaultValue) : "same"}
               </span>
             ),
           },
@@ -107,15 +107,15 @@ function valueText(value: Json): string {
 
 const PLAN: readonly (readonly [key: string, name: string])[] = [
   ["gpus", "Ranks"],
-  ["per_gpu_batch", "Batch size of each rank"],
-  ["global_batch", "Batch size of all ranks"],
-  ["base_batch", "Batch that the rate was found with"],
+  ["per_gpu_batch", "Batch per GPU"],
+  ["global_batch", "Global batch"],
+  ["base_batch", "Base batch of the learning rate"],
   ["base_learning_rate", "Learning rate before scaling"],
   ["lr_factor", "Factor of the scaling"],
   ["learning_rate", "Learning rate"],
   ["warmup_epochs", "Epochs of warm-up"],
-  ["epochs", "Epochs at most"],
-  ["steps_per_epoch", "Steps of an epoch"],
+  ["epochs", "Maximum epochs"],
+  ["steps_per_epoch", "Steps per epoch"],
   ["validation_steps", "Steps of a validation"],
   ["train_samples", "Samples to train on"],
   ["validation_samples", "Samples to validate on"],
@@ -155,7 +155,7 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
   return (
     <Panel title="Data" flush>
       <RowsTable
-        label="What the data is"
+        label="Facts about the data"
         rows={rows}
         keyOf={([name]) => name}
         columns={[

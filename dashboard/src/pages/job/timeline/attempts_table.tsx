@@ -28,7 +28,7 @@ export function AttemptsTable({ attempts, segments }: Props) {
     phase("Training", "training"),
     phase("Test and saving", "finishing"),
     { name: "Ended", cell: ({ ended_at }) => moment(ended_at) },
-    { name: "Because", cell: ending },
+    { name: "End reason", cell: ending },
   ];
   return <RowsTable isInset label="Attempts" columns={columns} rows={attempts} keyOf={({ number }) => number} />;
 }

@@ -119,7 +119,7 @@ function Bar({ segments, attempts, totalMs, shownIndex, onShow }: BarProps) {
 }
 
 function Caption({ attempt }: { attempt: Attempt | undefined }) {
-  const text = attempt === undefined ? "waits" : `${attempt.number} · ${endOf(attempt)}`;
+  const text = attempt === undefined ? "waiting" : `${attempt.number} · ${endOf(attempt)}`;
   return (
     <span class={styles["caption"]} title={attempt?.error ?? undefined} aria-hidden="true">
       {text}
