@@ -1,4 +1,4 @@
-// The frame around every page: where one can go, who one is, and whether the api is there.
+// The frame around every page: navigation, the user, and the state of the connection.
 
 import { connection } from "./api/client.ts";
 import { usePolled } from "./api/polled.ts";

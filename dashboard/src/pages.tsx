@@ -1,4 +1,4 @@
-// Which page stands at which address. Each is loaded when it is first wanted.
+// The page at each address. Each is loaded when it is first opened.
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -47,7 +47,7 @@ export function PageAt({ path }: { path: string }) {
         loaded.set(page, component);
         setCount(loaded.size);
       },
-      () => setFailed(page), // the service was replaced by a newer one, or is away
+      () => setFailed(page), // the service has a newer version, or is away
     );
   }, [page]);
   if (page === undefined) {

@@ -1,7 +1,7 @@
-// Answers that are asked for again and again, with entity tags: what has not changed costs next to nothing.
+// Polls of the api, with entity tags: an answer that has not changed costs almost nothing.
 //
-// Those subscriber show the same path share one poll. Polls rest while nobody looks at the page, slow down where an answer is
-// dear, and go on by themselves when the api was away. What was last known stays on the page meanwhile.
+// Components that show the same path share one poll. Polls stop while the page is hidden, slow down when an answer is
+// slow, and continue when the api is back. The last answer stays on the page meanwhile.
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useReducer } from "preact/hooks";
@@ -12,13 +12,13 @@ import { Problem } from "./problem.ts";
 export interface Polled<T> {
   /** The newest answer; undefined before the first one. */
   readonly data: T | undefined;
-  /** Why the last request brought nothing. `data` is older then. */
+  /** Why the last request failed. `data` is older then. */
   readonly problem: Problem | undefined;
   /** Ask again now. */
   readonly refresh: () => void;
 }
 
-const KEPT_MS = 60_000; // so that "back" shows at once what one has just seen
+const KEPT_MS = 60_000; // so that "back" shows the last page at once
 
 class Poll<T> {
   readonly data: Signal<T | undefined> = signal(undefined);
@@ -40,7 +40,7 @@ class Poll<T> {
     const isFirst = this.#periods.size === 0;
     this.#periods.set(subscriber, everyMs);
     if (isFirst) {
-      clearTimeout(this.#timer); // it may have been about to be forgotten
+      clearTimeout(this.#timer); // the poll may have been about to be removed
       addEventListener("visibilitychange", this.refresh);
       this.refresh();
     }
@@ -55,7 +55,7 @@ class Poll<T> {
     this.#timer = setTimeout(() => polls.delete(this.#path), KEPT_MS);
   }
 
-  /** Ask now; while an answer is on its way, once more behind it. */
+  /** Ask now. While an answer is on its way, ask once more after it. */
   readonly refresh = (): void => {
     if (document.hidden || this.#periods.size === 0) return;
     if (this.#abort !== undefined) {
@@ -114,12 +114,12 @@ function pollOf<T>(path: string): Poll<T> {
   return poll as Poll<T>;
 }
 
-// Who has signed in again, or whose api is back, need not wait for the next turn.
+// After a sign-in, or when the api is back, failed polls ask at once.
 connection.subscribe((now) => {
   if (now.state === "ok") for (const poll of polls.values()) if (poll.problem.peek() !== undefined) poll.refresh();
 });
 
-/** Keep asking for `path`; null asks for nothing. `every_s` of Infinity asks once, and again only where that failed. */
+/** Poll `path`; null polls nothing. `every_s` of Infinity asks once, and again only after a failure. */
 export function usePolled<T>(path: string | null, { every_s = 2 }: { every_s?: number } = {}): Polled<T> {
   const [, show] = useReducer<number, void>((count) => count + 1, 0);
   useEffect(() => {

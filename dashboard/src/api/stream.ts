@@ -1,5 +1,5 @@
-// Live streams of the api, as of docs/live.md: read with fetch and not with EventSource, which says neither why it ended
-// nor goes on from where it was after an answer that was no stream.
+// Live streams of the api (docs/live.md). They are read with fetch: EventSource does not say why it ended, and it does
+// not resume after an answer that is not a stream.
 
 import { createParser } from "eventsource-parser";
 import { useEffect, useRef } from "preact/hooks";
@@ -7,12 +7,12 @@ import { send } from "./client.ts";
 import { pollDelayMs } from "./poll_delay.ts";
 import { Problem } from "./problem.ts";
 
-const SILENCE_MS = 40_000; // the api says something every 15 seconds: behind a longer silence nobody is left
+const SILENCE_MS = 40_000; // the api sends something every 15 seconds; a longer silence means that it is gone
 
-/** What is done with the events of a kind; `data` is what docs/live.md says. */
+/** The handler of each kind of event; docs/live.md describes `data`. */
 export type Handlers = Readonly<Record<string, (data: never) => void>>;
 
-/** Follow a stream while the page is looked at; null follows nothing. It comes back by itself, and misses nothing. */
+/** Follow a stream while the page is visible; null follows nothing. It reconnects and misses no event. */
 export function useStream(path: string | null, handlers: Handlers): void {
   const newest = useRef(handlers);
   newest.current = handlers;
@@ -23,7 +23,7 @@ export function useStream(path: string | null, handlers: Handlers): void {
     const follow = (): void => {
       abort.abort();
       abort = new AbortController();
-      if (document.hidden) return; // a browser has six connections to a host, for all of its tabs together
+      if (document.hidden) return; // a browser has six connections to a host, shared by all its tabs
       void followStream(path, lastId, abort.signal, (kind, data, id) => {
         if (id !== undefined) lastId = id;
         (newest.current[kind] as ((data: unknown) => void) | undefined)?.(data);
@@ -48,7 +48,7 @@ async function followStream(path: string, from: string, signal: AbortSignal, onE
     try {
       const headers = { Accept: "text/event-stream", ...(lastId === "" ? {} : { "Last-Event-ID": lastId }) };
       const response = await send("GET", path, { headers, signal });
-      if (response.status === 204) return; // all was told
+      if (response.status === 204) return; // the stream is complete
       failures = 0;
       await readEvents(response, (kind, data, id) => {
         lastId = id ?? lastId;

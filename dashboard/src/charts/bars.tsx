@@ -1,4 +1,4 @@
-// Figures in groups, with their intervals: bars from zero; or points, for figures of which zero tells nothing.
+// Figures in groups, with their intervals: bars from zero, or points if the distance from zero means nothing.
 
 import { FiguresTable } from "./figures_table.tsx";
 import { type Entry, Frame, Whisker } from "./frame.tsx";
@@ -7,7 +7,7 @@ import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
 import { bands } from "./scales.ts";
 
 export interface Series extends Entry {
-  /** By group; null where there is no figure. */
+  /** By group; null if there is no figure. */
   readonly values: readonly (Estimate | null)[];
 }
 
@@ -18,10 +18,10 @@ interface Props {
   groups: readonly string[];
   series: readonly Series[];
   isFromZero: boolean;
-  /** No figure is greater: 1 of shares. */
+  /** The greatest possible figure: 1 for shares. */
   maximum?: number | undefined;
   format: (value: number) => string;
-  /** A figure with its interval. */
+  /** Writes a figure with its interval. */
   formatEstimate: (estimate: Estimate) => string;
   height?: number;
 }
@@ -90,8 +90,8 @@ export function Bars({
   );
 }
 
-const GAP = 0.24; // between groups, of the room of each
-const FEW = 12; // bars that have room for their figure
+const GAP = 0.24; // between groups, as a share of the room of each
+const FEW = 12; // with at most so many bars, each has its figure above it
 
 function estimateText(estimate: Estimate | null | undefined, formatEstimate: (estimate: Estimate) => string): string {
   return estimate == null ? "–" : formatEstimate(estimate);

@@ -1,7 +1,7 @@
-// What a chart is drawn on. uPlot has the axes and scales, and minds sizes and screens; the lines are drawn by our own pen.
+// The canvas of a chart. uPlot draws the axes, and handles scales, sizes and screens. Our own pen draws the lines.
 //
-// uPlot's lines share one array of x, which charts of many runs do not have: each of ours has its own, and is drawn column
-// by column. So uPlot is given no lines, and neither cursor nor selection, which all charts of a scope share.
+// uPlot's lines share one array of x. In charts of many runs each line has its own x, and is drawn column
+// by column. So uPlot gets no lines. It also gets no cursor and no selection, as all charts of a scope share them.
 
 import type { Signal } from "@preact/signals";
 import uPlot from "uplot";
@@ -14,11 +14,11 @@ import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
 import { distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
 
-/** What is drawn; it changes more often than the chart itself. */
+/** The content of a chart. It changes more often than the chart itself. */
 export interface PlotContent {
   readonly lines: readonly Line[];
   readonly xName: string;
-  /** How values and places are written; without one, plainly and as finely as the axis needs it. */
+  /** How values are written. By default, with as many digits as the axis needs. */
   readonly format?: ((y: number) => string) | undefined;
   readonly formatX?: ((x: number) => string) | undefined;
   readonly marks: readonly Mark[];
@@ -34,12 +34,12 @@ interface Shape {
 }
 
 const X_AXIS_PX = 24;
-const LEFT_PX = 58; // the same on all charts, so that their axes lie above each other
-const TOP_PX = 15; // for the words of marks
-const RIGHT_PX = 24; // for the half of a figure of the axis
+const LEFT_PX = 58; // the same on all charts, so that their axes line up
+const TOP_PX = 15; // for the text of marks
+const RIGHT_PX = 24; // for half of the axis's last figure
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";
-const LATEST_MS = 500; // for what is out of sight
-const NEAR = "300px"; // of the window: what is as near is drawn with it
+const LATEST_MS = 500; // for charts that are out of view
+const NEAR = "300px"; // around the window: charts this near count as in view
 
 export class Canvas {
   readonly #plot: uPlot;
@@ -54,7 +54,7 @@ export class Canvas {
   readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
 
-  /** `isNear` is told whether the chart is in sight, or nearly so. */
+  /** Sets `isNear` to whether the chart is in or near the window. */
   constructor(container: HTMLElement, scope: Scope, shape: Shape, isNear: Signal<boolean>) {
     this.#isNear = isNear;
     this.#container = container;
@@ -80,7 +80,7 @@ export class Canvas {
     this.redraw();
   }
 
-  /** Draw with the next frame; what is out of sight when there is time. */
+  /** Draw with the next frame; charts out of view are drawn when the browser is idle. */
   redraw(): void {
     this.#cancel?.();
     this.#cancel = (this.#isNear.peek() ? withNextFrame : inIdleTime)(() => this.#draw());
@@ -156,7 +156,7 @@ export class Canvas {
     return [yFrom === undefined ? least : ends[0], yTo === undefined ? greatest : ends[1]];
   }
 
-  /** Put the cursor where that of the scope is. */
+  /** Move the cursor to the scope's cursor. */
   #point(): void {
     if (!this.#isNear.peek()) return;
     const x = this.#scope.cursor.peek();
@@ -226,10 +226,10 @@ export class Canvas {
   }
 }
 
-/** The scales are as long as the scope, and the lines in view, say. */
+/** uPlot uses the ends of the scales as they are set here. */
 const AS_SET = (_: uPlot, from: number | null, to: number | null): [number | null, number | null] => [from, to];
 
-/** Something that lies over the lines, and is not there at first. */
+/** An element over the lines, hidden at first. */
 function layer(name: string | undefined): HTMLElement {
   const element = document.createElement("div");
   element.className = name ?? "";

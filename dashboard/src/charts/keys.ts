@@ -1,9 +1,9 @@
-// What the keyboard does on a chart.
+// Keyboard control of a chart.
 
 import { indexNearest, type Line } from "./lines.ts";
 import { pan, reveal, type Scope, zoomBy } from "./scope.ts";
 
-/** Do what a key asks for. Returns where the cursor is then, null where there is none; undefined: not a key of charts. */
+/** Handle a key. Returns the new cursor, null if there is none, undefined if charts do not use the key. */
 export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly Line[]): number | null | undefined {
   const range = scope.range.peek();
   if (range === null || event.ctrlKey || event.metaKey || event.altKey) return undefined;
@@ -53,7 +53,7 @@ function within([least, greatest]: readonly [number, number], x: number): number
   return Math.min(greatest, Math.max(least, x));
 }
 
-/** The next place at which the line with the most points has one; the nearest one to begin with. */
+/** The next point of the line with the most points; on the first key press, the nearest one. */
 function stepped(lines: readonly Line[], at: number, way: 1 | -1, isFirst: boolean): number {
   const xs = lines.reduce<Line["xs"]>((most, line) => (line.xs.length > most.length ? line.xs : most), []);
   let next = indexNearest(xs, at);

@@ -1,5 +1,5 @@
-// Parallel coordinates: an axis for each thing that runs differ in or came to, a line for each run. Drag along an axis
-// to keep what lies there; a click on it takes that back. What stands above an axis says how it is scaled.
+// Parallel coordinates: an axis for each field or result of runs, and a line for each run. Drag along an axis
+// to select a range; click on it to clear the range. The button above an axis changes its scale.
 
 import { useMemo, useRef } from "preact/hooks";
 import { type AxisScale, type AxisValue, axisScale, type Brush } from "./axis_scale.ts";
@@ -26,13 +26,13 @@ interface Props {
   title: string;
   axes: readonly ParallelAxis[];
   lines: readonly ParallelLine[];
-  /** Keys of lines that stand back. */
+  /** Keys of lines that are drawn faintly. */
   faded: ReadonlySet<string>;
   brushes: ReadonlyMap<string, Brush>;
-  /** `isDone` when the pointer is lifted: until then the brush moves on. */
+  /** `isDone` is true when the pointer is lifted; until then the brush still changes. */
   onBrush: (key: string, brush: Brush | null, isDone: boolean) => void;
   onScale: (key: string, isLog: boolean) => void;
-  /** The line that is pointed at anywhere on the page. */
+  /** The line that the pointer is at, anywhere on the page. */
   pointed: string | null;
   onPoint: (key: string | null) => void;
 }
@@ -40,8 +40,8 @@ interface Props {
 const HEIGHT = 320;
 const TOP = 10;
 const BOTTOM = HEIGHT - 34;
-const MISSING = HEIGHT - 12; // where lines of runs pass that have no value there
-const AXIS_PX = 118; // the least room of an axis; what does not fit is scrolled to
+const MISSING = HEIGHT - 12; // the position of missing values
+const AXIS_PX = 118; // the least room of an axis; the chart scrolls if the axes do not fit
 const SIDE = 64;
 
 export function ParallelChart(props: Props) {
@@ -58,7 +58,7 @@ export function ParallelChart(props: Props) {
       ),
     [lines, axes, scales, width],
   );
-  // Made anew only when lines or axes change: pointing at one of hundreds redraws none of the others.
+  // Made again only when lines or axes change, so that pointing at a line does not redraw hundreds.
   const lineElements = useMemo(
     () => inOrder(lines, props.faded).map((i) => drawLine(lines[i] as ParallelLine, paths[i] as string, props)),
     [lines, paths, props.faded],
@@ -94,13 +94,13 @@ export function ParallelChart(props: Props) {
   );
 }
 
-/** Which line is drawn after which: those that stand back first. */
+/** The order of drawing: faint lines first. */
 function inOrder(lines: readonly ParallelLine[], faded: ReadonlySet<string>): number[] {
   const isBack = (i: number): number => Number(faded.has(lines[i]?.key ?? ""));
   return lines.map((_, i) => i).sort((a, b) => isBack(b) - isBack(a));
 }
 
-/** A line, and a wider one that nobody sees for the pointer to meet. */
+/** A line, and a wider invisible one for the pointer. */
 function drawLine({ key, name, colour, dash }: ParallelLine, path: string, { faded, onPoint }: Props) {
   return (
     <g key={key} onPointerEnter={() => onPoint(key)}>
@@ -184,7 +184,7 @@ function Axis(props: {
 
 const CLICK_PX = 3;
 
-/** What a pointer does on an axis. */
+/** Pointer events on an axis. */
 function useBrushing(key: string, scale: AxisScale, onBrush: Props["onBrush"]) {
   const startY = useRef<number | null>(null);
   const placeOf = ({ clientY, currentTarget }: PointerEvent): number =>

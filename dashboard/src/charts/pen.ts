@@ -61,7 +61,7 @@ function drawLine(
   ctx.globalAlpha = 1;
 }
 
-const AT_ONCE = 16; // sides of a path: a long one that crosses itself takes browsers much longer than its pieces
+const AT_ONCE = 16; // segments of a path: browsers draw a long path that crosses itself much slower than its pieces
 
 class CanvasPen implements Pen {
   readonly #ctx: CanvasRenderingContext2D;
@@ -96,7 +96,7 @@ class CanvasPen implements Pen {
     this.#count += 1;
     if (this.#count < AT_ONCE) return;
     this.end();
-    this.#ctx.lineDashOffset = this.#length; // the dashes go on where they were
+    this.#ctx.lineDashOffset = this.#length; // the dashes continue
     this.#ctx.beginPath();
     this.#ctx.moveTo(x, y);
   }
@@ -112,7 +112,7 @@ class CanvasPen implements Pen {
   }
 }
 
-/** Few points are shown as such. */
+/** Mark the points, if they are few. */
 function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, colour: name }: Line): void {
   const [first, end] = inView(xs, range);
   if (end - first > FEW) return;
@@ -128,7 +128,7 @@ function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, co
   ctx.globalAlpha = 1;
 }
 
-/** Vertical lines with a word above each, where it does not run into the one before. */
+/** Vertical lines with a text above each. A text that would overlap the previous one is left out. */
 export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonly Mark[]): void {
   ctx.save();
   ctx.fillStyle = ctx.strokeStyle = colour("muted");

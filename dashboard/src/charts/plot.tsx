@@ -1,6 +1,6 @@
-// A chart of lines: title and legend above, the lines below, and a table of the same for who cannot see them.
+// A chart of lines: title and legend, the lines, and a table for people who cannot see them.
 //
-// All charts of a `Scope` have one axis and one cursor; `gestures.ts` and `keys.ts` say what mouse, fingers and keyboard do.
+// All charts of a `Scope` share one axis and one cursor. See `gestures.ts` and `keys.ts` for mouse, touch and keyboard.
 
 import { computed, type Signal, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
@@ -19,12 +19,12 @@ export interface PlotProps {
   title: string;
   lines: readonly Line[];
   scope: Scope;
-  /** What x is: "step", "epoch", "time". */
+  /** "step", "epoch" or "time". */
   xName: string;
   formatX?: (x: number) => string;
   format?: (y: number) => string;
   isLog?: boolean;
-  /** What values and places are counted in: the axes have round figures of it. */
+  /** The units of the values and of the x axis: the axes have round figures of them. */
   unit?: Unit;
   unitX?: Unit;
   /** The axis reaches at least over these. */
@@ -33,10 +33,10 @@ export interface PlotProps {
   /** Vertical lines with a word: a restart, the best epoch. */
   marks?: readonly Mark[];
   height?: number;
-  /** Keys of lines that are not shown, and what a click in the legend does. */
+  /** Keys of lines that are not shown, and the handler of clicks in the legend. */
   hidden?: ReadonlySet<string>;
   onToggle?: (key: string) => void;
-  /** What stands there while there are no points. */
+  /** The text while there are no points. */
   empty?: string;
 }
 
@@ -98,7 +98,7 @@ function formats({ format, formatX, unit = "tens", unitX = "tens" }: PlotProps) 
   return { format: format ?? formatOf(unit), formatX: formatX ?? formatOf(unitX) };
 }
 
-/** Tell the scope how far a chart reaches, as long as it is there. */
+/** Report the extent of a chart to its scope while the chart exists. */
 function useExtent(scope: Scope, lines: readonly Line[]): void {
   const chart = useId();
   useEffect(() => report(scope, chart, xExtent(lines)), [scope, chart, lines]);
@@ -122,7 +122,7 @@ function Drawing({ visibleLines, ...props }: DrawingProps) {
       spoken.value = `${xName} ${formatX(x)}: ${values.join(", ")}`;
     }
   };
-  // Signals, so that a moving cursor changes attributes and renders nothing.
+  // Signals: a moving cursor changes attributes without rendering.
   const [least, greatest, now] = useMemo(() => {
     const end = computed(() => scope.range.value?.[1] ?? 0);
     return [computed(() => scope.range.value?.[0] ?? 0), end, computed(() => scope.cursor.value ?? end.value)];
@@ -144,7 +144,7 @@ function Drawing({ visibleLines, ...props }: DrawingProps) {
   );
 }
 
-/** Where a canvas is kept that shows these lines. */
+/** The element with a canvas that shows these lines. */
 function useCanvas(props: Omit<DrawingProps, "visibleLines">, lines: readonly Line[]) {
   const { scope, height, isNear, xName, format, formatX, yFrom, yTo } = props;
   const { isLog = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;

@@ -1,4 +1,4 @@
-// Figures over figures, with intervals: lines of speed-up over GPUs beside the ideal one, or points in the plane.
+// Points with intervals: lines of speed-up over GPUs beside the ideal line, or points in the plane.
 
 import { FiguresTable } from "./figures_table.tsx";
 import { type Entry, Frame, Whisker } from "./frame.tsx";
@@ -7,7 +7,7 @@ import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
 
 export interface Point extends Estimate {
   readonly x: number;
-  /** What it stands for, where the name of its line does not say it. */
+  /** A name, if the name of its line is not enough. */
   readonly label: string;
 }
 
@@ -25,10 +25,10 @@ interface Props {
   isJoined: boolean;
   /** A dashed line beside them. */
   ideal?: { readonly name: string; readonly points: readonly (readonly [x: number, y: number])[] };
-  /** The places that the x axis names; round ones without. */
+  /** The ticks of the x axis; by default, round numbers. */
   xTicks?: readonly number[];
   isFromZero: boolean;
-  /** No figure is greater: 1 of shares. */
+  /** The greatest possible figure: 1 for shares. */
   maximum?: number;
   format: (value: number) => string;
   formatX: (value: number) => string;
@@ -107,7 +107,7 @@ export function PointChart(props: Props) {
 const IDEAL = [5, 4];
 const ASIDE_PX = 6;
 
-/** Lines have points at the same places: a little aside of each other, so that their intervals are seen. */
+/** Lines have points at the same x. They are moved a little aside, so that all intervals are visible. */
 function aside(place: number, count: number): number {
   return (place - (count - 1) / 2) * Math.min(ASIDE_PX, 36 / count);
 }

@@ -1,8 +1,8 @@
-// Where an axis has its figures, and how finely they are written.
+// Ticks of axes, and with how many digits they are written.
 
 import { bytes, duration, number } from "../format.ts";
 
-/** What a quantity is counted in: tens; bytes, by powers of two; seconds, by minutes, hours and days. */
+/** The unit of an axis: plain numbers in tens, bytes by powers of two, seconds with minutes, hours and days. */
 export type Unit = "tens" | "bytes" | "seconds";
 
 const HOUR_S = 3600;
@@ -13,7 +13,7 @@ const SECONDS = [
   ...[1, 2, 7, 14, 28, 56, 112, 365].map((days) => days * DAY_S),
 ];
 
-/** The distances that the figures of an axis may have, ascending. */
+/** The possible distances between ticks, ascending. */
 export function distances(unit: Unit): number[] {
   if (unit === "bytes") return Array.from({ length: 61 }, (_, power) => 2 ** power);
   return unit === "seconds" ? [...roundNumbers(-6, 0), ...SECONDS] : roundNumbers(-15, 18);
@@ -24,9 +24,9 @@ function roundNumbers(from: number, to: number): number[] {
   return Array.from({ length: to - from }, (_, i) => [1, 2, 5].map((digit) => Number(`${digit}e${from + i}`))).flat();
 }
 
-const MOST = 8; // figures of an axis with a logarithmic scale
+const MOST = 8; // ticks of a logarithmic axis
 
-/** Where a logarithmic axis has its figures: at powers of ten, with 2 and 5 or all digits where there is room. */
+/** The ticks of a logarithmic axis: powers of ten, with 2 and 5 or all digits if there is room. */
 export function logPlaces(from: number, to: number): number[] {
   const [first, last] = [Math.floor(Math.log10(from)), Math.ceil(Math.log10(to))];
   const choices = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1]].map((digits) => decadeFigures(first, last, 1, digits));
@@ -41,7 +41,7 @@ function decadeFigures(first: number, last: number, each: number, digits: readon
   return powers.flatMap((power) => digits.map((digit) => Number(`${digit}e${power}`)));
 }
 
-/** Within less than a digit. */
+/** Ticks of a range within one decade. */
 function linearPlaces(from: number, to: number): number[] {
   const distance = roundNumbers(-15, 18).find((one) => (to - from) / one <= MOST) ?? to - from;
   const first = Math.ceil(from / distance);
@@ -50,12 +50,12 @@ function linearPlaces(from: number, to: number): number[] {
   );
 }
 
-/** A value by itself. */
+/** The format of single values. */
 export function formatOf(unit: Unit): (value: number) => string {
   return { tens: number, bytes, seconds: duration }[unit];
 }
 
-/** A figure of an axis, as finely as neighbours at this distance differ. */
+/** The text of a tick, with enough digits to differ from a neighbour at this distance. */
 export function figureAt(value: number, distance: number, unit: Unit = "tens"): string {
   if (unit === "bytes") return bytes(value);
   if (unit === "seconds") return timeAt(value, distance);
@@ -72,7 +72,7 @@ const UNITS = [
 /** A length of time in all of the units that it takes: 1 h 2 min, 5 min 12.5 s. */
 function timeAt(seconds: number, distance: number): string {
   const parts: string[] = [];
-  let restSeconds = Math.abs(seconds) + Math.min(distance, 1) * 1e-6; // not one less by rounding
+  let restSeconds = Math.abs(seconds) + Math.min(distance, 1) * 1e-6; // against rounding down
   for (const [size, unit] of UNITS) {
     const count = Math.floor(restSeconds / size);
     if (count > 0) parts.push(`${count} ${unit}`);
@@ -88,7 +88,7 @@ function decimal(value: number, distance: number): string {
   return withPlaces(places).format(value);
 }
 
-const formats = new Map<number, Intl.NumberFormat>(); // to make one takes longer than to draw a line
+const formats = new Map<number, Intl.NumberFormat>(); // making one takes longer than drawing a line
 
 function withPlaces(places: number): Intl.NumberFormat {
   let format = formats.get(places);

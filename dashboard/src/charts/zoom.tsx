@@ -1,4 +1,4 @@
-// Which stretch of their axis the charts of a scope show, and the buttons that show more of it.
+// The range in view of a scope's charts, and the buttons that show more of it.
 
 import { type Scope, zoomBy } from "./scope.ts";
 import { figureAt, type Unit } from "./ticks.ts";
@@ -9,7 +9,7 @@ const HELP =
 
 interface Props {
   scope: Scope;
-  /** What places are counted in, as on the charts. */
+  /** The unit of the x axis, as on the charts. */
   unitX: Unit;
 }
 

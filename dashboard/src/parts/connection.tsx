@@ -1,4 +1,4 @@
-// Says when the api does not answer. The page below keeps what it knows, and goes on by itself.
+// The notice that the api does not answer. The page keeps its data, and continues by itself.
 
 import { connection } from "../api/client.ts";
 import { Notice } from "./notice.tsx";

@@ -1,4 +1,4 @@
-// The way in for who has no session: a token is exchanged for one, and not kept in the page.
+// The sign-in form: it exchanges a token for a session, and does not keep the token in the page.
 
 import { useState } from "preact/hooks";
 import { call, Problem } from "../api/client.ts";

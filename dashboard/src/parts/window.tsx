@@ -1,4 +1,4 @@
-// Of a long list of rows of one height, those that are in view. For tables and logs of any length.
+// The rows in view of a long list with equal row heights. For tables and logs of any length.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
@@ -9,9 +9,9 @@ export interface InView {
   readonly end: number;
 }
 
-const AROUND = 8; // rows more on both sides, so that a quick scroll shows no gap
+const AROUND = 8; // extra rows on both sides, so that a quick scroll shows no gap
 
-/** Which of `count` rows of `height` px are in view of a scrolling element, with some around them. */
+/** The rows in view of a scrolling element, of `count` rows of `height` px, with some around them. */
 export function rowsInView(count: number, height: number, top: number, room: number): InView {
   const first = Math.max(0, Math.min(count, Math.floor(top / height)) - AROUND);
   return { first, end: Math.min(count, Math.ceil((top + room) / height) + AROUND) };
@@ -35,7 +35,7 @@ export function useRowsInView(scroller: RefObject<HTMLElement | null>, count: nu
   return rowsInView(count, height, viewport.top, viewport.room);
 }
 
-/** In a table, the room of the rows that are not in it. */
+/** In a table, the space of the rows that are not rendered. */
 export function Space({ px }: { px: number }) {
   if (px <= 0) return null;
   return (
