@@ -1,8 +1,8 @@
 // The path of a pen along a line of any number of points.
 //
 // Points that share a column of pixels are drawn as one bar from the least to the greatest of them: a hundred thousand
-// points cost as little as the columns, and a spike of a single point is never lost. Bars side by side are filled, and not
-// stroked as a path, as browsers take seconds for the outline of a path that covers itself a thousand times.
+// points cost as little as the columns, and a spike of a single point is never lost. Bars side by side are filled and
+// not stroked as a path, as browsers take seconds for the outline of a path that covers itself a thousand times.
 
 import type { Numbers, Range } from "./lines.ts";
 
@@ -16,7 +16,7 @@ export interface Pen {
   bar(x: number, from: number, to: number): void;
 }
 
-/** Draw the points of `view`, in columns `width` pixels wide. Where `ys` is NaN, or nothing on a log scale, is a gap. */
+/** Draw the points of `view`, in columns `width` pixels wide. Where `toY` is not finite is a gap. */
 export function trace(
   xs: Numbers,
   ys: Numbers,

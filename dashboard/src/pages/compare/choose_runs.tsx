@@ -1,4 +1,4 @@
-// What stands on the page while there is nothing to compare: runs are picked, then compared all at once.
+// The page while there is nothing to compare: pick runs, then compare them all at once.
 
 import { useState } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";

@@ -1,4 +1,4 @@
-// The runs on parallel axes: what they differ in, then what came of it. Ranges on axes pick runs on the whole page.
+// The runs on parallel axes: settings that differ, then results. Ranges on axes filter the runs of the whole page.
 
 import { useMemo } from "preact/hooks";
 import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
@@ -14,12 +14,12 @@ import { type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import { axesParam, brushes, byParam, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
 
-const MOST_SETTINGS = 6; // axes that are there unless a person says otherwise
+const MOST_SETTINGS = 6; // axes that are shown by default
 const RESULTS_AT_FIRST = ["train_samples_per_s", "wall_s", "val_loss", "val_accuracy"];
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   settings: readonly Field[];
   results: readonly Field[];
@@ -117,7 +117,7 @@ function linesOf(runs: readonly Run[], by: Field | undefined): ParallelLine[] {
   });
 }
 
-/** The ids of the runs that have no colour by a result: they stand back as well. */
+/** The ids of runs without the result that sets the colour. They are drawn faintly too. */
 function withoutValue(runs: readonly Run[], by: Field | undefined): string[] {
   return by === undefined ? [] : runs.filter(({ job }) => by.valueIn(job) === null).map(({ id }) => id);
 }

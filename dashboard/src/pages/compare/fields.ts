@@ -1,4 +1,4 @@
-// What runs can be compared by: what they were set to, as one flat list of fields, and what came of them.
+// The fields to compare runs by: their settings, as one flat list, and their results.
 // Pure; the table, the parallel coordinates and the choice of the best runs read it.
 
 import type { Job } from "../../api/types.ts";
@@ -7,12 +7,12 @@ import { byValue } from "../../order.ts";
 
 export type Value = number | string | boolean | null;
 
-/** One thing to compare runs by. */
+/** A setting or a result to compare runs by. */
 export interface Field {
   readonly key: string;
   readonly label: string;
   readonly isResult: boolean;
-  /** Which end is the good one, where one is. */
+  /** Whether more or less is better, if either is. */
   readonly better?: "more" | "less";
   readonly valueIn: (job: Job) => Value;
   readonly format: (value: Value) => string;
@@ -31,7 +31,7 @@ const LABELS: Readonly<Record<string, string>> = {
 // These stand first in a table; the others follow in the order of the spec.
 const FIRST = ["dataset.source", "model.name", "gpus", "batch_size", "learning_rate", "epochs", "optimizer"];
 
-// A name tells runs apart, and is no setting.
+// A name identifies a run and is not a setting.
 const NO_SETTINGS: ReadonlySet<string> = new Set(["name"]);
 
 export function labelOf(key: string): string {
@@ -66,7 +66,7 @@ export function flattened(object: Readonly<Record<string, unknown>>, prefix = ""
 
 const settings = new WeakMap<Job, ReadonlyMap<string, Value>>();
 
-/** What a job was set to: its spec, then the figures of its plan. */
+/** The settings of a job: its spec, then the figures of its plan. */
 export function settingsOf(job: Job): ReadonlyMap<string, Value> {
   const made = settings.get(job);
   if (made !== undefined) return made;
@@ -84,7 +84,7 @@ export interface Settings {
   readonly shared: readonly { readonly label: string; readonly text: string }[];
 }
 
-/** Which settings differ among jobs. Of several that say the same of every job only the first one is kept. */
+/** The settings that differ among jobs. Of settings with equal values in every job, only the first is kept. */
 export function settingsAmong(jobs: readonly Job[]): Settings {
   const jobSettings = jobs.map(settingsOf);
   const keys = [...new Set(jobSettings.flatMap((settings) => [...settings.keys()]))].sort((a, b) => rank(a) - rank(b));
@@ -120,7 +120,7 @@ function setting(key: string): Field {
   };
 }
 
-/** A figure of a job: of its summary, or while it runs of its newest progress. */
+/** A figure of a job: from its summary, or while it runs from its newest progress. */
 function figure(job: Job, name: string): number | null {
   const { metrics, samples_per_s } = job.progress as {
     metrics?: Readonly<Record<string, unknown>>;
@@ -144,7 +144,7 @@ function result(key: string, label: string, better: "more" | "less" | undefined,
   };
 }
 
-/** What came of a job, in the order of the table. */
+/** The results of a job, in the order of the table. */
 export const RESULTS: readonly Field[] = [
   result("val_accuracy", "val accuracy", "more"),
   result("val_loss", "val loss", "less"),
@@ -165,12 +165,12 @@ export const RESULTS: readonly Field[] = [
   },
 ];
 
-/** Those results of which any of the jobs has a figure. */
+/** The results that at least one of the jobs has. */
 export function resultsAmong(jobs: readonly Job[]): readonly Field[] {
   return RESULTS.filter((field) => jobs.some((job) => field.valueIn(job) !== null));
 }
 
-/** The best value of a field among jobs; null where none is better than another. */
+/** The best value of a field among jobs; null if none is better than another. */
 export function bestOf(field: Field, jobs: readonly Job[]): Value {
   if (field.better === undefined) return null;
   const values = jobs.map(field.valueIn).filter((value) => typeof value === "number");
@@ -178,7 +178,7 @@ export function bestOf(field: Field, jobs: readonly Job[]): Value {
   return field.better === "more" ? Math.max(...values) : Math.min(...values);
 }
 
-/** Jobs in the order of a field; what has no value comes last whichever way it is sorted. */
+/** Compares jobs by a field. Jobs without a value come last, rising or falling. */
 export function compared(field: Field, isFalling: boolean): (a: Job, b: Job) => number {
   return (a, b) => byValue(field.valueIn(a), field.valueIn(b), isFalling);
 }

@@ -1,4 +1,4 @@
-// The curves of all runs over each other, a chart for each metric, on one axis and with one cursor.
+// The curves of all runs: a chart for each metric, with one axis and one cursor.
 
 import { useMemo } from "preact/hooks";
 import type { Line } from "../../charts/lines.ts";
@@ -18,7 +18,7 @@ import type { Axis, Curves } from "./use_curves.ts";
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   metrics: readonly string[];
   curves: Curves;
@@ -65,7 +65,7 @@ export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onH
   );
 }
 
-/** Whether any of the runs has any of the metrics, as far as is known. */
+/** Whether any run has any of the metrics; true until the curves have come. */
 function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves["byRun"]): boolean {
   return curves === undefined || runs.some(({ id }) => metrics.some((metric) => curves.get(id)?.has(metric)));
 }
@@ -110,7 +110,7 @@ function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps)
   );
 }
 
-/** Where the pointer is on a chart: null beside its lines' field, undefined while it drags. */
+/** The position of the pointer on a chart: null outside of the plot area, undefined while it drags. */
 function placeOf(event: PointerEvent, { cursor, range }: Scope): Place | null | undefined {
   if (event.buttons !== 0) return undefined;
   const field = (event.target as Element).closest(".u-over")?.getBoundingClientRect();
@@ -137,7 +137,7 @@ function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count:
 
 const MANY = 12; // more runs than a legend has room for
 
-/** As they are drawn: those that stand back first. A legend keeps its order. */
+/** The order of drawing: faint runs first. With few runs the order of the legend stays. */
 function ordered(runs: readonly Run[], isBack: (run: Run) => boolean): readonly Run[] {
   if (runs.length <= MANY) return runs;
   return runs.toSorted((a, b) => Number(isBack(b)) - Number(isBack(a)));

@@ -1,4 +1,4 @@
-// Runs beside each other, at /compare?jobs=a,b,c or ?study=ID: their curves, what they differ in, what came of them.
+// Compares runs, at /compare?jobs=a,b,c or ?study=ID: their curves, their settings, their results.
 
 import { useMemo } from "preact/hooks";
 import { countText } from "../../format.ts";
@@ -45,7 +45,7 @@ export function ComparePage() {
   );
 }
 
-/** Take runs out. Of a study all others stay, by name. */
+/** Remove runs. The other runs of a study stay in the address by their ids. */
 function takeOut(jobs: Jobs, removedIds: readonly string[]): void {
   const remainingIds = jobs.ids.filter((id) => !removedIds.includes(id));
   const hidden = listOf(hideParam.value).filter((id) => remainingIds.includes(id));
@@ -66,7 +66,7 @@ function Frame(props: { tools?: preact.ComponentChildren; jobs?: Jobs; children:
   );
 }
 
-/** What there is to say about the choice of runs. */
+/** Notices about the choice of runs. */
 function ChoiceNotices({ jobs }: { jobs: Jobs }) {
   const gone = jobs.ids.filter((id) => jobs.gone.has(id));
   return (

@@ -1,4 +1,4 @@
-// Choosing runs: those that a search finds, the newest ones without a search, or all of a study. Stands in a dialog, and
+// Choose runs: search results, the newest jobs, or all jobs of a study. Shown in a dialog, and
 // on the page itself while there is nothing to compare.
 
 import { useEffect, useState } from "preact/hooks";
@@ -16,7 +16,7 @@ const TYPING_MS = 250;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 interface Props {
-  /** The runs that are compared already. */
+  /** The ids of the runs in the comparison. */
   chosenIds: readonly string[];
   study: string;
   onToggle: (id: string) => void;
@@ -44,7 +44,7 @@ export function Picker({ chosenIds, study, onToggle, onStudy }: Props) {
   );
 }
 
-/** What was typed, once nobody types any more. */
+/** The text, after a pause in typing. */
 function useSettled(text: string): string {
   const [settled, setSettled] = useState(text);
   useEffect(() => {

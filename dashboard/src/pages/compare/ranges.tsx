@@ -1,4 +1,4 @@
-// The same ranges as those drawn on the axes, as a table with fields to type into: for the keyboard and exact values.
+// The ranges of the axes as a table with inputs: for the keyboard and exact values.
 
 import type { Brush } from "../../charts/axis_scale.ts";
 import { type Field, toldValue } from "./fields.ts";

@@ -1,4 +1,4 @@
-// The runs by number, colour and name: the legend of all charts of the page. Each can be hidden, or taken away.
+// The runs by number, colour and name: the legend of all charts of the page. Each can be hidden or removed.
 
 import { useComputed } from "@preact/signals";
 import { Swatch } from "../../charts/swatch.tsx";
@@ -11,7 +11,7 @@ import type { Run } from "./runs.ts";
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   onHide: (id: string) => void;
   onRemove: (id: string) => void;

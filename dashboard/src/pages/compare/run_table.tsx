@@ -1,5 +1,5 @@
-// What the runs differ in and what came of them. Two or three runs stand side by side, as columns: so few are read field
-// by field. More are rows, which can be sorted.
+// The settings that differ, and the results. Two or three runs are columns, to be read field
+// by field. More runs are rows, which can be sorted.
 
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -19,7 +19,7 @@ const FEW = 3;
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   settings: Settings;
   results: readonly Field[];
@@ -44,7 +44,7 @@ export function RunTable({ runs, faded, settings, results }: Props) {
   );
 }
 
-/** What was asked for, what came of it, and then what the plan made of what was asked for. */
+/** Settings of the spec, then results, then settings of the plan. */
 function inOrder(differing: readonly Field[], results: readonly Field[]): Field[] {
   const isPlanned = ({ key }: Field): boolean => key.startsWith("plan.");
   return [...differing.filter((field) => !isPlanned(field)), ...results, ...differing.filter(isPlanned)];
@@ -108,7 +108,7 @@ interface RowProps {
 
 function Row({ run, isBack, fields, bestByKey }: RowProps) {
   const isFocused = useComputed(() => (focused.value === run.id ? "true" : undefined));
-  // Made once for a run as it is: while ranges are drawn, hundreds of rows only come and go.
+  // Made once for each state of a run: while a range is drawn, hundreds of rows change only their colour.
   const cells = useMemo(
     () =>
       fields.map((field) => (

@@ -1,4 +1,4 @@
-// A set of things of which any number is chosen, as buttons that stay down.
+// A choice of any number of options, as buttons that stay pressed.
 
 import styles from "./toggles.module.css";
 

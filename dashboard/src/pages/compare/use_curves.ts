@@ -1,4 +1,4 @@
-// The curves of the runs, from the api's answer for many jobs at once: what has ended is asked for once, what lives is
+// The curves of the runs, from the api's answer for many jobs at once. Ended jobs are read once, live ones are
 // polled.
 
 import { useMemo, useRef } from "preact/hooks";
@@ -33,7 +33,7 @@ export function useCurves(runs: readonly Run[], metrics: readonly string[], axis
     () => (hasOnce && hasPolled ? curvesOf([...(once.data?.jobs ?? []), ...(polled.data?.jobs ?? [])]) : undefined),
     [hasOnce, hasPolled, once.data, polled.data],
   );
-  // While the answer for other runs or metrics is on its way, the one before it stays: charts do not blink.
+  // While the answer for other runs or metrics is on its way, the old one stays, so that charts do not blink.
   const shownCurves = useRef(newCurves);
   shownCurves.current = newCurves ?? shownCurves.current;
   return { byRun: shownCurves.current, problem: once.problem ?? polled.problem };

@@ -15,11 +15,11 @@ const RECHECK_MS = 15_000;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 export interface Jobs extends KnownJobs {
-  /** Of the address and the study, each once, in their order. */
+  /** Of the address and of the study, without repeats, in their order. */
   readonly ids: readonly string[];
   /** The study has more jobs than the page compares. */
   readonly isCut: boolean;
-  /** Everything that was asked for has been answered. */
+  /** All jobs have been read. */
   readonly isComplete: boolean;
   readonly isLive: boolean;
   readonly problem: Problem | undefined;
@@ -68,13 +68,13 @@ async function askFor(id: string): Promise<Job | null> {
   try {
     return (await call<Job>("GET", `/v1/jobs/${encodeURIComponent(id)}`)).data;
   } catch (error) {
-    // An id that can be none is refused before it is looked for.
+    // 422: the text cannot be an id.
     if (error instanceof Problem && (error.status === 404 || error.status === 422)) return null;
     throw error;
   }
 }
 
-/** The jobs of a study by cell, then by repeat; those that were replaced by fresh ones as well. */
+/** The jobs of a study by cell, then by repeat, replaced jobs included. */
 function useStudy(study: string): { jobs: readonly Job[] | undefined; isCut: boolean; problem: Problem | undefined } {
   const path = study === "" ? null : pathWith("/v1/jobs", { study, sort: "created_at", limit: MOST_RUNS });
   const { data, problem } = usePolled<Listed<Job>>(path, ONCE);
@@ -86,7 +86,7 @@ function byCell(a: Job, b: Job): number {
   return (a.study_cell ?? 0) - (b.study_cell ?? 0) || (a.study_repeat ?? 0) - (b.study_repeat ?? 0);
 }
 
-/** Hear of changes while any of the jobs lives. */
+/** Follow changes while any of the jobs is live. */
 function useFollowed(store: JobStore, isLive: boolean): void {
   useStream(isLive ? "/v1/events" : null, {
     state: (state: StreamedState) => store.heard(state),

@@ -1,4 +1,4 @@
-// What an admin may ask of a host. What the api refuses is said where it was asked for.
+// The actions of an admin on a host, and the problem if the api refuses one.
 
 import { useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";

@@ -1,4 +1,4 @@
-// The hosts, narrowed as one likes, as cards or as a table.
+// The hosts with their filters, as cards or as a table.
 
 import type { Host } from "../../api/types.ts";
 import { number } from "../../format.ts";

@@ -1,4 +1,4 @@
-// Many hosts as a table, of which only the rows in view are there. A row opens the host's card.
+// Many hosts as a table. Only rows in view are rendered. A row opens the host's card.
 
 import { useRef } from "preact/hooks";
 import type { Host } from "../../api/types.ts";
@@ -14,7 +14,7 @@ import slotStyles from "./slots.module.css";
 const ROW_PX = 40;
 const STRIP = 16; // slots that are shown one by one
 
-/** Names, widths (0 takes what is left), and which are only there where there is room. */
+/** Names, widths (0 takes the rest), and classes: `wide` columns are hidden on narrow pages. */
 const COLUMNS = [
   ["Host", 0, ""],
   ["State", 110, ""],
@@ -98,7 +98,7 @@ function linkTo(name: string): string {
   return pathWith("/hosts", { ...Object.fromEntries(new URLSearchParams(query.value)), host: name });
 }
 
-/** The states of the slots, one by one; in words for who does not see them. */
+/** The states of the slots, one by one, with the counts in words for screen readers. */
 function Strip({ host }: { host: Host }) {
   const counts = countsOf([host]);
   const stateTexts = ALL_SLOT_STATES.filter((slotState) => counts[slotState] > 0).map(

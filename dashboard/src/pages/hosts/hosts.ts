@@ -1,8 +1,8 @@
-// What the hosts and their slots are up to, in figures and words. For every part of the page of hosts.
+// The states of hosts and slots, in figures and words. For every part of the page of hosts.
 
 import type { Host, Slot } from "../../api/types.ts";
 
-/** Of a slot; `out_of_service` is one that would be free, on a host that is lost or drained. */
+/** `out_of_service` is a free slot of a host that is lost or drained. */
 export type SlotState = Slot["state"] | "out_of_service";
 export type HostState = "alive" | "drained" | "lost";
 
@@ -12,7 +12,7 @@ interface Words {
   readonly means: string;
 }
 
-/** No colour has to be seen to read a state. The order is that of bars and legends. */
+/** A state is readable without colours. The order is that of bars and legends. */
 export const SLOT_STATES: Readonly<Record<SlotState, Words>> = {
   leased: { sign: "▶", word: "leased", means: "A job holds it" },
   free: { sign: "○", word: "free", means: "Ready for a job" },
@@ -52,7 +52,7 @@ export function statesOf(hosts: readonly Host[]): Readonly<Record<HostState, num
   return states;
 }
 
-/** What a list of hosts can be narrowed to; "" is all. */
+/** The filters of the list of hosts; "" is all. */
 export const NARROWINGS = [
   ["", "All hosts"],
   ["free", "With free slots"],
@@ -62,7 +62,7 @@ export const NARROWINGS = [
   ["trouble", "With quarantined or retired slots"],
 ] as const;
 
-/** The hosts with this text in their name, address, slots or jobs, and of this narrowing. */
+/** The hosts that pass the filter and have this text in their name, address, slots or jobs. */
 export function narrowed(hosts: readonly Host[], text: string, narrowing: string): readonly Host[] {
   const wanted = text.trim().toLowerCase();
   return hosts.filter((host) => isOf(host, narrowing) && (wanted === "" || textOf(host).includes(wanted)));
@@ -87,7 +87,7 @@ export function hardwareOf(host: Host): string {
   return [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
 }
 
-/** A field of what a host tells of itself, of which nothing is promised. */
+/** A field of a host's `info`, which may be missing. */
 export function infoOf(host: Host, name: string): number | string | null {
   const value = host.info[name];
   return typeof value === "number" || typeof value === "string" ? value : null;

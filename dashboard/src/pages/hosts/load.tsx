@@ -1,4 +1,4 @@
-// What a whole host did in the last ten minutes: processors, memory, network and disks, each with its newest value.
+// The load of a host in the last ten minutes: CPU, memory, network and disks, each with its newest value.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Host, HostUtilization } from "../../api/types.ts";
@@ -12,7 +12,7 @@ const MINUTES = 10;
 const SPAN_S = MINUTES * 60;
 const FRESH_S = 20;
 const MAX_POINTS = 120;
-const LEAST_RATE = 1024; // bytes a second that fill a chart, so that a whisper stays low
+const LEAST_RATE = 1024; // bytes a second at the top of a chart at least, so that low rates stay low
 const [WIDTH, HEIGHT, EDGE] = [200, 32, 2];
 
 type Series = Pick<HostUtilization["series"][number], "x" | "y">;
@@ -51,7 +51,7 @@ export function Load({ host, isSeen }: { host: Host; isSeen: boolean }) {
   );
 }
 
-/** Two rates on one scale: what comes as a line, what goes as dashes. */
+/** Two rates on one scale: incoming as a line, outgoing as dashes. */
 function Pair({ name, signs, series }: { name: string; signs: [string, string]; series: [Series, Series] }) {
   const top = Math.max(LEAST_RATE, greatest(series[0].y, series[1].y));
   const [came, went] = [now(series[0]), now(series[1])];

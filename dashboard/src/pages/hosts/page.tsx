@@ -1,4 +1,4 @@
-// The hosts, what they do, and what waits for them.
+// The page of hosts, with the queue.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Me } from "../../api/types.ts";

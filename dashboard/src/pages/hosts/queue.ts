@@ -1,10 +1,10 @@
-// The order of the queue. Jobs that are not in their turn have no place in it.
+// The order of the queue. Jobs that are paused or wait after a failure have no position.
 
 import type { Job } from "../../api/types.ts";
 
 export interface Queue {
   readonly waiting: readonly Job[];
-  /** Those that a person asked to wait, or that wait after a failed attempt. */
+  /** Jobs that a person paused, or that wait after a failed attempt. */
   readonly outOfTurn: readonly Job[];
 }
 

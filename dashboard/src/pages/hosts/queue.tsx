@@ -1,4 +1,4 @@
-// The jobs that wait, in the order in which they are served, each with what it waits for.
+// The queued jobs in the order of the queue, each with its reason to wait.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Listed } from "../../api/types.ts";
@@ -17,7 +17,7 @@ interface Props {
 }
 
 export function QueuePanel({ hostsByJob }: Props) {
-  // Falling by priority, and of one priority the oldest first: as the queue goes.
+  // In the order of the queue: by falling priority, then the oldest first.
   const list = { status: "queued", sort: "-priority", limit: SHOWN };
   const unpausedPoll = usePolled<Listed<Job>>(pathWith("/v1/jobs", { ...list, paused: false }), { every_s: 3 });
   const pausedPoll = usePolled<Listed<Job>>(pathWith("/v1/jobs", { ...list, paused: true }), { every_s: 10 });

@@ -1,4 +1,4 @@
-// A slot: its state, what holds it, and what its GPU does.
+// A slot: its state, its job, and the figures of its GPU.
 
 import type { Host, Slot } from "../../api/types.ts";
 import { bytes, moment, number, percent } from "../../format.ts";

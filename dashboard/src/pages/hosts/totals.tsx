@@ -1,4 +1,4 @@
-// How many hosts and slots there are, and what they are up to.
+// The numbers of hosts and slots by state.
 
 import type { Host } from "../../api/types.ts";
 import { number } from "../../format.ts";

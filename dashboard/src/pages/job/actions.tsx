@@ -1,4 +1,4 @@
-// What one can do with a job: let it wait, end it, submit it again, lay it beside others.
+// The actions on a job: pause, resume, cancel, compare, clone.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";

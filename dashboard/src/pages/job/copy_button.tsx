@@ -1,9 +1,9 @@
-// A button that copies a text, and says that it did.
+// A button that copies a text, and shows whether it did.
 
 import { useEffect, useState } from "preact/hooks";
 
 interface Props {
-  /** What is copied; made when it is asked for. */
+  /** Makes the text to copy. */
   text: () => string;
   label: string;
   children: string;
@@ -31,7 +31,7 @@ export function CopyButton({ text, label, children, class: name }: Props) {
   );
 }
 
-/** Whether it was copied. Over plain HTTP, other than to this machine, browsers have only the old way. */
+/** Whether it was copied. Over plain HTTP to other machines, browsers have only the old way. */
 async function copied(text: string): Promise<boolean> {
   if (navigator.clipboard !== undefined) {
     return navigator.clipboard.writeText(text).then(

@@ -1,4 +1,4 @@
-// How a job learns and what it costs: its figures, its charts, where the time went, and what to try next.
+// The overview of a job: its figures, charts, ledger, findings and advice.
 
 import type { Polled } from "../../api/polled.ts";
 import type { Advice, Analysis, Job, Listed } from "../../api/types.ts";

@@ -1,4 +1,4 @@
-// A table of a few rows that scrolls within its place where it is too wide. The first column names the row.
+// A table of a few rows that scrolls if it is too wide. The first column names the row.
 
 import type { ComponentChildren } from "preact";
 import styles from "./rows_table.module.css";
@@ -15,7 +15,7 @@ interface Props<T> {
   columns: readonly Column<T>[];
   rows: readonly T[];
   keyOf: (row: T) => string | number;
-  /** Within a padded part of a page, whose text it stands in line with. */
+  /** Aligned with the text of a padded part of the page. */
   isInset?: boolean;
 }
 

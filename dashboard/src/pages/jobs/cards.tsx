@@ -1,4 +1,4 @@
-// The jobs as cards, where the page has no room for the columns of a table.
+// The jobs as cards, on pages too narrow for a table.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";

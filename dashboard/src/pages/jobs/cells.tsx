@@ -1,4 +1,4 @@
-// What stands in the cells of a job, in rows and in cards.
+// The contents of a job's cells, in rows and in cards.
 
 import type { ComponentChildren } from "preact";
 import { Sparkline } from "../../charts/sparkline.tsx";
@@ -19,7 +19,7 @@ export interface CellProps {
   readonly onLabel: (label: string) => void;
 }
 
-/** What stands in a column. */
+/** The content of a column. */
 export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
   const { row, curve, metric } = props;
   switch (column) {
@@ -109,7 +109,7 @@ export function Progress({ row }: { row: Row }) {
       </span>
     );
   if (row.attempt === 0) return UNKNOWN;
-  // A batch probe has steps, and no epochs.
+  // A batch probe has steps but no epochs.
   const [unit, progressText] =
     row.epochs === null
       ? ["steps", `${number(row.step)}/${number(row.steps)}`]
@@ -156,12 +156,12 @@ export function Duration({ row }: { row: Row }) {
   return duration(wholeIfLive(secondsBetween(row.started_at, row.ended_at, at), row));
 }
 
-/** A time that counts on shows no tenths. */
+/** Whole seconds for a live job, whose duration still grows. */
 function wholeIfLive(seconds: number | null, row: Row): number | null {
   return seconds === null || row.ended_at !== null ? seconds : Math.max(0, Math.floor(seconds));
 }
 
-/** How long ago; the date itself is written where somebody points at it, since that is dear for thousands of rows. */
+/** How long ago. The date is formatted on hover, as that is slow for thousands of rows. */
 export function When({ at: time }: { at: string | null }) {
   if (time === null) return UNKNOWN;
   return (

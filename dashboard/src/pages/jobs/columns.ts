@@ -1,4 +1,4 @@
-// The columns of the table: which there are, and which are shown where nobody chose others.
+// The columns of the table, and which are shown by default.
 
 import { isBestLeast } from "./figures.ts";
 import type { Sort } from "./view.ts";
@@ -7,16 +7,16 @@ export interface Column {
   readonly id: string;
   readonly title: string;
   readonly width_px: number;
-  /** What the api sorts by for it. */
+  /** The api's sort key of the column. */
   readonly sort?: Sort;
   readonly isFigure?: boolean;
-  /** What the title does not say. */
+  /** An explanation beside the title. */
   readonly hint?: string;
-  /** The width of the page from which on it is shown unless somebody chose; without it, only where chosen. */
+  /** The page width from which it is shown by default; without one, it is shown only if chosen. */
   readonly from_px?: number;
 }
 
-/** In their order from left to right. The name takes the room that the others leave. */
+/** From left to right. The name takes the remaining width. */
 export const COLUMNS = [
   { id: "status", title: "Status", width_px: 128, from_px: 0 },
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
@@ -64,21 +64,21 @@ export const COLUMNS = [
 
 export type ColumnId = (typeof COLUMNS)[number]["id"];
 
-/** The columns that a page of this width has room for, those first that people look for first. */
+/** The columns that fit on a page of this width, the most important ones first. */
 export function defaultColumns(page_px: number): ColumnId[] {
   return COLUMNS.filter((column: Column) => (column.from_px ?? Number.POSITIVE_INFINITY) <= page_px).map(
     ({ id }) => id,
   );
 }
 
-/** The columns that were chosen, as they were stored; null where none were. The name is always one of them. */
+/** The chosen columns from storage; null if there is no choice. The name is always among them. */
 export function chosenColumns(stored: string | null): ColumnId[] | null {
   const names = stored?.split(",") ?? [];
   const chosen = COLUMNS.filter(({ id }) => id === "name" || names.includes(id)).map(({ id }) => id);
   return chosen.length > 1 ? chosen : null;
 }
 
-/** The columns of these ids, with what the metric says about them. */
+/** The columns of these ids, with titles and hints for the metric. */
 export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & { readonly id: ColumnId })[] {
   return COLUMNS.filter(({ id }) => ids.includes(id)).map((column) => {
     if (column.id === "curve") return { ...column, title: metric };

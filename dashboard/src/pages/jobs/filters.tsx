@@ -1,4 +1,4 @@
-// Which jobs are shown: by status, owner, project and labels; and what of it is in use, as chips that take it away again.
+// The filters of the jobs: by status, owner, project and labels; and the filters in use, as chips that remove them.
 
 import type { ComponentChildren } from "preact";
 import { useId, useMemo, useRef, useState } from "preact/hooks";
@@ -10,7 +10,7 @@ import { isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
 
 export interface Filtering {
   view: View;
-  /** The jobs that are loaded: their owners and labels can be chosen. */
+  /** The loaded jobs, whose owners and labels can be chosen. */
   rows: readonly Row[];
   onChange: (change: Partial<View>) => void;
 }
@@ -56,7 +56,7 @@ const NONE: readonly never[] = [];
 const ownerOf = (row: Row): string => row.owner;
 const nameOf = (project: { name: string }): string => project.name;
 
-/** All the values that came along while the page was open: with a filter on, its rows have only one. */
+/** All values that were seen while the page was open. With a filter on, the rows have only one. */
 function useSeenValues<T>(items: readonly T[], readValue: (item: T) => string, selected: string): string[] {
   const seenValues = useRef(new Set<string>()).current;
   return useMemo(() => {
@@ -67,7 +67,7 @@ function useSeenValues<T>(items: readonly T[], readValue: (item: T) => string, s
 }
 
 interface SelectProps {
-  /** What it says while nothing is chosen. */
+  /** The text while nothing is chosen. */
   allText: string;
   value: string;
   options: readonly string[];
@@ -124,7 +124,7 @@ function LabelField({ rows, onChange }: { rows: readonly Row[]; onChange: (label
   );
 }
 
-/** What is filtered by that no other control shows, and the way out of all of it. */
+/** The filters that no other control shows, and a button that clears all filters. */
 export function FiltersInUse({ view, onChange }: Omit<Filtering, "rows">) {
   const study = usePolled<{ name: string }>(view.study === "" ? null : `/v1/studies/${view.study}`, {
     every_s: Number.POSITIVE_INFINITY,

@@ -1,4 +1,4 @@
-// The jobs that are loaded, as a table or as cards, with what is below them: how many there are, and what is selected.
+// The loaded jobs as a table or as cards, with a footer: the number of jobs, or the selection.
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Problem } from "../../api/problem.ts";
@@ -91,7 +91,7 @@ function NewJobs({ count, isNewestFirst, onShow }: { count: number; isNewestFirs
   );
 }
 
-/** How many jobs there are, or how many of them are loaded. */
+/** The number of jobs, or of loaded jobs if there are more. */
 function Extent({ list, tail, onMore }: { list: JobList; tail: "idle" | "loading" | Problem; onMore: () => void }) {
   const count = list.rows.length;
   if (list.nextCursor === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;

@@ -1,4 +1,4 @@
-// A button that opens a small panel below it. Esc, a click elsewhere, or leaving it closes it.
+// A button that opens a small panel. Esc, a click elsewhere, or focus elsewhere closes it.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -6,9 +6,9 @@ import styles from "./menu.module.css";
 
 interface Props {
   title: string;
-  /** How much of what is inside is in use; 0 is not shown. */
+  /** The number of settings in use inside; 0 is not shown. */
   count?: number;
-  /** At which edge of the button the panel stands. */
+  /** The edge of the button that the panel is aligned with. */
   side?: "left" | "right";
   children: ComponentChildren;
 }
@@ -24,7 +24,7 @@ export function Menu({ title, count = 0, side = "left", children }: Props) {
     };
     const close = (event: KeyboardEvent): void => {
       if (event.key !== "Escape") return;
-      event.preventDefault(); // else it would also clear what is selected
+      event.preventDefault(); // else it would also clear the selection
       setOpen(false);
       button.current?.focus();
     };

@@ -1,4 +1,4 @@
-// What stands in the place of the jobs where there are none: how to submit one, or how to see others.
+// Shown if there are no jobs: how to submit one, or how to clear the filters.
 
 import styles from "./page.module.css";
 import { NO_FILTER, type View } from "./view.ts";

@@ -1,4 +1,4 @@
-// All jobs: what runs, how far it is and how well it learns. Filtered, sorted, selected, compared and cancelled from here.
+// The list of all jobs, with their progress and curves. Here they are filtered, sorted, selected, compared and cancelled.
 
 import { useMemo, useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";

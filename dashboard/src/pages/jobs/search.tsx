@@ -1,4 +1,4 @@
-// The search of the list. What is typed goes to the address a moment after the last letter.
+// The search of the list. The text goes to the address a moment after the last letter.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import styles from "./toolbar.module.css";
@@ -10,7 +10,7 @@ export function Search({ value, onChange }: { value: string; onChange: (text: st
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const lastSent = useRef(value);
   useEffect(() => {
-    if (value === lastSent.current) return; // else somebody else changed it: "back", or all filters taken away
+    if (value === lastSent.current) return; // else it was changed by "back" or "Clear filters"
     lastSent.current = value;
     setText(value);
   }, [value]);

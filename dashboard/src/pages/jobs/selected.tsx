@@ -1,4 +1,4 @@
-// What can be done with the jobs that are selected: compare them, and cancel those that are live.
+// The actions on selected jobs: compare them, and cancel the live ones.
 
 import { useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client.ts";
@@ -18,7 +18,7 @@ interface Props {
   /** The jobs that are loaded. */
   rows: readonly Row[];
   onSelect: (selection: Selection) => void;
-  /** Tells of those that were asked to end, so far. */
+  /** Gets the outcomes of the cancel requests so far. */
   onOutcomes: (outcomes: readonly Outcome[], isOver: boolean) => void;
 }
 
@@ -115,7 +115,7 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
   );
 }
 
-/** What became of the jobs that were to be cancelled. */
+/** The outcomes of cancelling jobs. */
 export function Outcomes({
   outcomes,
   isOver,

@@ -1,4 +1,4 @@
-// The jobs as a table, of which only the rows in view are there.
+// The jobs as a table. Only rows in view are rendered.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
@@ -20,7 +20,7 @@ type Columns = readonly (Column & { readonly id: ColumnId })[];
 
 interface Props {
   rows: readonly Row[];
-  /** How many there are in all; null while nobody knows. */
+  /** The number of all jobs; null while it is unknown. */
   total: number | null;
   inView: InView;
   columns: Columns;
@@ -117,7 +117,7 @@ interface RowProps extends CellProps {
   toggle: Marks["toggle"];
 }
 
-/** Drawn anew only where something of it changed: the table as a whole is drawn with every step of a scroll. */
+/** Rendered again only when its job changes, as the table renders with every step of a scroll. */
 function TableRow(props: RowProps): ComponentChildren {
   const { row, index, columns, metric, curve, isSelected, isActive, toggle, onLabel } = props;
   return useMemo(

@@ -1,4 +1,4 @@
-// What stands above the jobs: which of them, in which order, with which metric and which columns.
+// The controls above the jobs: filters, order, metric and columns.
 
 import { useState } from "preact/hooks";
 import { COLUMNS, type ColumnId } from "./columns.ts";

@@ -1,10 +1,10 @@
-// The columns that are shown: a taste of the person, kept in the browser, and no part of what a link shows.
+// The shown columns: a person's choice, stored in the browser and not part of a link.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { type ColumnId, chosenColumns, defaultColumns } from "./columns.ts";
 
 const KEY = "hora-job-columns";
-const NARROW_PX = 760; // below it jobs are cards, and no rows
+const NARROW_PX = 760; // on narrower pages jobs are cards
 
 const page_px = signal(innerWidth);
 addEventListener("resize", () => {
@@ -19,7 +19,7 @@ export const columnIds: ReadonlySignal<readonly ColumnId[]> = computed(
   () => chosenIds.value ?? defaultColumns(page_px.value),
 );
 
-/** Show these; null are those that the page has room for. */
+/** Show these columns; null shows those that fit on the page. */
 export function choose(ids: readonly ColumnId[] | null): void {
   chosenIds.value = ids === null ? null : chosenColumns(ids.join(","));
   if (chosenIds.value === null) localStorage.removeItem(KEY);

@@ -1,4 +1,4 @@
-// The keyboard in the list of jobs: j and k or the arrows move through it, x selects, Enter opens, / goes to the search.
+// The keyboard in the list of jobs: j, k and the arrows move, x selects, Enter opens, / goes to the search.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
@@ -12,13 +12,13 @@ import { reveal } from "./use_scroller.ts";
 interface Place {
   readonly scroller: RefObject<HTMLElement | null>;
   readonly row_px: number;
-  /** How much of the scroller the header covers. */
+  /** The height of the header, which covers a part of the scroller. */
   readonly header_px: number;
 }
 
 export function useKeys(rows: readonly Row[], marks: Marks, { scroller, row_px, header_px }: Place): void {
   const toFocus = useRef<string | null>(null);
-  // The row may come into view only after the scroller has told where it is.
+  // The row may be rendered only after the scroller has scrolled.
   useLayoutEffect(() => {
     if (toFocus.current === null) return;
     const link = scroller.current?.querySelector<HTMLElement>(`[data-job="${toFocus.current}"] a`);

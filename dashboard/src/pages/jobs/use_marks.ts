@@ -1,4 +1,4 @@
-// What the person marks in the list: the rows that are selected, and the one that the keyboard is at.
+// The marks in the list: the selected rows, and the active row of the keyboard.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Row } from "./row.ts";
@@ -6,7 +6,7 @@ import { allToggled, extended, NO_SELECTION, type Selection, toggled } from "./s
 
 export interface Marks {
   readonly selection: Selection;
-  /** The id of the row that the keyboard is at. */
+  /** The id of the active row of the keyboard. */
   readonly activeId: string | null;
   readonly select: (selection: Selection) => void;
   readonly toggle: (row: Row, isRange: boolean) => void;

@@ -1,12 +1,12 @@
-// A text field with suggestions, as of the ARIA pattern: all of them when it is entered, those that match as one types.
-// What is typed counts, whether it is suggested or not.
+// A text field with suggestions (the ARIA combobox pattern): all on a click, the matching ones while typing.
+// Any text is allowed, whether suggested or not.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import styles from "./controls.module.css";
 
 export interface Option {
   readonly value: string;
-  /** What there is to know before one chooses it. */
+  /** An explanation of the option. */
   readonly detail: string;
 }
 
@@ -50,7 +50,7 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
           (before) => (before + step + shownOptions.length + (before < 0 && step < 0 ? 1 : 0)) % shownOptions.length,
         );
     } else if (event.key === "Enter" && isOpen && active >= 0) {
-      event.preventDefault(); // it chooses, and does not submit
+      event.preventDefault(); // Enter chooses, and does not submit
       choose(shownOptions[active]);
     } else if (event.key === "Escape" && isOpen) {
       event.preventDefault();

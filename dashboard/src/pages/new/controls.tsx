@@ -11,15 +11,15 @@ import { useText } from "./use_text.ts";
 
 export interface ControlProps {
   readonly field: Field;
-  /** What the form calls it. */
+  /** The label in the form. */
   readonly label: string;
   readonly id: string;
   readonly value: Json | undefined;
-  /** What holds where nothing is given. */
+  /** The value if the field is not set. */
   readonly defaultValue: Json | undefined;
   readonly placeholder: string;
   readonly isInvalid: boolean;
-  /** The ids of what is said about it. */
+  /** The ids of the texts that describe it. */
   readonly about: string;
   readonly options: readonly Option[];
   readonly onEdit: (value: Json | undefined) => void;
@@ -35,7 +35,7 @@ export function Control(props: ControlProps) {
   return options.length > 0 ? <Suggested {...props} /> : <Text {...props} />;
 }
 
-/** Whether a control is one element that a label can stand for; the others are groups. */
+/** Whether a control is a group of elements, which a label cannot belong to. */
 export function isGroup({ kind }: Field): boolean {
   return kind === "choices" || kind === "sizes" || kind === "pairs";
 }
@@ -49,7 +49,7 @@ function useTyped({ field, value, defaultValue, onEdit }: ControlProps) {
   );
 }
 
-/** `name` is for one that no label stands for. */
+/** `name` is for an input without a label element. */
 function Text({ name, ...props }: ControlProps & { name?: string }) {
   const { text, type, leave } = useTyped(props);
   const { field, id, about, isInvalid, placeholder } = props;

@@ -1,5 +1,5 @@
-// A draft: the fields of a spec that somebody set, and no others. It is what the form shows as changed, what stands in
-// the page's address, and what is sent.
+// A draft: the fields of a spec that a person set, and no others. The form marks them as changed, the page's address
+// contains them, and they are what is submitted.
 
 import { type Field, type Json, type JsonObject, SHORTHAND } from "./schema.ts";
 
@@ -19,7 +19,7 @@ export function isSame(one: Json | undefined, other: Json | undefined): boolean 
   return one === other;
 }
 
-/** What stands at a dotted path of a spec or a draft; undefined where nothing does. */
+/** The value at a dotted path of a spec or a draft; undefined if there is none. */
 export function valueAt(spec: JsonObject, path: string): Json | undefined {
   const [name = "", key] = path.split(".");
   const value = spec[name];
@@ -28,7 +28,7 @@ export function valueAt(spec: JsonObject, path: string): Json | undefined {
   return isObject(value) ? value[key] : undefined;
 }
 
-/** The draft with a field set; undefined takes it away, so that its default holds. */
+/** The draft with a field set; undefined removes it, so that its default applies. */
 export function edited(draft: Draft, field: Field, value: Json | undefined): Draft {
   const [name = "", key] = field.path.split(".");
   if (key === undefined) return value === undefined ? without(draft, name) : { ...draft, [name]: value };
@@ -37,7 +37,7 @@ export function edited(draft: Draft, field: Field, value: Json | undefined): Dra
   return { ...draft, [name]: part };
 }
 
-/** The draft as short as it can be: a string where it says all of a part, nothing where a part says nothing. */
+/** The shortest form of a draft: a part with only its main field becomes a string, an empty part is left out. */
 export function tidied(draft: Draft, fields: readonly Field[]): Draft {
   const defaults = new Map(fields.map(({ path, defaultValue }) => [path, defaultValue]));
   const entries = Object.entries(draft).flatMap(([name, value]): [string, Json][] => {
@@ -55,7 +55,7 @@ export function tidied(draft: Draft, fields: readonly Field[]): Draft {
   return Object.fromEntries(entries);
 }
 
-/** Of a whole spec what differs from the defaults. */
+/** The fields of a whole spec that differ from the defaults. */
 export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
   let draft: Draft = {};
   for (const field of fields) {
@@ -68,7 +68,7 @@ export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
   return tidied(draft, fields);
 }
 
-/** A change laid over a draft: objects are merged, every other value replaces the old one, as the api does it. */
+/** A draft with a change merged in: objects are merged, other values replace the old ones, as the api does it. */
 export function merged(draft: Draft, change: JsonObject): Draft {
   const result: Record<string, Json> = { ...draft };
   for (const [name, value] of Object.entries(change)) {
@@ -97,7 +97,7 @@ function without(object: JsonObject, name: string): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
 }
 
-/** A part of a draft as an object, whatever it is written as. */
+/** A part of a draft as an object, also if it is written as a string. */
 function asObject(name: string, value: Json | undefined): JsonObject {
   const key = SHORTHAND[name];
   if (typeof value === "string" && key !== undefined) return { [key]: value };

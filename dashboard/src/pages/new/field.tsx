@@ -1,4 +1,4 @@
-// A field of the form: what it is called, its control, what is wrong with it, and what it means.
+// A field of the form: its label, its control, its errors and its description.
 
 import type { ComponentChildren } from "preact";
 import type { Option } from "./combobox.tsx";
@@ -64,7 +64,7 @@ function withCode(description: string): ComponentChildren {
   return description.split("`").map((piece, index) => (index % 2 === 1 ? <code key={index}>{piece}</code> : piece));
 }
 
-/** Whether it was changed, by whom, and the way back. */
+/** Whether the field was changed or advised, and a button that resets it. */
 function Marks({ form, field, label }: { form: Form; field: Field; label: string }) {
   const isAdvised = form.advised.includes(field.path);
   return (

@@ -1,4 +1,4 @@
-// The form's fields: those that people come with, large and first; the rest in groups that are folded.
+// The fields of the form: the most important ones first and large, the others in folded groups.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -48,7 +48,7 @@ interface GroupProps {
   children: ComponentChildren;
 }
 
-/** A group opens by itself when something in it is wrong, or was changed by an advice. */
+/** A group opens by itself if one of its fields has an error, or was changed by advice. */
 function Group({ title, form, fields, children }: GroupProps) {
   const element = useRef<HTMLDetailsElement>(null);
   const changed = fields.filter((field) => isChanged(form, field) || form.advised.includes(field.path));

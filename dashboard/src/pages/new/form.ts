@@ -1,4 +1,4 @@
-// The form's content and what is done with it. It lives in the page's address, so that a reload or a link keeps it.
+// The form's content. It is in the page's address, so that a reload or a link keeps it.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FieldError } from "../../api/problem.ts";
@@ -10,7 +10,7 @@ import type { Field, Json, JsonObject } from "./schema.ts";
 
 const WRITTEN_AFTER_MS = 250; // browsers refuse an address that changes with every key
 
-/** What there is to know of the form's content. */
+/** The content of the form, with its preview and its errors. */
 export interface Content {
   readonly fields: readonly Field[];
   readonly draft: Draft;
@@ -20,17 +20,17 @@ export interface Content {
   readonly advised: readonly string[];
 }
 
-/** What its fields are given. */
+/** The form as its fields get it. */
 export interface Form extends Content {
   readonly edit: (field: Field, value: Json | undefined) => void;
 }
 
-/** The draft, as the address has it or else as it starts. */
+/** The draft in the address, or else the one that the form starts with. */
 export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draft, (draft: Draft) => void, () => void] {
   const address = param("spec");
   const text = address.value;
   const [draft, setDraft] = useState(() => parsed(text) ?? start);
-  const writtenText = useRef(text); // in the address, by our own doing
+  const writtenText = useRef(text); // the text that this form wrote to the address
   useEffect(() => {
     if (text === writtenText.current) return;
     writtenText.current = text;
@@ -49,12 +49,12 @@ export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draf
   return [draft, setDraft, write];
 }
 
-/** The plan of a draft that names its data; without, there is nothing to ask about. */
+/** The preview of a draft. Without a dataset nothing is requested. */
 export function useOutlook(draft: Draft, isAllowed: boolean): Previewed {
   return usePreview(isAllowed && valueAt(draft, "dataset.source") !== undefined ? draft : null);
 }
 
-/** What holds for a field that is not set: what the api made of it, as data comes with options of its own. */
+/** The value of a field that is not set: the one that the api resolved, as a dataset may set options. */
 export function defaultOf(form: Content, field: Field): Json | undefined {
   const { preview, previewedDraft } = form.previewed;
   const wasUnset = previewedDraft !== undefined && valueAt(previewedDraft, field.path) === undefined;
@@ -64,18 +64,18 @@ export function defaultOf(form: Content, field: Field): Json | undefined {
   return field.kind === "part" && isObject(resolved) ? {} : resolved;
 }
 
-/** What a field says now. */
+/** The value of a field now. */
 export function valueIn(form: Content, field: Field): Json | undefined {
   const own = valueAt(form.draft, field.path);
   return own === undefined ? defaultOf(form, field) : own;
 }
 
-/** Whether a field that has a default says something else. */
+/** Whether a field differs from its default. */
 export function isChanged({ draft }: Content, { path, kind, defaultValue }: Field): boolean {
   const own = valueAt(draft, path);
   if (own === undefined || defaultValue === undefined) return false;
   if (kind === "part") return (own === null) !== (defaultValue === null);
-  return !(path === MODEL && isSame(own, defaultValue)); // it also stands there for the sake of the other fields of the model
+  return !(path === MODEL && isSame(own, defaultValue)); // the model's name may be there only because of its other fields
 }
 
 const MODEL = "model.name";
@@ -84,13 +84,13 @@ export function errorsAt(form: Content, field: Field): readonly FieldError[] {
   return form.wrong.byPath.get(field.path) ?? [];
 }
 
-/** The draft after a field was set; to what holds anyway is to none. */
+/** The draft after a field was set. A value equal to the default removes the field. */
 export function afterEdit(form: Content, field: Field, value: Json | undefined): Draft {
   const isDefault = value === undefined || isSame(value, defaultOf(form, field));
   return tidied(edited(form.draft, field, isDefault ? undefined : value), form.fields);
 }
 
-/** Whether a field can be seen: those of a part that is off are not. */
+/** Whether a field is visible: fields of a part that is off are not. */
 export function isShown(form: Content, field: Field): boolean {
   const dot = field.path.indexOf(".");
   const part = form.fields.find(({ path, kind }) => kind === "part" && path === field.path.slice(0, Math.max(0, dot)));

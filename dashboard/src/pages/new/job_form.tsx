@@ -1,4 +1,4 @@
-// The form itself: its fields or its text, what they would become, and the way to submit it.
+// The form: its fields or its JSON, the plan and the quote, and the submit button.
 
 import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -36,7 +36,7 @@ export function JobForm({ fields, start, advice, me }: Props) {
   const suggestions = useSuggestions(me);
   const previewed = useOutlook(draft, maySubmit);
   const submission = useSubmission(draft, ({ id }) => {
-    writeDraft(); // so that "back" leads to the form as it was sent
+    writeDraft(); // so that "back" returns to the submitted form
     go(`/jobs/${id}`);
   });
   const problem = submission.problem ?? previewed.problem;
@@ -63,7 +63,7 @@ export function JobForm({ fields, start, advice, me }: Props) {
       <Header
         isText={isText}
         onView={(next) => {
-          setReadable(true); // of a text that could not be read the last draft is left
+          setReadable(true); // if the text could not be read, the last draft stays
           view.set(next);
         }}
       />
@@ -129,7 +129,7 @@ function Actions({ isSending, isOff, verdict }: { isSending: boolean; isOff: boo
   );
 }
 
-/** Enter alone ends what one types and does not start a training; with Ctrl or Cmd it does, from every field. */
+/** Enter alone does not submit; Ctrl or Cmd and Enter does, from every field. */
 function submitByKeys(event: TargetedKeyboardEvent<HTMLFormElement>): void {
   if (event.key !== "Enter") return;
   if (event.ctrlKey || event.metaKey) event.currentTarget.requestSubmit();

@@ -1,4 +1,4 @@
-// What the draft would become: the plan with every figure, what it is expected to take, and what speaks against it.
+// The preview of a draft: its plan, its quote and its warnings.
 
 import type { Plan, Preview } from "../../api/types.ts";
 import { number } from "../../format.ts";

@@ -1,4 +1,4 @@
-// A new job: a form made from the spec's schema, with the plan and the quote beside it as one types.
+// The page of a new job: a form made from the spec's schema, with the plan and the quote beside it.
 
 import { useMemo } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";

@@ -1,4 +1,4 @@
-// Labels: pairs of texts, one a row. A pair without a key is not sent yet.
+// Labels: pairs of texts, one in each row. A pair without a key is not submitted.
 
 import { useState } from "preact/hooks";
 import styles from "./controls.module.css";

@@ -1,4 +1,4 @@
-// What a draft would become, asked of the api as somebody types: the plan, the quote, or what is wrong.
+// The preview of a draft, requested while a person types: the plan, the quote, or the errors.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
@@ -6,19 +6,19 @@ import { pollDelayMs } from "../../api/poll_delay.ts";
 import type { Preview } from "../../api/types.ts";
 import type { Draft } from "./draft.ts";
 
-const PAUSE_MS = 300; // of typing, before the api is asked
+const PAUSE_MS = 300; // without typing, before the request
 
 export interface Previewed {
-  /** The newest answer that was no problem, and the draft that it is of. */
+  /** The newest answer without a problem, and its draft. */
   readonly preview: Preview | undefined;
   readonly previewedDraft: Draft | undefined;
-  /** What is wrong with the newest draft that was answered. */
+  /** The problem of the newest answered draft. */
   readonly problem: Problem | undefined;
-  /** Whether the draft has changed since. */
+  /** Whether the draft has changed since the answer. */
   readonly isPending: boolean;
 }
 
-/** Follow a draft; null is one that is not worth asking about. Answers that come late are dropped. */
+/** Preview a draft; null requests nothing. Late answers are dropped. */
 export function usePreview(draft: Draft | null): Previewed {
   const [answer, setAnswer] = useState<Omit<Previewed, "isPending">>(NONE);
   const [answeredBody, setAnsweredBody] = useState<string | null>(null);

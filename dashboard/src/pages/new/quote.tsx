@@ -1,4 +1,4 @@
-// What a job is expected to take, from comparable past ones: a mean, what they lie between, and which they are.
+// The quote of a job: means and ranges from comparable past jobs, with links to them.
 
 import type { Quote, Range } from "../../api/types.ts";
 import { duration, number, percent } from "../../format.ts";

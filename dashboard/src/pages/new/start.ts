@@ -1,4 +1,4 @@
-// What a form begins with: nothing, or the spec of a job with a piece of its advice laid over it.
+// The start of a form: empty, or the spec of a job, with one of its pieces of advice applied.
 
 import type { Problem } from "../../api/client.ts";
 import { usePolled } from "../../api/polled.ts";
@@ -8,7 +8,7 @@ import type { Field, JsonObject } from "./schema.ts";
 
 export interface Start {
   readonly draft: Draft;
-  /** The job that it begins with. */
+  /** The cloned job. */
   readonly job?: Job;
   readonly advice?: Advice;
   /** The fields in which the advice differs from the job. */

@@ -1,4 +1,4 @@
-// What there is to choose from on this service: datasets, networks, weights, projects.
+// The suggestions of this service: datasets, networks, weights, projects.
 
 import { usePolled } from "../../api/polled.ts";
 import type { DatasetLine, Job, Listed, Me, Model, Project } from "../../api/types.ts";
@@ -41,7 +41,7 @@ export function ofDataset(dataset: DatasetLine): Option {
   return { value: dataset.name, detail: [told, description].filter((text) => text !== "").join(". ") };
 }
 
-/** What recent jobs trained on, besides the registered names. */
+/** The data of recent jobs that is not registered. */
 export function recent(jobs: readonly Pick<Job, "name" | "spec">[], known: ReadonlySet<string>): Option[] {
   const options = new Map<string, Option>();
   for (const { name, spec } of jobs) {

@@ -1,4 +1,4 @@
-// What is wrong with a draft as a whole: what the api says of no field, and an answer that was lost.
+// Problems of a draft as a whole: errors that belong to no field, and a lost answer.
 
 import type { Problem } from "../../api/client.ts";
 import type { FieldError } from "../../api/problem.ts";
@@ -8,9 +8,9 @@ import { errorText } from "./problems.ts";
 
 interface Props {
   problem: Problem | undefined;
-  /** Those of no field. */
+  /** Errors that belong to no field. */
   errors: readonly FieldError[];
-  /** Whether it is said of a submission, and not of a draft. */
+  /** Whether the problem comes from a submission, and not from a preview. */
   isSubmitted: boolean;
 }
 
@@ -30,7 +30,7 @@ export function Trouble({ problem, errors, isSubmitted }: Props) {
   );
 }
 
-/** Errors with the names of their fields, for where the fields are not there to say them at. */
+/** Errors with the names of their fields, for places without the fields. */
 export function Errors({ errors }: { errors: readonly FieldError[] }) {
   return (
     <ul class={styles["errors"]}>

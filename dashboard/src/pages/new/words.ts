@@ -1,5 +1,5 @@
-// What the form calls each field of a spec, and where it stands. Descriptions, kinds, defaults and limits are the
-// schema's own. A field that is not here is called by its name. A name here that no field has is a type error.
+// The label and the group of each field in the form. Descriptions, kinds, defaults and limits come from the
+// schema. A field that is missing here is labelled with its name. A name that no field has is a type error.
 
 import type { components } from "../../api/schema.d.ts";
 
@@ -28,7 +28,7 @@ export interface Words {
   readonly group: GroupId;
   readonly label: string;
   readonly unit?: string;
-  /** What holds where nothing is given, for fields whose default is null. */
+  /** The meaning of an empty field whose default is null. */
   readonly empty?: string;
 }
 
@@ -111,14 +111,14 @@ const GROUP_OF_PART: Readonly<Record<string, GroupId>> = {
   checkpoint: "stopping",
 };
 
-/** The words of a field; one that is not above is called by its name, beside the fields of its part. */
+/** The words of a field. A field that is not above gets its name as label, in the group of its part. */
 export function wordsOf(path: string): Words {
   const [part = "", name = part] = path.split(".");
   const label = name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
   return DOTTED[path] ?? { group: GROUP_OF_PART[part] ?? "scheduling", label };
 }
 
-/** A field's position among all, as they stand in the form. */
+/** A field's position in the form. */
 export function position(path: string): number {
   const found = ORDER.indexOf(path);
   return found < 0 ? ORDER.length : found;

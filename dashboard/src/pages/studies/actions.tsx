@@ -1,4 +1,4 @@
-// Cancel, pause and resume of a study as a whole. Each is asked for once more, as it concerns many jobs.
+// Cancel, pause and resume a whole study. Each action is confirmed, as it concerns many jobs.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";
@@ -71,7 +71,7 @@ export function Actions({ study, onChange }: { study: Study; onChange: () => voi
   );
 }
 
-/** What would change anything now. */
+/** The actions that would change something now. */
 function possible(study: Study): Action[] {
   const live = liveJobs(study);
   const found: Action[] = [];

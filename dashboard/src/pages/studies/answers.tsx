@@ -1,4 +1,4 @@
-// The questions that a study answers, a chart each: do more GPUs pay, how soon is it accurate, what does accuracy cost?
+// The main charts of a study: speed-up, time to accuracy, cost of accuracy.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
@@ -12,7 +12,7 @@ import { Target } from "./target.tsx";
 
 const timesAsFast = (value: number): string => number(value, 3);
 
-/** Speed-up over GPUs against the ideal line; where GPUs do not vary, that they do not. */
+/** Speed-up over GPUs beside the ideal line, or a note if GPUs do not vary. */
 export function Speedup({ report }: { report: StudyReport }) {
   const { baseline } = report;
   if (baseline === null) return <NoSpeedup gpus={report.cells[0]?.gpus ?? 1} />;
@@ -62,7 +62,7 @@ function intervals(report: StudyReport): string {
     : "The whiskers are 95\u00a0% intervals of the cell's own time; a cell with one repeat has none.";
 }
 
-/** Time to the target, or where it cannot be measured, accuracy itself. */
+/** The training time to the target. */
 export function Accuracy({ report }: { report: StudyReport }) {
   const figure = figureOf("time_to_target_s");
   const { groups, series } = barsOf(report, figure);
@@ -105,7 +105,7 @@ function Reached({ report: { target, cells } }: { report: StudyReport }) {
   );
 }
 
-/** What each cell cost beside how accurate it became. */
+/** The GPU-hours and the accuracy of each cell. */
 export function Cost({ report }: { report: StudyReport }) {
   const lines = costLines(report);
   if (lines.length === 0) return null;

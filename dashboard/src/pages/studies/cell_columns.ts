@@ -1,4 +1,4 @@
-// The columns of the table of cells: how each is told, sorted and named, and which cell is best at it. Pure.
+// The columns of the table of cells: labels, formats and sort values. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
 import { duration, number, percent, short } from "../../format.ts";
@@ -10,7 +10,7 @@ export interface Column {
   readonly label: string;
   readonly title?: string;
   readonly format: (cell: CellReport) => string;
-  /** What it is sorted by. */
+  /** The value to sort by. */
   readonly sortValue: (cell: CellReport) => number | string | null;
 }
 
@@ -51,7 +51,7 @@ const FIGURES: readonly Column[] = [
   interval("setup_s", "set-up", duration),
 ];
 
-/** The columns that any cell has something in. */
+/** The columns in which at least one cell has a value. */
 export function columnsOf(report: StudyReport): Column[] {
   const values = report.varied.map(
     (field): Column => ({
@@ -92,14 +92,14 @@ export function repeatsText(cell: CellReport, planned: number): string {
   return [`${cell.repeats} of ${planned}`, ...rest].join(", ");
 }
 
-/** -0.012, and whether that is more than chance. */
+/** -0.012, and whether the difference is more than chance. */
 function differenceText({ accuracy_agreement: agreement }: CellReport): string {
   if (agreement === null) return "–";
   const difference = `${agreement.difference < 0 ? "−" : "+"}${Math.abs(agreement.difference).toFixed(4)}`;
   return agreement.agrees === null ? `${difference} ?` : agreement.agrees ? difference : `${difference} differs`;
 }
 
-/** The cells with their places in the grid, in the order of a column; what has no figure comes last. */
+/** The cells with their positions in the grid, sorted by a column. Cells without a figure come last. */
 export function sortedCells(report: StudyReport, columns: readonly Column[], sort: string): [CellReport, number][] {
   const cells = report.cells.map((cell, position): [CellReport, number] => [cell, position]);
   const column = columns.find(({ key }) => key === sort.replace(/^-/, ""));
@@ -107,7 +107,7 @@ export function sortedCells(report: StudyReport, columns: readonly Column[], sor
   return cells.sort(([a], [b]) => byValue(column.sortValue(a), column.sortValue(b), sort.startsWith("-")));
 }
 
-/** What the address says after a click on the head of a column. */
+/** The sort parameter after a click on a column header. */
 export function nextSort(sort: string, key: string): string {
   if (sort === key) return `-${key}`;
   return sort === `-${key}` ? "" : key;

@@ -1,4 +1,4 @@
-// The grid as a table: a row a cell, with what its repeats came to, and its jobs.
+// The grid as a table: a row for each cell, with the figures of its repeats and its jobs.
 
 import type { CellReport, Study, StudyReport } from "../../api/types.ts";
 import { Figure } from "../../parts/figure.tsx";
@@ -72,7 +72,7 @@ function Row({ study, report, columns, cell, position }: RowProps) {
   );
 }
 
-/** The jobs of a cell by repeat; what did not succeed says so. */
+/** Links to the jobs of a cell by repeat, with the status of those that did not succeed. */
 function JobLinks({ study, cell, position }: { study: Study; cell: CellReport; position: number }) {
   const jobs = study.cells[position]?.jobs ?? [];
   return (

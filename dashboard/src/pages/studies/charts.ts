@@ -1,4 +1,4 @@
-// What the charts of a study show, from its report: groups, series, lines and the cells of the matrix. Pure.
+// The data of a study's charts, from its report: groups, series, lines and matrix cells. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
 import type { Series } from "../../charts/bars.tsx";
@@ -7,12 +7,12 @@ import type { PointLine } from "../../charts/point_chart.tsx";
 import { extentOf, shareOf } from "../../charts/ramp.ts";
 import { estimateOf, type Figure, fieldLabel, othersKey, valueText } from "./figures.ts";
 
-/** The field that charts are drawn over: GPUs where they vary, else the first one. */
+/** The field of the x axis: GPUs if they vary, else the first field. */
 export function mainField(report: StudyReport): string {
   return report.varied.includes("gpus") ? "gpus" : (report.varied[0] ?? "");
 }
 
-/** The values of a field in the order of the grid, each once, as texts. */
+/** The distinct values of a field as texts, in the order of the grid. */
 export function valuesOf(report: StudyReport, field: string): string[] {
   return [...new Set(report.cells.map((cell) => valueText(cell.values[field] ?? "all")))];
 }
@@ -33,7 +33,7 @@ export function barsOf(report: StudyReport, figure: Figure): { groups: string[];
   return { groups, series };
 }
 
-/** Speed-up over GPUs: a line for each combination of the other fields. Without those that have but the baseline. */
+/** Speed-up over GPUs: a line for each combination of the other fields that has a speed-up. */
 export function speedupLines(report: StudyReport): PointLine[] {
   return linesBy(report, "gpus").flatMap(([name, cells], index) => {
     const points = cells
@@ -46,7 +46,7 @@ export function speedupLines(report: StudyReport): PointLine[] {
   });
 }
 
-/** What each cell cost, and how accurate it became: a point a cell, in the colour of its GPU count. */
+/** GPU-hours and accuracy: a point for each cell, in the colour of its value of the main field. */
 export function costLines(report: StudyReport): PointLine[] {
   const field = mainField(report);
   return valuesOf(report, field).flatMap((value, index) => {
@@ -75,13 +75,13 @@ function linesBy(report: StudyReport, field: string): [string, CellReport[]][] {
 
 export interface MatrixCell {
   readonly mean: number;
-  /** How many cells of the study it is the mean of. */
+  /** The number of cells that it is the mean of. */
   readonly count: number;
-  /** Where it lies between the worst and the best: 0..1. */
+  /** Its position between the least and the greatest: 0..1. */
   readonly share: number;
 }
 
-/** A figure by two fields; of cells that differ in further ones, their mean. */
+/** A figure by two fields: the mean of the cells that differ in other fields. */
 export function matrixOf(
   report: StudyReport,
   [row, column]: readonly [string, string],

@@ -1,4 +1,4 @@
-// What the report says in sentences: findings, and what its figures rest on.
+// The findings of the report, and its best cells.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Panel } from "../../parts/panel.tsx";
@@ -41,7 +41,7 @@ export function Findings({ report }: { report: StudyReport }) {
   );
 }
 
-/** The cells that are best at something, with what. Of a single cell there is none to compare with. */
+/** The best cells with the figures in which they are best. A single cell has nothing to compare with. */
 function bestCells(report: StudyReport): [cell: string, what: string][] {
   if (report.cells.length < 2) return [];
   const figuresByCell = new Map<string, string[]>();

@@ -1,4 +1,4 @@
-// One figure over the grid, as bars with intervals and as a matrix of two fields.
+// A figure over the grid, as bars with intervals and as a matrix of two fields.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";

@@ -1,4 +1,4 @@
-// All studies, newest first, at /studies: what each varies, and how far it is.
+// The list of studies at /studies, newest first, with their grids and progress.
 
 import { useEffect, useRef } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";

@@ -1,4 +1,4 @@
-// What people wrote down about a study, and a box to add to it.
+// The notes on a study, and a form to add one.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";

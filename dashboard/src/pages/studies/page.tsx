@@ -1,4 +1,4 @@
-// One study, at /studies/ID: how far it is, what its report says, and what people noted. Live while its jobs run.
+// The page of a study at /studies/ID: its progress, report and notes. Live while its jobs run.
 
 import { useRef } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";

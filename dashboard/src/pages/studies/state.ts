@@ -1,4 +1,4 @@
-// How a study stands, from the counts of its jobs. Pure; used by the list and by the page of one study.
+// The state of a study, from the counts of its jobs. Pure; used by the list and by the page of a study.
 
 import type { Status, StudyLine } from "../../api/types.ts";
 import { countText } from "../../format.ts";
@@ -15,7 +15,7 @@ export function liveJobs({ counts }: StudyLine): number {
   return sum(LIVE.map((status) => counts[status] ?? 0));
 }
 
-/** The state of a study, in the words for a job: as what it ended, or how far it is. */
+/** The status of a study, in the statuses of a job. */
 export function statusOf(study: StudyLine): Status {
   const has = (status: Status): boolean => (study.counts[status] ?? 0) > 0;
   if (study.complete) {
@@ -25,12 +25,12 @@ export function statusOf(study: StudyLine): Status {
   return LIVE.find((status) => status !== "queued" && has(status)) ?? (endedJobs(study) > 0 ? "running" : "queued");
 }
 
-/** Whether all that lives of it waits because a person asked for it. */
+/** Whether all its live jobs are paused. */
 export function isPaused(study: StudyLine): boolean {
   return liveJobs(study) > 0 && study.paused === liveJobs(study);
 }
 
-/** 5 of 12 jobs are in, 1 failed, 2 running. */
+/** 5 of 12 jobs ended, 1 failed, 2 running. */
 export function progressLine(study: StudyLine): string {
   const others = (["failed", "cancelled", ...LIVE] as const)
     .filter((status) => (study.counts[status] ?? 0) > 0)
@@ -51,7 +51,7 @@ export interface Part {
   readonly share: number;
 }
 
-/** The jobs of a study by their state, those that ended first. */
+/** The jobs of a study by status, ended ones first. */
 export function partsOf(study: StudyLine): Part[] {
   return [...ENDED, ...LIVE].flatMap((status) => {
     const count = study.counts[status] ?? 0;

@@ -1,4 +1,4 @@
-// Which accuracy time is measured to: typed here, it stands in the address.
+// The input of the target accuracy, which is kept in the address.
 
 import type { StudyReport } from "../../api/types.ts";
 import styles from "./target.module.css";

@@ -1,4 +1,4 @@
-// What to try next, in the order in which it pays, each with its reason and what it is expected to bring.
+// The advice for a job, most useful first, each with its reason and its expected gain.
 
 import type { Advice } from "../../../api/types.ts";
 import { number } from "../../../format.ts";

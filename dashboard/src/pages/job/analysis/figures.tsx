@@ -8,7 +8,7 @@ import { figureOf } from "./evidence.ts";
 import styles from "./findings.module.css";
 
 export function StepTable({ steps }: { steps: Analysis["steps"] }) {
-  // Of one rank, the mean over all ranks is the same again.
+  // With one rank, the mean over all ranks is the same.
   const rankRows = steps.length === 2 ? steps.slice(0, 1) : steps;
   return (
     <Figures title="Time of a step" isOpen>

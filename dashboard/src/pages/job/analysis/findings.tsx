@@ -1,4 +1,4 @@
-// What a job is named for, in sentences, and the figures of its steps and slots.
+// The findings of a job in sentences, and the figures of its steps and slots.
 
 import type { Analysis, Finding } from "../../../api/types.ts";
 import { words } from "../../../format.ts";
@@ -51,7 +51,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
   );
 }
 
-/** The figures of each rank, under names that say the unit. */
+/** The figures of each rank, with their unit. */
 function figuresByRank(byRank: Readonly<Record<string, number>>, figure: string): Record<string, string> {
   return Object.fromEntries(Object.entries(byRank).map(([rank, value]) => [`rank ${rank}`, figureOf(figure, value)]));
 }

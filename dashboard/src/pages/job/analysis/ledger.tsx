@@ -1,4 +1,4 @@
-// Where the time of a job's slots went: a bar with all of it, and a table that says what each part is.
+// The ledger of a job's slots: a bar, and a table that explains each part.
 
 import type { Ledger } from "../../../api/types.ts";
 import { duration, percent } from "../../../format.ts";
@@ -8,7 +8,7 @@ import { type Item, itemsOf, noneOf } from "./ledger_items.ts";
 
 interface Props {
   ledger: Ledger;
-  /** What a slot of this job is: "GPU" where that is known. */
+  /** "GPU" if the job's slots are known to be GPUs, else "slot". */
   unit: string;
   isComplete: boolean;
 }

@@ -1,17 +1,17 @@
-// Where the time of a job's slots went, ready to be shown. Used by `ledger.tsx`.
+// The items of a job's ledger, ready to show. Used by `ledger.tsx`.
 
 import type { Ledger, LedgerItem } from "../../../api/types.ts";
 
 export interface Item {
   readonly key: LedgerItem;
   readonly name: string;
-  /** What was done in this time. */
+  /** What the slots did in this time. */
   readonly meaning: string;
   readonly seconds: number;
   readonly share: number;
 }
 
-// In the order in which the bar shows them: what trained, what it cost beside that, what came to nothing.
+// In the order of the bar: training, overhead, waste.
 const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
   ["useful", "useful", "Computing and validation up to the best epoch"],
   ["data_wait", "waiting for data", "Steps up to the best epoch that waited for their samples"],

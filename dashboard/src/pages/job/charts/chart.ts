@@ -1,4 +1,4 @@
-// A chart of a job, before it is drawn: its lines, and how its values are written.
+// The data of a job's chart: its lines and the format of its values.
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour, runDash } from "../../../charts/palette.ts";
@@ -18,13 +18,13 @@ export interface Chart {
   readonly yTo?: number;
 }
 
-/** How one looks at the charts, as far as their lines depend on it. */
+/** The settings of the charts that their lines depend on. */
 export interface ChartOptions {
   readonly smooth: number;
   readonly ranks: Ranks;
   /** How many ranks the job has. */
   readonly count: number;
-  /** Of which groups of charts the scale is logarithmic. */
+  /** The groups of charts with a logarithmic scale. */
   readonly logs: ReadonlySet<string>;
 }
 
@@ -42,7 +42,7 @@ export function lineOf(style: Style, points: Points, smooth = 0): Line {
   return { ...style, xs, ys, ...(smooth > 0 ? { smooth: smoothOf(points, smooth) } : {}) };
 }
 
-/** A line for each rank that is to be shown, each in its colour on all charts. `alone` names that of a job of one rank. */
+/** A line for each rank to show, each with one colour on all charts. `alone` names the line of a job with one rank. */
 export function rankLines(
   of: ByRank,
   options: ChartOptions,
@@ -64,7 +64,7 @@ export function rankLines(
     .map(([rank, points]) => lineOf(styleOf(rank, `r${rank}`, nameOf(rank)), points, smooth));
 }
 
-/** The colour and the dash of what has this place among others, on all charts. */
+/** The colour and dash of a line at this position, the same on all charts. */
 export function styleOf(place: number, key: string, name: string): Style {
   const dash = runDash(place);
   return { key, name, colour: runColour(place), ...(dash.length > 0 ? { dash } : {}) };

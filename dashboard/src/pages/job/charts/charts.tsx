@@ -1,4 +1,4 @@
-// The charts of a job: how it learns and how fast, and below, on the same axis, what its slots and hosts did meanwhile.
+// The charts of a job on one axis: metrics, speed, and the utilization of its slots and hosts.
 
 import { useMemo } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
@@ -109,7 +109,7 @@ function useMarks(job: Job, series: Series) {
     every_s: isTerminal(job.status) ? Number.POSITIVE_INFINITY : 10,
   });
   const { summary, plan, started_at, created_at } = job;
-  // The job itself is a new object with every step; marks are drawn anew only where what they tell of changes.
+  // The job is a new object with every step. The marks are redrawn only when their data changes.
   return useMemo(
     () => marksOf({ summary, plan, started_at, created_at }, data?.items ?? [], series.metrics, series.axis),
     [summary, plan, started_at, created_at, data, series],

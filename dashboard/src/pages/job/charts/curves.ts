@@ -1,4 +1,4 @@
-// Which charts the metrics of a job make: how it learns, and how fast.
+// The charts of a job's metrics: learning and speed.
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour } from "../../../charts/palette.ts";
@@ -12,7 +12,7 @@ export type Metrics = ReadonlyMap<string, ByRank>;
 const ALL_RANKS = -1;
 const NONE: ByRank = new Map();
 
-/** What has charts of its own, or is in one that is no metric's. */
+/** Metrics with a chart of their own, and metrics that are not shown. */
 const OF_SPEED = new Set(["samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"]);
 const UNSHOWN = new Set(["epoch_s", "epoch_data_wait_s", "epoch_allreduce_s"]);
 const FIRST = ["loss", "accuracy"];
@@ -68,7 +68,7 @@ export function speedCharts(metrics: Metrics, options: ChartOptions): Chart[] {
   return charts.filter((chart) => chart.lines.length > 0);
 }
 
-/** Each rank tells that of all of them, so one of them is enough. */
+/** Each rank reports the throughput of all ranks, so one line is enough. */
 function throughput(metrics: Metrics, look: ChartOptions): Line[] {
   const ranks = metrics.get("samples_per_s") ?? NONE;
   const first = ranks.get(Math.min(...[...ranks.keys()].filter((rank) => rank !== ALL_RANKS)));
@@ -76,7 +76,7 @@ function throughput(metrics: Metrics, look: ChartOptions): Line[] {
   return [...(steps ? [steps] : []), ...overAll(ranks, { key: "train", name: "epoch" })];
 }
 
-/** The line over all ranks: where nothing else is said it has no rank's colour. */
+/** The line over all ranks. By default its colour is not that of a rank. */
 function overAll(ranks: ByRank | undefined, style: Omit<Style, "colour"> & Partial<Style>): Line[] {
   const points = ranks?.get(ALL_RANKS);
   return points === undefined ? [] : [lineOf({ colour: "text", ...style }, points)];

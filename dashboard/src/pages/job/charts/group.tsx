@@ -1,4 +1,4 @@
-// Some charts of a job below a title, by which they are folded away.
+// A group of charts with a title that folds it.
 
 import { Plot, type PlotProps } from "../../../charts/plot.tsx";
 import type { Chart } from "./chart.ts";

@@ -1,6 +1,6 @@
-// What is made of the points of a series: its smooth line, the mean of several, the share of another one.
+// Computed from the points of series: a smooth line, the mean of several, the share of another one.
 //
-// The api thins a long series to what stands out in it, so a mean of the points in its answer is biased to its spikes. The
+// The api thins a long series and keeps its extremes, so the mean of the points in an answer is biased to spikes. The
 // bands of the answer have the means of all points; where a band was thinned, its mean stands for its points here.
 
 import { indexUpTo } from "../../../charts/lines.ts";
@@ -12,7 +12,7 @@ interface Coordinates {
   readonly ys: readonly number[];
 }
 
-/** The points themselves where all of a band are there, and else its mean in its middle. */
+/** The points themselves; for a band that was thinned, its mean in its middle instead. */
 export function withoutBias({ xs, ys, bands }: Points): Coordinates {
   const thinned = bands.filter(({ x_from, x_to, count }) => count > countWithin(xs, ys, x_from, x_to));
   if (thinned.length === 0) return { xs, ys };
@@ -45,7 +45,7 @@ export function smoothOf(points: Points, weight: number): number[] {
   return points.xs.map((x, i) => (Number.isFinite(points.ys[i]) ? between(xs, ys, x) : Number.NaN));
 }
 
-/** The value at a place on a line; beyond its ends that of the end. */
+/** The value of a line at `x`; beyond its ends, the value of the end. */
 function between(xs: readonly number[], ys: Float64Array, x: number): number {
   const before = indexUpTo(xs, x);
   const from = ys[Math.max(0, before)] ?? Number.NaN;
@@ -55,7 +55,7 @@ function between(xs: readonly number[], ys: Float64Array, x: number): number {
   return from + (to - from) * ((x - start) / ((xs[before + 1] as number) - start));
 }
 
-/** The mean of several series, in at most `count` parts of the axis: of each its own mean there, all weighing the same. */
+/** The mean of several series, in at most `count` parts of the axis: all series weigh the same. */
 export function meanOf(series: readonly Points[], count: number): Points {
   const unbiased = series.map(withoutBias);
   const ends = unbiased.flatMap(({ xs }) => (xs.length === 0 ? [] : [xs[0] as number, xs[xs.length - 1] as number]));

@@ -1,8 +1,8 @@
-// The points of a series of the api: attempts joined to one line, detail laid over what is coarser.
+// The points of a series: attempts joined to one line, and detail merged into coarse points.
 
 import { indexUpTo, type Range } from "../../../charts/lines.ts";
 
-/** Some neighbouring points of a series in figures: all that there were, whether the answer has them or not. */
+/** Figures of all points of a part of a series, including those that the answer leaves out. */
 export interface Band {
   readonly x_from: number;
   readonly x_to: number;
@@ -48,7 +48,7 @@ export function joined(attempts: readonly Points[]): Points {
   return { xs: keptIndexes.map((i) => xs[i] as number), ys: keptIndexes.map((i) => ys[i] as number), bands };
 }
 
-/** `detail` within a stretch, and what is known of the rest around it. */
+/** `detail` within a range, and the coarse points outside of it. */
 export function spliced(coarse: Points, detail: Points, [from, to]: Range): Points {
   const before = coarse.xs.findLastIndex((x) => x < from) + 1;
   const behind = indexUpTo(coarse.xs, to) + 1;

@@ -1,4 +1,4 @@
-// Which charts the utilization of a job makes: what its slots did, and their hosts.
+// The charts of a job's utilization: of its slots and of their hosts.
 
 import type { SampleMetric } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
@@ -11,7 +11,7 @@ import { bytesPerSecond, degrees, percents, slowedLevel, slowedWords, watts } fr
 /** A metric of the slots, by rank, or of the hosts, by name. */
 export interface Sampled<K> {
   readonly pointsByKey: ReadonlyMap<K, Points>;
-  /** The most that any of them has of it. */
+  /** The greatest limit of any of them. */
   readonly limit: number | null;
 }
 
@@ -21,13 +21,13 @@ export interface Samples {
 }
 
 type Form = Omit<Chart, "lines" | "key"> & {
-  /** The axis reaches up to the most that there is of it. */
+  /** The axis reaches up to the limit. */
   readonly hasLimit?: boolean;
-  /** It goes up and down from moment to moment. */
+  /** It varies quickly, so it is smoothed. */
   readonly isNoisy?: boolean;
 };
 
-/** By metrics that the api has. One without a form has no chart. */
+/** By metric of the api. A metric without a form has no chart. */
 type Forms = { readonly [metric in SampleMetric]?: Form };
 
 const SLOTS: Forms = {
@@ -55,7 +55,7 @@ const HOSTS: Forms = {
   disk_written_bytes_per_s: { title: "Disks, written", ...BYTES_PER_S },
 };
 
-/** What has to be asked for, for these groups of charts. */
+/** The metrics to request for these groups of charts. */
 export function metricsOf(open: ReadonlySet<string>): string[] {
   const forms = { slots: SLOTS, gpus: GPUS, hosts: HOSTS };
   const names = Object.entries(forms).flatMap(([group, of]) => (open.has(group) ? Object.keys(of) : []));
@@ -78,7 +78,7 @@ export function hostCharts({ hosts }: Samples, { smooth }: ChartOptions): Chart[
   );
 }
 
-/** Slots that are shares of a CPU have no figures of GPUs. */
+/** Slots that are shares of a CPU have no GPU metrics. */
 export function hasGpus({ slots }: Samples): boolean {
   return [...slots.keys()].some((metric) => metric.startsWith("gpu_"));
 }
@@ -100,7 +100,7 @@ function chartsOf<K>(
   });
 }
 
-/** How much of each step its rank waited for data. */
+/** The share of each step that its rank waited for data. */
 function waitingChart(metrics: Metrics, options: ChartOptions): Chart[] {
   const steps = metrics.get("step_time_s");
   const shares = new Map<number, Points>();

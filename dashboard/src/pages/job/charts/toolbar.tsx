@@ -1,4 +1,4 @@
-// How one looks at the charts of a job: the axis, the smoothing, the scales, the ranks, and the stretch in view.
+// The settings of a job's charts: the axis, the smoothing, the scales, the ranks, and the range in view.
 
 import type { Scope } from "../../../charts/scope.ts";
 import { Zoom } from "../../../charts/zoom.tsx";

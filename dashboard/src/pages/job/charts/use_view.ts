@@ -1,4 +1,4 @@
-// How one looks at the charts of a job: read from the page's address, and kept there.
+// The settings of a job's charts, from the page's address.
 
 import type { Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";

@@ -1,11 +1,11 @@
-// How one looks at the charts of a job, as its address says it.
+// The settings of a job's charts as texts of the address.
 
 import type { Range } from "../../../charts/lines.ts";
 import { listOf } from "../../../query.ts";
 
 export type Axis = "step" | "epoch" | "time";
 
-/** Whose lines are shown: each rank's, the mean of all, or one rank's. */
+/** The lines to show: each rank's, the mean of all ranks, or one rank's. */
 export type Ranks = "all" | "mean" | number;
 
 export type GroupKey = "learning" | "speed" | "slots" | "gpus" | "hosts";
@@ -28,7 +28,7 @@ export function smoothFrom(text: string): number {
   return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : DEFAULTS.smooth;
 }
 
-/** The ranks that a text names: of few ranks it is all where it says nothing, of many their mean. */
+/** The ranks that a text names. By default all of few ranks, or the mean of many. */
 export function ranksOf(text: string, count: number): Ranks {
   if (text === "all" || text === "mean") return text;
   if (/^\d+$/.test(text) && Number(text) < count) return Number(text);

@@ -32,7 +32,7 @@ export function EventsPanel({ events }: { events: readonly JobEvent[] }) {
     [events, isMain],
   );
   const rows = useMemo(() => listedEvents.slice(-limit).reverse(), [listedEvents, limit]);
-  // The page is drawn each second while the job runs, and this only when there are news.
+  // The page renders each second while the job runs; the table renders only when there are new events.
   const table = useMemo(
     () => <RowsTable label="Events" rows={rows} keyOf={({ id }) => id} columns={COLUMNS} />,
     [rows],

@@ -1,4 +1,4 @@
-// What the ranks of a job printed: by rank, searched, followed, and as a download. How one looks at it is in the address.
+// The log of a job: by rank, searched, followed, and as a download. Its settings are in the address.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../../../api/types.ts";
@@ -141,7 +141,7 @@ function rankOf(text: string): number | null {
   return /^\d+$/.test(text) ? Number(text) : null;
 }
 
-/** A value once it has not changed for a moment; the empty one at once. */
+/** A value after it has not changed for a moment; an empty value at once. */
 function useRested(value: string): string {
   const [rested, setRested] = useState(value);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// The lines of a log in a scrolling box, of which only those in view are in the document.
+// The lines of a log in a scrolling box. Only lines in view are in the document.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -12,7 +12,7 @@ import { useColumns } from "./use_columns.ts";
 const ROW_PX = 19;
 const GUTTER_PX = 58;
 const SAMPLE = "m".repeat(100);
-const NEAR_ROWS = 60; // so far from the first line older ones are read
+const NEAR_ROWS = 60; // this near to the first line, older lines are read
 
 interface Props {
   lines: readonly LogLine[];
@@ -23,9 +23,9 @@ interface Props {
   onFollow: (isFollowing: boolean) => void;
   onNearTop: () => void;
   needle: string;
-  /** The line of the match that one went to. It is brought into view whenever this is another object. */
+  /** The line of the current match. It is scrolled into view whenever this is a new object. */
   target: { id: number } | null;
-  /** Told which line is the first one in view. */
+  /** Set to the id of the first line in view. */
   topId: RefObject<number>;
 }
 
@@ -103,8 +103,8 @@ interface Placed {
   target: { id: number } | null;
 }
 
-/** Keeps in view what was in view, whatever comes before or behind it. What it returns is to be called when one has
- *  scrolled; it says which line is the first one in view. */
+/** Keeps the same lines in view when lines are added. Call the returned function after each
+ *  scroll; it returns the id of the first line in view. */
 function usePlace({
   scroller,
   lines,
@@ -164,7 +164,7 @@ function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpen
       class={names.filter(Boolean).join(" ")}
       style={position}
       onMouseEnter={(event) => {
-        // Made when it is looked at: a time in words costs more than all the rest of a line.
+        // Made on hover: formatting a time costs more than the rest of a line.
         event.currentTarget.title = `${moment(at)}, ${rankName(rank)}, attempt ${attempt}`;
       }}
     >

@@ -1,4 +1,4 @@
-// The line above a log with which one looks for a text in it.
+// The search bar above a log.
 
 import styles from "./logs.module.css";
 import type { Matches } from "./use_matches.ts";
@@ -11,7 +11,7 @@ interface Props {
   onOnlyMatches: (isOnly: boolean) => void;
 }
 
-const LONGEST = 200; // of a search, says the api
+const LONGEST = 200; // the api's limit for a search
 
 export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatches }: Props) {
   function pressed(event: KeyboardEvent): void {

@@ -1,4 +1,4 @@
-// How many letters of a log have room in a row. Used by `log_rows.tsx`.
+// How many letters of a log fit in a row. Used by `log_rows.tsx`.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
@@ -9,7 +9,7 @@ export interface Columns {
   readonly widthPx: number;
 }
 
-/** As `scroller` changes its size. `sample` holds as many letters as `sampleLength`; `besidePx` is not for text. */
+/** Updated as `scroller` changes its size. `sample` contains `sampleLength` letters; `besidePx` are not for text. */
 export function useColumns(
   scroller: RefObject<HTMLElement | null>,
   sample: RefObject<HTMLElement | null>,

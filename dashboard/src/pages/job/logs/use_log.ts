@@ -1,4 +1,4 @@
-// A log that is read while one looks at it. Used by `log_panel.tsx`.
+// Reads a log while it is shown. Used by `log_panel.tsx`.
 
 import { useEffect, useMemo, useReducer } from "preact/hooks";
 import { call } from "../../../api/client.ts";
@@ -6,9 +6,9 @@ import { pollDelayMs } from "../../../api/poll_delay.ts";
 import type { LogView } from "../../../api/types.ts";
 import { type FetchPage, LogFeed, type Source } from "./feed.ts";
 
-const EVERY_MS = 1000; // the ranks' lines come to the service about once a second
+const EVERY_MS = 1000; // the service gets the ranks' lines about once a second
 
-/** The feed of a source. It goes on while `isLive`, and reads once more behind the end. */
+/** The feed of a source. It is polled while `isLive`, and read once more after the end. */
 export function useLog({ job, rank, search }: Source, isLive: boolean): LogFeed {
   const [, show] = useReducer<number, void>((count) => count + 1, 0);
   const feed = useMemo(() => new LogFeed({ job, rank, search }, pageFetcher()), [job, rank, search]);
@@ -37,7 +37,7 @@ async function followLog(feed: LogFeed, isLive: boolean, signal: AbortSignal): P
   }
 }
 
-/** Asks the api; the same path twice in a row with the tag of its last answer. */
+/** Makes a `FetchPage` that repeats a request with the entity tag of its last answer. */
 export function pageFetcher(): FetchPage {
   let last = { path: "", etag: null as string | null };
   return async (path) => {

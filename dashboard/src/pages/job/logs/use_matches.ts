@@ -1,4 +1,4 @@
-// Going from match to match through a log, also to those that were not read yet. Used by `log_panel.tsx`.
+// Goes from match to match in a log, also to lines that were not read yet. Used by `log_panel.tsx`.
 
 import type { RefObject } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
@@ -7,17 +7,17 @@ import type { LogFeed } from "./feed.ts";
 import { indexOfId, matchesOf } from "./lines.ts";
 
 export interface Matches {
-  /** Of the lines that were read. */
+  /** The number of matches in the loaded lines. */
   readonly count: number;
-  /** Which of them one is at, from 1; 0 before one went to any. */
+  /** The number of the current match, from 1; 0 if there is none yet. */
   readonly position: number;
   readonly target: { readonly id: number } | null;
   readonly isSearching: boolean;
-  /** To the next match, or with -1 to the one before. */
+  /** Go to the next match, or with -1 to the previous one. */
   readonly go: (step: 1 | -1) => Promise<void>;
 }
 
-/** `topId` is the first line in view, from which the first step goes on. */
+/** `topId` is the first line in view, where the search begins. */
 export function useMatches(feed: LogFeed, needle: string, topId: RefObject<number>, onGo: () => void): Matches {
   const { lines } = feed.reading;
   const matchIndexes = useMemo(() => matchesOf(lines, needle), [lines, needle]);

@@ -7,7 +7,7 @@ import { rankName } from "./lines.ts";
 
 const PAGE = 10_000;
 
-/** All lines of a source, as they were printed, each with its time and rank. `onCount` hears how far it is. */
+/** All lines of a source, each with its time, attempt and rank. Calls `onCount` with the lines read so far. */
 export async function wholeLog(
   source: Source,
   fetchPage: FetchPage,

@@ -1,4 +1,4 @@
-// The files that a job left, and the model that they are of.
+// The artifacts of a job, and figures of its model.
 
 import type { Artifact, Job, Listed } from "../../../api/types.ts";
 import { bytes, moment, number } from "../../../format.ts";
@@ -9,7 +9,7 @@ import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
 import styles from "./results.module.css";
 
-const MOST = 500; // what the api answers with at once
+const MOST = 500; // the api's limit for one answer
 
 export function ArtifactsPanel({ job }: { job: Job }) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;

@@ -1,4 +1,4 @@
-// What a batch probe found: the batches that it tried, where throughput stops growing, and what it proposes.
+// The results of a batch probe: the batches that it tried, where throughput stops growing, and its proposal.
 
 import type { Job, ProbeFindings, ProbePoint } from "../../../api/types.ts";
 import { bytes, number, percent, short } from "../../../format.ts";
@@ -15,7 +15,7 @@ const ENDS: Record<NonNullable<ProbeFindings["ended_by"]>, string> = {
   time: "a step takes longer than probe.seconds",
 };
 
-/** Whether a job looks for a batch instead of training. */
+/** Whether a job is a batch probe. */
 export function isProbe(job: Job): boolean {
   return job.spec["probe"] != null;
 }
@@ -76,7 +76,7 @@ function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
   ];
 }
 
-/** What a batch is among the others. */
+/** Notes on a batch: the knee, the largest. */
 function marksOf(point: ProbePoint, probe: ProbeFindings): string {
   const marks = [
     point.per_gpu_batch === probe.knee_batch ? "knee" : "",

@@ -1,4 +1,4 @@
-// What was asked for, with every default, and the figures that came of it.
+// The spec of a job with its defaults, its plan and its data.
 
 import { usePolled } from "../../../api/polled.ts";
 import type { Job } from "../../../api/types.ts";
@@ -93,7 +93,7 @@ function Value({ value, isChanged }: { value: Json; isChanged: boolean }) {
   );
 }
 
-/** A value as one would write it in a spec. */
+/** A value as people write it in a spec. */
 function valueText(value: Json): string {
   if (typeof value === "number") return String(value);
   if (typeof value === "string") return value;

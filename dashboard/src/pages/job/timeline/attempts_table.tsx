@@ -1,4 +1,4 @@
-// The attempts of a job, one a row: where each ran, how long its phases took, and why it ended.
+// The attempts of a job as a table: where each ran, how long its phases took, and why it ended.
 
 import type { Attempt } from "../../../api/types.ts";
 import { duration, moment, words } from "../../../format.ts";

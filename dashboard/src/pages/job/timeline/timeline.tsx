@@ -18,7 +18,7 @@ const PHASE_NAMES: Record<Phase, string> = {
   finishing: "test and saving",
 };
 
-const LABELLED_SHARE = 0.09; // a narrower part has no room for its name
+const LABELLED_SHARE = 0.09; // a narrower segment has no room for its name
 
 interface Props {
   job: Job;
@@ -71,7 +71,7 @@ interface BarProps {
   onShow: (index: number | null) => void;
 }
 
-/** The parts as buttons with one tab stop: the arrows go from part to part. */
+/** The segments as buttons with one tab stop. The arrow keys move between them. */
 function Bar({ segments, attempts, totalMs, shownIndex, onShow }: BarProps) {
   const bar = useRef<HTMLDivElement>(null);
   function move(event: KeyboardEvent): void {
@@ -127,7 +127,7 @@ function Caption({ attempt }: { attempt: Attempt | undefined }) {
   );
 }
 
-/** Parts that belong to one attempt, with the wait before it. */
+/** The segments of each attempt, with the wait before it. */
 function groupsOf(segments: readonly Segment[]) {
   const groups: { attempt: number | null; parts: { segment: Segment; index: number }[] }[] = [];
   segments.forEach((segment, index) => {
@@ -138,7 +138,7 @@ function groupsOf(segments: readonly Segment[]) {
   return groups;
 }
 
-/** A part in words: attempt 2: set-up, 4.9 s, 12:48:27 to 12:48:32; import 3.3 s, connect 0.5 s. */
+/** A segment in words: attempt 2: set-up, 4.9 s, 12:48:27 to 12:48:32; import 3.3 s, connect 0.5 s. */
 function segmentText(segment: Segment, attempts: readonly Attempt[]): string {
   const attempt = attempts.find(({ number }) => number === segment.attempt);
   const attemptText = attempt === undefined ? "" : `attempt ${attempt.number}: `;
