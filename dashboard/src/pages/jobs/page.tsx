@@ -1,4 +1,4 @@
-// The list of all jobs, with their progress and curves. Here they are filtered, sorted, selected, compared and cancelled.
+// The list of all jobs, with their progress and curves. Filter, sort, select, compare and cancel them here.
 
 import { useMemo, useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";

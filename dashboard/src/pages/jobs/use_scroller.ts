@@ -1,5 +1,5 @@
-// The part of the page in which the jobs scroll: it fills the window, loads more as its end comes near, and has only the
-// rows in view.
+// The scrolling part of the list of jobs: it fills the window, loads more rows near its end, and renders only the rows
+// in view.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";

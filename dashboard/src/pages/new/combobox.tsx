@@ -1,6 +1,7 @@
 // A text field with suggestions (the ARIA combobox pattern): all on a click, the matching ones while typing.
 // Any text is allowed, whether suggested or not.
 
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import styles from "./controls.module.css";
 
@@ -88,27 +89,44 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
         }}
       />
       {isOpen && (
-        <div ref={list} id={`${id}-options`} role="listbox" aria-label="Suggestions" class={styles["options"]}>
-          {shownOptions.map((option, index) => (
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
-            <div
-              key={option.value}
-              id={`${id}-option-${index}`}
-              role="option"
-              tabIndex={-1}
-              aria-selected={index === active}
-              class={styles["option"]}
-              onMouseDown={(event) => event.preventDefault()}
-              onMouseMove={() => setActive(index)}
-              onClick={() => choose(option)}
-            >
-              <b>{option.value}</b>
-              <small>{option.detail}</small>
-            </div>
-          ))}
-        </div>
+        <Suggestions list={list} id={id} options={shownOptions} active={active} onPoint={setActive} onChoose={choose} />
       )}
     </span>
+  );
+}
+
+interface SuggestionsProps {
+  list: RefObject<HTMLDivElement | null>;
+  /** Of the input. */
+  id: string;
+  options: readonly Option[];
+  /** The index of the active option; -1 if none is. */
+  active: number;
+  onPoint: (index: number) => void;
+  onChoose: (option: Option) => void;
+}
+
+function Suggestions({ list, id, options, active, onPoint, onChoose }: SuggestionsProps) {
+  return (
+    <div ref={list} id={`${id}-options`} role="listbox" aria-label="Suggestions" class={styles["options"]}>
+      {options.map((option, index) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
+        <div
+          key={option.value}
+          id={`${id}-option-${index}`}
+          role="option"
+          tabIndex={-1}
+          aria-selected={index === active}
+          class={styles["option"]}
+          onMouseDown={(event) => event.preventDefault()}
+          onMouseMove={() => onPoint(index)}
+          onClick={() => onChoose(option)}
+        >
+          <b>{option.value}</b>
+          <small>{option.detail}</small>
+        </div>
+      ))}
+    </div>
   );
 }
 

@@ -74,22 +74,7 @@ export function LogPanel({ job }: { job: Job }) {
             </button>
           )}
         </div>
-        <footer class={styles["footer"]}>
-          <span>
-            {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
-            {hasOlder === true ? "; scroll up for older lines" : ""}
-          </span>
-          {job.ended_at === null && (
-            <label>
-              <input
-                type="checkbox"
-                checked={isFollowing}
-                onChange={(event) => setFollowing(event.currentTarget.checked)}
-              />{" "}
-              Follow
-            </label>
-          )}
-        </footer>
+        <Footer job={job} feed={feed} search={search} isFollowing={isFollowing} onFollow={setFollowing} />
       </Panel>
     </div>
   );
@@ -120,6 +105,32 @@ function Tools({ job, source }: { job: Job; source: Source }) {
       </label>
       <DownloadLog job={job} source={source} />
     </>
+  );
+}
+
+interface FooterProps {
+  job: Job;
+  feed: LogFeed;
+  search: string;
+  isFollowing: boolean;
+  onFollow: (isFollowing: boolean) => void;
+}
+
+function Footer({ job, feed, search, isFollowing, onFollow }: FooterProps) {
+  const { lines, hasOlder } = feed.reading;
+  return (
+    <footer class={styles["footer"]}>
+      <span>
+        {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
+        {hasOlder === true ? "; scroll up for older lines" : ""}
+      </span>
+      {job.ended_at === null && (
+        <label>
+          <input type="checkbox" checked={isFollowing} onChange={(event) => onFollow(event.currentTarget.checked)} />{" "}
+          Follow
+        </label>
+      )}
+    </footer>
   );
 }
 
