@@ -1,4 +1,4 @@
-// The frame around every page: where one can go, who one is, and whether the api is there.
+// The frame around every page: navigation, the user, and the state of the connection.
 
 import { connection } from "./api/client.ts";
 import { usePolled } from "./api/polled.ts";
@@ -21,7 +21,7 @@ export function App() {
   return (
     <>
       <a class={styles["skip"]} href="#main" onClick={() => document.getElementById("main")?.focus()}>
-        To the content
+        Skip to content
       </a>
       <header class={styles["bar"]}>
         <a class={styles["name"]} href="/" aria-label="Hora, jobs">

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import {
   ago,
   bytes,
-  counted,
+  countText,
   duration,
   fileStem,
   number,
@@ -37,9 +37,9 @@ test("large counts are short", () => {
 });
 
 test("a count agrees with its noun", () => {
-  assert.equal(counted(1, "job"), "1 job");
-  assert.equal(counted(12_000, "job"), "12,000 jobs");
-  assert.equal(counted(0, "run"), "0 runs");
+  assert.equal(countText(1, "job"), "1 job");
+  assert.equal(countText(12_000, "job"), "12,000 jobs");
+  assert.equal(countText(0, "run"), "0 runs");
 });
 
 test("lengths of time have the two greatest of their units", () => {

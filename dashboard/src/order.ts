@@ -1,6 +1,6 @@
 // The order of values in a column of a table. Pure.
 
-/** Compare two values; what there is none of comes last, rising or falling. Texts with numbers in them go by these. */
+/** Compare two values. Null comes last, rising or falling. Numbers within texts are compared as numbers. */
 export function byValue<T extends number | string | boolean>(
   here: T | null,
   there: T | null,

@@ -1,4 +1,4 @@
-// Which page stands at which address. Each is loaded when it is first wanted.
+// The page at each address. Each is loaded when it is first opened.
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -47,13 +47,13 @@ export function PageAt({ path }: { path: string }) {
         loaded.set(page, component);
         setCount(loaded.size);
       },
-      () => setFailed(page), // the service was replaced by a newer one, or is away
+      () => setFailed(page), // the service has a newer version, or is away
     );
   }, [page]);
   if (page === undefined) {
     return (
-      <Notice kind="warn" title="There is no such page">
-        <a href="/">To the jobs</a>
+      <Notice kind="warn" title="Page not found">
+        <a href="/">Go to the jobs</a>
       </Notice>
     );
   }
@@ -63,7 +63,7 @@ export function PageAt({ path }: { path: string }) {
   return (
     <Notice kind="warn" title="This part of the page could not be loaded">
       <button type="button" onClick={() => window.location.reload()}>
-        Load the page anew
+        Reload the page
       </button>
     </Notice>
   );

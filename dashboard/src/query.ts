@@ -1,6 +1,6 @@
-// What stands behind the question mark of the page's address, as plain functions. Used by `url.ts`.
+// The query of the page's address, as plain functions. Used by `url.ts`.
 
-/** The query with these parameters set; null and "" take one away. The others stay, in their order. */
+/** The query with these parameters set; null and "" remove one. The others keep their order. */
 export function withParams(query: string, changes: Readonly<Record<string, string | null>>): string {
   const params = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes)) {
@@ -16,7 +16,7 @@ export function listOf(text: string): string[] {
   return text === "" ? [] : text.split(",");
 }
 
-/** A path with a query of those parameters that have a value; of a list, one parameter an item. */
+/** A path with a query of the parameters that have a value. A list becomes one parameter for each item. */
 export function pathWith(
   path: string,
   params: Readonly<Record<string, string | number | boolean | null | undefined | readonly (string | number)[]>>,

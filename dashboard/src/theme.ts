@@ -1,4 +1,4 @@
-// Light or dark: what the system says, or what the person chose here. A taste and no part of what a link shows.
+// Light or dark: the system's setting, or the person's choice. It is not part of a link.
 
 import { effect, signal } from "@preact/signals";
 
@@ -14,7 +14,7 @@ system.addEventListener("change", () => {
 
 export const choice = signal<Choice>((localStorage.getItem(KEY) as Choice | null) ?? "system");
 
-/** The theme in use. Charts read it, so that they are drawn anew when it changes. */
+/** The theme in use. Charts read it, so that they are redrawn when it changes. */
 export const theme = signal<Theme>("light");
 
 effect(() => {

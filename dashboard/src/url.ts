@@ -1,4 +1,4 @@
-// The page's address as a signal. All that a link should show again is kept here: which page, and how one looks at it.
+// The page's address as a signal. It contains all that a link should show again: the page and its settings.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { withParams } from "./query.ts";
@@ -11,38 +11,38 @@ export const path: ReadonlySignal<string> = computed(() => address.value.path);
 /** The query of the address, without the question mark. */
 export const query: ReadonlySignal<string> = computed(() => address.value.query);
 
-function read(): void {
+function readAddress(): void {
   address.value = { path: location.pathname, query: location.search.slice(1) };
 }
 
-addEventListener("popstate", read);
+addEventListener("popstate", readAddress);
 
-/** Go to another page, or with `replace` change the address in place, so that "back" leaves it behind. */
+/** Go to another page. `replace` changes the address in place, without an entry in the history. */
 export function go(href: string, { replace = false }: { replace?: boolean } = {}): void {
   if (href === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", href);
   const before = address.peek().path;
-  read();
+  readAddress();
   if (!replace && address.peek().path !== before) scrollTo(0, 0);
 }
 
-/** Set parameters of the address in place; null takes one away. */
+/** Set parameters of the address in place; null removes one. */
 export function setParams(changes: Readonly<Record<string, string | null>>): void {
   const next = withParams(address.peek().query, changes);
   go(location.pathname + (next === "" ? "" : `?${next}`), { replace: true });
 }
 
-/** A parameter of the address. It is not written there while it has its default. */
-export function param(name: string, standard = ""): { readonly value: string; set: (value: string) => void } {
+/** A parameter of the address. The address leaves it out while it has its default. */
+export function param(name: string, defaultValue = ""): { readonly value: string; set: (value: string) => void } {
   return {
     get value() {
-      return new URLSearchParams(query.value).get(name) ?? standard;
+      return new URLSearchParams(query.value).get(name) ?? defaultValue;
     },
-    set: (value) => setParams({ [name]: value === standard ? null : value }),
+    set: (value) => setParams({ [name]: value === defaultValue ? null : value }),
   };
 }
 
-/** Let links within the page change it in place, and all other links be links. */
+/** Let links within the dashboard open without loading it again. */
 export function followLinks(): void {
   addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0) return;
@@ -55,7 +55,7 @@ export function followLinks(): void {
   });
 }
 
-/** Whether the api itself answers at a path, and not the page. */
+/** Whether the api serves a path, and not the dashboard. */
 function isServed(pathname: string): boolean {
   return /^\/(v1|docs|help|login|openapi\.json|metrics|healthz|readyz)(\/|$)/.test(pathname);
 }

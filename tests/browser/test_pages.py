@@ -83,7 +83,7 @@ def test_a_login_link_works_once(stranger: Page, service: Service) -> None:
     expect(stranger.get_by_title("Signed in with the scope")).to_be_visible()
     stranger.context.clear_cookies()
     stranger.goto(link)
-    expect(stranger.get_by_role("status")).to_contain_text("This link lets nobody in")
+    expect(stranger.get_by_role("status")).to_contain_text("This login link is not valid")
     expect(stranger.get_by_label("Token")).to_be_visible()
 
 

@@ -1,9 +1,9 @@
-// Requests to the api, and what became of the connection to it. Everything that the page knows comes through here.
+// Requests to the api, and the state of the connection to it. All of the page's data comes through here.
 
 import { signal } from "@preact/signals";
 import { type FieldError, Problem, problemOf } from "./problem.ts";
 
-/** How the page stands with the api: `away` while it does not answer, `signed_out` where it asks for a token. */
+/** The connection to the api: `away` while it does not answer, `signed_out` when it asks for a token. */
 export const connection = signal<{ state: "ok" | "away" | "signed_out"; detail?: string }>({ state: "ok" });
 
 export interface Answer<T> {
@@ -20,9 +20,9 @@ export interface Options {
 }
 
 const SILENT = "The api does not answer";
-const LONGEST_MS = 60_000; // an answer that has not come by then does not come: its machine may be gone
+const LONGEST_MS = 60_000; // an answer that takes longer will not come: its machine may be gone
 
-/** Ask the api. Raises `Problem`; one with the status 0 where nothing answers. A 304 has no data. */
+/** Send a request. Raises `Problem`, with the status 0 when nothing answers. A 304 has no data. */
 export async function call<T>(method: string, path: string, options: Options = {}): Promise<Answer<T>> {
   const late = AbortSignal.timeout(LONGEST_MS);
   const signal = options.signal ? AbortSignal.any([late, options.signal]) : late;
@@ -33,12 +33,12 @@ export async function call<T>(method: string, path: string, options: Options = {
     return { status: response.status, data, etag: response.headers.get("etag") };
   } catch (error) {
     throw late.aborted && !options.signal?.aborted
-      ? noted(new Problem(0, "away", SILENT, "It takes too long."))
+      ? noted(new Problem(0, "away", SILENT, "No answer came within a minute."))
       : error;
   }
 }
 
-/** The answer as it comes, for those who read it as a stream. Raises `Problem` where it is none. */
+/** The raw response, for callers that read a stream. Raises `Problem` for an error. */
 export async function send(method: string, path: string, options: Options): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json", ...options.headers };
   if (options.etag) headers["If-None-Match"] = options.etag;
@@ -68,7 +68,7 @@ export const get = async <T>(path: string): Promise<T> => (await call<T>("GET", 
 export const post = async <T>(path: string, body?: unknown): Promise<T> => (await call<T>("POST", path, { body })).data;
 export const remove = async (path: string): Promise<void> => void (await call("DELETE", path));
 
-/** The same problem, after the page took note of what it says about the connection. */
+/** Update the state of the connection from a problem, and return the problem. */
 function noted(problem: Problem): Problem {
   if (problem.isAway) connection.value = { state: "away", detail: problem.detail || problem.title };
   else if (problem.status === 401) connection.value = { state: "signed_out" };

@@ -1,24 +1,24 @@
-// Answers that are asked for again and again, with entity tags: what has not changed costs next to nothing.
+// Polls of the api, with entity tags: an answer that has not changed costs almost nothing.
 //
-// Those who show the same path share one poll. Polls rest while nobody looks at the page, slow down where an answer is
-// dear, and go on by themselves when the api was away. What was last known stays on the page meanwhile.
+// Components that show the same path share one poll. Polls stop while the page is hidden, slow down when an answer is
+// slow, and continue when the api is back. The last answer stays on the page meanwhile.
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useReducer } from "preact/hooks";
 import { call, connection } from "./client.ts";
+import { pollDelayMs } from "./poll_delay.ts";
 import { Problem } from "./problem.ts";
-import { restingMs } from "./resting.ts";
 
 export interface Polled<T> {
   /** The newest answer; undefined before the first one. */
   readonly data: T | undefined;
-  /** Why the last request brought nothing. `data` is older then. */
+  /** Why the last request failed. `data` is older then. */
   readonly problem: Problem | undefined;
   /** Ask again now. */
   readonly refresh: () => void;
 }
 
-const KEPT_MS = 60_000; // so that "back" shows at once what one has just seen
+const KEPT_MS = 60_000; // so that "back" shows the last page at once
 
 class Poll<T> {
   readonly data: Signal<T | undefined> = signal(undefined);
@@ -28,7 +28,7 @@ class Poll<T> {
   #periods = new Map<object, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #abort: AbortController | undefined;
-  #isWanted = false;
+  #isQueued = false;
   #tookMs = 0;
   #failures = 0;
 
@@ -36,18 +36,18 @@ class Poll<T> {
     this.#path = path;
   }
 
-  join(who: object, everyMs: number): void {
+  join(subscriber: object, everyMs: number): void {
     const isFirst = this.#periods.size === 0;
-    this.#periods.set(who, everyMs);
+    this.#periods.set(subscriber, everyMs);
     if (isFirst) {
-      clearTimeout(this.#timer); // it may have been about to be forgotten
+      clearTimeout(this.#timer); // the poll may have been about to be removed
       addEventListener("visibilitychange", this.refresh);
       this.refresh();
     }
   }
 
-  leave(who: object): void {
-    this.#periods.delete(who);
+  leave(subscriber: object): void {
+    this.#periods.delete(subscriber);
     if (this.#periods.size > 0) return;
     removeEventListener("visibilitychange", this.refresh);
     this.#abort?.abort();
@@ -55,11 +55,11 @@ class Poll<T> {
     this.#timer = setTimeout(() => polls.delete(this.#path), KEPT_MS);
   }
 
-  /** Ask now; while an answer is on its way, once more behind it. */
+  /** Ask now. While an answer is on its way, ask once more after it. */
   readonly refresh = (): void => {
     if (document.hidden || this.#periods.size === 0) return;
     if (this.#abort !== undefined) {
-      this.#isWanted = true;
+      this.#isQueued = true;
       return;
     }
     clearTimeout(this.#timer);
@@ -87,18 +87,18 @@ class Poll<T> {
     }
     this.#abort = undefined;
     this.#tookMs = performance.now() - startedAt;
-    this.#rest();
+    this.#scheduleNext();
   }
 
-  #rest(): void {
+  #scheduleNext(): void {
     if (this.#periods.size === 0) return;
-    if (this.#isWanted) {
-      this.#isWanted = false;
+    if (this.#isQueued) {
+      this.#isQueued = false;
       this.refresh();
       return;
     }
     const everyMs = Math.min(...this.#periods.values());
-    const ms = restingMs({ everyMs, tookMs: this.#tookMs, failures: this.#failures, problem: this.problem.peek() });
+    const ms = pollDelayMs({ everyMs, tookMs: this.#tookMs, failures: this.#failures, problem: this.problem.peek() });
     if (ms !== null) this.#timer = setTimeout(this.refresh, ms);
   }
 }
@@ -114,23 +114,23 @@ function pollOf<T>(path: string): Poll<T> {
   return poll as Poll<T>;
 }
 
-// Who has signed in again, or whose api is back, need not wait for the next turn.
+// After a sign-in, or when the api is back, failed polls ask at once.
 connection.subscribe((now) => {
   if (now.state === "ok") for (const poll of polls.values()) if (poll.problem.peek() !== undefined) poll.refresh();
 });
 
-/** Keep asking for `path`; null asks for nothing. `every_s` of Infinity asks once, and again only where that failed. */
+/** Poll `path`; null polls nothing. `every_s` of Infinity asks once, and again only after a failure. */
 export function usePolled<T>(path: string | null, { every_s = 2 }: { every_s?: number } = {}): Polled<T> {
   const [, show] = useReducer<number, void>((count) => count + 1, 0);
   useEffect(() => {
     if (path === null) return;
     const poll = pollOf<T>(path);
-    const who = {};
+    const subscriber = {};
     const stop = [poll.data.subscribe(() => show()), poll.problem.subscribe(() => show())];
-    poll.join(who, every_s * 1000);
+    poll.join(subscriber, every_s * 1000);
     return () => {
       for (const end of stop) end();
-      poll.leave(who);
+      poll.leave(subscriber);
     };
   }, [path, every_s]);
   if (path === null) return { data: undefined, problem: undefined, refresh: () => {} };

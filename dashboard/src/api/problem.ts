@@ -1,4 +1,4 @@
-// What the api says where it does not do what it was asked (RFC 9457).
+// An error answer of the api (RFC 9457).
 
 export interface FieldError {
   readonly field: string;
@@ -22,13 +22,13 @@ export class Problem extends Error {
     this.errors = errors;
   }
 
-  /** Whether the api, or the database behind it, does not answer for now: asking again may help. */
+  /** Whether the api or its database does not answer at the moment. Asking again may help. */
   get isAway(): boolean {
     return this.status === 0 || (this.status >= 502 && this.status <= 504);
   }
 }
 
-/** The problem that an answer is; a proxy's page of HTML is one too. */
+/** The problem in an error answer, which may also be a proxy's HTML page. */
 export async function problemOf(response: Response): Promise<Problem> {
   const said: unknown = await response.json().catch(() => null);
   if (typeof said !== "object" || said === null) {

@@ -1,18 +1,18 @@
-// Live streams of the api, as of docs/live.md: read with fetch and not with EventSource, which says neither why it ended
-// nor goes on from where it was after an answer that was no stream.
+// Live streams of the api (docs/live.md). They are read with fetch: EventSource does not say why it ended, and it does
+// not resume after an answer that is not a stream.
 
 import { createParser } from "eventsource-parser";
 import { useEffect, useRef } from "preact/hooks";
 import { send } from "./client.ts";
+import { pollDelayMs } from "./poll_delay.ts";
 import { Problem } from "./problem.ts";
-import { restingMs } from "./resting.ts";
 
-const SILENCE_MS = 40_000; // the api says something every 15 seconds: behind a longer silence nobody is left
+const SILENCE_MS = 40_000; // the api sends something every 15 seconds; a longer silence means that it is gone
 
-/** What is done with the events of a kind; `data` is what docs/live.md says. */
+/** The handler of each kind of event; docs/live.md describes `data`. */
 export type Handlers = Readonly<Record<string, (data: never) => void>>;
 
-/** Follow a stream while the page is looked at; null follows nothing. It comes back by itself, and misses nothing. */
+/** Follow a stream while the page is visible; null follows nothing. It reconnects and misses no event. */
 export function useStream(path: string | null, handlers: Handlers): void {
   const newest = useRef(handlers);
   newest.current = handlers;
@@ -23,8 +23,8 @@ export function useStream(path: string | null, handlers: Handlers): void {
     const follow = (): void => {
       abort.abort();
       abort = new AbortController();
-      if (document.hidden) return; // a browser has six connections to a host, for all of its tabs together
-      void followed(path, lastId, abort.signal, (kind, data, id) => {
+      if (document.hidden) return; // a browser has six connections to a host, shared by all its tabs
+      void followStream(path, lastId, abort.signal, (kind, data, id) => {
         if (id !== undefined) lastId = id;
         (newest.current[kind] as ((data: unknown) => void) | undefined)?.(data);
       });
@@ -38,9 +38,9 @@ export function useStream(path: string | null, handlers: Handlers): void {
   }, [path]);
 }
 
-type Told = (kind: string, data: unknown, id: string | undefined) => void;
+type OnEvent = (kind: string, data: unknown, id: string | undefined) => void;
 
-async function followed(path: string, from: string, signal: AbortSignal, told: Told): Promise<void> {
+async function followStream(path: string, from: string, signal: AbortSignal, onEvent: OnEvent): Promise<void> {
   let lastId = from;
   let failures = 0;
   while (!signal.aborted) {
@@ -48,27 +48,32 @@ async function followed(path: string, from: string, signal: AbortSignal, told: T
     try {
       const headers = { Accept: "text/event-stream", ...(lastId === "" ? {} : { "Last-Event-ID": lastId }) };
       const response = await send("GET", path, { headers, signal });
-      if (response.status === 204) return; // all was told
+      if (response.status === 204) return; // the stream is complete
       failures = 0;
-      await read(response, (kind, data, id) => {
+      await readEvents(response, (kind, data, id) => {
         lastId = id ?? lastId;
-        told(kind, data, id);
+        onEvent(kind, data, id);
       });
     } catch (error) {
       if (signal.aborted) return;
-      problem = error instanceof Problem ? error : new Problem(0, "away", "The stream broke off", String(error));
+      problem = error instanceof Problem ? error : new Problem(0, "away", "The stream was interrupted", String(error));
     }
     if (problem !== undefined && !problem.isAway && problem.status !== 429 && problem.status !== 401) return;
     failures += 1;
-    const ms = restingMs({ everyMs: 500, tookMs: 0, failures, problem: problem?.status === 401 ? undefined : problem });
+    const ms = pollDelayMs({
+      everyMs: 500,
+      tookMs: 0,
+      failures,
+      problem: problem?.status === 401 ? undefined : problem,
+    });
     await new Promise((resume) => setTimeout(resume, problem?.status === 401 ? 5000 : (ms ?? 500)));
   }
 }
 
-async function read(response: Response, told: Told): Promise<void> {
+async function readEvents(response: Response, onEvent: OnEvent): Promise<void> {
   if (response.body === null) return;
   const parser = createParser({
-    onEvent: (event) => told(event.event ?? "message", JSON.parse(event.data), event.id),
+    onEvent: (event) => onEvent(event.event ?? "message", JSON.parse(event.data), event.id),
   });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {

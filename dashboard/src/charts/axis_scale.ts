@@ -1,4 +1,4 @@
-// The axes of parallel coordinates as numbers: where a value lies, and which values lie between two places. Pure;
+// The axes of parallel coordinates: from values to positions in pixels and back. Pure;
 // `parallel.tsx` draws with them.
 
 import { number } from "../format.ts";
@@ -17,20 +17,20 @@ export interface Tick {
 
 export interface AxisScale {
   readonly kind: "linear" | "log" | "text";
-  /** Where a value lies; null where it has no place on the axis. */
+  /** The position of a value; null if the axis has none for it. */
   readonly at: (value: AxisValue) => number | null;
   readonly ticks: readonly Tick[];
-  /** What lies between two places; null where nothing does. */
+  /** The brush between two positions; null if no value is there. */
   readonly between: (y: number, other: number) => Brush | null;
-  /** From where to where a brush reaches, from top to bottom. */
+  /** The top and the bottom of a brush. */
   readonly stretch: (brush: Brush) => readonly [number, number] | null;
 }
 
-const FEW = 7; // values that are named each
-const WIDE = 20; // a greatest value of so many times the least one is read on a logarithm
-const NEAR_PX = 10; // a text is met that near to it
+const FEW = 7; // with at most so many values, each has a tick
+const WIDE = 20; // if the greatest value is so many times the least, the axis is logarithmic
+const NEAR_PX = 10; // a text is selected within this distance
 
-/** Whether a logarithm shows these values better, unless a person says otherwise. */
+/** Whether a logarithmic axis suits these values better. It is the default; a person can change it. */
 export function wantsLog(values: readonly AxisValue[]): boolean {
   const sorted = distinct(values.filter((value) => typeof value === "number"));
   const [least, next] = sorted;
@@ -38,14 +38,14 @@ export function wantsLog(values: readonly AxisValue[]): boolean {
   if (least === undefined || next === undefined || greatest === undefined || least <= 0) return false;
   if (greatest / least >= WIDE) return true;
   const ratio = next / least;
-  return sorted.length > 2 && sorted.every((value, i) => i === 0 || near(value / (sorted[i - 1] as number), ratio));
+  return sorted.length > 2 && sorted.every((value, i) => i === 0 || isClose(value / (sorted[i - 1] as number), ratio));
 }
 
-function near(a: number, b: number): boolean {
+function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) < 1e-6 * Math.abs(b);
 }
 
-/** An axis from `top` to `bottom`, on which the greatest number is on top. A text makes all of them texts. */
+/** An axis from `top` to `bottom` with the greatest number on top. If one value is a text, all are texts. */
 export function axisScale(
   values: readonly AxisValue[],
   isLog: boolean,
@@ -89,7 +89,7 @@ function textScale(values: readonly AxisValue[], top: number, bottom: number): A
   const texts = [...new Set(values.filter((value) => value !== null).map(String))].sort((a, b) =>
     a.localeCompare(b, "en", { numeric: true }),
   );
-  const { left: start } = bands(texts.length, [bottom, top], 1); // the middles of bands of no width
+  const { left: start } = bands(texts.length, [bottom, top], 1); // bands without gaps: their middles
   const at = (text: string): number => start(texts.indexOf(text));
   return {
     kind: "text",
@@ -109,7 +109,7 @@ function textScale(values: readonly AxisValue[], top: number, bottom: number): A
 
 const LEAST_APART_PX = 13;
 
-/** Of ticks that would overlap, the first ones. */
+/** The ticks without those that would overlap an earlier one. */
 function apart(ticks: readonly Tick[]): Tick[] {
   const kept: Tick[] = [];
   for (const tick of ticks) if (kept.every(({ y }) => Math.abs(y - tick.y) >= LEAST_APART_PX)) kept.push(tick);

@@ -1,4 +1,4 @@
-// Figures in groups, with their intervals: bars from zero; or points, for figures of which zero tells nothing.
+// Figures in groups, with their intervals: bars from zero, or points if the distance from zero means nothing.
 
 import { FiguresTable } from "./figures_table.tsx";
 import { type Entry, Frame, Whisker } from "./frame.tsx";
@@ -7,7 +7,7 @@ import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
 import { bands } from "./scales.ts";
 
 export interface Series extends Entry {
-  /** By group; null where there is no figure. */
+  /** By group; null if there is no figure. */
   readonly values: readonly (Estimate | null)[];
 }
 
@@ -18,16 +18,27 @@ interface Props {
   groups: readonly string[];
   series: readonly Series[];
   isFromZero: boolean;
-  /** No figure is greater: 1 of shares. */
-  most?: number | undefined;
+  /** The greatest possible figure: 1 for shares. */
+  maximum?: number | undefined;
   format: (value: number) => string;
-  /** A figure with its interval. */
-  told: (estimate: Estimate) => string;
+  /** Writes a figure with its interval. */
+  formatEstimate: (estimate: Estimate) => string;
   height?: number;
 }
 
-export function Bars({ title, xName, yName, groups, series, isFromZero, most, format, told, height = 260 }: Props) {
-  const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
+export function Bars({
+  title,
+  xName,
+  yName,
+  groups,
+  series,
+  isFromZero,
+  maximum,
+  format,
+  formatEstimate,
+  height = 260,
+}: Props) {
+  const estimates = series.flatMap(({ values }) => values.filter((value) => value !== null));
   return (
     <Frame
       title={title}
@@ -38,32 +49,38 @@ export function Bars({ title, xName, yName, groups, series, isFromZero, most, fo
       axes={({ left, right, top, bottom }) => {
         const places = bands(groups.length, [left, right], GAP);
         const ticks = groups.map((text, i) => ({ at: places.left(i) + places.width / 2, text }));
-        return { x: { at: Number, ticks }, y: valueAxis(reachOf(known), { isFromZero, most }, [bottom, top], format) };
+        return {
+          x: { at: Number, ticks },
+          y: valueAxis(reachOf(estimates), { isFromZero, maximum }, [bottom, top], format),
+        };
       }}
       table={
         <FiguresTable
           title={title}
           columns={[xName, ...series.map(({ name }) => name || yName)]}
-          rows={groups.map((group, i) => [group, ...series.map(({ values }) => toldOr(values[i], told))])}
+          rows={groups.map((group, i) => [
+            group,
+            ...series.map(({ values }) => estimateText(values[i], formatEstimate)),
+          ])}
         />
       }
     >
       {(_, y, room) => {
-        const places = bands(groups.length, [room.left, room.right], GAP);
-        const within = bands(series.length, [0, places.width], GAP / 2);
+        const groupBands = bands(groups.length, [room.left, room.right], GAP);
+        const within = bands(series.length, [0, groupBands.width], GAP / 2);
         return groups.map((group, i) =>
           series.map(({ name, colour, values }, j) => {
             const estimate = values[i];
             if (estimate == null) return null;
-            const left = places.left(i) + within.left(j);
+            const left = groupBands.left(i) + within.left(j);
             return (
               <Bar
                 key={`${group} ${name}`}
                 estimate={estimate}
-                title={`${group} ${xName}${name === "" ? "" : `, ${name}`}: ${told(estimate)}`}
-                label={known.length <= FEW ? format(estimate.value) : null}
+                title={`${group} ${xName}${name === "" ? "" : `, ${name}`}: ${formatEstimate(estimate)}`}
+                label={estimates.length <= FEW ? format(estimate.value) : null}
                 colour={colour}
-                place={{ left, width: within.width, bottom: isFromZero ? room.bottom : null, y }}
+                box={{ left, width: within.width, bottom: isFromZero ? room.bottom : null, y }}
               />
             );
           }),
@@ -73,11 +90,11 @@ export function Bars({ title, xName, yName, groups, series, isFromZero, most, fo
   );
 }
 
-const GAP = 0.24; // between groups, of the room of each
-const FEW = 12; // bars that have room for their figure
+const GAP = 0.24; // between groups, as a share of the room of each
+const FEW = 12; // with at most so many bars, each has its figure above it
 
-function toldOr(estimate: Estimate | null | undefined, told: (estimate: Estimate) => string): string {
-  return estimate == null ? "–" : told(estimate);
+function estimateText(estimate: Estimate | null | undefined, formatEstimate: (estimate: Estimate) => string): string {
+  return estimate == null ? "–" : formatEstimate(estimate);
 }
 
 interface BarProps {
@@ -85,11 +102,11 @@ interface BarProps {
   title: string;
   label: string | null;
   colour: string;
-  place: { left: number; width: number; bottom: number | null; y: Axis };
+  box: { left: number; width: number; bottom: number | null; y: Axis };
 }
 
-function Bar({ estimate: { value, low, high }, title, label, colour, place }: BarProps) {
-  const { left, width, bottom, y } = place;
+function Bar({ estimate: { value, low, high }, title, label, colour, box }: BarProps) {
+  const { left, width, bottom, y } = box;
   const middle = left + width / 2;
   const top = y.at(value);
   const bar = Math.min(width, 44);

@@ -1,7 +1,7 @@
-// What a chart is drawn on. uPlot has the axes and scales, and minds sizes and screens; the lines are drawn by our own pen.
+// The canvas of a chart. uPlot draws the axes, and handles scales, sizes and screens. Our own pen draws the lines.
 //
-// uPlot's lines share one array of x, which charts of many runs do not have: each of ours has its own, and is drawn column
-// by column. So uPlot is given no lines, and neither cursor nor selection, which all charts of a scope share.
+// uPlot's lines share one array of x. In charts of many runs each line has its own x, and is drawn column
+// by column. So uPlot gets no lines. It also gets no cursor and no selection, as all charts of a scope share them.
 
 import type { Signal } from "@preact/signals";
 import uPlot from "uplot";
@@ -12,13 +12,13 @@ import { type Line, padded, type Range, yExtent } from "./lines.ts";
 import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
-import { type Counted, distances, figureAt, logPlaces } from "./ticks.ts";
+import { distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
 
-/** What is drawn; it changes more often than the chart itself. */
-export interface Shown {
+/** The content of a chart. It changes more often than the chart itself. */
+export interface PlotContent {
   readonly lines: readonly Line[];
   readonly xName: string;
-  /** How values and places are written; without one, plainly and as finely as the axis needs it. */
+  /** How values are written. By default, with as many digits as the axis needs. */
   readonly format?: ((y: number) => string) | undefined;
   readonly formatX?: ((x: number) => string) | undefined;
   readonly marks: readonly Mark[];
@@ -29,43 +29,43 @@ export interface Shown {
 interface Shape {
   readonly isLog: boolean;
   readonly height: number;
-  readonly counted: Counted;
-  readonly countedX: Counted;
+  readonly unit: Unit;
+  readonly unitX: Unit;
 }
 
 const X_AXIS_PX = 24;
-const LEFT_PX = 58; // the same on all charts, so that their axes lie above each other
-const TOP_PX = 15; // for the words of marks
-const RIGHT_PX = 24; // for the half of a figure of the axis
+const LEFT_PX = 58; // the same on all charts, so that their axes line up
+const TOP_PX = 15; // for the text of marks
+const RIGHT_PX = 24; // for half of the axis's last figure
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";
-const LATEST_MS = 500; // for what is out of sight
-const NEAR = "300px"; // of the window: what is as near is drawn with it
+const LATEST_MS = 500; // for charts that are out of view
+const NEAR = "300px"; // around the window: charts this near count as in view
 
 export class Canvas {
   readonly #plot: uPlot;
-  readonly #place: HTMLElement;
+  readonly #container: HTMLElement;
   readonly #scope: Scope;
   readonly #shape: Shape;
-  readonly #ends: (() => void)[];
+  readonly #cleanups: (() => void)[];
   readonly #cursor = layer(styles["cursor"]);
   readonly #label = layer(styles["label"]);
   readonly #selection = layer(styles["selection"]);
-  #shown: Shown = { lines: [], xName: "", marks: [] };
+  #content: PlotContent = { lines: [], xName: "", marks: [] };
   readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
 
-  /** `isNear` is told whether the chart is in sight, or nearly so. */
-  constructor(place: HTMLElement, scope: Scope, shape: Shape, isNear: Signal<boolean>) {
+  /** Sets `isNear` to whether the chart is in or near the window. */
+  constructor(container: HTMLElement, scope: Scope, shape: Shape, isNear: Signal<boolean>) {
     this.#isNear = isNear;
-    this.#place = place;
+    this.#container = container;
     this.#scope = scope;
     this.#shape = shape;
-    this.#plot = new uPlot(this.#options(), [[]], place);
+    this.#plot = new uPlot(this.#options(), [[]], container);
     this.#cursor.append(this.#label);
     this.#label.hidden = false;
     this.#plot.over.append(this.#selection, this.#cursor);
     new Gestures(this.#plot.over, scope, (stretch) => this.#showSelection(stretch));
-    this.#ends = [
+    this.#cleanups = [
       this.#watchSize(),
       this.#watchNearness(),
       isNear.subscribe((now) => now && this.redraw()),
@@ -75,30 +75,30 @@ export class Canvas {
     ];
   }
 
-  show(shown: Shown): void {
-    this.#shown = shown;
+  show(content: PlotContent): void {
+    this.#content = content;
     this.redraw();
   }
 
-  /** Draw with the next frame; what is out of sight when there is time. */
+  /** Draw with the next frame; charts out of view are drawn when the browser is idle. */
   redraw(): void {
     this.#cancel?.();
     this.#cancel = (this.#isNear.peek() ? withNextFrame : inIdleTime)(() => this.#draw());
   }
 
   destroy(): void {
-    for (const end of this.#ends) end();
+    for (const end of this.#cleanups) end();
     this.#plot.destroy();
   }
 
   #watchSize(): () => void {
     const watcher = new ResizeObserver(() => {
-      const width = this.#place.clientWidth;
+      const width = this.#container.clientWidth;
       if (width === 0 || width === this.#plot.width) return;
       this.#plot.setSize({ width, height: this.#shape.height });
       this.#point();
     });
-    watcher.observe(this.#place);
+    watcher.observe(this.#container);
     return () => watcher.disconnect();
   }
 
@@ -109,7 +109,7 @@ export class Canvas {
       },
       { rootMargin: NEAR },
     );
-    watcher.observe(this.#place);
+    watcher.observe(this.#container);
     return () => watcher.disconnect();
   }
 
@@ -142,21 +142,21 @@ export class Canvas {
       toX: (value) => x.at(value),
       toY: (value) => y.at(value),
     };
-    drawLines(field, this.#shown.lines);
-    drawMarks(field, this.#shown.marks);
+    drawLines(field, this.#content.lines);
+    drawMarks(field, this.#content.marks);
   }
 
   #yRange(range: Range): Range {
-    const { lines, yFrom, yTo } = this.#shown;
+    const { lines, yFrom, yTo } = this.#content;
     const { isLog } = this.#shape;
-    const found = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
-    if (isLog) return padded(found, isLog);
-    const ends: Range = [Math.min(yFrom ?? found[0], found[0]), Math.max(yTo ?? found[1], found[1])];
+    const extent = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
+    if (isLog) return padded(extent, isLog);
+    const ends: Range = [Math.min(yFrom ?? extent[0], extent[0]), Math.max(yTo ?? extent[1], extent[1])];
     const [least, greatest] = padded(ends, isLog);
     return [yFrom === undefined ? least : ends[0], yTo === undefined ? greatest : ends[1]];
   }
 
-  /** Put the cursor where that of the scope is. */
+  /** Move the cursor to the scope's cursor. */
   #point(): void {
     if (!this.#isNear.peek()) return;
     const x = this.#scope.cursor.peek();
@@ -168,7 +168,7 @@ export class Canvas {
     const width = this.#plot.bbox.width / uPlot.pxRatio;
     this.#cursor.style.transform = `translateX(${Math.round(share * width)}px)`;
     this.#label.style.transform = `translateX(-${Math.round(share * 100)}%)`;
-    this.#label.textContent = `${this.#shown.xName} ${this.#figureX(x, (range[1] - range[0]) / width)}`;
+    this.#label.textContent = `${this.#content.xName} ${this.#figureX(x, (range[1] - range[0]) / width)}`;
   }
 
   #showSelection(stretch: readonly [from: number, to: number] | null): void {
@@ -179,7 +179,7 @@ export class Canvas {
   }
 
   #options(): uPlot.Options {
-    const { height, isLog, counted, countedX } = this.#shape;
+    const { height, isLog, unit, unitX } = this.#shape;
     const axis = {
       stroke: () => colour("muted"),
       font: FONT,
@@ -187,7 +187,7 @@ export class Canvas {
       ticks: { show: false },
     };
     return {
-      width: Math.max(1, this.#place.clientWidth),
+      width: Math.max(1, this.#container.clientWidth),
       height,
       padding: [TOP_PX, RIGHT_PX, 0, 0],
       legend: { show: false },
@@ -198,8 +198,8 @@ export class Canvas {
         {
           ...axis,
           size: X_AXIS_PX,
-          space: countedX === "seconds" ? 90 : 60,
-          incrs: distances(countedX),
+          space: unitX === "seconds" ? 90 : 60,
+          incrs: distances(unitX),
           values: (_, places, __, ___, distance) => places.map((x) => this.#figureX(x, distance)),
         },
         {
@@ -207,7 +207,7 @@ export class Canvas {
           size: LEFT_PX,
           space: 22,
           ...(isLog ? { splits: (_, __, from, to) => logPlaces(from, to), filter: (_, places) => places } : {}),
-          incrs: distances(counted),
+          incrs: distances(unit),
           values: (_, values, __, ___, distance) => values.map((y) => this.#figureY(y, distance)),
         },
       ],
@@ -217,19 +217,19 @@ export class Canvas {
   }
 
   #figureY(y: number, distance: number): string {
-    const { isLog, counted } = this.#shape;
-    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, counted);
+    const { isLog, unit } = this.#shape;
+    return this.#content.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, unit);
   }
 
   #figureX(x: number, distance: number): string {
-    return this.#shown.formatX?.(x) ?? figureAt(x, distance, this.#shape.countedX);
+    return this.#content.formatX?.(x) ?? figureAt(x, distance, this.#shape.unitX);
   }
 }
 
-/** The scales are as long as the scope, and the lines in view, say. */
+/** uPlot uses the ends of the scales as they are set here. */
 const AS_SET = (_: uPlot, from: number | null, to: number | null): [number | null, number | null] => [from, to];
 
-/** Something that lies over the lines, and is not there at first. */
+/** An element over the lines, hidden at first. */
 function layer(name: string | undefined): HTMLElement {
   const element = document.createElement("div");
   element.className = name ?? "";

@@ -1,11 +1,11 @@
-// The figures of a chart as a table, folded away: for screen readers, and for who wants them exactly.
+// The figures of a chart as a folded table: for screen readers, and for exact values.
 
 import styles from "./figures_table.module.css";
 
 interface Props {
   title: string;
   columns: readonly string[];
-  /** Each with its head first. */
+  /** The first item of each is its header. */
   rows: readonly (readonly string[])[];
 }
 

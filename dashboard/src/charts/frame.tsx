@@ -1,4 +1,4 @@
-// What every chart of bars or points has: the axes with their names, around what the chart itself draws.
+// The frame of every chart of bars or points: the axes with their names.
 
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
@@ -16,7 +16,7 @@ export interface Room {
 }
 
 const LEFT = 58;
-const RIGHT = 24; // for the half of a figure of the axis
+const RIGHT = 24; // for half of the axis's last figure
 const TOP = 28;
 const BOTTOM = 42;
 
@@ -31,7 +31,7 @@ interface Props {
   xName: string;
   yName: string;
   height: number;
-  /** Of the legend; one alone needs none. */
+  /** Of the legend, which a single entry does not need. */
   entries: readonly Entry[];
   axes: (room: Room) => { readonly x: Axis; readonly y: Axis };
   children: (x: Axis, y: Axis, room: Room) => ComponentChildren;
@@ -40,8 +40,8 @@ interface Props {
 }
 
 export function Frame({ title, xName, yName, height, entries, axes, children, table }: Props) {
-  const place = useRef<HTMLDivElement>(null);
-  const width = useWidth(place);
+  const container = useRef<HTMLDivElement>(null);
+  const width = useWidth(container);
   const room: Room = { left: LEFT, right: Math.max(LEFT + 40, width - RIGHT), top: TOP, bottom: height - BOTTOM };
   const { x, y } = axes(room);
   return (
@@ -55,7 +55,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
           ))}
         </ul>
       )}
-      <div ref={place}>
+      <div ref={container}>
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-label={`${title}: ${yName} over ${xName}`}>
             {y.ticks.map(({ at, text }) => (
@@ -95,7 +95,7 @@ interface WhiskerProps {
   colour: string;
 }
 
-/** The interval of a figure, as a line with two ends; without an upper one where it reaches out of the chart. */
+/** The interval of a figure, as a line with two ends. An end outside of the chart is not drawn. */
 export function Whisker({ x, low, high, colour }: WhiskerProps) {
   const end = high > TOP ? `M${x - 4} ${high}h8` : "";
   return <path class={styles["whisker"]} stroke={colour} d={`M${x} ${low}V${high}M${x - 4} ${low}h8${end}`} />;

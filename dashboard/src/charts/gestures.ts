@@ -1,9 +1,9 @@
-// What the mouse and fingers do on a chart. Drag: zoom; with Shift: pan; double click: all; Ctrl and wheel, or two fingers:
+// Mouse and touch gestures on a chart. Drag: zoom; with Shift: pan; double click: all; Ctrl and wheel, or two fingers:
 // zoom; a sideways wheel, or Shift and wheel: pan; one finger: the cursor, while the page still scrolls up and down.
 
 import { pan, placeAt, type Scope, zoomBy, zoomTo } from "./scope.ts";
 
-const LEAST_PX = 5; // of a drag that was meant as one
+const LEAST_PX = 5; // a shorter drag is a click
 
 export class Gestures {
   readonly #element: HTMLElement;
@@ -14,7 +14,7 @@ export class Gestures {
   #selectsFrom: number | null = null;
   #pans = false;
 
-  /** `select` shows what is being selected, in pixels from the left edge; null: nothing. */
+  /** `select` shows the selection, in pixels from the left edge; null hides it. */
   constructor(element: HTMLElement, scope: Scope, select: (stretch: readonly [number, number] | null) => void) {
     this.#element = element;
     this.#scope = scope;
@@ -65,7 +65,7 @@ export class Gestures {
     if (isMeant && end - start >= LEAST_PX) zoomTo(this.#scope, this.#at(start), this.#at(end));
   }
 
-  /** The mouse takes the cursor along. A finger leaves it where it was, so that one can read the values. */
+  /** A mouse that leaves removes the cursor. A finger leaves it, so that its values can be read. */
   #leave(event: PointerEvent): void {
     if (event.pointerType === "mouse") this.#scope.cursor.value = null;
   }
@@ -80,7 +80,7 @@ export class Gestures {
     event.preventDefault();
   }
 
-  /** What lay below each of two fingers stays below them. */
+  /** Zoom so that the same points stay below the two fingers. */
   #pinch(id: number, before: number, now: number): void {
     const [other] = [...this.#pressed].filter(([one]) => one !== id).map(([, left]) => left);
     if (other === undefined) return;
@@ -105,7 +105,7 @@ function ordered(a: number, b: number): [number, number] {
   return a < b ? [a, b] : [b, a];
 }
 
-/** How far a wheel was turned; some mice count lines. */
+/** How far a wheel was turned. Some mice count lines. */
 function pixels(delta: number, event: WheelEvent): number {
   return event.deltaMode === WheelEvent.DOM_DELTA_PIXEL ? delta : delta * 16;
 }

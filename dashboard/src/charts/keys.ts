@@ -1,24 +1,24 @@
-// What the keyboard does on a chart.
+// Keyboard control of a chart.
 
 import { indexNearest, type Line } from "./lines.ts";
 import { pan, reveal, type Scope, zoomBy } from "./scope.ts";
 
-/** Do what a key asks for. Returns where the cursor is then, null where there is none; undefined: not a key of charts. */
+/** Handle a key. Returns the new cursor, null if there is none, undefined if charts do not use the key. */
 export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly Line[]): number | null | undefined {
   const range = scope.range.peek();
   if (range === null || event.ctrlKey || event.metaKey || event.altKey) return undefined;
-  const at = scope.cursor.peek() ?? range[1];
+  const cursor = scope.cursor.peek() ?? range[1];
   switch (event.key) {
     case "ArrowLeft":
     case "ArrowRight": {
       const way = event.key === "ArrowLeft" ? -1 : 1;
       if (event.shiftKey) pan(scope, way * 0.2);
-      else point(scope, stepped(lines, at, way, scope.cursor.peek() === null));
+      else point(scope, stepped(lines, cursor, way, scope.cursor.peek() === null));
       break;
     }
     case "PageUp":
     case "PageDown":
-      point(scope, within(range, at + (event.key === "PageUp" ? 0.1 : -0.1) * (range[1] - range[0])));
+      point(scope, within(range, cursor + (event.key === "PageUp" ? 0.1 : -0.1) * (range[1] - range[0])));
       break;
     case "Home":
       point(scope, range[0]);
@@ -28,10 +28,10 @@ export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly L
       break;
     case "+":
     case "=":
-      zoomBy(scope, 0.5, at);
+      zoomBy(scope, 0.5, cursor);
       break;
     case "-":
-      zoomBy(scope, 2, at);
+      zoomBy(scope, 2, cursor);
       break;
     case "0":
     case "Escape":
@@ -53,7 +53,7 @@ function within([least, greatest]: readonly [number, number], x: number): number
   return Math.min(greatest, Math.max(least, x));
 }
 
-/** The next place at which the line with the most points has one; the nearest one to begin with. */
+/** The next point of the line with the most points; on the first key press, the nearest one. */
 function stepped(lines: readonly Line[], at: number, way: 1 | -1, isFirst: boolean): number {
   const xs = lines.reduce<Line["xs"]>((most, line) => (line.xs.length > most.length ? line.xs : most), []);
   let next = indexNearest(xs, at);

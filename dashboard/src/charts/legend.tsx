@@ -1,4 +1,4 @@
-// The lines of a chart by name, with their values where the cursor is, or else their newest ones.
+// The legend: each line with its value at the cursor, or its newest value.
 
 import { computed, type ReadonlySignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -14,7 +14,7 @@ interface Props {
   onToggle?: ((key: string) => void) | undefined;
 }
 
-const MANY = 12; // more lines than these are told apart in a table beside the chart
+const MANY = 12; // with more lines, the legend shows only their range
 
 export function Legend({ lines, hidden, cursor, format, onToggle }: Props) {
   if (lines.length > MANY) return <Spread {...{ lines, cursor, format }} />;
@@ -49,13 +49,13 @@ export function Legend({ lines, hidden, cursor, format, onToggle }: Props) {
 
 type ValueProps = Pick<Props, "cursor" | "format"> & { line: Line };
 
-/** A value that follows the cursor without anything being rendered. */
+/** A value that follows the cursor without rendering. */
 function Value({ line, cursor, format }: ValueProps) {
   const text = useMemo(() => computed(() => format(valueAt(line, cursor.value))), [line, cursor, format]);
   return <span class={styles["value"]}>{text}</span>;
 }
 
-/** Of many lines, from where to where they lie. */
+/** The range of many lines. */
 function Spread({ lines, cursor, format }: Pick<Props, "lines" | "cursor" | "format">) {
   const values = lines.map((line) => valueAt(line, cursor.value)).filter(Number.isFinite);
   return (

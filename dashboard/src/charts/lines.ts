@@ -1,11 +1,11 @@
-// The lines of a chart as numbers: what of them is in view, how far they reach, and the path that a pen takes.
+// The lines of a chart as numbers: which points are in view, and how far the lines reach.
 // Pure functions; `plot.tsx` draws with them.
 
 export type Numbers = ArrayLike<number>;
 
 export interface Line {
   readonly key: string;
-  /** What the legend calls it. */
+  /** In the legend. */
   readonly name: string;
   /** Ascending. */
   readonly xs: Numbers;
@@ -25,7 +25,7 @@ export function indexUpTo(xs: Numbers, x: number): number {
   return countOf(xs, (one) => one <= x) - 1;
 }
 
-/** How many of these at their start are as asked, of which no later one is. */
+/** How many numbers at the start of a sorted list match. */
 function countOf(xs: Numbers, isOne: (x: number) => boolean): number {
   let low = 0;
   let high = xs.length;
@@ -45,14 +45,14 @@ export function indexNearest(xs: Numbers, x: number): number {
   return x - (xs[before] as number) <= (xs[before + 1] as number) - x ? before : before + 1;
 }
 
-/** The value of the point nearest to a place; without a place the newest one that is known. NaN where there is none. */
+/** The value of the point nearest to `place`; with null, the newest known value. NaN if there is none. */
 export function valueAt({ xs, ys }: Line, place: number | null): number {
   let index = place === null ? ys.length - 1 : indexNearest(xs, place);
   if (place === null) while (index > 0 && !Number.isFinite(ys[index])) index -= 1;
   return ys[index] ?? Number.NaN;
 }
 
-/** The indices, first and behind the last, of the points in a range and of one neighbour on each side. */
+/** The first index, and the one after the last, of the points in a range and one neighbour on each side. */
 export function inView(xs: Numbers, [from, to]: Range): Range {
   return [Math.max(0, indexUpTo(xs, from)), Math.min(xs.length, indexUpTo(xs, to) + 2)];
 }
@@ -70,7 +70,7 @@ export function xExtent(lines: readonly Line[]): Range | null {
 }
 
 /**
- * From the least to the greatest value within a range of x; null without any. Where no point lies within, the lines that
+ * From the least to the greatest value within a range of x; null without any. If no point lies within, the lines that
  * pass through count by their ends. `above` leaves out what is not above it.
  */
 export function yExtent(lines: readonly Line[], range: Range, above = Number.NEGATIVE_INFINITY): Range | null {
@@ -96,7 +96,7 @@ function extentOf(lines: readonly Line[], above: number, which: (line: Line) => 
   return least <= greatest ? [least, greatest] : null;
 }
 
-/** A range with a margin, so that no line lies on the frame; of a single value, with room around it. */
+/** A range with a margin, so that no line touches the frame. A single value gets room around it. */
 export function padded([least, greatest]: Range, isLog: boolean): Range {
   if (isLog) {
     const margin = Math.max(1.1, (greatest / least) ** 0.06);

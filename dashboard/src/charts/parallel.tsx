@@ -1,5 +1,5 @@
-// Parallel coordinates: an axis for each thing that runs differ in or came to, a line for each run. Drag along an axis
-// to keep what lies there; a click on it takes that back. What stands above an axis says how it is scaled.
+// Parallel coordinates: an axis for each field or result of runs, and a line for each run. Drag along an axis
+// to select a range; click on it to clear the range. The button above an axis changes its scale.
 
 import { useMemo, useRef } from "preact/hooks";
 import { type AxisScale, type AxisValue, axisScale, type Brush } from "./axis_scale.ts";
@@ -26,13 +26,13 @@ interface Props {
   title: string;
   axes: readonly ParallelAxis[];
   lines: readonly ParallelLine[];
-  /** Keys of lines that stand back. */
+  /** Keys of lines that are drawn faintly. */
   faded: ReadonlySet<string>;
   brushes: ReadonlyMap<string, Brush>;
-  /** `isDone` when the pointer is lifted: until then the brush moves on. */
+  /** `isDone` is true when the pointer is lifted; until then the brush still changes. */
   onBrush: (key: string, brush: Brush | null, isDone: boolean) => void;
   onScale: (key: string, isLog: boolean) => void;
-  /** The line that is pointed at anywhere on the page. */
+  /** The line that the pointer is at, anywhere on the page. */
   pointed: string | null;
   onPoint: (key: string | null) => void;
 }
@@ -40,14 +40,14 @@ interface Props {
 const HEIGHT = 320;
 const TOP = 10;
 const BOTTOM = HEIGHT - 34;
-const MISSING = HEIGHT - 12; // where lines of runs pass that have no value there
-const AXIS_PX = 118; // the least room of an axis; what does not fit is scrolled to
+const MISSING = HEIGHT - 12; // the position of missing values
+const AXIS_PX = 118; // the least room of an axis; the chart scrolls if the axes do not fit
 const SIDE = 64;
 
 export function ParallelChart(props: Props) {
   const { title, axes, lines, brushes } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const width = Math.max(useWidth(place), 2 * SIDE + (axes.length - 1) * AXIS_PX);
+  const container = useRef<HTMLDivElement>(null);
+  const width = Math.max(useWidth(container), 2 * SIDE + (axes.length - 1) * AXIS_PX);
   const scales = useMemo(() => axes.map((axis) => axisScale(axis.values, axis.isLog, [TOP, BOTTOM])), [axes]);
   const left = (index: number): number =>
     axes.length === 1 ? width / 2 : SIDE + (index * (width - 2 * SIDE)) / (axes.length - 1);
@@ -58,15 +58,15 @@ export function ParallelChart(props: Props) {
       ),
     [lines, axes, scales, width],
   );
-  // Made anew only when lines or axes change: pointing at one of hundreds redraws none of the others.
-  const drawn = useMemo(
+  // Made again only when lines or axes change, so that pointing at a line does not redraw hundreds.
+  const lineElements = useMemo(
     () => inOrder(lines, props.faded).map((i) => drawLine(lines[i] as ParallelLine, paths[i] as string, props)),
     [lines, paths, props.faded],
   );
   const pointed = lines.findIndex(({ key }) => key === props.pointed);
   return (
     <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={title}>
-      <div ref={place} class={styles["place"]}>
+      <div ref={container} class={styles["place"]}>
         <div class={styles["heads"]} style={{ width: `${width}px` }}>
           {axes.map((axis, i) => (
             <Head key={axis.key} axis={axis} kind={scales[i]?.kind} left={left(i)} onScale={props.onScale} />
@@ -74,7 +74,7 @@ export function ParallelChart(props: Props) {
         </div>
         <svg width={width} height={HEIGHT} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
           <g class={pointed < 0 ? undefined : styles["back"]} onPointerLeave={() => props.onPoint(null)}>
-            {drawn}
+            {lineElements}
           </g>
           {pointed >= 0 && <path d={paths[pointed]} class={styles["pointed"]} stroke={lines[pointed]?.colour} />}
           {axes.map((axis, i) => (
@@ -94,13 +94,13 @@ export function ParallelChart(props: Props) {
   );
 }
 
-/** Which line is drawn after which: those that stand back first. */
+/** The order of drawing: faint lines first. */
 function inOrder(lines: readonly ParallelLine[], faded: ReadonlySet<string>): number[] {
   const isBack = (i: number): number => Number(faded.has(lines[i]?.key ?? ""));
   return lines.map((_, i) => i).sort((a, b) => isBack(b) - isBack(a));
 }
 
-/** A line, and a wider one that nobody sees for the pointer to meet. */
+/** A line, and a wider invisible one for the pointer. */
 function drawLine({ key, name, colour, dash }: ParallelLine, path: string, { faded, onPoint }: Props) {
   return (
     <g key={key} onPointerEnter={() => onPoint(key)}>
@@ -176,7 +176,7 @@ function Axis(props: {
         <rect x={-6} width={12} y={stretch[0]} height={Math.max(3, stretch[1] - stretch[0])} class={styles["brush"]} />
       )}
       <rect x={-14} width={28} y={TOP - 8} height={BOTTOM - TOP + 16} class={styles["grip"]} {...grip}>
-        <title>Drag to keep the runs that lie there; click to take that back</title>
+        <title>Drag to select the runs in this range; click to clear the range</title>
       </rect>
     </g>
   );
@@ -184,25 +184,25 @@ function Axis(props: {
 
 const CLICK_PX = 3;
 
-/** What a pointer does on an axis. */
+/** Pointer events on an axis. */
 function useBrushing(key: string, scale: AxisScale, onBrush: Props["onBrush"]) {
-  const from = useRef<number | null>(null);
+  const startY = useRef<number | null>(null);
   const placeOf = ({ clientY, currentTarget }: PointerEvent): number =>
     clientY - ((currentTarget as SVGElement).ownerSVGElement?.getBoundingClientRect().top ?? 0);
   return {
     onPointerDown: (event: PointerEvent) => {
       (event.currentTarget as SVGElement).setPointerCapture(event.pointerId);
-      from.current = placeOf(event);
+      startY.current = placeOf(event);
       event.preventDefault();
     },
     onPointerMove: (event: PointerEvent) => {
-      if (from.current === null || Math.abs(placeOf(event) - from.current) < CLICK_PX) return;
-      onBrush(key, scale.between(from.current, placeOf(event)), false);
+      if (startY.current === null || Math.abs(placeOf(event) - startY.current) < CLICK_PX) return;
+      onBrush(key, scale.between(startY.current, placeOf(event)), false);
     },
     onPointerUp: (event: PointerEvent) => {
-      if (from.current === null) return;
-      const [start, end] = [from.current, placeOf(event)];
-      from.current = null;
+      if (startY.current === null) return;
+      const [start, end] = [startY.current, placeOf(event)];
+      startY.current = null;
       onBrush(key, Math.abs(end - start) < CLICK_PX ? null : scale.between(start, end), true);
     },
   };

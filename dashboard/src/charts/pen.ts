@@ -61,7 +61,7 @@ function drawLine(
   ctx.globalAlpha = 1;
 }
 
-const AT_ONCE = 16; // sides of a path: a long one that crosses itself takes browsers much longer than its pieces
+const AT_ONCE = 16; // segments of a path: browsers draw a long path that crosses itself much slower than its pieces
 
 class CanvasPen implements Pen {
   readonly #ctx: CanvasRenderingContext2D;
@@ -96,7 +96,7 @@ class CanvasPen implements Pen {
     this.#count += 1;
     if (this.#count < AT_ONCE) return;
     this.end();
-    this.#ctx.lineDashOffset = this.#length; // the dashes go on where they were
+    this.#ctx.lineDashOffset = this.#length; // the dashes continue
     this.#ctx.beginPath();
     this.#ctx.moveTo(x, y);
   }
@@ -112,7 +112,7 @@ class CanvasPen implements Pen {
   }
 }
 
-/** Few points are shown as such. */
+/** Mark the points, if they are few. */
 function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, colour: name }: Line): void {
   const [first, end] = inView(xs, range);
   if (end - first > FEW) return;
@@ -128,7 +128,7 @@ function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, co
   ctx.globalAlpha = 1;
 }
 
-/** Vertical lines with a word above each, where it does not run into the one before. */
+/** Vertical lines with a text above each. A text that would overlap the previous one is left out. */
 export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonly Mark[]): void {
   ctx.save();
   ctx.fillStyle = ctx.strokeStyle = colour("muted");
@@ -137,19 +137,19 @@ export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonl
   ctx.font = `${10 * ratio}px ui-sans-serif, system-ui, sans-serif`;
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  let taken = Number.NEGATIVE_INFINITY;
+  let nextFreeX = Number.NEGATIVE_INFINITY;
   for (const { x, text } of marks.toSorted((a, b) => a.x - b.x)) {
     if (x < range[0] || x > range[1]) continue;
-    const place = Math.round(toX(x));
+    const lineX = Math.round(toX(x));
     ctx.beginPath();
-    ctx.moveTo(place, box.top);
-    ctx.lineTo(place, box.top + box.height);
+    ctx.moveTo(lineX, box.top);
+    ctx.lineTo(lineX, box.top + box.height);
     ctx.stroke();
     const { width } = ctx.measureText(text);
-    const left = Math.min(Math.max(place - width / 2, box.left), box.left + box.width - width);
-    if (left < taken) continue;
+    const left = Math.min(Math.max(lineX - width / 2, box.left), box.left + box.width - width);
+    if (left < nextFreeX) continue;
     ctx.fillText(text, left, box.top - 4 * ratio);
-    taken = left + width + 6 * ratio;
+    nextFreeX = left + width + 6 * ratio;
   }
   ctx.restore();
 }

@@ -1,11 +1,11 @@
-// A chart of lines: title and legend above, the lines below, and a table of the same for who cannot see them.
+// A chart of lines: title and legend, the lines, and a table for people who cannot see them.
 //
-// All charts of a `Scope` have one axis and one cursor; `gestures.ts` and `keys.ts` say what mouse, fingers and keyboard do.
+// All charts of a `Scope` share one axis and one cursor. See `gestures.ts` and `keys.ts` for mouse, touch and keyboard.
 
 import { computed, type Signal, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { theme } from "../theme.ts";
-import { Canvas, type Shown } from "./canvas.ts";
+import { Canvas, type PlotContent } from "./canvas.ts";
 import { cursorKeys } from "./keys.ts";
 import { Legend } from "./legend.tsx";
 import { type Line, valueAt, xExtent } from "./lines.ts";
@@ -13,30 +13,30 @@ import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
 import { report, type Scope } from "./scope.ts";
 import { PointTable } from "./table.tsx";
-import { type Counted, written } from "./ticks.ts";
+import { formatOf, type Unit } from "./ticks.ts";
 
 export interface PlotProps {
   title: string;
   lines: readonly Line[];
   scope: Scope;
-  /** What x is: "step", "epoch", "time". */
+  /** "step", "epoch" or "time". */
   xName: string;
   formatX?: (x: number) => string;
   format?: (y: number) => string;
   isLog?: boolean;
-  /** What values and places are counted in: the axes have round figures of it. */
-  counted?: Counted;
-  countedX?: Counted;
+  /** The units of the values and of the x axis: the axes have round figures of them. */
+  unit?: Unit;
+  unitX?: Unit;
   /** The axis reaches at least over these. */
   yFrom?: number | undefined;
   yTo?: number | undefined;
   /** Vertical lines with a word: a restart, the best epoch. */
   marks?: readonly Mark[];
   height?: number;
-  /** Keys of lines that are not shown, and what a click in the legend does. */
+  /** Keys of lines that are not shown, and the handler of clicks in the legend. */
   hidden?: ReadonlySet<string>;
   onToggle?: (key: string) => void;
-  /** What stands there while there are no points. */
+  /** The text while there are no points. */
   empty?: string;
 }
 
@@ -48,11 +48,11 @@ export function Plot(props: PlotProps) {
   const { format, formatX } = formats(props);
   const [isTableOpen, setTableOpen] = useState(false);
   const table = useId();
-  const shown = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
-  const hasPoints = shown.some((line) => line.xs.length > 0);
+  const visibleLines = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
+  const hasPoints = visibleLines.some((line) => line.xs.length > 0);
   const isNear = useSignal(false);
   const cursor = useMemo(() => computed(() => (isNear.value ? scope.cursor.value : null)), [scope, isNear]);
-  useExtent(scope, shown);
+  useExtent(scope, visibleLines);
   return (
     <figure class={styles["plot"]} aria-label={title}>
       <figcaption class={styles["caption"]}>
@@ -72,57 +72,64 @@ export function Plot(props: PlotProps) {
         )}
       </figcaption>
       {hasPoints ? (
-        <Drawing {...props} shown={shown} height={height} isNear={isNear} />
+        <Drawing {...props} visibleLines={visibleLines} height={height} isNear={isNear} />
       ) : (
         <p class={styles["empty"]} style={{ height: `${height}px` }}>
-          {lines.length > 0 && shown.length === 0 ? "All lines are hidden" : (props.empty ?? "No data yet")}
+          {lines.length > 0 && visibleLines.length === 0 ? "All lines are hidden" : (props.empty ?? "No data yet")}
         </p>
       )}
       {hasPoints && isTableOpen && (
         <div id={table}>
-          <PointTable title={title} lines={shown} scope={scope} xName={xName} format={format} formatX={formatX} />
+          <PointTable
+            title={title}
+            lines={visibleLines}
+            scope={scope}
+            xName={xName}
+            format={format}
+            formatX={formatX}
+          />
         </div>
       )}
     </figure>
   );
 }
 
-function formats({ format, formatX, counted = "tens", countedX = "tens" }: PlotProps) {
-  return { format: format ?? written(counted), formatX: formatX ?? written(countedX) };
+function formats({ format, formatX, unit = "tens", unitX = "tens" }: PlotProps) {
+  return { format: format ?? formatOf(unit), formatX: formatX ?? formatOf(unitX) };
 }
 
-/** Tell the scope how far a chart reaches, as long as it is there. */
+/** Report the extent of a chart to its scope while the chart exists. */
 function useExtent(scope: Scope, lines: readonly Line[]): void {
   const chart = useId();
   useEffect(() => report(scope, chart, xExtent(lines)), [scope, chart, lines]);
   useEffect(() => () => report(scope, chart, null), [scope, chart]);
 }
 
-type DrawingProps = PlotProps & { shown: readonly Line[]; height: number; isNear: Signal<boolean> };
+type DrawingProps = PlotProps & { visibleLines: readonly Line[]; height: number; isNear: Signal<boolean> };
 
-function Drawing({ shown, ...props }: DrawingProps) {
+function Drawing({ visibleLines, ...props }: DrawingProps) {
   const { title, scope, xName, height } = props;
   const { format, formatX } = formats(props);
-  const place = useCanvas(props, shown);
+  const container = useCanvas(props, visibleLines);
   const spoken = useSignal("arrows move the cursor");
   const onKeyDown = (event: KeyboardEvent): void => {
-    const x = cursorKeys(event, scope, shown);
+    const x = cursorKeys(event, scope, visibleLines);
     if (x === undefined) return;
     event.preventDefault();
     if (x === null) spoken.value = "no cursor";
     else {
-      const values = shown.map((line) => `${line.name} ${format(valueAt(line, x))}`);
+      const values = visibleLines.map((line) => `${line.name} ${format(valueAt(line, x))}`);
       spoken.value = `${xName} ${formatX(x)}: ${values.join(", ")}`;
     }
   };
-  // Signals, so that a moving cursor changes attributes and renders nothing.
+  // Signals: a moving cursor changes attributes without rendering.
   const [least, greatest, now] = useMemo(() => {
     const end = computed(() => scope.range.value?.[1] ?? 0);
     return [computed(() => scope.range.value?.[0] ?? 0), end, computed(() => scope.cursor.value ?? end.value)];
   }, [scope]);
   return (
     <div
-      ref={place}
+      ref={container}
       class={styles["place"]}
       style={{ height: `${height}px` }}
       role="slider"
@@ -137,26 +144,26 @@ function Drawing({ shown, ...props }: DrawingProps) {
   );
 }
 
-/** Where a canvas is kept that shows these lines. */
-function useCanvas(props: Omit<DrawingProps, "shown">, lines: readonly Line[]) {
+/** The element with a canvas that shows these lines. */
+function useCanvas(props: Omit<DrawingProps, "visibleLines">, lines: readonly Line[]) {
   const { scope, height, isNear, xName, format, formatX, yFrom, yTo } = props;
-  const { isLog = false, counted = "tens", countedX = "tens", marks = NO_MARKS } = props;
-  const place = useRef<HTMLDivElement>(null);
+  const { isLog = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
+  const container = useRef<HTMLDivElement>(null);
   const canvas = useRef<Canvas>(undefined);
-  const shape = useMemo(() => ({ isLog, height, counted, countedX }), [isLog, height, counted, countedX]);
-  const what: Shown = useMemo(
+  const shape = useMemo(() => ({ isLog, height, unit, unitX }), [isLog, height, unit, unitX]);
+  const content: PlotContent = useMemo(
     () => ({ lines, xName, format, formatX, marks, yFrom, yTo }),
     [lines, xName, format, formatX, marks, yFrom, yTo],
   );
   useEffect(() => {
-    const made = new Canvas(place.current as HTMLDivElement, scope, shape, isNear);
+    const made = new Canvas(container.current as HTMLDivElement, scope, shape, isNear);
     canvas.current = made;
     return () => made.destroy();
   }, [scope, shape, isNear]);
-  useEffect(() => canvas.current?.show(what), [scope, shape, what]);
+  useEffect(() => canvas.current?.show(content), [scope, shape, content]);
   useSignalEffect(() => {
     void theme.value;
     canvas.current?.redraw();
   });
-  return place;
+  return container;
 }

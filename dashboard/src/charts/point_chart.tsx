@@ -1,4 +1,4 @@
-// Figures over figures, with intervals: lines of speed-up over GPUs beside the ideal one, or points in the plane.
+// Points with intervals: lines of speed-up over GPUs beside the ideal line, or points in the plane.
 
 import { FiguresTable } from "./figures_table.tsx";
 import { type Entry, Frame, Whisker } from "./frame.tsx";
@@ -7,7 +7,7 @@ import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
 
 export interface Point extends Estimate {
   readonly x: number;
-  /** What it stands for, where the name of its line does not say it. */
+  /** A name, if the name of its line is not enough. */
   readonly label: string;
 }
 
@@ -25,19 +25,19 @@ interface Props {
   isJoined: boolean;
   /** A dashed line beside them. */
   ideal?: { readonly name: string; readonly points: readonly (readonly [x: number, y: number])[] };
-  /** The places that the x axis names; round ones without. */
+  /** The ticks of the x axis; by default, round numbers. */
   xTicks?: readonly number[];
   isFromZero: boolean;
-  /** No figure is greater: 1 of shares. */
-  most?: number;
+  /** The greatest possible figure: 1 for shares. */
+  maximum?: number;
   format: (value: number) => string;
   formatX: (value: number) => string;
-  told: (estimate: Estimate) => string;
+  formatEstimate: (estimate: Estimate) => string;
   height?: number;
 }
 
 export function PointChart(props: Props) {
-  const { title, xName, yName, lines, ideal, format, formatX, told, height = 260 } = props;
+  const { title, xName, yName, lines, ideal, format, formatX, formatEstimate, height = 260 } = props;
   const points = lines.flatMap(({ name, points }) => points.map((point) => ({ name, point })));
   const ends = (ideal?.points ?? []).map(([x, value]) => ({ x, value, low: null, high: null }));
   const reach = reachOf([...points.map(({ point }) => point), ...ends]);
@@ -57,7 +57,7 @@ export function PointChart(props: Props) {
         const ticks = props.xTicks?.map((value) => ({ at: x.at(value), text: formatX(value) }));
         return {
           x: ticks ? { at: x.at, ticks } : x,
-          y: valueAxis(reach, { isFromZero: props.isFromZero, most: props.most }, [bottom, top], format),
+          y: valueAxis(reach, { isFromZero: props.isFromZero, maximum: props.maximum }, [bottom, top], format),
         };
       }}
       table={
@@ -67,7 +67,7 @@ export function PointChart(props: Props) {
           rows={points.map(({ name, point }) => [
             [name, point.label].filter(Boolean).join(" "),
             formatX(point.x),
-            told(point),
+            formatEstimate(point),
           ])}
         />
       }
@@ -93,7 +93,7 @@ export function PointChart(props: Props) {
                   x={x}
                   y={y}
                   colour={line.colour}
-                  title={`${point.label}: ${told(point)}`}
+                  title={`${point.label}: ${formatEstimate(point)}`}
                 />
               ))}
             </g>
@@ -107,7 +107,7 @@ export function PointChart(props: Props) {
 const IDEAL = [5, 4];
 const ASIDE_PX = 6;
 
-/** Lines have points at the same places: a little aside of each other, so that their intervals are seen. */
+/** Lines have points at the same x. They are moved a little aside, so that all intervals are visible. */
 function aside(place: number, count: number): number {
   return (place - (count - 1) / 2) * Math.min(ASIDE_PX, 36 / count);
 }

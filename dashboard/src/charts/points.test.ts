@@ -20,7 +20,7 @@ test("bars begin at zero, and points where they are", () => {
 });
 
 test("no share is greater than one, and what would be lies at the end", () => {
-  const axis = valueAxis([0.9, 1.2], { isFromZero: false, most: 1 }, [200, 0], String);
+  const axis = valueAxis([0.9, 1.2], { isFromZero: false, maximum: 1 }, [200, 0], String);
   assert.equal(axis.ticks.at(-1)?.text, "1");
   assert.equal(axis.at(1.2), 0);
 });

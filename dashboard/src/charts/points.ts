@@ -1,8 +1,8 @@
-// Figures with their intervals, as charts of bars and points take them; and the axes that hold them. Pure.
+// Figures with their intervals, for charts of bars and points, and their axes. Pure.
 
 import { rounded, Scale } from "./scales.ts";
 
-/** A figure, and between what it lies with 95 % confidence: null where nobody can say, as of a single repeat. */
+/** A figure with its 95 % confidence interval, which is null where it is unknown, as with a single repeat. */
 export interface Estimate {
   readonly value: number;
   readonly low: number | null;
@@ -14,9 +14,9 @@ export interface Axis {
   readonly ticks: readonly { readonly at: number; readonly text: string }[];
 }
 
-const WIDEST = 2; // of the greatest figure: two repeats have intervals beside which no figure would be seen
+const WIDEST = 2; // times the greatest figure: intervals of two repeats would make the figures too small to see
 
-/** The least and the greatest of estimates, with their intervals. None of these figures can be negative. */
+/** The least and the greatest end of the estimates' intervals. No figure can be negative. */
 export function reachOf(estimates: readonly Estimate[]): readonly [number, number] {
   if (estimates.length === 0) return [0, 1];
   const most = WIDEST * Math.max(...estimates.map(({ value }) => value));
@@ -27,24 +27,24 @@ export function reachOf(estimates: readonly Estimate[]): readonly [number, numbe
 interface Ends {
   readonly isFromZero: boolean;
   /** No value is greater. */
-  readonly most?: number | undefined;
+  readonly maximum?: number | undefined;
 }
 
 /**
- * An axis of values over so many pixels; `isFromZero` for bars, whose length is what one sees. What lies beyond has its
- * place at the end.
+ * An axis of values over a range of pixels; `isFromZero` for bars, as their length shows the value. Values beyond are
+ * drawn at the end.
  */
 export function valueAxis(
   [least, greatest]: readonly [number, number],
-  { isFromZero, most = Number.POSITIVE_INFINITY }: Ends,
+  { isFromZero, maximum = Number.POSITIVE_INFINITY }: Ends,
   range: readonly [number, number],
-  told: (value: number) => string,
+  format: (value: number) => string,
 ): Axis {
   const room = greatest > least ? (greatest - least) * 0.08 : greatest * 0.1 || 1;
   const from = isFromZero ? 0 : Math.max(0, least - room);
-  const to = Math.max(Math.min(greatest + room, most), from + 1e-12);
+  const to = Math.max(Math.min(greatest + room, maximum), from + 1e-12);
   const scale = new Scale(rounded([from, to], 5), range);
   const [start, end] = [Math.min(...range), Math.max(...range)];
   const at = (value: number): number => Math.min(end, Math.max(start, scale.at(value)));
-  return { at, ticks: scale.ticks(5).map((value) => ({ at: at(value), text: told(value) })) };
+  return { at, ticks: scale.ticks(5).map((value) => ({ at: at(value), text: format(value) })) };
 }

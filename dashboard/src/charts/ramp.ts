@@ -1,4 +1,4 @@
-// A colour for a figure: a ramp whose lightness rises all the way, so that it is read without seeing hues.
+// A colour for a figure: a ramp whose lightness always rises, so that it is readable without hues.
 
 const STEPS = 4; // tokens.css has --ramp-0 to --ramp-4
 
@@ -17,12 +17,12 @@ export function tint(share: number): string {
   return `color-mix(in oklab, var(--accent) ${Math.round(Math.min(1, Math.max(0, share)) * 42)}%, var(--surface))`;
 }
 
-/** Where a value lies between the least and the greatest; in the middle where these are the same. */
+/** The position of a value between the least and the greatest, 0..1; 0.5 if these are equal. */
 export function shareOf(value: number, [least, greatest]: readonly [number, number]): number {
   return greatest > least ? (value - least) / (greatest - least) : 0.5;
 }
 
-/** The least and the greatest of some values; null of none. */
+/** The least and the greatest of some values; null without values. */
 export function extentOf(values: Iterable<number>): readonly [number, number] | null {
   let least = Number.POSITIVE_INFINITY;
   let greatest = Number.NEGATIVE_INFINITY;

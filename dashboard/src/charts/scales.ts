@@ -1,11 +1,11 @@
-// From values to places in pixels. Ticks and round ends are d3-array's; d3-scale would bring colours, dates and formats
-// that nothing here needs, a fifteenth of the whole page.
+// From values to positions in pixels. Ticks and round ends come from d3-array. d3-scale would add colours, dates and
+// formats that nothing here needs: a fifteenth of the whole page.
 
 import { nice, ticks } from "d3-array";
 
 type Ends = readonly [from: number, to: number];
 
-/** From a stretch of values to one of pixels, in equal distances or, with `isLog`, in equal ratios; and back. */
+/** Maps a range of values to a range of pixels and back: linear, or with `isLog` logarithmic. */
 export class Scale {
   readonly #start: number;
   readonly #factor: number;
@@ -42,7 +42,7 @@ export function rounded([from, to]: Ends, count: number): Ends {
   return [least, greatest];
 }
 
-/** The left ends of `count` bands of one width, of which `gap` (0..1) of each is left free, half of it on each side. */
+/** The left ends of `count` bands of equal width. `gap` (0..1) of each is free, half of it on each side. */
 export function bands(
   count: number,
   [left, right]: Ends,

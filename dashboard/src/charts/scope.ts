@@ -1,35 +1,35 @@
-// What the charts of a page share: one axis, one stretch of it, one cursor.
+// State that the charts of a page share: the axis, the range in view, the cursor.
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Range } from "./lines.ts";
 
 export interface Scope {
-  /** Where somebody points at, on the axis; null while nobody does. */
+  /** The position of the pointer on the axis; null while there is none. */
   readonly cursor: Signal<number | null>;
-  /** The stretch that is looked at; null is all of it. */
+  /** The range that a person zoomed to; null is all of the axis. */
   readonly zoom: Signal<Range | null>;
-  /** What is in view: the same on every chart. Null while no chart has a point. */
+  /** The range in view, the same on every chart. Null while no chart has a point. */
   readonly range: ReadonlySignal<Range | null>;
-  /** From where to where each chart has points, by its key. */
+  /** The range of the points of each chart, by its key. */
   readonly extents: Signal<ReadonlyMap<string, Range>>;
 }
 
 const SHORTEST = 1e-6; // of all that there is
 
-/** A new one. `zoom` is given where the page keeps it in its address. */
+/** A new scope. Pass `zoom` if the page's address contains it. */
 export function newScope(zoom: Signal<Range | null> = signal(null)): Scope {
   const extents = signal<ReadonlyMap<string, Range>>(new Map());
   const range = computed(() => zoom.value ?? widened(union(extents.value.values())));
   return { cursor: signal(null), zoom, range, extents };
 }
 
-/** What lies at a share of the axis: 0 at its left end, 1 at its right one. */
+/** The place at a share of the axis: 0 is its left end, 1 its right end. */
 export function placeAt(scope: Scope, share: number): number {
   const [from, to] = scope.range.peek() ?? [0, 1];
   return from + share * (to - from);
 }
 
-/** Say how far a chart reaches; null where it has no points, or is gone. */
+/** Report the extent of a chart; null if it has no points or is removed. */
 export function report(scope: Scope, chart: string, extent: Range | null): void {
   const before = scope.extents.peek().get(chart) ?? null;
   if (before?.[0] === extent?.[0] && before?.[1] === extent?.[1]) return;
@@ -55,7 +55,7 @@ export function zoomBy(scope: Scope, factor: number, around: number): void {
   if (now !== null) zoomTo(scope, around - (around - now[0]) * factor, around + (now[1] - around) * factor);
 }
 
-/** Look at a stretch: at no more than there is, and at no less than can be drawn. */
+/** Zoom to a range, within the points and no smaller than can be drawn. */
 export function zoomTo(scope: Scope, start: number, end: number): void {
   const all = union(scope.extents.peek().values());
   if (all === null) return;
@@ -66,7 +66,7 @@ export function zoomTo(scope: Scope, start: number, end: number): void {
   else if (to - from >= shortest) scope.zoom.value = [from, to];
 }
 
-/** Bring a place into view that lies outside of the stretch. */
+/** Pan so that a place is in view. */
 export function reveal(scope: Scope, x: number): void {
   const now = scope.zoom.peek();
   if (now === null) return;
@@ -75,7 +75,7 @@ export function reveal(scope: Scope, x: number): void {
   else if (x > now[1]) pan(scope, (x - now[1]) / length + 0.1);
 }
 
-/** Of a single place, with room around it. */
+/** A range of one place, with room around it. */
 function widened(range: Range | null): Range | null {
   return range !== null && range[0] === range[1] ? [range[0] - 0.5, range[1] + 0.5] : range;
 }

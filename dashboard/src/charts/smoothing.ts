@@ -5,7 +5,7 @@ import type { Numbers } from "./lines.ts";
 /**
  * The exponential moving average, freed of the bias of its start (Kingma and Ba 2015, section 3): each value is
  * sum(w^k y) / sum(w^k) over what came before. Where points lie further apart than on average, `weight` counts once for
- * each distance that fits between, so thinned stretches are smoothed no less. NaN stays a gap. `weight` is 0..1, below 1.
+ * each distance that fits between, so thinned parts are smoothed as much. NaN stays a gap. `weight` is in [0, 1).
  */
 export function smoothed(xs: Numbers, ys: Numbers, weight: number): Float64Array {
   const result = new Float64Array(ys.length).fill(Number.NaN);

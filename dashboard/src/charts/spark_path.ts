@@ -3,7 +3,7 @@
 export interface Spark {
   /** Lines through the points that follow each other. */
   readonly path: string;
-  /** Where the newest point is. */
+  /** The position of the newest point. */
   readonly end: readonly [x: number, y: number];
 }
 
@@ -25,7 +25,7 @@ export function sparkOf(
     yMost = Math.max(yMost, value);
   });
   if (xLeast > xMost) return null;
-  // What does not change at all is a line in the middle, and a single point stands at the right: where the newest is.
+  // Constant values are a line in the middle. A single point is at the right, where the newest point is.
   const across = (at: number): number =>
     xMost === xLeast ? width - space : space + ((at - xLeast) / (xMost - xLeast)) * (width - 2 * space);
   const up = (value: number): number =>

@@ -1,5 +1,5 @@
-// A curve as small as a word, in tables and cards. As SVG: it takes its colour from the theme, is sharp on every screen,
-// and of forty points cheaper than a canvas of its own.
+// A small curve in tables and cards. As SVG it takes its colour from the theme, is sharp on every screen,
+// and with forty points is cheaper than a canvas.
 
 import { useMemo } from "preact/hooks";
 import { sparkOf } from "./spark_path.ts";
@@ -9,7 +9,7 @@ interface Props {
   x: readonly number[];
   /** Null is a gap. */
   y: readonly (number | null)[];
-  /** What it says, in words. */
+  /** The curve in words. */
   label: string;
   width?: number;
   height?: number;

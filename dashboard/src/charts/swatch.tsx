@@ -1,4 +1,4 @@
-// A short piece of a run's line: its colour, and its dashes for who tells no colours apart.
+// A short piece of a run's line, with its colour and its dash.
 
 interface Props {
   colour: string;

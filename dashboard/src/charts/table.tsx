@@ -1,4 +1,4 @@
-// The points of a chart as a table, for screen readers and for who wants the figures.
+// The points of a chart as a table, for screen readers and for exact values.
 
 import { indexNearest, indexUpTo, type Line } from "./lines.ts";
 import type { Scope } from "./scope.ts";
@@ -13,7 +13,7 @@ interface Props {
   formatX: (x: number) => string;
 }
 
-const ROWS = 50; // as many as one reads; zoom in for more
+const ROWS = 50; // enough to read; zoom in for more
 
 export function PointTable({ title, lines, scope, xName, format, formatX }: Props) {
   const range = scope.range.value;
@@ -58,7 +58,7 @@ export function PointTable({ title, lines, scope, xName, format, formatX }: Prop
   );
 }
 
-/** The value of the point nearest to a place; NaN where the line has none as near as `reach`. */
+/** The value of the point nearest to `x`; NaN if no point is within `reach`. */
 function valueNear({ xs, ys }: Line, x: number, reach: number): number {
   const nearest = indexNearest(xs, x);
   return Math.abs((xs[nearest] ?? Number.NaN) - x) <= reach ? (ys[nearest] as number) : Number.NaN;

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { distances, figureAt } from "./ticks.ts";
 
 test("the distances of an axis rise, without one twice", () => {
-  for (const counted of ["tens", "bytes", "seconds"] as const) {
-    const found = distances(counted);
+  for (const unit of ["tens", "bytes", "seconds"] as const) {
+    const found = distances(unit);
     assert.deepEqual(
       found,
       [...new Set(found)].toSorted((a, b) => a - b),

@@ -1,9 +1,9 @@
-// Where an axis has its figures, and how finely they are written.
+// Ticks of axes, and with how many digits they are written.
 
 import { bytes, duration, number } from "../format.ts";
 
-/** What a quantity is counted in: tens; bytes, by powers of two; seconds, by minutes, hours and days. */
-export type Counted = "tens" | "bytes" | "seconds";
+/** The unit of an axis: plain numbers in tens, bytes by powers of two, seconds with minutes, hours and days. */
+export type Unit = "tens" | "bytes" | "seconds";
 
 const HOUR_S = 3600;
 const DAY_S = 86_400;
@@ -13,52 +13,52 @@ const SECONDS = [
   ...[1, 2, 7, 14, 28, 56, 112, 365].map((days) => days * DAY_S),
 ];
 
-/** The distances that the figures of an axis may have, ascending. */
-export function distances(counted: Counted): number[] {
-  if (counted === "bytes") return Array.from({ length: 61 }, (_, power) => 2 ** power);
-  return counted === "seconds" ? [...tens(-6, 0), ...SECONDS] : tens(-15, 18);
+/** The possible distances between ticks, ascending. */
+export function distances(unit: Unit): number[] {
+  if (unit === "bytes") return Array.from({ length: 61 }, (_, power) => 2 ** power);
+  return unit === "seconds" ? [...roundNumbers(-6, 0), ...SECONDS] : roundNumbers(-15, 18);
 }
 
 /** 1, 2 and 5 times each power of ten. */
-function tens(from: number, to: number): number[] {
+function roundNumbers(from: number, to: number): number[] {
   return Array.from({ length: to - from }, (_, i) => [1, 2, 5].map((digit) => Number(`${digit}e${from + i}`))).flat();
 }
 
-const MOST = 8; // figures of an axis with a logarithmic scale
+const MOST = 8; // ticks of a logarithmic axis
 
-/** Where a logarithmic axis has its figures: at powers of ten, with 2 and 5 or all digits where there is room. */
+/** The ticks of a logarithmic axis: powers of ten, with 2 and 5 or all digits if there is room. */
 export function logPlaces(from: number, to: number): number[] {
   const [first, last] = [Math.floor(Math.log10(from)), Math.ceil(Math.log10(to))];
-  const choices = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1]].map((digits) => places(first, last, 1, digits));
-  const sparse = Array.from({ length: last - first + 1 }, (_, i) => places(first, last, i + 1, [1]));
+  const choices = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1]].map((digits) => decadeFigures(first, last, 1, digits));
+  const sparse = Array.from({ length: last - first + 1 }, (_, i) => decadeFigures(first, last, i + 1, [1]));
   const inside = [...choices, ...sparse].map((all) => all.filter((place) => place >= from && place <= to));
   const found = inside.find((all) => all.length <= MOST) ?? [];
   return found.length > 2 ? found : linearPlaces(from, to);
 }
 
-function places(first: number, last: number, each: number, digits: readonly number[]): number[] {
+function decadeFigures(first: number, last: number, each: number, digits: readonly number[]): number[] {
   const powers = Array.from({ length: Math.ceil((last - first + 1) / each) }, (_, i) => first + i * each);
   return powers.flatMap((power) => digits.map((digit) => Number(`${digit}e${power}`)));
 }
 
-/** Within less than a digit. */
+/** Ticks of a range within one decade. */
 function linearPlaces(from: number, to: number): number[] {
-  const distance = tens(-15, 18).find((one) => (to - from) / one <= MOST) ?? to - from;
+  const distance = roundNumbers(-15, 18).find((one) => (to - from) / one <= MOST) ?? to - from;
   const first = Math.ceil(from / distance);
   return Array.from({ length: Math.floor(to / distance) - first + 1 }, (_, i) =>
     Number(((first + i) * distance).toPrecision(12)),
   );
 }
 
-/** A value by itself. */
-export function written(counted: Counted): (value: number) => string {
-  return { tens: number, bytes, seconds: duration }[counted];
+/** The format of single values. */
+export function formatOf(unit: Unit): (value: number) => string {
+  return { tens: number, bytes, seconds: duration }[unit];
 }
 
-/** A figure of an axis, as finely as neighbours at this distance differ. */
-export function figureAt(value: number, distance: number, counted: Counted = "tens"): string {
-  if (counted === "bytes") return bytes(value);
-  if (counted === "seconds") return timeAt(value, distance);
+/** The text of a tick, with enough digits to differ from a neighbour at this distance. */
+export function figureAt(value: number, distance: number, unit: Unit = "tens"): string {
+  if (unit === "bytes") return bytes(value);
+  if (unit === "seconds") return timeAt(value, distance);
   const size = Math.abs(value);
   return size !== 0 && (size < 1e-4 || size >= 1e9) ? number(value, 3) : decimal(value, distance);
 }
@@ -72,14 +72,14 @@ const UNITS = [
 /** A length of time in all of the units that it takes: 1 h 2 min, 5 min 12.5 s. */
 function timeAt(seconds: number, distance: number): string {
   const parts: string[] = [];
-  let rest = Math.abs(seconds) + Math.min(distance, 1) * 1e-6; // not one less by rounding
+  let restSeconds = Math.abs(seconds) + Math.min(distance, 1) * 1e-6; // against rounding down
   for (const [size, unit] of UNITS) {
-    const count = Math.floor(rest / size);
+    const count = Math.floor(restSeconds / size);
     if (count > 0) parts.push(`${count} ${unit}`);
-    rest -= count * size;
-    if (distance >= size) rest = 0;
+    restSeconds -= count * size;
+    if (distance >= size) restSeconds = 0;
   }
-  if (rest >= distance / 2 || parts.length === 0) parts.push(`${decimal(rest, distance)} s`);
+  if (restSeconds >= distance / 2 || parts.length === 0) parts.push(`${decimal(restSeconds, distance)} s`);
   return (seconds < 0 ? "-" : "") + parts.join(" ");
 }
 
@@ -88,7 +88,7 @@ function decimal(value: number, distance: number): string {
   return withPlaces(places).format(value);
 }
 
-const formats = new Map<number, Intl.NumberFormat>(); // to make one takes longer than to draw a line
+const formats = new Map<number, Intl.NumberFormat>(); // making one takes longer than drawing a line
 
 function withPlaces(places: number): Intl.NumberFormat {
   let format = formats.get(places);

@@ -1,12 +1,12 @@
-// The way that a pen takes along a line of any number of points.
+// The path of a pen along a line of any number of points.
 //
 // Points that share a column of pixels are drawn as one bar from the least to the greatest of them: a hundred thousand
-// cost as little as the columns do, and a spike of a single point is never lost. Bars side by side are filled, and not
-// stroked as a path, as browsers take seconds for the outline of a path that covers itself a thousand times.
+// points cost as little as the columns, and a spike of a single point is never lost. Bars side by side are filled and
+// not stroked as a path, as browsers take seconds for the outline of a path that covers itself a thousand times.
 
 import type { Numbers, Range } from "./lines.ts";
 
-/** What draws: a canvas, or a test. */
+/** A canvas, or a recorder in a test. */
 export interface Pen {
   /** Go to a place without drawing. */
   moveTo(x: number, y: number): void;
@@ -16,7 +16,7 @@ export interface Pen {
   bar(x: number, from: number, to: number): void;
 }
 
-/** Draw the points of `view`, in columns `width` pixels wide. Where `ys` is NaN, or nothing on a log scale, is a gap. */
+/** Draw the points of `view`, in columns `width` pixels wide. Where `toY` is not finite is a gap. */
 export function trace(
   xs: Numbers,
   ys: Numbers,
@@ -26,16 +26,16 @@ export function trace(
   width: number,
   pen: Pen,
 ): void {
-  const way = new Way(pen, width);
+  const path = new Way(pen, width);
   for (let i = view[0]; i < view[1]; i++) {
     const y = toY(ys[i] as number);
-    if (Number.isFinite(y)) way.add(Math.round(toX(xs[i] as number) / width) * width, y);
-    else way.lift();
+    if (Number.isFinite(y)) path.add(Math.round(toX(xs[i] as number) / width) * width, y);
+    else path.lift();
   }
-  way.lift();
+  path.lift();
 }
 
-/** The points of a column: where the line comes in, how far it reaches, and where it leaves. */
+/** The points of a column: the first and the last value, the least and the greatest. */
 interface Column {
   readonly x: number;
   readonly first: number;
@@ -47,7 +47,7 @@ interface Column {
 class Way {
   readonly #pen: Pen;
   readonly #width: number;
-  #before: Column | undefined; // the pen is where it leaves
+  #before: Column | undefined; // the pen is at its last value
   #now: Column | undefined;
 
   constructor(pen: Pen, width: number) {
@@ -74,7 +74,7 @@ class Way {
     this.#before = undefined;
   }
 
-  /** Go from the column before to this one, of which all points are known by now. */
+  /** Draw from the previous column to this one, once all its points are known. */
   #enter(): void {
     const now = this.#now;
     const before = this.#before;
@@ -102,7 +102,7 @@ class Way {
   }
 }
 
-/** Let two bars side by side meet half-way, so that the line has no gap between them. */
+/** Extend two neighbouring bars to their middle, so that the line has no gap. */
 function meet(before: Column, now: Column): void {
   const middle = (before.last + now.first) / 2;
   before.least = Math.min(before.least, middle);

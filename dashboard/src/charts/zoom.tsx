@@ -1,19 +1,19 @@
-// Which stretch of their axis the charts of a scope show, and the buttons that show more of it.
+// The range in view of a scope's charts, and the buttons that show more of it.
 
 import { type Scope, zoomBy } from "./scope.ts";
-import { type Counted, figureAt } from "./ticks.ts";
+import { figureAt, type Unit } from "./ticks.ts";
 import styles from "./zoom.module.css";
 
 const HELP =
-  "Drag to zoom, double click for all of it. Ctrl and wheel, or two fingers, zoom as well. Shift and drag, or a sideways wheel, pan. With the keyboard: arrows, plus, minus, Escape.";
+  "Drag to zoom; double-click to show all. Ctrl and wheel, or two fingers, also zoom. Shift and drag, or a sideways wheel, pan. Keyboard: arrows, plus, minus, Escape.";
 
 interface Props {
   scope: Scope;
-  /** What places are counted in, as on the charts. */
-  countedX: Counted;
+  /** The unit of the x axis, as on the charts. */
+  unitX: Unit;
 }
 
-export function Zoom({ scope, countedX }: Props) {
+export function Zoom({ scope, unitX }: Props) {
   const zoom = scope.zoom.value;
   if (zoom === null) {
     return (
@@ -22,7 +22,7 @@ export function Zoom({ scope, countedX }: Props) {
       </span>
     );
   }
-  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, countedX);
+  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, unitX);
   return (
     <span class={styles["zoom"]}>
       <span>

@@ -1,4 +1,4 @@
-// A state in a word, with a sign and a colour: no colour has to be seen to read it.
+// A state in a word, with a sign and a colour. It is readable without colours.
 
 import styles from "./badge.module.css";
 
@@ -8,7 +8,7 @@ interface Props {
   tone: Tone;
   sign?: string;
   text: string;
-  /** What stands behind it, less loud. */
+  /** A less prominent text after it. */
   more?: string | null;
 }
 

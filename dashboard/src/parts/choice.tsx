@@ -1,4 +1,4 @@
-// A few choices of which one holds, as a row of buttons. For more than five, a select is better.
+// A choice of one among a few, as a row of buttons. For more than five, use a select.
 
 import styles from "./choice.module.css";
 

@@ -1,4 +1,4 @@
-// Says when the api does not answer. The page below keeps what it knows, and goes on by itself.
+// The notice that the api does not answer. The page keeps its data, and continues by itself.
 
 import { connection } from "../api/client.ts";
 import { Notice } from "./notice.tsx";
@@ -8,7 +8,7 @@ export function Connection() {
   if (state !== "away") return null;
   return (
     <Notice kind="warn" title="The api does not answer">
-      {detail} What you see may be old; the page goes on by itself when the api is back.
+      {detail} The data shown may be old. The page updates by itself when the api is back.
     </Notice>
   );
 }

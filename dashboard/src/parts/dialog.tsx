@@ -1,4 +1,4 @@
-// A question that is answered before anything else: the browser's own dialog, which holds the focus and closes with Esc.
+// A question with a modal dialog of the browser, which holds the focus and closes with Esc.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -6,7 +6,7 @@ import styles from "./dialog.module.css";
 
 interface Props {
   title: string;
-  /** What the button that does it says; the other one says "Keep". */
+  /** The text of the button that confirms; the other button is "Keep". */
   action: string;
   onAnswer: (isYes: boolean) => void;
   children: ComponentChildren;

@@ -1,4 +1,4 @@
-// What there is to say instead of data, or about it: nothing yet, not found, not allowed, away.
+// Messages instead of data, or about it: nothing yet, not found, not allowed, away.
 
 import type { ComponentChildren } from "preact";
 import { connection } from "../api/client.ts";
@@ -20,7 +20,7 @@ export function Notice({ kind = "plain", title, children }: Props) {
   );
 }
 
-/** A problem of the api. Of one that the page as a whole says already, nothing. */
+/** A problem of the api. Problems of the connection are shown elsewhere. */
 export function ProblemNotice({ problem }: { problem: Problem | undefined }) {
   if (problem === undefined || problem.isAway || problem.status === 401) return null;
   return (
@@ -40,13 +40,13 @@ export function ProblemNotice({ problem }: { problem: Problem | undefined }) {
   );
 }
 
-/** What stands in the place of data that has not come: a problem, or that it is on its way. */
-export function Waiting({ problem, what }: { problem: Problem | undefined; what: string }) {
+/** Shown until data has come: a problem, or that it is loading. */
+export function Waiting({ problem, subject }: { problem: Problem | undefined; subject: string }) {
   if (problem !== undefined && !problem.isAway && problem.status !== 401) return <ProblemNotice problem={problem} />;
   if (connection.value.state !== "ok") return null;
   return (
     <p class={styles["waiting"]} role="status">
-      Loading {what}…
+      Loading {subject}…
     </p>
   );
 }

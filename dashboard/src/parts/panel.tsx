@@ -1,4 +1,4 @@
-// A titled part of a page. `id` is where links to it lead.
+// A part of a page with a title. `id` is the anchor for links.
 
 import type { ComponentChildren } from "preact";
 import styles from "./panel.module.css";
@@ -6,9 +6,9 @@ import styles from "./panel.module.css";
 interface Props {
   title: string;
   id?: string;
-  /** What stands at the right of the title: switches, links. */
+  /** At the right of the title: switches, links. */
   tools?: ComponentChildren;
-  /** Without space around what is inside, for tables and charts. */
+  /** Without space around the content, for tables and charts. */
   flush?: boolean;
   children: ComponentChildren;
 }

@@ -1,4 +1,4 @@
-// The way in for who has no session: a token is exchanged for one, and not kept in the page.
+// The sign-in form: it exchanges a token for a session, and does not keep the token in the page.
 
 import { useState } from "preact/hooks";
 import { call, Problem } from "../api/client.ts";
@@ -30,8 +30,8 @@ export function SignIn() {
       <Panel title="Sign in">
         <form onSubmit={enter} class={styles["form"]}>
           {wasRefused && (
-            <Notice kind="warn" title="This link lets nobody in">
-              It is unknown, was used, or is older than ten minutes. <code>hora login</code> prints a new one.
+            <Notice kind="warn" title="This login link is not valid">
+              It is unknown, was already used, or is older than ten minutes. <code>hora login</code> prints a new one.
             </Notice>
           )}
           <label>
@@ -52,8 +52,8 @@ export function SignIn() {
             Sign in
           </button>
           <p class="muted">
-            Or run <code>hora login</code>: it prints a link that opens this page as you. Where the stack was started
-            with <code>hora up</code>, its token is in <code>$HORA_HOME/token</code>.
+            Or run <code>hora login</code>: it prints a link that opens this page as you. If you started the stack with{" "}
+            <code>hora up</code>, the token is in <code>$HORA_HOME/token</code>.
           </p>
         </form>
       </Panel>

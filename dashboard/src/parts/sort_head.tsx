@@ -1,11 +1,11 @@
-// The head of a column that sorts a table when it is clicked, and says how it is sorted.
+// A column header that sorts the table by a click, and shows the order.
 
 import styles from "./sort_head.module.css";
 
 interface Props {
   label: string;
   title?: string | undefined;
-  /** Whether the table is sorted by it, and which way. */
+  /** How the table is sorted by this column. */
   sorted: "ascending" | "descending" | "none";
   onSort: () => void;
 }

@@ -16,7 +16,7 @@ const LOOKS: Record<Status, readonly [sign: string, tone: Tone]> = {
 interface Props {
   status: Status;
   reason?: EndReason | null;
-  /** Since when it is asked to stop, or to wait. */
+  /** When a person asked it to end, or to pause. */
   cancelRequestedAt?: string | null;
   pausedAt?: string | null;
 }
@@ -28,7 +28,7 @@ export function StatusBadge({ status, reason, cancelRequestedAt, pausedAt }: Pro
   return <Badge tone={tone} sign={sign} text={shown} more={reasonOf(status, reason ?? null)} />;
 }
 
-/** Why it ended, in words; null where the state says so already. */
+/** The end reason in words; null if the status says the same. */
 export function reasonOf(status: Status, reason: EndReason | null): string | null {
   return reason === null || reason === "completed" || reason === status ? null : words(reason);
 }

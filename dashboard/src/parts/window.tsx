@@ -1,4 +1,4 @@
-// Of a long list of rows of one height, those that are in view. For tables and logs of any length.
+// The rows in view of a long list with equal row heights. For tables and logs of any length.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
@@ -9,9 +9,9 @@ export interface InView {
   readonly end: number;
 }
 
-const AROUND = 8; // rows more on both sides, so that a quick scroll shows no gap
+const AROUND = 8; // extra rows on both sides, so that a quick scroll shows no gap
 
-/** Which of `count` rows of `height` px are in view of a scrolling element, with some around them. */
+/** The rows in view of a scrolling element, of `count` rows of `height` px, with some around them. */
 export function rowsInView(count: number, height: number, top: number, room: number): InView {
   const first = Math.max(0, Math.min(count, Math.floor(top / height)) - AROUND);
   return { first, end: Math.min(count, Math.ceil((top + room) / height) + AROUND) };
@@ -19,23 +19,23 @@ export function rowsInView(count: number, height: number, top: number, room: num
 
 /** The same, kept up to date as `scroller` scrolls and changes its size. */
 export function useRowsInView(scroller: RefObject<HTMLElement | null>, count: number, height: number): InView {
-  const [place, setPlace] = useState({ top: 0, room: 800 });
+  const [viewport, setPlace] = useState({ top: 0, room: 800 });
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    const look = (): void => setPlace({ top: element.scrollTop, room: element.clientHeight });
-    const watcher = new ResizeObserver(look);
+    const measure = (): void => setPlace({ top: element.scrollTop, room: element.clientHeight });
+    const watcher = new ResizeObserver(measure);
     watcher.observe(element);
-    element.addEventListener("scroll", look, { passive: true });
+    element.addEventListener("scroll", measure, { passive: true });
     return () => {
       watcher.disconnect();
-      element.removeEventListener("scroll", look);
+      element.removeEventListener("scroll", measure);
     };
   }, [scroller]);
-  return rowsInView(count, height, place.top, place.room);
+  return rowsInView(count, height, viewport.top, viewport.room);
 }
 
-/** In a table, the room of the rows that are not in it. */
+/** In a table, the space of the rows that are not rendered. */
 export function Space({ px }: { px: number }) {
   if (px <= 0) return null;
   return (

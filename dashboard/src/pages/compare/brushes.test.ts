@@ -8,8 +8,8 @@ const model: Field = {
   key: "model.name",
   label: "model",
   isResult: false,
-  of: ({ spec }) => (spec["model"] as string | undefined) ?? null,
-  told: toldValue,
+  valueIn: ({ spec }) => (spec["model"] as string | undefined) ?? null,
+  format: toldValue,
 };
 
 test("ranges and texts are the same after a way through the address", () => {

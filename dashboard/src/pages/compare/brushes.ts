@@ -1,4 +1,4 @@
-// Ranges that are drawn on axes of the parallel coordinates: runs outside of one fade on every chart and in the table.
+// Ranges drawn on axes of the parallel coordinates. Runs outside of a range fade on every chart and in the table.
 // In the address: "batch_size:32..128,model.name:lenet5|mlp". Pure.
 
 import type { Job } from "../../api/types.ts";
@@ -9,16 +9,16 @@ import { type Field, toldValue, type Value } from "./fields.ts";
 export type Brushes = ReadonlyMap<string, Brush>;
 
 export function parseBrushes(text: string): Brushes {
-  const found = new Map<string, Brush>();
+  const brushes = new Map<string, Brush>();
   for (const part of text === "" ? [] : text.split(",")) {
     const [key = "", said = ""] = part.split(/:(.*)/s);
     const [from, to] = said.split("..").map(Number);
     if (key === "" || said === "") continue;
     if (from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to))
-      found.set(key, { from, to });
-    else found.set(key, { texts: said.split("|").map(decoded) });
+      brushes.set(key, { from, to });
+    else brushes.set(key, { texts: said.split("|").map(decoded) });
   }
-  return found;
+  return brushes;
 }
 
 export function brushesText(brushes: Brushes): string {
@@ -31,7 +31,7 @@ export function brushesText(brushes: Brushes): string {
     .join(",");
 }
 
-/** A new set of brushes with one of them changed; null takes it away. */
+/** A copy of the brushes with one changed; null removes it. */
 export function withBrush(brushes: Brushes, key: string, brush: Brush | null): Brushes {
   const next = new Map(brushes);
   if (brush === null) next.delete(key);
@@ -39,20 +39,20 @@ export function withBrush(brushes: Brushes, key: string, brush: Brush | null): B
   return next;
 }
 
-/** Whether a job lies within every range. A job without a value lies in none. */
+/** Whether a job is within every range. A job without a value is in none. */
 export function isWithin(job: Job, fields: readonly Field[], brushes: Brushes): boolean {
   return fields.every((field) => {
     const brush = brushes.get(field.key);
-    return brush === undefined || holds(brush, field.of(job));
+    return brush === undefined || contains(brush, field.valueIn(job));
   });
 }
 
-function holds(brush: Brush, value: Value): boolean {
+function contains(brush: Brush, value: Value): boolean {
   if ("texts" in brush) return brush.texts.includes(toldValue(value));
   return typeof value === "number" && value >= brush.from && value <= brush.to;
 }
 
-/** With four digits, outwards: a run on the edge of a range stays in it. */
+/** Rounded outwards to four digits, so that a run on the edge stays in the range. */
 function rounded(value: number, way: 1 | -1): number {
   const near = Number(value.toPrecision(4));
   if (way * (near - value) >= 0) return near;
@@ -63,6 +63,6 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // what somebody typed into the address by hand
+    return text; // a person typed it into the address
   }
 }

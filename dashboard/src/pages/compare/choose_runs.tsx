@@ -1,4 +1,4 @@
-// What stands on the page while there is nothing to compare: runs are picked, then compared all at once.
+// The page while there is nothing to compare: pick runs, then compare them all at once.
 
 import { useState } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
@@ -16,7 +16,7 @@ export function ChooseRuns() {
       <Panel title="Choose runs">
         <div class={styles["top"]}>
           <p>
-            Mark jobs in the <a href="/">table of jobs</a> and choose Compare there, or pick them here.
+            Select jobs in the <a href="/">table of jobs</a> and click Compare there, or pick them here.
           </p>
           <button
             type="button"
@@ -24,16 +24,16 @@ export function ChooseRuns() {
             disabled={jobs.length === 0 && study === ""}
             onClick={() => go(pathWith("/compare", { jobs: jobs.join(), study }).replaceAll("%2C", ","))}
           >
-            {said(jobs.length, study !== "")}
+            {compareText(jobs.length, study !== "")}
           </button>
         </div>
-        <Picker chosen={jobs} study={study} onToggle={(id) => setJobs(toggled(jobs, id))} onStudy={setStudy} />
+        <Picker chosenIds={jobs} study={study} onToggle={(id) => setJobs(toggled(jobs, id))} onStudy={setStudy} />
       </Panel>
     </div>
   );
 }
 
-function said(jobs: number, hasStudy: boolean): string {
+function compareText(jobs: number, hasStudy: boolean): string {
   const parts = [hasStudy ? "the study" : "", jobs > 0 ? `${jobs} picked` : ""].filter(Boolean);
   return ["Compare", parts.join(" and ")].join(" ").trim();
 }

@@ -1,4 +1,4 @@
-// The runs on parallel axes: what they differ in, then what came of it. Ranges on axes pick runs on the whole page.
+// The runs on parallel axes: settings that differ, then results. Ranges on axes filter the runs of the whole page.
 
 import { useMemo } from "preact/hooks";
 import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
@@ -14,12 +14,12 @@ import { type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import { axesParam, brushes, byParam, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
 
-const MOST_SETTINGS = 6; // axes that are there unless a person says otherwise
+const MOST_SETTINGS = 6; // axes that are shown by default
 const RESULTS_AT_FIRST = ["train_samples_per_s", "wall_s", "val_loss", "val_accuracy"];
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   settings: readonly Field[];
   results: readonly Field[];
@@ -27,35 +27,35 @@ interface Props {
 
 export function Coordinates({ runs, faded, settings, results }: Props) {
   const fields = useMemo(() => [...settings, ...results], [settings, results]);
-  const standard = useMemo(() => standardAxes(settings, results), [settings, results]);
-  const chosen = useMemo(() => chosenOf(axesParam.value, standard), [axesParam.value, standard]);
-  const shownFields = useMemo(() => fields.filter(({ key }) => chosen.includes(key)), [fields, chosen]);
+  const defaultKeys = useMemo(() => defaultAxes(settings, results), [settings, results]);
+  const chosenKeys = useMemo(() => chosenOf(axesParam.value, defaultKeys), [axesParam.value, defaultKeys]);
+  const shownFields = useMemo(() => fields.filter(({ key }) => chosenKeys.includes(key)), [fields, chosenKeys]);
   const by = results.find(({ key }) => key === byParam.value);
-  const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
-  const lines = useMemo(() => linesOf(shown, by), [shown, by]);
-  const back = useMemo(() => new Set([...faded, ...withoutValue(shown, by)]), [faded, shown, by]);
+  const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
+  const lines = useMemo(() => linesOf(shownRuns, by), [shownRuns, by]);
+  const back = useMemo(() => new Set([...faded, ...withoutValue(shownRuns, by)]), [faded, shownRuns, by]);
   const scales = useMemo(() => scalesOf(scalesParam.value), [scalesParam.value]);
   const axes = useMemo(
-    () => shownFields.map((field) => axisOf(field, shown, scales.get(field.key))),
-    [shownFields, shown, scales],
+    () => shownFields.map((field) => axisOf(field, shownRuns, scales.get(field.key))),
+    [shownFields, shownRuns, scales],
   );
   const onScale = (key: string, isLog: boolean): void =>
     scalesParam.set(
       [...new Map(scales).set(key, isLog)].map(([name, log]) => `${name}:${log ? "log" : "linear"}`).join(","),
     );
-  const kept = shown.filter(({ id }) => !faded.has(id)).length;
+  const keptCount = shownRuns.filter(({ id }) => !faded.has(id)).length;
   return (
-    <Panel title="Parallel coordinates" flush tools={<ColourBy results={results} by={by} runs={shown} />}>
+    <Panel title="Parallel coordinates" flush tools={<ColourBy results={results} by={by} runs={shownRuns} />}>
       <div class={styles["axes"]}>
         <Toggles
           label="Axes"
           options={fields.map(({ key, label }) => [key, label])}
-          chosen={chosen}
-          onToggle={(key) => axesParam.set(chosenText(inOrder(toggled(chosen, key), fields), standard))}
+          chosenKeys={chosenKeys}
+          onToggle={(key) => axesParam.set(chosenText(inOrder(toggled(chosenKeys, key), fields), defaultKeys))}
         />
         {brushes.value.size > 0 && (
           <p class={styles["kept"]} role="status">
-            {kept} of {shown.length} runs lie within the ranges{" "}
+            {keptCount} of {shownRuns.length} runs are within the ranges{" "}
             <button type="button" class="plain" onClick={clearBrushes}>
               Clear ranges
             </button>
@@ -63,7 +63,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
         )}
       </div>
       {axes.length < 2 ? (
-        <p class={styles["none"]}>Choose two axes at least.</p>
+        <p class={styles["none"]}>Choose at least two axes.</p>
       ) : (
         <ParallelChart
           title="Parallel coordinates"
@@ -77,15 +77,15 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           onPoint={(key) => (focused.value = key)}
         />
       )}
-      <Ranges fields={shownFields} runs={shown} />
+      <Ranges fields={shownFields} runs={shownRuns} />
     </Panel>
   );
 }
 
-function standardAxes(settings: readonly Field[], results: readonly Field[]): string[] {
-  const came = results.filter(({ key }) => RESULTS_AT_FIRST.includes(key)).map(({ key }) => key);
-  const asked = settings.map(({ key }) => key).filter((key) => key !== "seed" && !key.startsWith("plan."));
-  return [...asked.slice(0, MOST_SETTINGS), ...came];
+function defaultAxes(settings: readonly Field[], results: readonly Field[]): string[] {
+  const resultKeys = results.filter(({ key }) => RESULTS_AT_FIRST.includes(key)).map(({ key }) => key);
+  const settingKeys = settings.map(({ key }) => key).filter((key) => key !== "seed" && !key.startsWith("plan."));
+  return [...settingKeys.slice(0, MOST_SETTINGS), ...resultKeys];
 }
 
 function inOrder(keys: readonly string[], fields: readonly Field[]): string[] {
@@ -98,7 +98,7 @@ function scalesOf(text: string): Map<string, boolean> {
 }
 
 function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) {
-  const raw = runs.map(({ job }) => field.of(job));
+  const raw = runs.map(({ job }) => field.valueIn(job));
   const isText = raw.some((value) => typeof value === "string" || typeof value === "boolean");
   const values: AxisValue[] = raw.map((value) =>
     value === null ? null : isText || typeof value === "boolean" ? toldValue(value) : value,
@@ -111,19 +111,19 @@ function linesOf(runs: readonly Run[], by: Field | undefined): ParallelLine[] {
   return runs.map((run) => {
     const line = { key: run.id, name: `${run.number} ${run.job.name}` };
     if (by === undefined) return { ...line, colour: `var(--${run.colour})`, dash: run.dash };
-    const value = by.of(run.job);
+    const value = by.valueIn(run.job);
     const share = typeof value === "number" && extent ? shareOf(value, extent) : 0;
     return { ...line, colour: rampColour(share), dash: [] };
   });
 }
 
-/** The ids of the runs that have no colour by a result: they stand back as well. */
+/** The ids of runs without the result that sets the colour. They are drawn faintly too. */
 function withoutValue(runs: readonly Run[], by: Field | undefined): string[] {
-  return by === undefined ? [] : runs.filter(({ job }) => by.of(job) === null).map(({ id }) => id);
+  return by === undefined ? [] : runs.filter(({ job }) => by.valueIn(job) === null).map(({ id }) => id);
 }
 
 function figuresOf(field: Field, runs: readonly Run[]): number[] {
-  return runs.map(({ job }) => field.of(job)).filter((value) => typeof value === "number");
+  return runs.map(({ job }) => field.valueIn(job)).filter((value) => typeof value === "number");
 }
 
 function ColourBy({ results, by, runs }: { results: readonly Field[]; by: Field | undefined; runs: readonly Run[] }) {
@@ -132,7 +132,7 @@ function ColourBy({ results, by, runs }: { results: readonly Field[]; by: Field 
     <>
       {by && extent && (
         <span class={styles["ramp"]}>
-          {by.told(extent[0])} <span class={styles["bar"]} style={{ background: RAMP }} /> {by.told(extent[1])}
+          {by.format(extent[0])} <span class={styles["bar"]} style={{ background: RAMP }} /> {by.format(extent[1])}
         </span>
       )}
       <label class={styles["by"]}>

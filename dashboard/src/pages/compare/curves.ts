@@ -1,18 +1,18 @@
-// The answer of the api about the metrics of many runs, as lines of charts. Pure.
+// The metrics of many runs, from the api's answer to lines of charts. Pure.
 
 import type { JobMetrics } from "../../api/types.ts";
-import type { Counted } from "../../charts/ticks.ts";
+import type { Unit } from "../../charts/ticks.ts";
 
 export interface Curve {
   readonly xs: Float64Array;
   readonly ys: Float64Array;
 }
 
-const MOST_IN_ALL = 1_000_000; // what the api gives in one answer
+const MOST_IN_ALL = 1_000_000; // the api's limit for one answer
 const ENOUGH = 1000; // more points than a chart has columns add nothing
 const FEWEST = 4;
 
-/** How many points of each curve to ask for. */
+/** How many points to request for each curve. */
 export function pointsEach(runs: number, metrics: number): number {
   return Math.max(FEWEST, Math.min(ENOUGH, Math.floor(MOST_IN_ALL / Math.max(1, runs * metrics))));
 }
@@ -32,7 +32,7 @@ export function curvesOf(jobs: readonly JobMetrics[]): ReadonlyMap<string, Reado
   );
 }
 
-/** The metrics that every job has, in the order in which they are shown: each beside its validation. */
+/** The metrics that every job has, in their order on the page: each beside its validation. */
 export const USUAL = [
   "loss",
   "val_loss",
@@ -47,22 +47,22 @@ export const USUAL = [
 
 export const SHOWN_AT_FIRST: readonly string[] = ["loss", "val_loss", "accuracy", "val_accuracy"];
 
-/** The metrics to choose from: the usual ones, then those that these runs have besides, and those that are chosen. */
+/** The metrics to choose from: the usual ones, then other ones of these runs, and the chosen ones. */
 export function metricsAmong(names: readonly string[], chosen: readonly string[]): string[] {
   return [...new Set([...USUAL, ...names, ...chosen])];
 }
 
-/** Metrics in the order in which they are shown. */
+/** The chosen metrics in their order on the page. */
 export function ordered(chosen: readonly string[], all: readonly string[]): string[] {
   return all.filter((name) => chosen.includes(name));
 }
 
-/** Whether a logarithm tells more of a metric: not of shares, which end at 1. */
+/** Whether a metric may have a logarithmic axis. Shares, which end at 1, may not. */
 export function canBeLog(metric: string): boolean {
   return !metric.endsWith("accuracy");
 }
 
-/** What the values of a metric are counted in. */
-export function countedIn(metric: string): Counted {
+/** The unit of a metric's values. */
+export function countedIn(metric: string): Unit {
   return metric.endsWith("_s") && !metric.endsWith("per_s") ? "seconds" : "tens";
 }

@@ -8,13 +8,13 @@ const accuracy = RESULTS.find(({ key }) => key === "val_accuracy") as Field;
 const loss = RESULTS.find(({ key }) => key === "val_loss") as Field;
 
 test("objects are flat under dotted names, and lists are texts", () => {
-  const found = flattened({
+  const flat = flattened({
     model: { name: "mlp", dropout: 0 },
     dataset: { augment: ["flip", "crop"], labels: [] },
     seed: null,
   });
   assert.deepEqual(
-    [...found],
+    [...flat],
     [
       ["model.name", "mlp"],
       ["model.dropout", 0],
@@ -26,7 +26,7 @@ test("objects are flat under dotted names, and lists are texts", () => {
 });
 
 test("settings that differ are told apart from those that are the same, and names are none", () => {
-  const { differing, same } = settingsAmong([
+  const { differing, shared } = settingsAmong([
     job("a", { spec: { seed: 1, epochs: 5, model: { name: "mlp" } } }),
     job("b", { spec: { seed: 1, epochs: 9, model: { name: "lenet5" } } }),
   ]);
@@ -34,7 +34,7 @@ test("settings that differ are told apart from those that are the same, and name
     differing.map(({ key }) => key),
     ["model.name", "epochs"],
   );
-  assert.deepEqual(same, [{ label: "seed", text: "1" }]);
+  assert.deepEqual(shared, [{ label: "seed", text: "1" }]);
 });
 
 test("a figure of the plan that says what the spec says is not told twice", () => {
@@ -61,7 +61,7 @@ test("a setting that some jobs do not have differs", () => {
 
 test("a job that runs has the figures of its progress", () => {
   const live = job("a", { progress: { metrics: { val_accuracy: 0.5 }, samples_per_s: 100 } });
-  assert.equal(accuracy.of(live), 0.5);
+  assert.equal(accuracy.valueIn(live), 0.5);
   assert.deepEqual(
     resultsAmong([live]).map(({ key }) => key),
     ["val_accuracy", "train_samples_per_s"],

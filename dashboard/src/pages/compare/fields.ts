@@ -1,4 +1,4 @@
-// What runs can be compared by: what they were set to, as one flat list of fields, and what came of them.
+// The fields to compare runs by: their settings, as one flat list, and their results.
 // Pure; the table, the parallel coordinates and the choice of the best runs read it.
 
 import type { Job } from "../../api/types.ts";
@@ -7,31 +7,31 @@ import { byValue } from "../../order.ts";
 
 export type Value = number | string | boolean | null;
 
-/** One thing to compare runs by. */
+/** A setting or a result to compare runs by. */
 export interface Field {
   readonly key: string;
   readonly label: string;
   readonly isResult: boolean;
-  /** Which end is the good one, where one is. */
+  /** Whether more or less is better, if either is. */
   readonly better?: "more" | "less";
-  readonly of: (job: Job) => Value;
-  readonly told: (value: Value) => string;
+  readonly valueIn: (job: Job) => Value;
+  readonly format: (value: Value) => string;
 }
 
 const LABELS: Readonly<Record<string, string>> = {
   gpus: "GPUs",
-  min_gpus: "least GPUs",
+  min_gpus: "minimum GPUs",
   "dataset.source": "dataset",
   "model.name": "model",
   "plan.global_batch": "global batch",
-  "plan.per_gpu_batch": "batch of each GPU",
+  "plan.per_gpu_batch": "batch per GPU",
   "plan.learning_rate": "rate used",
 };
 
 // These stand first in a table; the others follow in the order of the spec.
 const FIRST = ["dataset.source", "model.name", "gpus", "batch_size", "learning_rate", "epochs", "optimizer"];
 
-// A name tells runs apart, and is no setting.
+// A name identifies a run and is not a setting.
 const NO_SETTINGS: ReadonlySet<string> = new Set(["name"]);
 
 export function labelOf(key: string): string {
@@ -54,19 +54,19 @@ export function toldValue(value: Value): string {
 
 /** An object's fields under dotted names; lists, and objects without fields, are texts. */
 export function flattened(object: Readonly<Record<string, unknown>>, prefix = ""): Map<string, Value> {
-  const found = new Map<string, Value>();
+  const flat = new Map<string, Value>();
   for (const [name, value] of Object.entries(object)) {
     const key = `${prefix}${name}`;
-    if (typeof value !== "object" || value === null) found.set(key, value as Value);
-    else if (Array.isArray(value)) found.set(key, value.length === 0 ? null : value.join(", "));
-    else for (const [inner, each] of flattened(value as Record<string, unknown>, `${key}.`)) found.set(inner, each);
+    if (typeof value !== "object" || value === null) flat.set(key, value as Value);
+    else if (Array.isArray(value)) flat.set(key, value.length === 0 ? null : value.join(", "));
+    else for (const [inner, each] of flattened(value as Record<string, unknown>, `${key}.`)) flat.set(inner, each);
   }
-  return found;
+  return flat;
 }
 
 const settings = new WeakMap<Job, ReadonlyMap<string, Value>>();
 
-/** What a job was set to: its spec, then the figures of its plan. */
+/** The settings of a job: its spec, then the figures of its plan. */
 export function settingsOf(job: Job): ReadonlyMap<string, Value> {
   const made = settings.get(job);
   if (made !== undefined) return made;
@@ -81,27 +81,27 @@ export interface Settings {
   /** Those that differ. */
   readonly differing: readonly Field[];
   /** Those that are the same in all runs, as texts. */
-  readonly same: readonly { readonly label: string; readonly text: string }[];
+  readonly shared: readonly { readonly label: string; readonly text: string }[];
 }
 
-/** Which settings differ among jobs. Of several that say the same of every job only the first one is kept. */
+/** The settings that differ among jobs. Of settings with equal values in every job, only the first is kept. */
 export function settingsAmong(jobs: readonly Job[]): Settings {
-  const all = jobs.map(settingsOf);
-  const keys = [...new Set(all.flatMap((settings) => [...settings.keys()]))].sort((a, b) => rank(a) - rank(b));
+  const jobSettings = jobs.map(settingsOf);
+  const keys = [...new Set(jobSettings.flatMap((settings) => [...settings.keys()]))].sort((a, b) => rank(a) - rank(b));
   const differing: Field[] = [];
-  const same: { label: string; text: string }[] = [];
-  const said = new Set<string>();
+  const shared: { label: string; text: string }[] = [];
+  const seenColumns = new Set<string>();
   for (const key of keys) {
-    const values = all.map((settings) => settings.get(key) ?? null);
+    const values = jobSettings.map((settings) => settings.get(key) ?? null);
     const isSame = values.every((value) => value === values[0]);
     const column = `${JSON.stringify(values)}${isSame ? labelOf(key) : ""}`;
-    if (said.has(column)) continue;
-    said.add(column);
+    if (seenColumns.has(column)) continue;
+    seenColumns.add(column);
     if (!isSame) differing.push(setting(key));
     else if (values[0] !== null && values[0] !== undefined)
-      same.push({ label: labelOf(key), text: toldValue(values[0]) });
+      shared.push({ label: labelOf(key), text: toldValue(values[0]) });
   }
-  return { differing, same };
+  return { differing, shared };
 }
 
 function rank(key: string): number {
@@ -111,10 +111,16 @@ function rank(key: string): number {
 }
 
 function setting(key: string): Field {
-  return { key, label: labelOf(key), isResult: false, of: (job) => settingsOf(job).get(key) ?? null, told: toldValue };
+  return {
+    key,
+    label: labelOf(key),
+    isResult: false,
+    valueIn: (job) => settingsOf(job).get(key) ?? null,
+    format: toldValue,
+  };
 }
 
-/** A figure of a job: of its summary, or while it runs of its newest progress. */
+/** A figure of a job: from its summary, or while it runs from its newest progress. */
 function figure(job: Job, name: string): number | null {
   const { metrics, samples_per_s } = job.progress as {
     metrics?: Readonly<Record<string, unknown>>;
@@ -124,14 +130,21 @@ function figure(job: Job, name: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
-const known = (value: Value): number | null => (typeof value === "number" ? value : null);
+const numberOrNull = (value: Value): number | null => (typeof value === "number" ? value : null);
 
 function result(key: string, label: string, better: "more" | "less" | undefined, told = number): Field {
   const of = (job: Job): number | null => figure(job, key);
-  return { key, label, isResult: true, ...(better ? { better } : {}), of, told: (value) => told(known(value)) };
+  return {
+    key,
+    label,
+    isResult: true,
+    ...(better ? { better } : {}),
+    valueIn: of,
+    format: (value) => told(numberOrNull(value)),
+  };
 }
 
-/** What came of a job, in the order of the table. */
+/** The results of a job, in the order of the table. */
 export const RESULTS: readonly Field[] = [
   result("val_accuracy", "val accuracy", "more"),
   result("val_loss", "val loss", "less"),
@@ -147,25 +160,25 @@ export const RESULTS: readonly Field[] = [
     key: "duration",
     label: "duration",
     isResult: true,
-    of: (job) => secondsBetween(job.started_at, job.ended_at),
-    told: (value) => duration(known(value)),
+    valueIn: (job) => secondsBetween(job.started_at, job.ended_at),
+    format: (value) => duration(numberOrNull(value)),
   },
 ];
 
-/** Those results of which any of the jobs has a figure. */
+/** The results that at least one of the jobs has. */
 export function resultsAmong(jobs: readonly Job[]): readonly Field[] {
-  return RESULTS.filter((field) => jobs.some((job) => field.of(job) !== null));
+  return RESULTS.filter((field) => jobs.some((job) => field.valueIn(job) !== null));
 }
 
-/** The best value of a field among jobs; null where none is better than another. */
+/** The best value of a field among jobs; null if none is better than another. */
 export function bestOf(field: Field, jobs: readonly Job[]): Value {
   if (field.better === undefined) return null;
-  const values = jobs.map(field.of).filter((value) => typeof value === "number");
+  const values = jobs.map(field.valueIn).filter((value) => typeof value === "number");
   if (new Set(values).size < 2) return null;
   return field.better === "more" ? Math.max(...values) : Math.min(...values);
 }
 
-/** Jobs in the order of a field; what has no value comes last whichever way it is sorted. */
+/** Compares jobs by a field. Jobs without a value come last, rising or falling. */
 export function compared(field: Field, isFalling: boolean): (a: Job, b: Job) => number {
-  return (a, b) => byValue(field.of(a), field.of(b), isFalling);
+  return (a, b) => byValue(field.valueIn(a), field.valueIn(b), isFalling);
 }

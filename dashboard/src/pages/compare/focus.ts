@@ -1,4 +1,4 @@
-// The run that is pointed at: the list, the charts, the table and the parallel coordinates all show which one it is.
+// The run that the pointer is at. The list, the charts, the table and the parallel coordinates all highlight it.
 
 import { effect, type ReadonlySignal, signal } from "@preact/signals";
 
@@ -7,7 +7,7 @@ export const focused = signal<string | null>(null);
 const SETTLED_MS = 40;
 const settled = signal<string | null>(null);
 
-/** The same once the pointer rests: charts are not drawn for every run that it passes over. */
+/** The same after the pointer rests, so that charts are not redrawn for every run that it passes. */
 export const settledFocus: ReadonlySignal<string | null> = settled;
 
 effect(() => {
@@ -18,7 +18,7 @@ effect(() => {
   return () => clearTimeout(timer);
 });
 
-/** For an element that stands for a run: pointing at it, or coming to it with the keyboard, points at the run. */
+/** Handlers for an element of a run: pointer or keyboard focus on it highlights the run. */
 export function focusing(id: string) {
   const enter = (): void => {
     focused.value = id;

@@ -1,4 +1,4 @@
-// Jobs for tests: what a comparison reads of them.
+// Jobs for tests, with the fields that a comparison reads.
 
 import type { Job } from "../../api/types.ts";
 

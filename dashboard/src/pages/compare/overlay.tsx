@@ -1,4 +1,4 @@
-// The curves of all runs over each other, a chart for each metric, on one axis and with one cursor.
+// The curves of all runs: a chart for each metric, with one axis and one cursor.
 
 import { useMemo } from "preact/hooks";
 import type { Line } from "../../charts/lines.ts";
@@ -18,7 +18,7 @@ import type { Axis, Curves } from "./use_curves.ts";
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   metrics: readonly string[];
   curves: Curves;
@@ -30,30 +30,30 @@ interface Props {
 
 export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
   const scope = useMemo(() => newScope(), [axis]);
-  const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
-  const countedX = axis === "time" ? "seconds" : "tens";
-  const told = hasAny(shown, metrics, curves.of)
+  const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
+  const unitX = axis === "time" ? "seconds" : "tens";
+  const emptyText = hasAny(shownRuns, metrics, curves.byRun)
     ? null
-    : "None of these runs has finished an epoch: there is no curve.";
+    : "No curves yet: none of these runs has finished an epoch.";
   return (
-    <Panel title="Curves" flush tools={<Zoom scope={scope} countedX={countedX} />}>
+    <Panel title="Curves" flush tools={<Zoom scope={scope} unitX={unitX} />}>
       <ProblemNotice problem={curves.problem} />
-      {metrics.length === 0 || told !== null ? (
-        <p class={styles["none"]}>{metrics.length === 0 ? "No metric is chosen." : told}</p>
+      {metrics.length === 0 || emptyText !== null ? (
+        <p class={styles["none"]}>{metrics.length === 0 ? "Choose a metric." : emptyText}</p>
       ) : (
         <div class={styles["charts"]}>
           {metrics.map((metric) => (
             <MetricChart
               key={metric}
               metric={metric}
-              runs={shown}
+              runs={shownRuns}
               faded={faded}
-              curves={curves.of}
+              curves={curves.byRun}
               smooth={smooth}
               chart={{
                 scope,
                 xName: axis,
-                countedX,
+                unitX,
                 isLog: isLog && canBeLog(metric),
                 onToggle: onHide,
               }}
@@ -65,8 +65,8 @@ export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onH
   );
 }
 
-/** Whether any of the runs has any of the metrics, as far as is known. */
-function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves["of"]): boolean {
+/** Whether any run has any of the metrics; true until the curves have come. */
+function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves["byRun"]): boolean {
   return curves === undefined || runs.some(({ id }) => metrics.some((metric) => curves.get(id)?.has(metric)));
 }
 
@@ -74,30 +74,30 @@ interface ChartProps {
   metric: string;
   runs: readonly Run[];
   faded: ReadonlySet<string>;
-  curves: Curves["of"];
+  curves: Curves["byRun"];
   smooth: number;
-  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "countedX" | "isLog" | "onToggle">;
+  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "unitX" | "isLog" | "onToggle">;
 }
 
 function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps) {
   const smoothCurves = useMemo(() => {
-    const found = new Map<Curve, Float64Array>();
-    if (smooth === 0) return found;
+    const smoothedByCurve = new Map<Curve, Float64Array>();
+    if (smooth === 0) return smoothedByCurve;
     for (const of of curves?.values() ?? []) {
       const curve = of.get(metric);
-      if (curve !== undefined) found.set(curve, smoothed(curve.xs, curve.ys, smooth));
+      if (curve !== undefined) smoothedByCurve.set(curve, smoothed(curve.xs, curve.ys, smooth));
     }
-    return found;
+    return smoothedByCurve;
   }, [curves, metric, smooth]);
   const focus = settledFocus.value;
-  const at = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
+  const focusedId = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
   const lines = useMemo(() => {
-    const isBack = (run: Run): boolean => (at === null ? faded.has(run.id) : at !== run.id);
+    const isBack = (run: Run): boolean => (focusedId === null ? faded.has(run.id) : focusedId !== run.id);
     return ordered(runs, isBack).flatMap((run): Line[] => {
       const curve = curves?.get(run.id)?.get(metric);
       return curve === undefined ? [] : [lineOf(run, curve, smoothCurves.get(curve), runs.length, isBack(run))];
     });
-  }, [runs, faded, curves, metric, smoothCurves, at]);
+  }, [runs, faded, curves, metric, smoothCurves, focusedId]);
   const empty = curves === undefined ? "Loading…" : `No run has ${words(metric)} yet`;
   const onPointerMove = (event: PointerEvent): void => {
     const place = placeOf(event, chart.scope);
@@ -105,12 +105,12 @@ function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps)
   };
   return (
     <div onPointerMove={onPointerMove} onPointerLeave={() => (focused.value = null)}>
-      <Plot {...chart} title={words(metric)} lines={lines} counted={countedIn(metric)} height={230} empty={empty} />
+      <Plot {...chart} title={words(metric)} lines={lines} unit={countedIn(metric)} height={230} empty={empty} />
     </div>
   );
 }
 
-/** Where the pointer is on a chart: null beside its lines' field, undefined while it drags. */
+/** The position of the pointer on a chart: null outside of the plot area, undefined while it drags. */
 function placeOf(event: PointerEvent, { cursor, range }: Scope): Place | null | undefined {
   if (event.buttons !== 0) return undefined;
   const field = (event.target as Element).closest(".u-over")?.getBoundingClientRect();
@@ -137,7 +137,7 @@ function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count:
 
 const MANY = 12; // more runs than a legend has room for
 
-/** As they are drawn: those that stand back first. A legend keeps its order. */
+/** The order of drawing: faint runs first. With few runs the order of the legend stays. */
 function ordered(runs: readonly Run[], isBack: (run: Run) => boolean): readonly Run[] {
   if (runs.length <= MANY) return runs;
   return runs.toSorted((a, b) => Number(isBack(b)) - Number(isBack(a)));

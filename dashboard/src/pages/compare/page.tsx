@@ -1,7 +1,7 @@
-// Runs beside each other, at /compare?jobs=a,b,c or ?study=ID: their curves, what they differ in, what came of them.
+// Compares runs, at /compare?jobs=a,b,c or ?study=ID: their curves, their settings, their results.
 
 import { useMemo } from "preact/hooks";
-import { counted } from "../../format.ts";
+import { countText } from "../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { listOf } from "../../query.ts";
@@ -22,15 +22,15 @@ import { bestParam, brushes, hideParam, jobsParam, logParam, studyParam } from "
 
 export function ComparePage() {
   const [text, study] = [jobsParam.value, studyParam.value];
-  const named = useMemo(() => [...new Set(listOf(text))], [text]);
-  const jobs = useJobs(named, study);
+  const namedIds = useMemo(() => [...new Set(listOf(text))], [text]);
+  const jobs = useJobs(namedIds, study);
   const picking = {
-    chosen: jobs.ids,
+    chosenIds: jobs.ids,
     study,
-    onToggle: (id: string) => (jobs.ids.includes(id) ? takeOut(jobs, [id]) : jobsParam.set([...named, id].join())),
+    onToggle: (id: string) => (jobs.ids.includes(id) ? takeOut(jobs, [id]) : jobsParam.set([...namedIds, id].join())),
     onStudy: studyParam.set,
   };
-  if (named.length === 0 && study === "") {
+  if (namedIds.length === 0 && study === "") {
     return (
       <Frame>
         <ChooseRuns />
@@ -39,17 +39,17 @@ export function ComparePage() {
   }
   return (
     <Frame tools={<AddRuns {...picking} />} jobs={jobs}>
-      <Told jobs={jobs} />
-      {jobs.isComplete ? <Comparison jobs={jobs} /> : <Waiting problem={jobs.problem} what="runs" />}
+      <ChoiceNotices jobs={jobs} />
+      {jobs.isComplete ? <Comparison jobs={jobs} /> : <Waiting problem={jobs.problem} subject="runs" />}
     </Frame>
   );
 }
 
-/** Take runs out. Of a study all others stay, by name. */
-function takeOut(jobs: Jobs, gone: readonly string[]): void {
-  const left = jobs.ids.filter((id) => !gone.includes(id));
-  const hidden = listOf(hideParam.value).filter((id) => left.includes(id));
-  setParams({ jobs: left.join(), study: null, hide: hidden.join() });
+/** Remove runs. The other runs of a study stay in the address by their ids. */
+function takeOut(jobs: Jobs, removedIds: readonly string[]): void {
+  const remainingIds = jobs.ids.filter((id) => !removedIds.includes(id));
+  const hidden = listOf(hideParam.value).filter((id) => remainingIds.includes(id));
+  setParams({ jobs: remainingIds.join(), study: null, hide: hidden.join() });
 }
 
 function Frame(props: { tools?: preact.ComponentChildren; jobs?: Jobs; children: preact.ComponentChildren }) {
@@ -58,7 +58,7 @@ function Frame(props: { tools?: preact.ComponentChildren; jobs?: Jobs; children:
     <div class={styles["page"]}>
       <header class={styles["header"]}>
         <h1>Compare</h1>
-        {jobs !== undefined && <span class="muted">{counted(jobs.ids.length - jobs.gone.size, "run")}</span>}
+        {jobs !== undefined && <span class="muted">{countText(jobs.ids.length - jobs.gone.size, "run")}</span>}
         <span class={styles["tools"]}>{props.tools}</span>
       </header>
       {props.children}
@@ -66,30 +66,30 @@ function Frame(props: { tools?: preact.ComponentChildren; jobs?: Jobs; children:
   );
 }
 
-/** What there is to say about the choice of runs. */
-function Told({ jobs }: { jobs: Jobs }) {
+/** Notices about the choice of runs. */
+function ChoiceNotices({ jobs }: { jobs: Jobs }) {
   const gone = jobs.ids.filter((id) => jobs.gone.has(id));
   return (
     <>
       {jobs.isComplete && <ProblemNotice problem={jobs.problem} />}
       {gone.length > 0 && (
-        <Notice kind="warn" title={gone.length === 1 ? "One run is not there" : `${gone.length} runs are not there`}>
-          There is no job, or no longer one, with {gone.length === 1 ? "the id" : "the ids"}{" "}
-          <span class="mono">{gone.join(", ")}</span>.{" "}
+        <Notice kind="warn" title={gone.length === 1 ? "One run was not found" : `${gone.length} runs were not found`}>
+          No job has {gone.length === 1 ? "the id" : "the ids"} <span class="mono">{gone.join(", ")}</span>, or it was
+          removed.{" "}
           <button type="button" onClick={() => takeOut(jobs, gone)}>
-            Take out
+            Remove
           </button>
         </Notice>
       )}
-      {jobs.isCut && <Notice kind="warn">These are more runs than are compared at once: the first {MOST_RUNS}.</Notice>}
+      {jobs.isCut && <Notice kind="warn">Too many runs: only the first {MOST_RUNS} are compared.</Notice>}
     </>
   );
 }
 
 function Comparison({ jobs }: { jobs: Jobs }) {
-  const known = useMemo(() => jobs.ids.flatMap((id) => jobs.jobs.get(id) ?? []), [jobs.ids, jobs.jobs]);
-  const settings = useMemo(() => settingsAmong(known), [known]);
-  const results = useMemo(() => resultsAmong(known), [known]);
+  const loadedJobs = useMemo(() => jobs.ids.flatMap((id) => jobs.jobs.get(id) ?? []), [jobs.ids, jobs.jobs]);
+  const settings = useMemo(() => settingsAmong(loadedJobs), [loadedJobs]);
+  const results = useMemo(() => resultsAmong(loadedJobs), [loadedJobs]);
   const fields = useMemo(() => [...settings.differing, ...results], [settings, results]);
   const [hide, best, drawn] = [hideParam.value, bestParam.value, brushes.value];
   const runs = useMemo(

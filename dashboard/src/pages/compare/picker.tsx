@@ -1,10 +1,10 @@
-// Choosing runs: those that a search finds, the newest ones without a search, or all of a study. Stands in a dialog, and
+// Choose runs: search results, the newest jobs, or all jobs of a study. Shown in a dialog, and
 // on the page itself while there is nothing to compare.
 
 import { useEffect, useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Listed, StudyLine } from "../../api/types.ts";
-import { ago, counted } from "../../format.ts";
+import { ago, countText } from "../../format.ts";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { StatusBadge } from "../../parts/status.tsx";
 import { pathWith } from "../../query.ts";
@@ -16,14 +16,14 @@ const TYPING_MS = 250;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 interface Props {
-  /** The runs that are compared already. */
-  chosen: readonly string[];
+  /** The ids of the runs in the comparison. */
+  chosenIds: readonly string[];
   study: string;
   onToggle: (id: string) => void;
   onStudy: (id: string) => void;
 }
 
-export function Picker({ chosen, study, onToggle, onStudy }: Props) {
+export function Picker({ chosenIds, study, onToggle, onStudy }: Props) {
   const [text, setText] = useState("");
   const search = useSettled(text.trim());
   return (
@@ -39,12 +39,12 @@ export function Picker({ chosen, study, onToggle, onStudy }: Props) {
         />
       </label>
       <Studies search={search} study={study} onStudy={onStudy} />
-      <Jobs search={search} chosen={chosen} onToggle={onToggle} />
+      <Jobs search={search} chosenIds={chosenIds} onToggle={onToggle} />
     </div>
   );
 }
 
-/** What was typed, once nobody types any more. */
+/** The text, after a pause in typing. */
 function useSettled(text: string): string {
   const [settled, setSettled] = useState(text);
   useEffect(() => {
@@ -56,21 +56,21 @@ function useSettled(text: string): string {
 
 function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "study" | "onStudy">) {
   const { data } = usePolled<Listed<StudyLine>>(pathWith("/v1/studies", { limit: 100 }), ONCE);
-  const wanted = search.toLowerCase();
-  const found = (data?.items ?? []).filter(
-    ({ id, name, owner }) => wanted === "" || [id, name, owner].some((text) => text.toLowerCase().includes(wanted)),
+  const needle = search.toLowerCase();
+  const matchingStudies = (data?.items ?? []).filter(
+    ({ id, name, owner }) => needle === "" || [id, name, owner].some((text) => text.toLowerCase().includes(needle)),
   );
-  if (found.length === 0) return null;
+  if (matchingStudies.length === 0) return null;
   return (
     <section aria-label="Studies">
-      <h3>All of a study</h3>
+      <h3>Whole studies</h3>
       <ul class={styles["list"]}>
-        {found.slice(0, wanted === "" ? 3 : FOUND).map((line) => (
+        {matchingStudies.slice(0, needle === "" ? 3 : FOUND).map((line) => (
           <li key={line.id}>
             <span class={styles["name"]}>
               {line.name} <span class="muted">{line.varied.map(labelOf).join(" × ")}</span>
             </span>
-            <span class="muted">{counted(line.jobs, "job")}</span>
+            <span class="muted">{countText(line.jobs, "job")}</span>
             <button
               type="button"
               aria-pressed={study === line.id}
@@ -86,16 +86,14 @@ function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "s
   );
 }
 
-function Jobs({ search, chosen, onToggle }: { search: string } & Pick<Props, "chosen" | "onToggle">) {
+function Jobs({ search, chosenIds, onToggle }: { search: string } & Pick<Props, "chosenIds" | "onToggle">) {
   const { data, problem } = usePolled<Listed<Job>>(pathWith("/v1/jobs", { search, limit: FOUND }), ONCE);
   return (
     <section aria-label="Jobs">
       <h3>{search === "" ? "Newest jobs" : "Jobs"}</h3>
       {data !== undefined && <ProblemNotice problem={problem} />}
-      {data === undefined && <Waiting problem={problem} what="jobs" />}
-      {data?.items.length === 0 && (
-        <p class="muted">{search === "" ? "There is no job yet." : "No job has this text."}</p>
-      )}
+      {data === undefined && <Waiting problem={problem} subject="jobs" />}
+      {data?.items.length === 0 && <p class="muted">{search === "" ? "No jobs yet." : "No job matches."}</p>}
       <ul class={styles["list"]}>
         {data?.items.map((job) => (
           <li key={job.id}>
@@ -106,14 +104,14 @@ function Jobs({ search, chosen, onToggle }: { search: string } & Pick<Props, "ch
               </span>
             </span>
             <StatusBadge status={job.status} pausedAt={job.paused_at} />
-            <button type="button" aria-pressed={chosen.includes(job.id)} onClick={() => onToggle(job.id)}>
-              {chosen.includes(job.id) ? "Added" : "Add"}
+            <button type="button" aria-pressed={chosenIds.includes(job.id)} onClick={() => onToggle(job.id)}>
+              {chosenIds.includes(job.id) ? "Added" : "Add"}
               <span class="spoken"> {job.name}</span>
             </button>
           </li>
         ))}
       </ul>
-      {data?.next_cursor != null && <p class="muted">There are more: search for them.</p>}
+      {data?.next_cursor != null && <p class="muted">There are more jobs: search to find them.</p>}
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// The same ranges as those drawn on the axes, as a table with fields to type into: for the keyboard and exact values.
+// The ranges of the axes as a table with inputs: for the keyboard and exact values.
 
 import type { Brush } from "../../charts/axis_scale.ts";
 import { type Field, toldValue } from "./fields.ts";
@@ -9,7 +9,7 @@ import { brushes, setBrush } from "./view.ts";
 export function Ranges({ fields, runs }: { fields: readonly Field[]; runs: readonly Run[] }) {
   return (
     <details class={styles["details"]}>
-      <summary>Ranges as figures</summary>
+      <summary>Ranges as numbers</summary>
       <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Ranges of the axes">
         <table>
           <thead>
@@ -31,14 +31,14 @@ export function Ranges({ fields, runs }: { fields: readonly Field[]; runs: reado
 }
 
 function Range({ field, runs, brush }: { field: Field; runs: readonly Run[]; brush: Brush | undefined }) {
-  const values = runs.map(({ job }) => field.of(job)).filter((value) => value !== null);
+  const values = runs.map(({ job }) => field.valueIn(job)).filter((value) => value !== null);
   const numbers = values.filter((value) => typeof value === "number");
   const isNumeric = numbers.length === values.length && numbers.length > 0;
   const [least, greatest] = [Math.min(...numbers), Math.max(...numbers)];
   return (
     <tr>
       <th scope="row">{field.label}</th>
-      <td>{isNumeric ? `${field.told(least)} to ${field.told(greatest)}` : `${new Set(values).size} values`}</td>
+      <td>{isNumeric ? `${field.format(least)} to ${field.format(greatest)}` : `${new Set(values).size} values`}</td>
       <td class={styles["inputs"]}>
         {isNumeric ? (
           <Limits field={field} least={least} greatest={greatest} brush={brush} />
@@ -80,16 +80,16 @@ function Limits({ field, least, greatest, brush }: LimitsProps) {
 }
 
 function Texts({ field, texts, brush }: { field: Field; texts: readonly string[]; brush: Brush | undefined }) {
-  const kept = brush !== undefined && "texts" in brush ? brush.texts : texts;
+  const keptTexts = brush !== undefined && "texts" in brush ? brush.texts : texts;
   const set = (text: string): void => {
-    const next = toggled(kept, text);
+    const next = toggled(keptTexts, text);
     setBrush(field.key, next.length === 0 || next.length === texts.length ? null : { texts: next }, true);
   };
   return (
     <>
       {texts.map((text) => (
         <label key={text}>
-          <input type="checkbox" checked={kept.includes(text)} onChange={() => set(text)} /> {text}
+          <input type="checkbox" checked={keptTexts.includes(text)} onChange={() => set(text)} /> {text}
         </label>
       ))}
     </>

@@ -1,4 +1,4 @@
-// The runs by number, colour and name: the legend of all charts of the page. Each can be hidden, or taken away.
+// The runs by number, colour and name: the legend of all charts of the page. Each can be hidden or removed.
 
 import { useComputed } from "@preact/signals";
 import { Swatch } from "../../charts/swatch.tsx";
@@ -11,7 +11,7 @@ import type { Run } from "./runs.ts";
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   onHide: (id: string) => void;
   onRemove: (id: string) => void;
@@ -37,7 +37,7 @@ interface EntryProps extends Omit<Props, "runs" | "faded"> {
 function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
   const { id, job, label } = run;
   const isFocused = useComputed(() => (focused.value === id ? "true" : undefined));
-  const value = accuracy?.of(job);
+  const value = accuracy?.valueIn(job);
   return (
     <li
       class={styles["entry"]}
@@ -69,8 +69,8 @@ function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
       <button
         type="button"
         class={styles["remove"]}
-        aria-label={`Take run ${run.number}, ${job.name}, out of the comparison`}
-        title="Take out of the comparison"
+        aria-label={`Remove run ${run.number}, ${job.name}, from the comparison`}
+        title="Remove from the comparison"
         onClick={() => onRemove(id)}
       >
         ×

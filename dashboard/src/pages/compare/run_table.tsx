@@ -1,5 +1,5 @@
-// What the runs differ in and what came of them. Two or three runs stand side by side, as columns: so few are read field
-// by field. More are rows, which can be sorted.
+// The settings that differ, and the results. Two or three runs are columns, to be read field
+// by field. More runs are rows, which can be sorted.
 
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -19,7 +19,7 @@ const FEW = 3;
 
 interface Props {
   runs: readonly Run[];
-  /** Ids of runs that stand back. */
+  /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   settings: Settings;
   results: readonly Field[];
@@ -39,12 +39,12 @@ export function RunTable({ runs, faded, settings, results }: Props) {
       >
         <Shape runs={runs} faded={faded} fields={fields} />
       </div>
-      {settings.same.length > 0 && runs.length > 1 && <Same same={settings.same} />}
+      {settings.shared.length > 0 && runs.length > 1 && <SharedSettings settings={settings.shared} />}
     </Panel>
   );
 }
 
-/** What was asked for, what came of it, and then what the plan made of what was asked for. */
+/** Settings of the spec, then results, then settings of the plan. */
 function inOrder(differing: readonly Field[], results: readonly Field[]): Field[] {
   const isPlanned = ({ key }: Field): boolean => key.startsWith("plan.");
   return [...differing.filter((field) => !isPlanned(field)), ...results, ...differing.filter(isPlanned)];
@@ -58,7 +58,7 @@ interface ShapeProps {
 
 function AsRows({ runs, faded, fields }: ShapeProps) {
   const sort = parseSort(sortParam.value);
-  const best = useMemo(
+  const bestByKey = useMemo(
     () =>
       bestValues(
         fields,
@@ -86,7 +86,13 @@ function AsRows({ runs, faded, fields }: ShapeProps) {
       </thead>
       <tbody>
         {sortedRuns(runs, fields, sort).map((run) => (
-          <Row key={run.id} run={run} isBack={run.isHidden || faded.has(run.id)} fields={fields} best={best} />
+          <Row
+            key={run.id}
+            run={run}
+            isBack={run.isHidden || faded.has(run.id)}
+            fields={fields}
+            bestByKey={bestByKey}
+          />
         ))}
       </tbody>
     </table>
@@ -97,18 +103,18 @@ interface RowProps {
   run: Run;
   isBack: boolean;
   fields: readonly Field[];
-  best: ReadonlyMap<string, Value>;
+  bestByKey: ReadonlyMap<string, Value>;
 }
 
-function Row({ run, isBack, fields, best }: RowProps) {
+function Row({ run, isBack, fields, bestByKey }: RowProps) {
   const isFocused = useComputed(() => (focused.value === run.id ? "true" : undefined));
-  // Made once for a run as it is: while ranges are drawn, hundreds of rows only come and go.
+  // Made once for each state of a run: while a range is drawn, hundreds of rows change only their colour.
   const cells = useMemo(
     () =>
       fields.map((field) => (
-        <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, best.get(field.key) ?? null)} />
+        <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, bestByKey.get(field.key) ?? null)} />
       )),
-    [run, fields, best],
+    [run, fields, bestByKey],
   );
   return (
     <tr data-focused={isFocused} data-back={isBack || undefined} {...focusing(run.id)}>
@@ -135,13 +141,13 @@ function Name({ run }: { run: Run }) {
 }
 
 function isBest(field: Field, run: Run, best: Value): boolean {
-  return best !== null && field.of(run.job) === best;
+  return best !== null && field.valueIn(run.job) === best;
 }
 
 function Cell({ field, run, isBest }: { field: Field; run: Run; isBest: boolean }) {
   return (
     <td class={`figure ${styles["cell"]}`}>
-      <Figure text={field.told(field.of(run.job))} best={isBest ? `best ${field.label}` : null} />
+      <Figure text={field.format(field.valueIn(run.job))} best={isBest ? `best ${field.label}` : null} />
     </td>
   );
 }
@@ -178,12 +184,12 @@ function AsColumns({ runs, fields }: ShapeProps) {
   );
 }
 
-function Same({ same }: { same: Settings["same"] }) {
+function SharedSettings({ settings }: { settings: Settings["shared"] }) {
   return (
     <details class={styles["same"]}>
-      <summary>{same.length} settings are the same in all runs</summary>
+      <summary>{settings.length} settings are the same in all runs</summary>
       <dl>
-        {same.map(({ label, text }) => (
+        {settings.map(({ label, text }) => (
           <div key={label}>
             <dt>{label}</dt>
             <dd>{text}</dd>

@@ -1,4 +1,4 @@
-// The runs that are compared: in the order of the address, which gives each its number, its colour and its dash.
+// The compared runs, in the order of the address, which sets their numbers, colours and dashes.
 
 import type { Job } from "../../api/types.ts";
 import { runColour, runDash } from "../../charts/palette.ts";
@@ -12,72 +12,72 @@ export interface Run {
   /** From 1, as people count. */
   readonly number: number;
   readonly job: Job;
-  /** Its name, without what all names begin with. */
+  /** Its name, without the words that all names begin with. */
   readonly label: string;
   readonly colour: string;
   readonly dash: readonly number[];
-  /** A person hid it, or it is not among the best that were asked for. */
+  /** A person hid it, or it is not among the best runs that the page shows. */
   readonly isHidden: boolean;
 }
 
-/** The best so many by a figure. */
+/** The best `count` runs by a figure. */
 export interface Best {
   readonly count: number;
   readonly key: string;
 }
 
-export interface Wishes {
+export interface RunChoice {
   readonly hidden: ReadonlySet<string>;
   readonly best: Best | null;
 }
 
-/** The runs of those ids whose jobs are known. `fields` are what they can be ranked by. */
+/** The runs whose jobs are loaded. `fields` can rank them. */
 export function runsOf(
   ids: readonly string[],
   jobs: ReadonlyMap<string, Job>,
   fields: readonly Field[],
-  { hidden, best }: Wishes,
+  { hidden, best }: RunChoice,
 ): Run[] {
-  const known = ids.flatMap((id, place) => {
+  const loaded = ids.flatMap((id, place) => {
     const job = jobs.get(id);
     return job === undefined ? [] : [{ id, place, job }];
   });
-  const labels = shortNames(known.map(({ job }) => job.name));
-  const chosen =
+  const labels = shortNames(loaded.map(({ job }) => job.name));
+  const bestRunIds =
     best === null
       ? null
       : bestIds(
-          known.map(({ job }) => job),
+          loaded.map(({ job }) => job),
           fields,
           best,
         );
-  return known.map(({ id, place, job }, index) => ({
+  return loaded.map(({ id, place, job }, index) => ({
     id,
     job,
     number: place + 1,
     label: labels[index] as string,
     colour: runColour(place),
     dash: runDash(place),
-    isHidden: hidden.has(id) || (chosen !== null && !chosen.has(id)),
+    isHidden: hidden.has(id) || (bestRunIds !== null && !bestRunIds.has(id)),
   }));
 }
 
-/** The ids of those runs that stand back, since they lie outside of a range that was drawn on an axis. */
+/** The ids of the runs outside of a range that was drawn on an axis. */
 export function fadedIds(runs: readonly Run[], fields: readonly Field[], brushes: Brushes): ReadonlySet<string> {
-  if (brushes.size === 0) return NOBODY;
+  if (brushes.size === 0) return NO_IDS;
   return new Set(runs.filter(({ job }) => !isWithin(job, fields, brushes)).map(({ id }) => id));
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
+const NO_IDS: ReadonlySet<string> = new Set();
 
-/** Names without the words that all of them begin with, so that what tells them apart is seen first. */
+/** Names without the words that all begin with, so that their differences come first. */
 export function shortNames(names: readonly string[]): string[] {
   const split = names.map((name) => name.split(" "));
   const [first, ...others] = split;
   if (first === undefined || others.length === 0) return [...names];
   let same = 0;
   while (same < first.length && others.every((words) => words[same] === first[same])) same += 1;
-  // A number alone says little: the word before it says of what.
+  // A number alone says little: keep the word before it.
   if (same > 0 && split.some((words) => /^[\d.]/.test(words[same] ?? ""))) same -= 1;
   return split.map((words, index) => words.slice(same).join(" ") || (names[index] as string));
 }
@@ -85,18 +85,18 @@ export function shortNames(names: readonly string[]): string[] {
 function bestIds(jobs: readonly Job[], fields: readonly Field[], { count, key }: Best): ReadonlySet<string> | null {
   const field = fields.find((each) => each.key === key);
   if (field?.better === undefined) return null;
-  const ranked = jobs.filter((job) => field.of(job) !== null).sort(compared(field, field.better === "more"));
+  const ranked = jobs.filter((job) => field.valueIn(job) !== null).sort(compared(field, field.better === "more"));
   return new Set(ranked.slice(0, count).map(({ id }) => id));
 }
 
-/** "5:val_accuracy" as the address has it; null for what says nothing. */
+/** Reads "5:val_accuracy" from the address; null if it is not of this form. */
 export function parseBest(text: string): Best | null {
   const [count, key] = text.split(":");
   const wanted = Number(count);
   return Number.isInteger(wanted) && wanted > 0 && key ? { count: wanted, key } : null;
 }
 
-/** A list of the address with an item put in, or taken out where it was in. */
+/** A list with an item added, or removed if it was there. */
 export function toggled(items: readonly string[], item: string): string[] {
   return items.includes(item) ? items.filter((each) => each !== item) : [...items, item];
 }

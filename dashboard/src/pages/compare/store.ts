@@ -1,56 +1,56 @@
-// The jobs that are compared, kept up to date: each is read once, then the stream of all jobs tells of its changes, and
-// once it has ended it is read again. Pure but for the `ask` that it is given; `use_jobs.ts` puts it into the page.
+// The compared jobs, kept up to date. Each is read once; then the stream of all jobs reports its changes. A job that
+// has ended is read again. Pure except for the `FetchJob` that it gets; used by `use_jobs.ts`.
 
 import type { Job, Progress } from "../../api/types.ts";
 
 /** A few at once: a browser has six connections to a host, and the page wants some for its charts. */
 const AT_ONCE = 4;
 
-/** What is known of the jobs; a new object with every change. */
-export interface Known {
+/** The jobs that were read; a new object with every change. */
+export interface KnownJobs {
   readonly jobs: ReadonlyMap<string, Job>;
   /** Ids of which the api says that there is no such job. */
   readonly gone: ReadonlySet<string>;
 }
 
-/** What the stream of all jobs tells of one that changes; parts of a job. */
-export type ToldState = Pick<Job, "id" | "status" | "started_at" | "ended_at" | "revision">;
+/** The data of a `state` event of the stream of all jobs. */
+export type StreamedState = Pick<Job, "id" | "status" | "started_at" | "ended_at" | "revision">;
 
-/** Ask for a job: null where there is none. Other problems are raised, and end the round. */
-export type Ask = (id: string) => Promise<Job | null>;
+/** Reads a job; null if it does not exist. Other problems are raised, and end the round. */
+export type FetchJob = (id: string) => Promise<Job | null>;
 
 export class JobStore {
-  #known: Known = { jobs: new Map(), gone: new Set() };
+  #known: KnownJobs = { jobs: new Map(), gone: new Set() };
   #waiting = new Set<string>();
   #asking = 0;
-  #heardOf = new Set<string>();
-  readonly #ask: Ask;
-  readonly #changed: (known: Known) => void;
+  #updatedIds = new Set<string>();
+  readonly #fetchJob: FetchJob;
+  readonly #changed: (known: KnownJobs) => void;
   readonly #failed: (error: unknown) => void;
 
-  constructor(ask: Ask, changed: (known: Known) => void, failed: (error: unknown) => void) {
-    this.#ask = ask;
+  constructor(fetchJob: FetchJob, changed: (known: KnownJobs) => void, failed: (error: unknown) => void) {
+    this.#fetchJob = fetchJob;
     this.#changed = changed;
     this.#failed = failed;
   }
 
-  /** Read those of these jobs that are not known yet. */
+  /** Read the jobs that are not known yet. */
   want(ids: readonly string[]): void {
     for (const id of ids) if (!this.#known.jobs.has(id) && !this.#known.gone.has(id)) this.#waiting.add(id);
     this.#next();
   }
 
-  /** Take in jobs that came with a list. */
+  /** Store jobs that came with a list. */
   put(jobs: readonly Job[]): void {
     const next = new Map(this.#known.jobs);
     for (const job of jobs) if ((next.get(job.id)?.revision ?? -1) <= job.revision) next.set(job.id, job);
     this.#set({ ...this.#known, jobs: next });
   }
 
-  /** A job stands like this now. Only its end brings more than was told, and is read: what came of it. */
-  heard(state: ToldState): void {
+  /** Store a state event of a job. When a job ends it is read again, for its results. */
+  heard(state: StreamedState): void {
     const job = this.#known.jobs.get(state.id);
-    this.#heardOf.add(state.id);
+    this.#updatedIds.add(state.id);
     if (job === undefined) return;
     this.put([{ ...job, ...state }]);
     if (state.ended_at === null || job.ended_at !== null) return;
@@ -58,18 +58,18 @@ export class JobStore {
     this.#next();
   }
 
-  /** A job has come this far. */
+  /** Store a progress event of a job. */
   advanced(id: string, progress: Progress): void {
     const job = this.#known.jobs.get(id);
-    this.#heardOf.add(id);
+    this.#updatedIds.add(id);
     if (job !== undefined) this.#set({ ...this.#known, jobs: new Map(this.#known.jobs).set(id, { ...job, progress }) });
   }
 
-  /** Read those that live and of which nothing was told since the last time: an end may have come before the stream. */
+  /** Read live jobs without an event since the last call: one may have ended before the stream began. */
   recheck(): void {
     for (const { id, ended_at } of this.#known.jobs.values())
-      if (ended_at === null && !this.#heardOf.has(id)) this.#waiting.add(id);
-    this.#heardOf.clear();
+      if (ended_at === null && !this.#updatedIds.has(id)) this.#waiting.add(id);
+    this.#updatedIds.clear();
     this.#next();
   }
 
@@ -85,7 +85,7 @@ export class JobStore {
 
   async #read(id: string): Promise<void> {
     try {
-      const job = await this.#ask(id);
+      const job = await this.#fetchJob(id);
       if (job !== null) this.put([job]);
       else this.#set({ ...this.#known, gone: new Set(this.#known.gone).add(id) });
     } catch (error) {
@@ -96,7 +96,7 @@ export class JobStore {
     this.#next();
   }
 
-  #set(known: Known): void {
+  #set(known: KnownJobs): void {
     this.#known = known;
     this.#changed(known);
   }

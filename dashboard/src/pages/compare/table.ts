@@ -14,7 +14,7 @@ export function parseSort(text: string): Sort | null {
   return text.startsWith("-") ? { key: text.slice(1), isFalling: true } : { key: text, isFalling: false };
 }
 
-/** What the address says after a click on the head of a column: first the good end on top, then the other, then none. */
+/** The sort parameter after a click on a column header: first the best on top, then the worst, then unsorted. */
 export function nextSort(now: Sort | null, field: Field): string {
   const isFallingFirst = field.better === "more";
   const text = (isFalling: boolean): string => `${isFalling ? "-" : ""}${field.key}`;
@@ -22,7 +22,7 @@ export function nextSort(now: Sort | null, field: Field): string {
   return now.isFalling === isFallingFirst ? text(!isFallingFirst) : "";
 }
 
-/** Runs in the order that is wanted; without one, or by a column that is not there, in their own. */
+/** Sorted runs. Without an order, or with an unknown column, they keep their order. */
 export function sortedRuns(runs: readonly Run[], fields: readonly Field[], sort: Sort | null): readonly Run[] {
   const field = fields.find(({ key }) => key === sort?.key);
   if (field === undefined || sort === null) return runs;

@@ -1,4 +1,4 @@
-// What the curves are drawn over, how much they are smoothed, which metrics there are: all of it is in the address.
+// The settings of the curves: axis, smoothing, metrics. All of them are in the address.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Metrics } from "../../api/types.ts";
@@ -19,7 +19,7 @@ const AXES = [
   ["time", "Time"],
 ] as const;
 
-/** What the address says of the axis; an unknown word is the default. */
+/** The axis in the address; an unknown word is the default. */
 export function axisNow(): Axis {
   return AXES.find(([axis]) => axis === axisParam.value)?.[0] ?? "epoch";
 }
@@ -36,8 +36,8 @@ export function metricsNow(): readonly string[] {
 
 export function Tools({ runs }: { runs: readonly Run[] }) {
   const names = useNames(runs);
-  const chosen = metricsNow();
-  const all = metricsAmong(names, chosen);
+  const chosenNames = metricsNow();
+  const allNames = metricsAmong(names, chosenNames);
   const smooth = smoothNow();
   return (
     <div class={styles["tools"]}>
@@ -65,15 +65,15 @@ export function Tools({ runs }: { runs: readonly Run[] }) {
       <BestOf />
       <Toggles
         label="Metrics"
-        options={all.map((name) => [name, words(name)])}
-        chosen={chosen}
-        onToggle={(name) => metricsParam.set(chosenText(ordered(toggled(chosen, name), all), SHOWN_AT_FIRST))}
+        options={allNames.map((name) => [name, words(name)])}
+        chosenKeys={chosenNames}
+        onToggle={(name) => metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), SHOWN_AT_FIRST))}
       />
     </div>
   );
 }
 
-/** The names of what the first run has over all ranks: those of a person's own are among them. */
+/** The metrics of the first run over all ranks, custom metrics included. */
 function useNames(runs: readonly Run[]): readonly string[] {
   const first =
     runs.find(({ job }) => job.ended_at !== null && job.summary !== null) ?? runs.find(({ job }) => job.started_at);
@@ -84,7 +84,7 @@ function useNames(runs: readonly Run[]): readonly string[] {
 
 const COUNTS = [3, 5, 10, 20];
 
-/** Only the best so many by a figure. */
+/** The choice to show only the best runs by a figure. */
 function BestOf() {
   const best = parseBest(bestParam.value);
   const set = (next: Best | null): void => bestParam.set(next === null ? "" : `${next.count}:${next.key}`);

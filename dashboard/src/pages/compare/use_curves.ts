@@ -1,4 +1,4 @@
-// The curves of the runs, from the api's answer for many jobs at once: what has ended is asked for once, what lives is
+// The curves of the runs, from the api's answer for many jobs at once. Ended jobs are read once, live ones are
 // polled.
 
 import { useMemo, useRef } from "preact/hooks";
@@ -13,7 +13,7 @@ export type Axis = "step" | "epoch" | "time";
 
 export interface Curves {
   /** By run, then by metric; undefined until they have come. */
-  readonly of: ReadonlyMap<string, ReadonlyMap<string, Curve>> | undefined;
+  readonly byRun: ReadonlyMap<string, ReadonlyMap<string, Curve>> | undefined;
   readonly problem: Problem | undefined;
 }
 
@@ -29,12 +29,12 @@ export function useCurves(runs: readonly Run[], metrics: readonly string[], axis
   const polled = usePolled<ManyMetrics>(path(live), { every_s: 2 });
   const hasOnce = ended.length === 0 || once.data !== undefined;
   const hasPolled = live.length === 0 || polled.data !== undefined;
-  const found = useMemo(
+  const newCurves = useMemo(
     () => (hasOnce && hasPolled ? curvesOf([...(once.data?.jobs ?? []), ...(polled.data?.jobs ?? [])]) : undefined),
     [hasOnce, hasPolled, once.data, polled.data],
   );
-  // While the answer for other runs or metrics is on its way, the one before it stays: charts do not blink.
-  const kept = useRef(found);
-  kept.current = found ?? kept.current;
-  return { of: kept.current, problem: once.problem ?? polled.problem };
+  // While the answer for other runs or metrics is on its way, the old one stays, so that charts do not blink.
+  const shownCurves = useRef(newCurves);
+  shownCurves.current = newCurves ?? shownCurves.current;
+  return { byRun: shownCurves.current, problem: once.problem ?? polled.problem };
 }

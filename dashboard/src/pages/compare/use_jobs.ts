@@ -8,56 +8,56 @@ import type { Job, Listed, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
 import { pathWith } from "../../query.ts";
 import { MOST_RUNS } from "./runs.ts";
-import { JobStore, type Known, type ToldState } from "./store.ts";
+import { JobStore, type KnownJobs, type StreamedState } from "./store.ts";
 
 const AGAIN_MS = 3000;
 const RECHECK_MS = 15_000;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
-export interface Jobs extends Known {
-  /** Of the address and the study, each once, in their order. */
+export interface Jobs extends KnownJobs {
+  /** Of the address and of the study, without repeats, in their order. */
   readonly ids: readonly string[];
   /** The study has more jobs than the page compares. */
   readonly isCut: boolean;
-  /** Everything that was asked for has been answered. */
+  /** All jobs have been read. */
   readonly isComplete: boolean;
   readonly isLive: boolean;
   readonly problem: Problem | undefined;
 }
 
-export function useJobs(named: readonly string[], study: string): Jobs {
-  const [known, setKnown] = useState<Known>({ jobs: new Map(), gone: new Set() });
+export function useJobs(namedIds: readonly string[], study: string): Jobs {
+  const [knownJobs, setKnownJobs] = useState<KnownJobs>({ jobs: new Map(), gone: new Set() });
   const [problem, setProblem] = useState<Problem>();
   const store = useRef<JobStore>(null);
-  store.current ??= new JobStore(askFor, setKnown, (error) =>
+  store.current ??= new JobStore(askFor, setKnownJobs, (error) =>
     setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error))),
   );
   const ofStudy = useStudy(study);
   const ids = useMemo(
-    () => [...new Set([...named, ...(ofStudy.jobs ?? []).map(({ id }) => id)])].slice(0, MOST_RUNS),
-    [named, ofStudy.jobs],
+    () => [...new Set([...namedIds, ...(ofStudy.jobs ?? []).map(({ id }) => id)])].slice(0, MOST_RUNS),
+    [namedIds, ofStudy.jobs],
   );
   useEffect(() => {
     if (ofStudy.jobs !== undefined) store.current?.put(ofStudy.jobs);
   }, [ofStudy.jobs]);
   useEffect(() => {
     setProblem(undefined);
-    store.current?.want(named.slice(0, MOST_RUNS));
-  }, [named]);
+    store.current?.want(namedIds.slice(0, MOST_RUNS));
+  }, [namedIds]);
   useEffect(() => {
     if (problem === undefined) return;
-    const timer = setTimeout(() => store.current?.want(named.slice(0, MOST_RUNS)), AGAIN_MS);
+    const timer = setTimeout(() => store.current?.want(namedIds.slice(0, MOST_RUNS)), AGAIN_MS);
     return () => clearTimeout(timer);
-  }, [problem, named]);
+  }, [problem, namedIds]);
 
   const isComplete =
-    (study === "" || ofStudy.jobs !== undefined) && ids.every((id) => known.jobs.has(id) || known.gone.has(id));
-  const isLive = ids.some((id) => !isTerminal(known.jobs.get(id)?.status ?? "succeeded"));
+    (study === "" || ofStudy.jobs !== undefined) && ids.every((id) => knownJobs.jobs.has(id) || knownJobs.gone.has(id));
+  const isLive = ids.some((id) => !isTerminal(knownJobs.jobs.get(id)?.status ?? "succeeded"));
   useFollowed(store.current, isLive);
   return {
-    ...known,
+    ...knownJobs,
     ids,
-    isCut: ofStudy.isCut || named.length > MOST_RUNS,
+    isCut: ofStudy.isCut || namedIds.length > MOST_RUNS,
     isComplete,
     isLive,
     problem: isComplete ? undefined : (problem ?? ofStudy.problem),
@@ -68,13 +68,13 @@ async function askFor(id: string): Promise<Job | null> {
   try {
     return (await call<Job>("GET", `/v1/jobs/${encodeURIComponent(id)}`)).data;
   } catch (error) {
-    // An id that can be none is refused before it is looked for.
+    // 422: the text cannot be an id.
     if (error instanceof Problem && (error.status === 404 || error.status === 422)) return null;
     throw error;
   }
 }
 
-/** The jobs of a study by cell, then by repeat; those that were replaced by fresh ones as well. */
+/** The jobs of a study by cell, then by repeat, replaced jobs included. */
 function useStudy(study: string): { jobs: readonly Job[] | undefined; isCut: boolean; problem: Problem | undefined } {
   const path = study === "" ? null : pathWith("/v1/jobs", { study, sort: "created_at", limit: MOST_RUNS });
   const { data, problem } = usePolled<Listed<Job>>(path, ONCE);
@@ -86,10 +86,10 @@ function byCell(a: Job, b: Job): number {
   return (a.study_cell ?? 0) - (b.study_cell ?? 0) || (a.study_repeat ?? 0) - (b.study_repeat ?? 0);
 }
 
-/** Hear of changes while any of the jobs lives. */
+/** Follow changes while any of the jobs is live. */
 function useFollowed(store: JobStore, isLive: boolean): void {
   useStream(isLive ? "/v1/events" : null, {
-    state: (state: ToldState) => store.heard(state),
+    state: (state: StreamedState) => store.heard(state),
     progress: ({ id, progress }: { id: string; progress: Progress }) => store.advanced(id, progress),
   });
   useEffect(() => {

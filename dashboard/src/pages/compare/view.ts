@@ -1,4 +1,4 @@
-// How one looks at a comparison, as it stands in the address. Every part of the page reads and writes it here.
+// The settings of a comparison in the address. Every part of the page reads and writes them here.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import type { Brush } from "../../charts/axis_scale.ts";
@@ -19,24 +19,24 @@ export const logParam = param("log");
 export const sortParam = param("sort");
 /** Axes of the parallel coordinates. */
 export const axesParam = param("axes");
-/** Those of them whose scale a person has changed: "batch_size:log". */
+/** Axes whose scale a person has changed: "batch_size:log". */
 export const scalesParam = param("scales");
-/** The result that colours lines; each run's own colour without. */
+/** The result that sets the colour of lines; by default each run has its own colour. */
 export const byParam = param("by");
 const brushParam = param("brush");
 
-// While a range is being drawn: the address is written when the pointer is lifted, browsers let nobody do so too often.
+// The brushes while a range is drawn. The address is written when the pointer is lifted: browsers limit how often.
 const drawing = signal<Brushes | null>(null);
 
-const written = computed(() => brushParam.value);
+const addressBrushes = computed(() => brushParam.value);
 
-export const brushes: ReadonlySignal<Brushes> = computed(() => drawing.value ?? parseBrushes(written.value));
+export const brushes: ReadonlySignal<Brushes> = computed(() => drawing.value ?? parseBrushes(addressBrushes.value));
 
 let frame = 0;
 
-/** Put a brush on an axis, or take it off. While it is drawn the page follows once a frame. */
+/** Set or remove a brush. While it is drawn, the page updates once a frame. */
 export function setBrush(key: string, brush: Brush | null, isDone: boolean): void {
-  const next = withBrush(parseBrushes(written.peek()), key, brush);
+  const next = withBrush(parseBrushes(addressBrushes.peek()), key, brush);
   cancelAnimationFrame(frame);
   if (!isDone) {
     frame = requestAnimationFrame(() => {
@@ -52,15 +52,15 @@ export function clearBrushes(): void {
   brushParam.set("");
 }
 
-/** A list in the address that is empty by choice, and not for want of one. */
+/** A list in the address that a person emptied. */
 const NONE = "none";
 
 /** The items of a list with a default. */
-export function chosenOf(text: string, standard: readonly string[]): readonly string[] {
-  return text === "" ? standard : text === NONE ? [] : listOf(text);
+export function chosenOf(text: string, defaultItems: readonly string[]): readonly string[] {
+  return text === "" ? defaultItems : text === NONE ? [] : listOf(text);
 }
 
-export function chosenText(items: readonly string[], standard: readonly string[]): string {
+export function chosenText(items: readonly string[], defaultItems: readonly string[]): string {
   if (items.length === 0) return NONE;
-  return items.join() === standard.join() ? "" : items.join();
+  return items.join() === defaultItems.join() ? "" : items.join();
 }

@@ -1,4 +1,4 @@
-// What an admin may ask of a host. What the api refuses is said where it was asked for.
+// The actions of an admin on a host, and the problem if the api refuses one.
 
 import { useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
@@ -19,7 +19,7 @@ export function Actions({ host, onDone }: { host: Host; onDone: () => void }) {
     setBusy(true);
     setProblem(undefined);
     try {
-      await asked(host.name, action, requeue);
+      await requestAction(host.name, action, requeue);
       onDone();
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error)));
@@ -62,14 +62,14 @@ export function Actions({ host, onDone }: { host: Host; onDone: () => void }) {
           action="Forget"
           onAnswer={(isYes) => (isYes ? void act("forget") : setQuestion(undefined))}
         >
-          <p>It leaves the list with its slots. If it comes back it registers anew, and is not drained then.</p>
+          <p>The host and its slots leave the list. If the host comes back, it registers again and is not drained.</p>
         </Confirm>
       )}
     </>
   );
 }
 
-async function asked(name: string, action: Action, requeue: boolean): Promise<void> {
+async function requestAction(name: string, action: Action, requeue: boolean): Promise<void> {
   const path = `/v1/hosts/${encodeURIComponent(name)}`;
   if (action === "forget") await call("DELETE", path);
   else if (action === "undrain") await call("POST", `${path}/undrain`);
@@ -82,15 +82,17 @@ function DrainQuestion({ host, onAnswer }: { host: Host; onAnswer: (isYes: boole
   return (
     <Confirm title={`Drain ${host.name}?`} action="Drain" onAnswer={(isYes) => onAnswer(isYes, requeue)}>
       <p>
-        Nothing new is placed on it until it is undrained.{" "}
+        It gets no new jobs until you undrain it.{" "}
         {jobs === 0
           ? "No job runs there."
-          : `${jobs === 1 ? "One job runs" : `${jobs} jobs run`} there and goes on to its end.`}
+          : jobs === 1
+            ? "One job runs there and continues to its end."
+            : `${jobs} jobs run there and continue to their ends.`}
       </p>
       {jobs > 0 && (
         <label class={styles["requeue"]}>
           <input type="checkbox" checked={requeue} onChange={(event) => setRequeue(event.currentTarget.checked)} />
-          Requeue: let what runs there save, and go elsewhere
+          Requeue: let its jobs save and move to other hosts
         </label>
       )}
     </Confirm>

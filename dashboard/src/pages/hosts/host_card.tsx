@@ -1,4 +1,4 @@
-// A host with all there is to say of it: whether it is there, what it does, and its slots.
+// A host in full: its state, its load and its slots.
 
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -17,7 +17,7 @@ interface Props {
   names: ReadonlyMap<string, string>;
   isAdmin: boolean;
   onChanged: () => void;
-  /** Of a card that was opened. */
+  /** Only for a card that was opened from the table. */
   onClose?: () => void;
 }
 
@@ -67,13 +67,13 @@ function factsOf(host: Host): string[] {
     hardwareOf(host) || "no slots",
     cores === null ? "" : `${cores} cores`,
     typeof memory === "number" ? bytes(memory) : "",
-    host.address === null ? "no address: takes jobs of one host" : String(host.address),
+    host.address === null ? "no address: takes only jobs that fit on this host" : String(host.address),
     versions?.["hora"] === undefined ? "" : `hora ${versions["hora"]}`,
     clock(host),
   ].filter((fact) => fact !== "");
 }
 
-const CLOCK_OFF_S = 1; // from here on times of different hosts do not go together
+const CLOCK_OFF_S = 1; // with a larger offset, times of different hosts do not match
 
 function clock(host: Host): string {
   const offset_s = infoOf(host, "clock_offset_s");

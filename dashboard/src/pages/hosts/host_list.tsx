@@ -1,4 +1,4 @@
-// The hosts, narrowed as one likes, as cards or as a table.
+// The hosts with their filters, as cards or as a table.
 
 import type { Host } from "../../api/types.ts";
 import { number } from "../../format.ts";
@@ -26,32 +26,32 @@ export function HostList({ hosts, names, isAdmin, onChanged }: Props) {
   const narrowing = param("state");
   const view = param("view", hosts.length > CARDS ? "table" : "cards");
   const opened = param("host");
-  const shown = narrowed(hosts, text.value, narrowing.value);
+  const shownHosts = narrowed(hosts, text.value, narrowing.value);
   const card = (host: Host) => ({ host, names, isAdmin, onChanged });
   const open = hosts.find(({ name }) => name === opened.value);
   return (
     <>
-      <Filters shown={shown.length} total={hosts.length} view={view} text={text} narrowing={narrowing} />
-      {shown.length === 0 && (
+      <Filters shownCount={shownHosts.length} total={hosts.length} view={view} text={text} narrowing={narrowing} />
+      {shownHosts.length === 0 && (
         <Notice>
-          No host is like that. <a href="/hosts">Show all</a>
+          No host matches. <a href="/hosts">Show all</a>
         </Notice>
       )}
       {view.value === "table" ? (
         <>
           {open !== undefined && <HostCard {...card(open)} onClose={() => opened.set("")} />}
-          <Panel title={shown.length === 1 ? "1 host" : `${number(shown.length)} hosts`} flush>
+          <Panel title={shownHosts.length === 1 ? "1 host" : `${number(shownHosts.length)} hosts`} flush>
             {/* What was searched for begins at its top. */}
-            <HostRows key={`${narrowing.value} ${text.value}`} hosts={shown} names={names} opened={opened.value} />
+            <HostRows key={`${narrowing.value} ${text.value}`} hosts={shownHosts} names={names} opened={opened.value} />
           </Panel>
         </>
       ) : (
         <div class={styles["cards"]}>
-          {shown.slice(0, MOST_CARDS).map((host) => (
+          {shownHosts.slice(0, MOST_CARDS).map((host) => (
             <HostCard key={host.name} {...card(host)} />
           ))}
-          {shown.length > MOST_CARDS && (
-            <Notice>{shown.length - MOST_CARDS} more hosts: search for them, or show them as a table.</Notice>
+          {shownHosts.length > MOST_CARDS && (
+            <Notice>{shownHosts.length - MOST_CARDS} more hosts: search for them, or show them as a table.</Notice>
           )}
         </div>
       )}
@@ -62,14 +62,14 @@ export function HostList({ hosts, names, isAdmin, onChanged }: Props) {
 type Param = ReturnType<typeof param>;
 
 interface FilterProps {
-  shown: number;
+  shownCount: number;
   total: number;
   view: Param;
   text: Param;
   narrowing: Param;
 }
 
-function Filters({ shown, total, view, text, narrowing }: FilterProps) {
+function Filters({ shownCount, total, view, text, narrowing }: FilterProps) {
   return (
     <div class={styles["tools"]}>
       <input
@@ -91,7 +91,7 @@ function Filters({ shown, total, view, text, narrowing }: FilterProps) {
         ))}
       </select>
       <Choice
-        label="How to show them"
+        label="View of the hosts"
         value={view.value === "table" ? "table" : "cards"}
         options={[
           ["cards", "Cards"],
@@ -100,7 +100,7 @@ function Filters({ shown, total, view, text, narrowing }: FilterProps) {
         onChange={view.set}
       />
       <span class="muted" role="status">
-        {shown < total && `${number(shown)} of ${number(total)} hosts`}
+        {shownCount < total && `${number(shownCount)} of ${number(total)} hosts`}
       </span>
     </div>
   );

@@ -1,4 +1,4 @@
-// Many hosts as a table, of which only the rows in view are there. A row opens the host's card.
+// Many hosts as a table. Only rows in view are rendered. A row opens the host's card.
 
 import { useRef } from "preact/hooks";
 import type { Host } from "../../api/types.ts";
@@ -7,21 +7,21 @@ import { pathWith } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./host_rows.module.css";
 import { HostBadge, heardOf, sinceWhen } from "./host_state.tsx";
-import { countsOf, EVERY_SERVICE, hardwareOf, SERVICES, serviceOf } from "./hosts.ts";
+import { ALL_SLOT_STATES, countsOf, hardwareOf, SLOT_STATES, slotStateOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import slotStyles from "./slots.module.css";
 
 const ROW_PX = 40;
 const STRIP = 16; // slots that are shown one by one
 
-/** Names, widths (0 takes what is left), and which are only there where there is room. */
+/** Names, widths (0 takes the rest), and classes: `wide` columns are hidden on narrow pages. */
 const COLUMNS = [
   ["Host", 0, ""],
   ["State", 110, ""],
   ["Slots", 350, ""],
   ["Free", 60, "figure"],
   ["Hardware", 250, "wide"],
-  ["Heard of", 110, "wide"],
+  ["Heartbeat", 110, "wide"],
   ["Kept for", 170, "wide"],
 ] as const;
 
@@ -98,24 +98,24 @@ function linkTo(name: string): string {
   return pathWith("/hosts", { ...Object.fromEntries(new URLSearchParams(query.value)), host: name });
 }
 
-/** The states of the slots, one by one; in words for who does not see them. */
+/** The states of the slots, one by one, with the counts in words for screen readers. */
 function Strip({ host }: { host: Host }) {
   const counts = countsOf([host]);
-  const told = EVERY_SERVICE.filter((service) => counts[service] > 0).map(
-    (service) => `${counts[service]} ${SERVICES[service].word}`,
+  const stateTexts = ALL_SLOT_STATES.filter((slotState) => counts[slotState] > 0).map(
+    (slotState) => `${counts[slotState]} ${SLOT_STATES[slotState].word}`,
   );
-  const rest = host.slots.length - STRIP;
+  const hiddenCount = host.slots.length - STRIP;
   return (
-    <span class={slotStyles["strip"]} role="img" aria-label={told.join(", ")} title={told.join(", ")}>
+    <span class={slotStyles["strip"]} role="img" aria-label={stateTexts.join(", ")} title={stateTexts.join(", ")}>
       {host.slots.slice(0, STRIP).map((slot) => {
-        const service = serviceOf(host, slot);
+        const slotState = slotStateOf(host, slot);
         return (
-          <span key={slot.index} class={`${slotStyles["cell"]} ${slotStyles[service]}`}>
-            {SERVICES[service].sign}
+          <span key={slot.index} class={`${slotStyles["cell"]} ${slotStyles[slotState]}`}>
+            {SLOT_STATES[slotState].sign}
           </span>
         );
       })}
-      {rest > 0 && <span class="muted">+{rest}</span>}
+      {hiddenCount > 0 && <span class="muted">+{hiddenCount}</span>}
     </span>
   );
 }

@@ -1,4 +1,4 @@
-// Whether a host is there and takes jobs.
+// The state of a host: whether it is alive and takes jobs.
 
 import type { Host } from "../../api/types.ts";
 import { duration, moment } from "../../format.ts";
@@ -13,13 +13,13 @@ export function HostBadge({ host }: { host: Host }) {
   return <Badge tone={TONES[state]} sign={sign} text={word} />;
 }
 
-/** When it was heard of. */
+/** When its last heartbeat was. */
 export function heardOf(host: Host): string {
   return host.alive ? `${duration(host.heartbeat_age_s)} ago` : moment(host.heartbeat_at);
 }
 
-/** The same in a sentence, and since when it takes no jobs. */
+/** The same as a phrase, and since when it is drained. */
 export function sinceWhen(host: Host): string {
-  const heard = `${host.alive ? "" : "last "}heard of ${heardOf(host)}`;
+  const heard = `${host.alive ? "" : "last "}heartbeat ${heardOf(host)}`;
   return host.drained_at === null ? heard : `${heard}, drained since ${moment(host.drained_at)}`;
 }

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Host, Slot } from "../../api/types.ts";
-import { countsOf, hardwareOf, keptFor, narrowed, serviceOf, stateOf, statesOf } from "./hosts.ts";
+import { countsOf, hardwareOf, keptFor, narrowed, slotStateOf, stateOf, statesOf } from "./hosts.ts";
 
 function slot(index: number, state: Slot["state"], job_id: string | null = null): Slot {
-  const held = job_id === null ? { attempt: null, rank: null } : { attempt: 1, rank: index };
+  const holder = job_id === null ? { attempt: null, rank: null } : { attempt: 1, rank: index };
   return {
     index,
     kind: "gpu",
@@ -14,7 +14,7 @@ function slot(index: number, state: Slot["state"], job_id: string | null = null)
     state,
     job_id,
     reading: null,
-    ...held,
+    ...holder,
   };
 }
 
@@ -38,7 +38,7 @@ test("a host that is lost is so even where it is drained", () => {
 
 test("a free slot of a host that takes no jobs is out of service, and a leased one is leased", () => {
   assert.deepEqual(
-    DRAINED.slots.map((each) => serviceOf(DRAINED, each)),
+    DRAINED.slots.map((each) => slotStateOf(DRAINED, each)),
     ["leased", "out_of_service"],
   );
   assert.deepEqual(countsOf(HOSTS), { leased: 2, free: 1, out_of_service: 2, quarantined: 1, retired: 0 });

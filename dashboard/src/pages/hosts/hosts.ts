@@ -1,9 +1,9 @@
-// What the hosts and their slots are up to, in figures and words. For every part of the page of hosts.
+// The states of hosts and slots, in figures and words. For every part of the page of hosts.
 
 import type { Host, Slot } from "../../api/types.ts";
 
-/** Of a slot; `out_of_service` is one that would be free, on a host that is lost or drained. */
-export type Service = Slot["state"] | "out_of_service";
+/** `out_of_service` is a free slot of a host that is lost or drained. */
+export type SlotState = Slot["state"] | "out_of_service";
 export type HostState = "alive" | "drained" | "lost";
 
 interface Words {
@@ -12,16 +12,16 @@ interface Words {
   readonly means: string;
 }
 
-/** No colour has to be seen to read a state. The order is that of bars and legends. */
-export const SERVICES: Readonly<Record<Service, Words>> = {
-  leased: { sign: "▶", word: "leased", means: "A job has it" },
-  free: { sign: "○", word: "free", means: "A job may take it" },
+/** A state is readable without colours. The order is that of bars and legends. */
+export const SLOT_STATES: Readonly<Record<SlotState, Words>> = {
+  leased: { sign: "▶", word: "leased", means: "A job holds it" },
+  free: { sign: "○", word: "free", means: "Ready for a job" },
   out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost or drained" },
   quarantined: { sign: "⚠", word: "quarantined", means: "A process of an ended attempt is still on it" },
   retired: { sign: "⊘", word: "retired", means: "Its host no longer has it, or its GPU is lost" },
 };
 
-export const EVERY_SERVICE = Object.keys(SERVICES) as Service[];
+export const ALL_SLOT_STATES = Object.keys(SLOT_STATES) as SlotState[];
 
 export const HOST_STATES: Readonly<Record<HostState, readonly [sign: string, word: string]>> = {
   alive: ["●", "alive"],
@@ -34,15 +34,15 @@ export function stateOf(host: Host): HostState {
   return host.drained_at === null ? "alive" : "drained";
 }
 
-export function serviceOf(host: Host, slot: Slot): Service {
+export function slotStateOf(host: Host, slot: Slot): SlotState {
   return slot.state === "free" && stateOf(host) !== "alive" ? "out_of_service" : slot.state;
 }
 
-export type Counts = Readonly<Record<Service, number>>;
+export type Counts = Readonly<Record<SlotState, number>>;
 
 export function countsOf(hosts: readonly Host[]): Counts {
   const counts = { leased: 0, free: 0, out_of_service: 0, quarantined: 0, retired: 0 };
-  for (const host of hosts) for (const slot of host.slots) counts[serviceOf(host, slot)] += 1;
+  for (const host of hosts) for (const slot of host.slots) counts[slotStateOf(host, slot)] += 1;
   return counts;
 }
 
@@ -52,17 +52,17 @@ export function statesOf(hosts: readonly Host[]): Readonly<Record<HostState, num
   return states;
 }
 
-/** What a list of hosts can be narrowed to; "" is all. */
+/** The filters of the list of hosts; "" is all. */
 export const NARROWINGS = [
   ["", "All hosts"],
   ["free", "With free slots"],
   ["leased", "With leased slots"],
   ["drained", "Drained"],
   ["lost", "Lost"],
-  ["trouble", "With slots in trouble"],
+  ["trouble", "With quarantined or retired slots"],
 ] as const;
 
-/** The hosts with this text in their name, address, slots or jobs, and of this narrowing. */
+/** The hosts that pass the filter and have this text in their name, address, slots or jobs. */
 export function narrowed(hosts: readonly Host[], text: string, narrowing: string): readonly Host[] {
   const wanted = text.trim().toLowerCase();
   return hosts.filter((host) => isOf(host, narrowing) && (wanted === "" || textOf(host).includes(wanted)));
@@ -87,7 +87,7 @@ export function hardwareOf(host: Host): string {
   return [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
 }
 
-/** A field of what a host tells of itself, of which nothing is promised. */
+/** A field of a host's `info`, which may be missing. */
 export function infoOf(host: Host, name: string): number | string | null {
   const value = host.info[name];
   return typeof value === "number" || typeof value === "string" ? value : null;

@@ -1,4 +1,4 @@
-// A job by its name, or by its id where the name is not known.
+// A link to a job, by its name or, if that is unknown, its id.
 
 export function JobLink({ id, names }: { id: string; names: ReadonlyMap<string, string> }) {
   const name = names.get(id);

@@ -1,4 +1,4 @@
-// What a whole host did in the last ten minutes: processors, memory, network and disks, each with its newest value.
+// The load of a host in the last ten minutes: CPU, memory, network and disks, each with its newest value.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Host, HostUtilization } from "../../api/types.ts";
@@ -12,7 +12,7 @@ const MINUTES = 10;
 const SPAN_S = MINUTES * 60;
 const FRESH_S = 20;
 const MAX_POINTS = 120;
-const LEAST_RATE = 1024; // bytes a second that fill a chart, so that a whisper stays low
+const LEAST_RATE = 1024; // bytes a second at the top of a chart at least, so that low rates stay low
 const [WIDTH, HEIGHT, EDGE] = [200, 32, 2];
 
 type Series = Pick<HostUtilization["series"][number], "x" | "y">;
@@ -24,9 +24,9 @@ export function Load({ host, isSeen }: { host: Host; isSeen: boolean }) {
     max_points: MAX_POINTS,
   });
   const { data } = usePolled<HostUtilization>(isSeen ? path : null, { every_s: 10 });
-  const of = (metric: string): Series => data?.series.find((series) => series.metric === metric) ?? NONE;
+  const seriesOf = (metric: string): Series => data?.series.find((series) => series.metric === metric) ?? NONE;
   const memory_bytes = Number(infoOf(host, "memory_bytes") ?? Number.NaN);
-  const [cpu, memory] = [of("cpu_percent"), of("memory_bytes")];
+  const [cpu, memory] = [seriesOf("cpu_percent"), seriesOf("memory_bytes")];
   const used = now(memory);
   return (
     <div class={styles["load"]} aria-busy={data === undefined}>
@@ -40,18 +40,18 @@ export function Load({ host, isSeen }: { host: Host; isSeen: boolean }) {
       <Pair
         name="Network"
         signs={["in", "out"]}
-        series={[of("network_received_bytes_per_s"), of("network_sent_bytes_per_s")]}
+        series={[seriesOf("network_received_bytes_per_s"), seriesOf("network_sent_bytes_per_s")]}
       />
       <Pair
         name="Disk"
         signs={["read", "written"]}
-        series={[of("disk_read_bytes_per_s"), of("disk_written_bytes_per_s")]}
+        series={[seriesOf("disk_read_bytes_per_s"), seriesOf("disk_written_bytes_per_s")]}
       />
     </div>
   );
 }
 
-/** Two rates on one scale: what comes as a line, what goes as dashes. */
+/** Two rates on one scale: incoming as a line, outgoing as dashes. */
 function Pair({ name, signs, series }: { name: string; signs: [string, string]; series: [Series, Series] }) {
   const top = Math.max(LEAST_RATE, greatest(series[0].y, series[1].y));
   const [came, went] = [now(series[0]), now(series[1])];

@@ -1,4 +1,4 @@
-// The hosts, what they do, and what waits for them.
+// The page of hosts, with the queue.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Me } from "../../api/types.ts";
@@ -14,13 +14,13 @@ export function HostsPage() {
   const { hosts, hasMore, problem, refresh } = useHosts();
   const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
   const names = useJobNames(hosts ?? []);
-  if (hosts === undefined) return <Waiting problem={problem} what="the hosts" />;
+  if (hosts === undefined) return <Waiting problem={problem} subject="the hosts" />;
   return (
     <div class={styles["page"]}>
       <h1>Hosts</h1>
       <ProblemNotice problem={problem} />
       <Totals hosts={hosts} />
-      {hasMore && <Notice kind="warn">There are more hosts; these are the first {hosts.length}.</Notice>}
+      {hasMore && <Notice kind="warn">Only the first {hosts.length} hosts are shown.</Notice>}
       {hosts.length === 0 ? (
         <Notice title="No host yet">
           A host appears when a worker starts on it: <code>hora up</code> starts one here.
@@ -28,7 +28,7 @@ export function HostsPage() {
       ) : (
         <HostList hosts={hosts} names={names} isAdmin={me?.scope === "admin"} onChanged={refresh} />
       )}
-      <QueuePanel kept={keptFor(hosts)} />
+      <QueuePanel hostsByJob={keptFor(hosts)} />
     </div>
   );
 }

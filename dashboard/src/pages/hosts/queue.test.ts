@@ -8,17 +8,17 @@ function job(id: string, position: number | null, status: Job["status"] = "queue
 }
 
 test("jobs stand in the order of their places, and those without one apart", () => {
-  const { waiting, apart } = queueOf([job("c", 10), job("a", 2), job("p", null), job("b", 9)]);
+  const { waiting, outOfTurn } = queueOf([job("c", 10), job("a", 2), job("p", null), job("b", 9)]);
   assert.deepEqual(
     waiting.map(({ id }) => id),
     ["a", "b", "c"],
   );
   assert.deepEqual(
-    apart.map(({ id }) => id),
+    outOfTurn.map(({ id }) => id),
     ["p"],
   );
 });
 
 test("a job that was placed meanwhile is not in the queue", () => {
-  assert.deepEqual(queueOf([job("a", 1, "launching")]), { waiting: [], apart: [] });
+  assert.deepEqual(queueOf([job("a", 1, "launching")]), { waiting: [], outOfTurn: [] });
 });

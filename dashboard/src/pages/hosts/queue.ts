@@ -1,11 +1,11 @@
-// The order of the queue. Jobs that are not in their turn have no place in it.
+// The order of the queue. Jobs that are paused or wait after a failure have no position.
 
 import type { Job } from "../../api/types.ts";
 
 export interface Queue {
   readonly waiting: readonly Job[];
-  /** Those that a person asked to wait, or that wait after a failed attempt. */
-  readonly apart: readonly Job[];
+  /** Jobs that a person paused, or that wait after a failed attempt. */
+  readonly outOfTurn: readonly Job[];
 }
 
 export function queueOf(jobs: readonly Job[]): Queue {
@@ -13,6 +13,6 @@ export function queueOf(jobs: readonly Job[]): Queue {
   const queued = jobs.filter(({ status }) => status === "queued");
   return {
     waiting: queued.filter((job) => Number.isFinite(place(job))).sort((one, other) => place(one) - place(other)),
-    apart: queued.filter((job) => !Number.isFinite(place(job))),
+    outOfTurn: queued.filter((job) => !Number.isFinite(place(job))),
   };
 }

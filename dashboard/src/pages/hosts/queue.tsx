@@ -1,4 +1,4 @@
-// The jobs that wait, in the order in which they are served, each with what it waits for.
+// The queued jobs in the order of the queue, each with its reason to wait.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Listed } from "../../api/types.ts";
@@ -13,35 +13,35 @@ const SHOWN = 100;
 
 interface Props {
   /** The hosts that keep slots, by the job that they are kept for. */
-  kept: ReadonlyMap<string, readonly string[]>;
+  hostsByJob: ReadonlyMap<string, readonly string[]>;
 }
 
-export function QueuePanel({ kept }: Props) {
-  // Falling by priority, and of one priority the oldest first: as the queue goes.
+export function QueuePanel({ hostsByJob }: Props) {
+  // In the order of the queue: by falling priority, then the oldest first.
   const list = { status: "queued", sort: "-priority", limit: SHOWN };
-  const served = usePolled<Listed<Job>>(pathWith("/v1/jobs", { ...list, paused: false }), { every_s: 3 });
-  const paused = usePolled<Listed<Job>>(pathWith("/v1/jobs", { ...list, paused: true }), { every_s: 10 });
-  const { waiting, apart } = queueOf([...(served.data?.items ?? []), ...(paused.data?.items ?? [])]);
-  const hasMore = [served, paused].some(({ data }) => (data?.next_cursor ?? null) !== null);
+  const unpausedPoll = usePolled<Listed<Job>>(pathWith("/v1/jobs", { ...list, paused: false }), { every_s: 3 });
+  const pausedPoll = usePolled<Listed<Job>>(pathWith("/v1/jobs", { ...list, paused: true }), { every_s: 10 });
+  const { waiting, outOfTurn } = queueOf([...(unpausedPoll.data?.items ?? []), ...(pausedPoll.data?.items ?? [])]);
+  const hasMore = [unpausedPoll, pausedPoll].some(({ data }) => (data?.next_cursor ?? null) !== null);
   return (
     <Panel
       title={waiting.length === 0 ? "Queue" : `Queue: ${waiting.length}${hasMore ? " and more" : ""}`}
-      tools={hasMore && <a href="/?status=queued">All that wait</a>}
+      tools={hasMore && <a href="/?status=queued">All queued jobs</a>}
       flush
     >
-      {served.data === undefined ? (
-        <Waiting problem={served.problem} what="the queue" />
-      ) : waiting.length + apart.length === 0 ? (
-        <p class={styles["empty"]}>No job waits.</p>
+      {unpausedPoll.data === undefined ? (
+        <Waiting problem={unpausedPoll.problem} subject="the queue" />
+      ) : waiting.length + outOfTurn.length === 0 ? (
+        <p class={styles["empty"]}>No jobs are waiting.</p>
       ) : (
         <div class={styles["scroller"]}>
           <table class={styles["table"]}>
             <thead>
               <tr>
                 <th scope="col" class="figure">
-                  Place
+                  Position
                 </th>
-                <th scope="col">Job, and what it waits for</th>
+                <th scope="col">Job and reason to wait</th>
                 <th scope="col" class="figure">
                   GPUs
                 </th>
@@ -59,8 +59,10 @@ export function QueuePanel({ kept }: Props) {
                 </th>
               </tr>
             </thead>
-            <Rows jobs={waiting} kept={kept} />
-            {apart.length > 0 && <Rows title="Not in their turn" jobs={apart} kept={kept} />}
+            <Rows jobs={waiting} hostsByJob={hostsByJob} />
+            {outOfTurn.length > 0 && (
+              <Rows title="Paused, or waiting after a failure" jobs={outOfTurn} hostsByJob={hostsByJob} />
+            )}
           </table>
         </div>
       )}
@@ -73,7 +75,7 @@ interface RowsProps extends Props {
   jobs: readonly Job[];
 }
 
-function Rows({ title, jobs, kept }: RowsProps) {
+function Rows({ title, jobs, hostsByJob }: RowsProps) {
   return (
     <tbody>
       {title !== undefined && (
@@ -89,7 +91,7 @@ function Rows({ title, jobs, kept }: RowsProps) {
           <td class={styles["job"]}>
             <a href={`/jobs/${job.id}`}>{job.name}</a>
             <small>
-              <span class="mono">{job.id}</span> {reasonOf(job, kept.get(job.id))}
+              <span class="mono">{job.id}</span> {reasonOf(job, hostsByJob.get(job.id))}
             </small>
           </td>
           <td class="figure">{number(job.gpus)}</td>

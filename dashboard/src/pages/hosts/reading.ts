@@ -1,4 +1,4 @@
-// What a GPU did a few seconds ago, in figures. A card that does not tell one leaves it null.
+// The newest figures of a GPU. A figure that the card does not report is null.
 
 import type { Slot } from "../../api/types.ts";
 
@@ -7,13 +7,13 @@ export interface Reading {
   readonly memory_bytes: number | null;
   readonly power_w: number | null;
   readonly temperature_c: number | null;
-  /** Why its clock is lower than it could be. */
+  /** Why its clock is reduced. */
   readonly slowed: readonly string[];
   readonly isLost: boolean;
   readonly at: string | null;
 }
 
-// The bits of NVML's reasons that say something is in the way; idle and what somebody set are none.
+// The bits of NVML's reasons that mean a slowdown. Idle clocks and set limits are not among them.
 const REASONS = [
   [0x04, "power cap"],
   [0x08, "hardware slowdown"],

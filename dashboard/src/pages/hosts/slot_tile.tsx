@@ -1,9 +1,9 @@
-// A slot: its state, what holds it, and what its GPU does.
+// A slot: its state, its job, and the figures of its GPU.
 
 import type { Host, Slot } from "../../api/types.ts";
 import { bytes, moment, number, percent } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
-import { SERVICES, serviceOf } from "./hosts.ts";
+import { SLOT_STATES, slotStateOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import { type Reading, readingOf } from "./reading.ts";
 import styles from "./slots.module.css";
@@ -15,11 +15,11 @@ interface Props {
 }
 
 export function SlotTile({ host, slot, names }: Props) {
-  const service = serviceOf(host, slot);
-  const { sign, word, means } = SERVICES[service];
+  const slotState = slotStateOf(host, slot);
+  const { sign, word, means } = SLOT_STATES[slotState];
   const reading = readingOf(slot);
   return (
-    <li class={`${styles["tile"]} ${styles[service]}`}>
+    <li class={`${styles["tile"]} ${styles[slotState]}`}>
       <div class={styles["head"]}>
         <b title={slot.uuid ?? undefined}>
           <span class="spoken">Slot </span>
@@ -41,9 +41,9 @@ export function SlotTile({ host, slot, names }: Props) {
 }
 
 function Figures({ slot, reading }: { slot: Slot; reading: Reading }) {
-  if (reading.isLost) return <p class={styles["lost"]}>off the bus: it tells nothing</p>;
+  if (reading.isLost) return <p class={styles["lost"]}>lost: the GPU does not answer</p>;
   const { power_w, temperature_c, slowed } = reading;
-  const rest = [
+  const facts = [
     power_w === null ? "" : `${number(Math.round(power_w))} W`,
     temperature_c === null ? "" : `${Math.round(temperature_c)} °C`,
     slowed.length === 0 ? "" : `slowed: ${slowed.join(", ")}`,
@@ -54,7 +54,7 @@ function Figures({ slot, reading }: { slot: Slot; reading: Reading }) {
     <div class={styles["figures"]} title={reading.at === null ? undefined : `At ${moment(reading.at)}`}>
       <Row name="GPU" share={used} text={percent(used)} title="Share of the time in which a kernel ran" />
       <Row name="Memory" share={full} text={bytes(reading.memory_bytes)} title={`Of ${bytes(slot.memory_bytes)}`} />
-      <p class="muted">{rest.filter((text) => text !== "").join(" · ")}</p>
+      <p class="muted">{facts.filter((text) => text !== "").join(" · ")}</p>
     </div>
   );
 }

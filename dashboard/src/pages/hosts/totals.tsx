@@ -1,16 +1,18 @@
-// How many hosts and slots there are, and what they are up to.
+// The numbers of hosts and slots by state.
 
 import type { Host } from "../../api/types.ts";
 import { number } from "../../format.ts";
-import { countsOf, EVERY_SERVICE, HOST_STATES, type HostState, SERVICES, statesOf } from "./hosts.ts";
+import { ALL_SLOT_STATES, countsOf, HOST_STATES, type HostState, SLOT_STATES, statesOf } from "./hosts.ts";
 import slotStyles from "./slots.module.css";
 import styles from "./totals.module.css";
 
 export function Totals({ hosts }: { hosts: readonly Host[] }) {
   const counts = countsOf(hosts);
   const states = statesOf(hosts);
-  const shown = EVERY_SERVICE.filter((service) => service === "leased" || service === "free" || counts[service] > 0);
-  const total = shown.reduce((sum, service) => sum + counts[service], 0);
+  const shownStates = ALL_SLOT_STATES.filter(
+    (slotState) => slotState === "leased" || slotState === "free" || counts[slotState] > 0,
+  );
+  const total = shownStates.reduce((sum, slotState) => sum + counts[slotState], 0);
   return (
     <section class={styles["totals"]} aria-label="Totals">
       <div class={styles["hosts"]}>
@@ -25,19 +27,19 @@ export function Totals({ hosts }: { hosts: readonly Host[] }) {
       </div>
       <div class={styles["slots"]}>
         <ul class={slotStyles["legend"]} aria-label={`${number(total)} slots`}>
-          {shown.map((service) => (
-            <li key={service} class={slotStyles[service]} title={SERVICES[service].means}>
-              <i aria-hidden="true">{SERVICES[service].sign}</i> <b>{number(counts[service])}</b>{" "}
-              {SERVICES[service].word}
+          {shownStates.map((slotState) => (
+            <li key={slotState} class={slotStyles[slotState]} title={SLOT_STATES[slotState].means}>
+              <i aria-hidden="true">{SLOT_STATES[slotState].sign}</i> <b>{number(counts[slotState])}</b>{" "}
+              {SLOT_STATES[slotState].word}
             </li>
           ))}
           <li class="muted">of {number(total)} slots</li>
         </ul>
         <div class={slotStyles["bar"]} aria-hidden="true">
-          {shown
-            .filter((service) => counts[service] > 0)
-            .map((service) => (
-              <span key={service} class={slotStyles[service]} style={{ flex: `${counts[service]} 1 0` }} />
+          {shownStates
+            .filter((slotState) => counts[slotState] > 0)
+            .map((slotState) => (
+              <span key={slotState} class={slotStyles[slotState]} style={{ flex: `${counts[slotState]} 1 0` }} />
             ))}
         </div>
       </div>

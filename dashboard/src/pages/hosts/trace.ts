@@ -1,4 +1,4 @@
-// The line of a small chart with a scale of its own: unlike a sparkline, 3 % stays low, and old samples stay left.
+// The line of a small chart with fixed scales: unlike in a sparkline, 3 % stays low, and old samples stay left.
 
 /** The path of an SVG through points in a box; `span` and `top` are the ends of the scales. Null in `y` is a gap. */
 export function tracePath(
@@ -24,7 +24,7 @@ export function tracePath(
   return path;
 }
 
-/** The newest value; null where there is none within `fresh` of the end of the span. */
+/** The newest value; null if it is older than `fresh` before the end of the span. */
 export function newest(
   x: readonly number[],
   y: readonly (number | null)[],

@@ -1,4 +1,4 @@
-// All hosts, page by page of their list, and the names of the jobs on them.
+// All hosts, read page by page, and the names of their jobs.
 
 import { useRef } from "preact/hooks";
 import type { Problem } from "../../api/client.ts";
@@ -19,7 +19,7 @@ export interface Hosts {
   readonly refresh: () => void;
 }
 
-/** The first 2,000 hosts: four pages, each behind the cursor of the one before. */
+/** The first 2,000 hosts: four pages, each after the cursor of the previous one. */
 export function useHosts(): Hosts {
   const first = usePolled<Listed<Host>>(pathWith("/v1/hosts", { limit: PAGE }));
   const second = usePolled<Listed<Host>>(behind(first.data), SELDOM);
@@ -41,7 +41,7 @@ function behind(page: Listed<Host> | undefined): string | null {
   return cursor === null ? null : pathWith("/v1/hosts", { limit: PAGE, cursor });
 }
 
-/** The names of the jobs that hold slots, as far as they are known; they are asked for while one is not. */
+/** The known names of the jobs that hold slots. Polls while a name is unknown. */
 export function useJobNames(hosts: readonly Host[]): ReadonlyMap<string, string> {
   const names = useRef(new Map<string, string>());
   const isUnknown = (id: string | null): boolean => id !== null && !names.current.has(id);

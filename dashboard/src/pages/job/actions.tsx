@@ -1,4 +1,4 @@
-// What one can do with a job: let it wait, end it, submit it again, lay it beside others.
+// The actions on a job: pause, resume, cancel, compare, clone.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";
@@ -12,7 +12,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
   const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Problem>();
 
-  async function ask(verb: "cancel" | "pause" | "resume"): Promise<void> {
+  async function requestAction(verb: "cancel" | "pause" | "resume"): Promise<void> {
     try {
       await post(`/v1/jobs/${job.id}/${verb}`);
       setProblem(undefined);
@@ -30,13 +30,17 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
           {job.paused_at === null ? (
             <button
               type="button"
-              title="It saves a checkpoint, gives its slots back and waits"
-              onClick={() => ask("pause")}
+              title="The job saves a checkpoint, releases its slots and waits"
+              onClick={() => requestAction("pause")}
             >
               Pause
             </button>
           ) : (
-            <button type="button" title="It goes on from its newest checkpoint" onClick={() => ask("resume")}>
+            <button
+              type="button"
+              title="The job continues from its newest checkpoint"
+              onClick={() => requestAction("resume")}
+            >
               Resume
             </button>
           )}
@@ -58,7 +62,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
           action="Cancel the job"
           onAnswer={(isYes) => {
             setAsking(false);
-            if (isYes) void ask("cancel");
+            if (isYes) void requestAction("cancel");
           }}
         >
           {consequences(job)}
@@ -69,7 +73,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
 }
 
 function consequences(job: Job): string {
-  if (job.status === "queued") return "It leaves the queue for good. A clone of it can be submitted at any time.";
+  if (job.status === "queued") return "The job leaves the queue and will not run. You can submit a clone at any time.";
   const slots = job.gpus === 1 ? "its slot" : `its ${job.gpus} slots`;
-  return `It ends for good and gives ${slots} back. To go on later from where it is, pause it instead.`;
+  return `The job ends and releases ${slots}. To continue it later, pause it instead.`;
 }

@@ -1,9 +1,9 @@
-// A button that copies a text, and says that it did.
+// A button that copies a text, and shows whether it did.
 
 import { useEffect, useState } from "preact/hooks";
 
 interface Props {
-  /** What is copied; made when it is asked for. */
+  /** Makes the text to copy. */
   text: () => string;
   label: string;
   children: string;
@@ -13,25 +13,25 @@ interface Props {
 const SAID_MS = 1500;
 
 export function CopyButton({ text, label, children, class: name }: Props) {
-  const [said, setSaid] = useState<string>();
+  const [message, setMessage] = useState<string>();
   useEffect(() => {
-    if (said === undefined) return;
-    const timer = setTimeout(() => setSaid(undefined), SAID_MS);
+    if (message === undefined) return;
+    const timer = setTimeout(() => setMessage(undefined), SAID_MS);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [message]);
   return (
     <button
       type="button"
       class={name}
       title={label}
-      onClick={() => void copied(text()).then((isCopied) => setSaid(isCopied ? "Copied" : "Not allowed"))}
+      onClick={() => void copied(text()).then((isCopied) => setMessage(isCopied ? "Copied" : "Could not copy"))}
     >
-      {said ?? children}
+      {message ?? children}
     </button>
   );
 }
 
-/** Whether it was copied. Over plain HTTP, other than to this machine, browsers have only the old way. */
+/** Whether it was copied. Over plain HTTP to other machines, browsers have only the old way. */
 async function copied(text: string): Promise<boolean> {
   if (navigator.clipboard !== undefined) {
     return navigator.clipboard.writeText(text).then(

@@ -1,4 +1,4 @@
-// The head of a job's page: what it is, how far it is, and what one can do with it.
+// The header of a job's page: its facts, its progress and its actions.
 
 import type { ComponentChildren } from "preact";
 import type { Job, Progress } from "../../api/types.ts";
@@ -83,7 +83,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 function WaitingLine({ job }: { job: Job }) {
   const { position, reason } = job.waiting as NonNullable<Job["waiting"]>;
   if (job.paused_at !== null) {
-    return <p class={styles["waiting"]}>Paused since {moment(job.paused_at)}: it waits until somebody resumes it.</p>;
+    return <p class={styles["waiting"]}>Paused since {moment(job.paused_at)}: it waits until a person resumes it.</p>;
   }
   return (
     <p class={styles["waiting"]} role="status">
@@ -105,7 +105,7 @@ function ProgressLine({ job }: { job: Job }) {
   );
 }
 
-/** How far it is: epoch 3 of 30, step 120 of 1,400; a probe counts its batches. */
+/** The progress: epoch 3 of 30, step 120 of 1,400; for a probe, its batches. */
 function stageOf(job: Job): string[] {
   const { epoch, epochs, step, steps } = job.progress;
   const of = (done: number | undefined, total: number | null | undefined): string =>
@@ -115,7 +115,7 @@ function stageOf(job: Job): string[] {
   return [`${of(step, steps)} batches`, ...(typeof batch === "number" ? [`now ${batch} per GPU`] : [])];
 }
 
-/** How quick it is, and how long it still takes at that. */
+/** The speed, and the time left at that speed. */
 function paceOf(progress: Progress): string[] {
   const samplesPerS = (progress as Record<string, unknown>)["samples_per_s"];
   return [

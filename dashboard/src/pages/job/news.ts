@@ -1,4 +1,4 @@
-// What a stream told of a job, laid over what was last read of it. Used by `use_job.ts`.
+// Merges the events of a stream into the last answer about a job. Used by `use_job.ts`.
 
 import type { Job, JobEvent, Progress } from "../../api/types.ts";
 
@@ -23,14 +23,14 @@ export interface News {
   readonly progress?: Progress;
 }
 
-/** The job with the news laid over it; those that are older than the job are left out. */
+/** The job with the news merged in. A state older than the job is left out. */
 export function withNews(job: Job, news: News): Job {
   const { state, progress } = news;
   const isNewer = state !== undefined && state.revision >= job.revision;
   return { ...job, ...(isNewer ? state : {}), ...(progress === undefined ? {} : { progress }) };
 }
 
-/** What is left of the news when the job was read anew: a state that the answer did not know yet. */
+/** The news to keep after the job was read again: a state that is newer than the answer. */
 export function newsAfter(news: News, job: Job, isStreaming: boolean): News {
   return {
     ...(news.state !== undefined && news.state.revision > job.revision ? { state: news.state } : {}),
@@ -39,7 +39,7 @@ export function newsAfter(news: News, job: Job, isStreaming: boolean): News {
   };
 }
 
-/** A history with more of its lines, each once, in the order in which they were written. */
+/** A history with more events, without repeats, in the order in which they were written. */
 export function withEvents(events: readonly JobEvent[], more: readonly JobEvent[]): readonly JobEvent[] {
   const last = events.at(-1)?.id ?? -1;
   if (more.every((event, index) => event.id > (index === 0 ? last : (more[index - 1] as JobEvent).id))) {

@@ -1,4 +1,4 @@
-// How a job learns and what it costs: its figures, its charts, where the time went, and what to try next.
+// The overview of a job: its figures, charts, ledger, findings and advice.
 
 import type { Polled } from "../../api/polled.ts";
 import type { Advice, Analysis, Job, Listed } from "../../api/types.ts";
@@ -24,7 +24,7 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
       {job.attempt > 0 && (
         <div class={styles["columns"]}>
           {data === undefined ? (
-            <Waiting problem={problem} what="the analysis" />
+            <Waiting problem={problem} subject="the analysis" />
           ) : (
             <LedgerPanel ledger={data.ledger} unit={unitOf(data)} isComplete={data.complete} />
           )}
@@ -47,12 +47,12 @@ function Charts({ job }: { job: Job }) {
   if (job.attempt === 0) {
     return (
       <Notice title="No data">
-        {job.ended_at === null ? "Curves come with its first steps." : "It ended before it was launched."}
+        {job.ended_at === null ? "Curves appear with the first steps." : "The job ended before its launch."}
       </Notice>
     );
   }
   const hasSteps = job.progress.step !== undefined && job.progress.step > 0;
-  if (!hasSteps && job.ended_at !== null) return <Notice title="No data">It ended before its first step.</Notice>;
+  if (!hasSteps && job.ended_at !== null) return <Notice title="No data">The job ended before its first step.</Notice>;
   return <JobCharts job={job} />;
 }
 

@@ -1,4 +1,4 @@
-// The page of a job at /jobs/ID: what it is and how far, why it failed, and its parts behind tabs.
+// The page of a job at /jobs/ID: its header, why it failed, and its parts as tabs.
 
 import { useEffect } from "preact/hooks";
 import type { Advice, Attempt, Job, JobEvent, Listed } from "../../api/types.ts";
@@ -24,7 +24,7 @@ const TABS = [
   ["events", "Events"],
 ] as const;
 
-const ANALYSED_S = 60; // of a live job advice is worked out anew each time
+const ANALYSED_S = 60; // the api computes the advice of a live job for each request
 const tab = param("tab", "overview");
 
 export function JobPage({ id }: { id: string }) {
@@ -38,12 +38,12 @@ export function JobPage({ id }: { id: string }) {
       <Notice kind="warn" title={`There is no job ${id}`}>
         It may have been removed, or the address is not complete.
         <p>
-          <a href="/">To the jobs</a>
+          <a href="/">Go to the jobs</a>
         </p>
       </Notice>
     );
   }
-  if (job === undefined) return <Waiting problem={problem} what="the job" />;
+  if (job === undefined) return <Waiting problem={problem} subject="the job" />;
   return <Loaded job={job} events={events} onChange={refresh} />;
 }
 

@@ -1,11 +1,11 @@
-// A table of a few rows that scrolls within its place where it is too wide. The first column names the row.
+// A table of a few rows that scrolls if it is too wide. The first column names the row.
 
 import type { ComponentChildren } from "preact";
 import styles from "./rows_table.module.css";
 
 export interface Column<T> {
   readonly name: string;
-  readonly of: (row: T) => ComponentChildren;
+  readonly cell: (row: T) => ComponentChildren;
   readonly isFigure?: boolean;
   readonly title?: (row: T) => string;
 }
@@ -15,7 +15,7 @@ interface Props<T> {
   columns: readonly Column<T>[];
   rows: readonly T[];
   keyOf: (row: T) => string | number;
-  /** Within a padded part of a page, whose text it stands in line with. */
+  /** Aligned with the text of a padded part of the page. */
   isInset?: boolean;
 }
 
@@ -50,7 +50,7 @@ export function RowsTable<T>({ label, columns, rows, keyOf, isInset = false }: P
                     class={alignment(column)}
                     title={column.title?.(row)}
                   >
-                    {column.of(row)}
+                    {column.cell(row)}
                   </Cell>
                 );
               })}

@@ -1,4 +1,4 @@
-// A job as it is now: polled for the truth, and followed live while it runs. Used by the page of a job.
+// The current state of a job: polled, and followed live while it runs. Used by the page of a job.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Polled, usePolled } from "../../api/polled.ts";
@@ -8,8 +8,8 @@ import type { Job, JobEvent, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
 import { type News, newsAfter, type State, withEvents, withNews } from "./news.ts";
 
-const GATHERED_MS = 50; // a stream begins with the whole history: it is shown in a few steps, not line by line
-const SHORT_EPOCHS = 2000; // two lines of history each, of which a stream tells all from the first one on
+const GATHERED_MS = 50; // a stream begins with the whole history, which is shown in a few steps and not line by line
+const SHORT_EPOCHS = 2000; // each has two events, and a stream sends all events from the first one on
 const STREAMING_MS = 2500; // progress comes about once a second
 
 export interface JobNow {
@@ -19,7 +19,7 @@ export interface JobNow {
   readonly refresh: () => void;
 }
 
-/** A long history is read where `isHistoryWanted`, a short one always. */
+/** A long history is read only if `isHistoryWanted`, a short one always. */
 export function useJob(id: string, isHistoryWanted: boolean): JobNow {
   const [isLive, setLive] = useState(true);
   const { data, problem, refresh } = usePolled<Job>(`/v1/jobs/${id}`, { every_s: isLive ? 5 : 60 });
@@ -33,7 +33,7 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
     setNews((now) => newsAfter(now, data, performance.now() - toldAt.current < STREAMING_MS));
   }, [data]);
 
-  const hasHistory = useRef(false); // once it was read it goes on
+  const hasHistory = useRef(false); // once it is read, it is followed
   if (data !== undefined && (isHistoryWanted || (data.progress.epoch ?? 0) <= SHORT_EPOCHS)) hasHistory.current = true;
   const include = hasHistory.current ? "event,state,progress" : "state,progress";
   useStream(data === undefined ? null : `/v1/jobs/${id}/events?include=${include}`, {
@@ -44,14 +44,14 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
     },
     state: (state: State) => {
       setNews((now) => ({ ...now, state }));
-      if (state.revision !== data?.revision) refresh(); // the summary, the plan and the like are in the answer alone
+      if (state.revision !== data?.revision) refresh(); // only the answer has the summary, the plan and other fields
     },
     end: refresh,
   });
   return { job: data && withNews(data, news), events, problem, refresh };
 }
 
-/** Lines of a history that come one by one, shown a moment's at once. */
+/** Events that come one by one, shown in batches. */
 function useGathered(): [readonly JobEvent[], (event: JobEvent) => void] {
   const [events, setEvents] = useState<readonly JobEvent[]>([]);
   const waiting = useRef<JobEvent[]>([]);
@@ -70,7 +70,7 @@ function useGathered(): [readonly JobEvent[], (event: JobEvent) => void] {
   return [events, add];
 }
 
-/** The same as `usePolled`, asked at once as well whenever `revision` of the job is another one. */
+/** The same as `usePolled`. It also asks at once whenever the job's `revision` changes. */
 export function useOfJob<T>(path: string | null, revision: number, every_s: number): Polled<T> {
   const polled = usePolled<T>(path, { every_s });
   const refresh = useRef(polled.refresh);
@@ -83,7 +83,7 @@ export function useOfJob<T>(path: string | null, revision: number, every_s: numb
   return polled;
 }
 
-/** The time now in milliseconds, each second anew while it matters. */
+/** The time in milliseconds, updated each second while `isTicking`. */
 export function useNow(isTicking: boolean): number {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {

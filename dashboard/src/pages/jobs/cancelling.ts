@@ -1,17 +1,17 @@
-// Asks for the end of several jobs, one after the other, and tells of each what became of it.
+// Cancels several jobs, one after the other, and reports the outcome of each.
 
 import { Problem } from "../../api/problem.ts";
 import type { Row } from "./row.ts";
 
 export interface Outcome {
   readonly row: Row;
-  /** Why it was refused; null where it was not. */
+  /** Why the request was refused; null if it was accepted. */
   readonly refusal: string | null;
 }
 
 export type Cancel = (id: string) => Promise<unknown>;
 
-/** One outcome for each of the jobs, whatever happens; `onOutcome` hears of each at once. */
+/** One outcome for each job. `onOutcome` gets the outcomes so far after each. */
 export async function cancelled(
   rows: readonly Row[],
   cancel: Cancel,

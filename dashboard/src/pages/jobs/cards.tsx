@@ -1,11 +1,11 @@
-// The jobs as cards, where the page has no room for the columns of a table.
+// The jobs as cards, on pages too narrow for a table.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { number } from "../../format.ts";
 import type { InView } from "../../parts/window.tsx";
 import styles from "./cards.module.css";
-import { Duration, JobCurve, JobStatus, Name, Progress, type Shown, When } from "./cells.tsx";
+import { type CellProps, Duration, JobCurve, JobStatus, Name, Progress, When } from "./cells.tsx";
 import type { Curve } from "./curves.ts";
 import { figuresOf } from "./figures.ts";
 import type { Row } from "./row.ts";
@@ -43,7 +43,7 @@ export function Cards({ rows, inView: { first, end }, metric, curves, marks, onL
   );
 }
 
-interface CardProps extends Shown {
+interface CardProps extends CellProps {
   isSelected: boolean;
   toggle: Marks["toggle"];
 }
@@ -51,7 +51,7 @@ interface CardProps extends Shown {
 function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): ComponentChildren {
   return useMemo(() => {
     const { best } = figuresOf(curve?.y ?? [], metric);
-    const shown = { row, metric, curve, onLabel };
+    const cellProps = { row, metric, curve, onLabel };
     return (
       <li data-job={row.id} class={`${styles["card"]} ${isSelected ? styles["selected"] : ""}`}>
         <div class={styles["line"]}>
@@ -62,7 +62,7 @@ function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): C
             onClick={() => toggle(row, false)}
           />
           <span class={styles["rest"]}>
-            <Name {...shown} />
+            <Name {...cellProps} />
           </span>
           <span class="muted">
             <When at={row.created_at} />

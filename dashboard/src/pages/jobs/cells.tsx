@@ -1,4 +1,4 @@
-// What stands in the cells of a job, in rows and in cards.
+// The contents of a job's cells, in rows and in cards.
 
 import type { ComponentChildren } from "preact";
 import { Sparkline } from "../../charts/sparkline.tsx";
@@ -12,21 +12,21 @@ import type { Curve } from "./curves.ts";
 import { type Figures, figuresOf, inWords } from "./figures.ts";
 import { type Row, shareOf } from "./row.ts";
 
-export interface Shown {
+export interface CellProps {
   readonly row: Row;
   readonly metric: string;
   readonly curve: Curve | undefined;
   readonly onLabel: (label: string) => void;
 }
 
-/** What stands in a column. */
-export function cellOf(column: ColumnId, shown: Shown): ComponentChildren {
-  const { row, curve, metric } = shown;
+/** The content of a column. */
+export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
+  const { row, curve, metric } = props;
   switch (column) {
     case "status":
       return <JobStatus row={row} />;
     case "name":
-      return <Name {...shown} />;
+      return <Name {...props} />;
     case "progress":
       return <Progress row={row} />;
     case "curve":
@@ -73,7 +73,7 @@ export function JobStatus({ row }: { row: Row }) {
   );
 }
 
-export function Name({ row, onLabel }: Shown) {
+export function Name({ row, onLabel }: CellProps) {
   return (
     <span class={styles["name"]}>
       <a href={`/jobs/${row.id}`} title={row.name}>
@@ -87,7 +87,7 @@ export function Name({ row, onLabel }: Shown) {
   );
 }
 
-function Labels({ row, onLabel }: Pick<Shown, "row" | "onLabel">) {
+function Labels({ row, onLabel }: Pick<CellProps, "row" | "onLabel">) {
   return row.labels.map((label) => (
     <button
       key={label}
@@ -109,23 +109,23 @@ export function Progress({ row }: { row: Row }) {
       </span>
     );
   if (row.attempt === 0) return UNKNOWN;
-  // A batch probe has steps, and no epochs.
-  const [unit, done] =
+  // A batch probe has steps but no epochs.
+  const [unit, progressText] =
     row.epochs === null
       ? ["steps", `${number(row.step)}/${number(row.steps)}`]
       : ["epochs", `${number(row.epoch)}/${number(row.epochs)}`];
   if (isTerminal(row.status))
     return (
       <span>
-        {done} <span class="muted">{unit}</span>
+        {progressText} <span class="muted">{unit}</span>
       </span>
     );
   const left = row.eta_s === null ? "" : `${duration(row.eta_s)} left`;
   return (
     <span class={styles["progress"]}>
-      <Meter share={shareOf(row)} label={`Progress of ${row.name}`} text={`${done} ${unit} ${left}`} />
+      <Meter share={shareOf(row)} label={`Progress of ${row.name}`} text={`${progressText} ${unit} ${left}`} />
       <span>
-        {done} <span class="muted">{left}</span>
+        {progressText} <span class="muted">{left}</span>
       </span>
     </span>
   );
@@ -156,17 +156,17 @@ export function Duration({ row }: { row: Row }) {
   return duration(wholeIfLive(secondsBetween(row.started_at, row.ended_at, at), row));
 }
 
-/** A time that counts on shows no tenths. */
+/** Whole seconds for a live job, whose duration still grows. */
 function wholeIfLive(seconds: number | null, row: Row): number | null {
   return seconds === null || row.ended_at !== null ? seconds : Math.max(0, Math.floor(seconds));
 }
 
-/** How long ago; the date itself is written where somebody points at it, since that is dear for thousands of rows. */
-export function When({ at }: { at: string | null }) {
-  if (at === null) return UNKNOWN;
+/** How long ago. The date is formatted on hover, as that is slow for thousands of rows. */
+export function When({ at: time }: { at: string | null }) {
+  if (time === null) return UNKNOWN;
   return (
-    <time dateTime={at} onMouseEnter={(event) => (event.currentTarget.title = moment(at))}>
-      {ago(at, now.value)}
+    <time dateTime={time} onMouseEnter={(event) => (event.currentTarget.title = moment(time))}>
+      {ago(time, now.value)}
     </time>
   );
 }

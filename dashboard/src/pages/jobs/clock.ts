@@ -1,4 +1,4 @@
-// The time, second by second, for what counts on in the table. It stands still while nobody looks at it.
+// The time, updated each second, for durations and ages in the table. It stops while nothing uses it.
 
 import { type ReadonlySignal, signal } from "@preact/signals";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLUMNS, chosenColumns, columnsOf, standardColumns } from "./columns.ts";
+import { COLUMNS, chosenColumns, columnsOf, defaultColumns } from "./columns.ts";
 
 test("a wide page shows more columns than a narrow one, and in the same order", () => {
-  const narrow = standardColumns(800);
-  const wide = standardColumns(1440);
+  const narrow = defaultColumns(800);
+  const wide = defaultColumns(1440);
   assert.deepEqual(narrow, ["status", "name", "progress", "created"]);
   assert.deepEqual(
     wide.filter((id) => narrow.includes(id)),
@@ -15,7 +15,7 @@ test("a wide page shows more columns than a narrow one, and in the same order", 
 
 test("the columns of a page have room on it", () => {
   for (const page_px of [760, 860, 950, 1060, 1120, 1190, 1260, 1340, 1440]) {
-    const shown = columnsOf(standardColumns(page_px), "val_accuracy");
+    const shown = columnsOf(defaultColumns(page_px), "val_accuracy");
     const width_px = shown.reduce((sum, column) => sum + column.width_px, 38 + 2 * 16 + 15);
     assert.ok(width_px <= page_px, `${width_px} px of columns on a page of ${page_px} px`);
   }

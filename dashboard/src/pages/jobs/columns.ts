@@ -1,4 +1,4 @@
-// The columns of the table: which there are, and which are shown where nobody chose others.
+// The columns of the table, and which are shown by default.
 
 import { isBestLeast } from "./figures.ts";
 import type { Sort } from "./view.ts";
@@ -7,20 +7,20 @@ export interface Column {
   readonly id: string;
   readonly title: string;
   readonly width_px: number;
-  /** What the api sorts by for it. */
+  /** The api's sort key of the column. */
   readonly sort?: Sort;
   readonly isFigure?: boolean;
-  /** What the title does not say. */
+  /** An explanation beside the title. */
   readonly hint?: string;
-  /** The width of the page from which on it is shown unless somebody chose; without it, only where chosen. */
+  /** The page width from which it is shown by default; without one, it is shown only if chosen. */
   readonly from_px?: number;
 }
 
-/** In their order from left to right. The name takes the room that the others leave. */
+/** From left to right. The name takes the remaining width. */
 export const COLUMNS = [
   { id: "status", title: "Status", width_px: 128, from_px: 0 },
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
-  { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time that is left", from_px: 0 },
+  { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time left", from_px: 0 },
   { id: "curve", title: "Metric", width_px: 112, hint: "Epoch by epoch, over all ranks", from_px: 860 },
   { id: "best", title: "Best / last", width_px: 98, isFigure: true, from_px: 950 },
   { id: "gpus", title: "GPUs", width_px: 62, sort: "gpus", isFigure: true, from_px: 1120 },
@@ -30,7 +30,7 @@ export const COLUMNS = [
     width_px: 66,
     sort: "batch_size",
     isFigure: true,
-    hint: "Global: of all GPUs together",
+    hint: "Global batch: of all GPUs together",
     from_px: 1190,
   },
   {
@@ -48,7 +48,7 @@ export const COLUMNS = [
     width_px: 96,
     sort: "train_samples_per_s",
     isFigure: true,
-    hint: "Of the training as a whole; while it runs, of the newest step",
+    hint: "Mean of the whole training; of the newest step while the job runs",
     from_px: 1440,
   },
   { id: "duration", title: "Duration", width_px: 104, sort: "duration", isFigure: true, from_px: 1060 },
@@ -64,27 +64,27 @@ export const COLUMNS = [
 
 export type ColumnId = (typeof COLUMNS)[number]["id"];
 
-/** The columns that a page of this width has room for, those first that people look for first. */
-export function standardColumns(page_px: number): ColumnId[] {
+/** The columns that fit on a page of this width, the most important ones first. */
+export function defaultColumns(page_px: number): ColumnId[] {
   return COLUMNS.filter((column: Column) => (column.from_px ?? Number.POSITIVE_INFINITY) <= page_px).map(
     ({ id }) => id,
   );
 }
 
-/** The columns that were chosen, as they were stored; null where none were. The name is always one of them. */
+/** The chosen columns from storage; null if there is no choice. The name is always among them. */
 export function chosenColumns(stored: string | null): ColumnId[] | null {
   const names = stored?.split(",") ?? [];
   const chosen = COLUMNS.filter(({ id }) => id === "name" || names.includes(id)).map(({ id }) => id);
   return chosen.length > 1 ? chosen : null;
 }
 
-/** The columns of these ids, with what the metric says about them. */
+/** The columns of these ids, with titles and hints for the metric. */
 export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & { readonly id: ColumnId })[] {
   return COLUMNS.filter(({ id }) => ids.includes(id)).map((column) => {
     if (column.id === "curve") return { ...column, title: metric };
     if (column.id !== "best") return column;
     const hint = `The ${isBestLeast(metric) ? "least" : "greatest"} ${metric} of all epochs, and the newest`;
     if (metric !== "val_accuracy" && metric !== "val_loss") return { ...column, hint };
-    return { ...column, sort: metric, hint: `${hint}. Sorted by that of the epoch whose weights were kept` };
+    return { ...column, sort: metric, hint: `${hint}. Sorts by the epoch whose weights were kept` };
   });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Ask, Curves, missing, stateOf } from "./curves.ts";
+import { Curves, type FetchMetrics, missing, stateOf } from "./curves.ts";
 import { idsOf, rowWith } from "./row.fixture.ts";
 
 const LIVE = rowWith({ id: "a", status: "running", attempt: 1, epoch: 3 });
@@ -12,13 +12,13 @@ function curve(job: string, y: number[]) {
 }
 
 test("the curve of a live job is read again with every epoch, that of an ended one with its revision", () => {
-  const known = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
-  assert.deepEqual(missing([LIVE, ENDED], known), []);
+  const curves = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
+  assert.deepEqual(missing([LIVE, ENDED], curves), []);
   const now = [
     { ...LIVE, step: 99, revision: 7 },
     { ...ENDED, epoch: 4 },
   ];
-  assert.deepEqual(missing(now, known), []);
+  assert.deepEqual(missing(now, curves), []);
   assert.equal(
     idsOf(
       missing(
@@ -26,12 +26,12 @@ test("the curve of a live job is read again with every epoch, that of an ended o
           { ...LIVE, epoch: 4 },
           { ...ENDED, revision: 10 },
         ],
-        known,
+        curves,
       ),
     ),
     "ab",
   );
-  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], known)), "a");
+  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], curves)), "a");
 });
 
 test("a job that was never launched has no curve", () => {
@@ -40,11 +40,11 @@ test("a job that was never launched has no curve", () => {
 
 test("the curves of all rows in view are read with one request, in one order", async () => {
   const paths: string[] = [];
-  const ask: Ask = async (path) => {
+  const fetchMetrics: FetchMetrics = async (path) => {
     paths.push(path);
     return { status: 200, data: { jobs: [curve("a", [3, 2]), { id: "b", series: [] }] }, etag: null };
   };
-  const curves = new Curves("loss", ask);
+  const curves = new Curves("loss", fetchMetrics);
   curves.want([ENDED, LIVE]);
   await curves.load();
   assert.deepEqual(paths, ["/v1/metrics?job=a&job=b&name=loss&rank=-1&axis=epoch&max_points=40"]);
@@ -57,12 +57,12 @@ test("the curves of all rows in view are read with one request, in one order", a
 
 test("a curve that has not changed is not sent again, and stays", async () => {
   const etags: (string | null)[] = [];
-  const ask: Ask = async (_, etag) => {
+  const fetchMetrics: FetchMetrics = async (_, etag) => {
     etags.push(etag);
     const isKnown = etag === "W/1";
     return { status: isKnown ? 304 : 200, data: { jobs: isKnown ? [] : [curve("a", [3, 2])] }, etag: "W/1" };
   };
-  const curves = new Curves("loss", ask);
+  const curves = new Curves("loss", fetchMetrics);
   curves.want([LIVE]);
   await curves.load();
   curves.want([{ ...LIVE, epoch: 4 }]);
@@ -74,11 +74,11 @@ test("a curve that has not changed is not sent again, and stays", async () => {
 
 test("curves that could not be read are wanted still", async () => {
   let isAway = true;
-  const ask: Ask = async () => {
+  const fetchMetrics: FetchMetrics = async () => {
     if (isAway) throw new Error("away");
     return { status: 200, data: { jobs: [curve("a", [1])] }, etag: null };
   };
-  const curves = new Curves("loss", ask);
+  const curves = new Curves("loss", fetchMetrics);
   curves.want([LIVE]);
   await curves.load();
   assert.equal(curves.known.value.size, 0);

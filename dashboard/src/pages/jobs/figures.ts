@@ -1,4 +1,4 @@
-// What a curve says in figures: where it began, its best, and its newest point.
+// The figures of a curve: its first, best and newest value.
 
 import { number, UNKNOWN } from "../../format.ts";
 
@@ -8,7 +8,7 @@ export interface Figures {
   readonly last: number | null;
 }
 
-/** Whether the least value of a metric is its best: of losses, errors and times, and not of what is done in a second. */
+/** Whether the least value of a metric is its best: true for losses, errors and times, but not for rates. */
 export function isBestLeast(metric: string): boolean {
   return /loss|error|perplexity/.test(metric) || (/_(s|ms)$/.test(metric) && !metric.endsWith("per_s"));
 }
@@ -19,7 +19,7 @@ export function figuresOf(y: readonly (number | null)[], metric: string): Figure
   return { first: known[0] ?? null, best, last: known.at(-1) ?? null };
 }
 
-/** The curve in words, for who does not see it. */
+/** The curve in words, for screen readers. */
 export function inWords(metric: string, { first, best, last }: Figures): string {
   if (last === null) return `${metric}: ${UNKNOWN}`;
   return `${metric}: first ${number(first)}, best ${number(best)}, last ${number(last)}`;

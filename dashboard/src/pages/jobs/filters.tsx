@@ -1,4 +1,4 @@
-// Which jobs are shown: by status, owner, project and labels; and what of it is in use, as chips that take it away again.
+// The filters of the jobs: by status, owner, project and labels; and the filters in use, as chips that remove them.
 
 import type { ComponentChildren } from "preact";
 import { useId, useMemo, useRef, useState } from "preact/hooks";
@@ -10,7 +10,7 @@ import { isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
 
 export interface Filtering {
   view: View;
-  /** The jobs that are loaded: their owners and labels can be chosen. */
+  /** The loaded jobs, whose owners and labels can be chosen. */
   rows: readonly Row[];
   onChange: (change: Partial<View>) => void;
 }
@@ -32,15 +32,20 @@ export function Statuses({ view, onChange }: Omit<Filtering, "rows">) {
   );
 }
 
-export function Whose({ view, rows, onChange }: Filtering) {
-  const owners = useKnown(rows, ownerOf, view.owner);
+export function OwnerFilters({ view, rows, onChange }: Filtering) {
+  const owners = useSeenValues(rows, ownerOf, view.owner);
   const projects = usePolled<{ items: { name: string }[] }>("/v1/projects", { every_s: Number.POSITIVE_INFINITY });
-  const names = useKnown(projects.data?.items ?? NONE, nameOf, view.project);
+  const names = useSeenValues(projects.data?.items ?? NONE, nameOf, view.project);
   return (
     <>
-      <Select all="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
+      <Select allText="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
       {names.length > 1 && (
-        <Select all="All projects" value={view.project} options={names} onChange={(project) => onChange({ project })} />
+        <Select
+          allText="All projects"
+          value={view.project}
+          options={names}
+          onChange={(project) => onChange({ project })}
+        />
       )}
       <LabelField rows={rows} onChange={(label) => onChange({ labels: [...new Set([...view.labels, label])] })} />
     </>
@@ -51,32 +56,32 @@ const NONE: readonly never[] = [];
 const ownerOf = (row: Row): string => row.owner;
 const nameOf = (project: { name: string }): string => project.name;
 
-/** All the values that came along while the page was open: with a filter on, its rows have only one. */
-function useKnown<T>(items: readonly T[], read: (item: T) => string, chosen: string): string[] {
-  const known = useRef(new Set<string>()).current;
+/** All values that were seen while the page was open. With a filter on, the rows have only one. */
+function useSeenValues<T>(items: readonly T[], readValue: (item: T) => string, selected: string): string[] {
+  const seenValues = useRef(new Set<string>()).current;
   return useMemo(() => {
-    for (const item of items) known.add(read(item));
-    if (chosen !== "") known.add(chosen);
-    return [...known].sort();
-  }, [items, read, chosen, known]);
+    for (const item of items) seenValues.add(readValue(item));
+    if (selected !== "") seenValues.add(selected);
+    return [...seenValues].sort();
+  }, [items, readValue, selected, seenValues]);
 }
 
 interface SelectProps {
-  /** What it says while nothing is chosen. */
-  all: string;
+  /** The text while nothing is chosen. */
+  allText: string;
   value: string;
   options: readonly string[];
   onChange: (value: string) => void;
 }
 
-function Select({ all, value, options, onChange }: SelectProps) {
+function Select({ allText, value, options, onChange }: SelectProps) {
   return (
     <select
-      aria-label={all.replace("All ", "Only of these ")}
+      aria-label={allText.replace("All ", "Filter by ")}
       value={value}
       onChange={(event) => onChange(event.currentTarget.value)}
     >
-      <option value="">{all}</option>
+      <option value="">{allText}</option>
       {options.map((option) => (
         <option key={option} value={option}>
           {option}
@@ -119,7 +124,7 @@ function LabelField({ rows, onChange }: { rows: readonly Row[]; onChange: (label
   );
 }
 
-/** What is filtered by that no other control shows, and the way out of all of it. */
+/** The filters that no other control shows, and a button that clears all filters. */
 export function FiltersInUse({ view, onChange }: Omit<Filtering, "rows">) {
   const study = usePolled<{ name: string }>(view.study === "" ? null : `/v1/studies/${view.study}`, {
     every_s: Number.POSITIVE_INFINITY,
@@ -148,7 +153,7 @@ function Chip({ onRemove, children }: { onRemove: () => void; children: Componen
       {children}
       <button type="button" onClick={onRemove}>
         <span aria-hidden="true">×</span>
-        <span class="spoken">Without this filter</span>
+        <span class="spoken">Remove this filter</span>
       </button>
     </span>
   );

@@ -1,4 +1,4 @@
-// The jobs that are loaded, as a table or as cards, with what is below them: how many there are, and what is selected.
+// The loaded jobs as a table or as cards, with a footer: the number of jobs, or the selection.
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Problem } from "../../api/problem.ts";
@@ -57,7 +57,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
         ) : (
           <Table
             {...shared}
-            total={list.next === null ? rows.length : null}
+            total={list.nextCursor === null ? rows.length : null}
             columns={columns}
             order={view.order}
             onOrder={(order) => onChange({ order })}
@@ -91,17 +91,17 @@ function NewJobs({ count, isNewestFirst, onShow }: { count: number; isNewestFirs
   );
 }
 
-/** How many jobs there are, or how many of them are loaded. */
+/** The number of jobs, or of loaded jobs if there are more. */
 function Extent({ list, tail, onMore }: { list: JobList; tail: "idle" | "loading" | Problem; onMore: () => void }) {
   const count = list.rows.length;
-  if (list.next === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;
+  if (list.nextCursor === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;
   if (typeof tail === "string")
     return (
       <span>{tail === "loading" ? `${number(count)} jobs, loading more…` : `${number(count)} jobs, and more`}</span>
     );
   return (
     <span>
-      {number(count)} jobs; no more could be loaded: {tail.title}{" "}
+      {number(count)} jobs; could not load more: {tail.title}{" "}
       <button type="button" onClick={onMore}>
         Try again
       </button>

@@ -1,4 +1,4 @@
-// What a key does in the list of jobs.
+// The keys of the list of jobs.
 
 export type Action = "next" | "previous" | "select" | "open" | "search" | "clear";
 
@@ -21,7 +21,7 @@ export interface Pressed {
   readonly defaultPrevented: boolean;
 }
 
-/** The action of a key; null where it belongs to the browser, or to the control of the kind `within` that has the focus. */
+/** The action of a key; null if the key belongs to the browser, or to the focused control of the kind `within`. */
 export function actionOf(pressed: Pressed, within: string): Action | null {
   if (pressed.defaultPrevented || pressed.ctrlKey || pressed.metaKey || pressed.altKey) return null;
   const action = ACTIONS[pressed.key] ?? null;
@@ -30,7 +30,7 @@ export function actionOf(pressed: Pressed, within: string): Action | null {
   return action === "open" && isOfControl ? null : action; // Enter follows a link, and presses a button
 }
 
-/** The kind of control that an element is, or is within: the type of an input, or the name of the element. */
+/** The kind of the control around an element: the type of an input, or the name of the element. */
 export function controlOf(element: Element): string {
   const control = element.closest("dialog, input, select, textarea, button, a");
   if (control === null) return "";

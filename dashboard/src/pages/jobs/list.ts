@@ -1,37 +1,40 @@
-// The part of the list of jobs that is loaded: how the answers of the api and of its stream fit together.
+// The loaded part of the list of jobs: merges the answers of the api and of its stream.
 
-import { type Row, type ToldProgress, type ToldState, withProgress, withState } from "./row.ts";
+import { type Row, type StreamedProgress, type StreamedState, withProgress, withState } from "./row.ts";
 
 export interface JobList {
   readonly rows: readonly Row[];
-  /** Where the next page begins; null where there is none. */
-  readonly next: string | null;
+  /** The cursor of the next page; null if there is none. */
+  readonly nextCursor: string | null;
 }
 
-export const EMPTY: JobList = { rows: [], next: null };
+export const EMPTY: JobList = { rows: [], nextCursor: null };
 
 /** The list with a newer first page.
 
-    What is loaded behind that page stays, unless some row of it would have to be somewhere else by now: nobody can tell
-    where, and the rows behind the page are loaded again as one scrolls to them. */
+    Rows after that page stay, unless one of the earlier rows has moved: its new position is unknown,
+    and the rows after the page are loaded again on scrolling. */
 export function withHead(list: JobList, head: JobList): JobList {
   const places = new Map(list.rows.map((row, index) => [row.id, index]));
   const inHead = new Set(head.rows.map((row) => row.id));
   const last = head.rows.findLast((row) => places.has(row.id));
-  if (last === undefined || head.next === null) return { ...head, rows: newest(list, head.rows) };
+  if (last === undefined || head.nextCursor === null) return { ...head, rows: newest(list, head.rows) };
   const end = (places.get(last.id) as number) + 1;
   const isMissing = list.rows.slice(0, end).some((row) => !inHead.has(row.id));
   const rest = isMissing ? [] : list.rows.slice(end).filter((row) => !inHead.has(row.id));
-  return { rows: [...newest(list, head.rows), ...rest], next: rest.length === 0 ? head.next : list.next };
+  return {
+    rows: [...newest(list, head.rows), ...rest],
+    nextCursor: rest.length === 0 ? head.nextCursor : list.nextCursor,
+  };
 }
 
-/** The list with the page that begins where it ended. */
+/** The list with its next page appended. */
 export function withTail(list: JobList, tail: JobList): JobList {
   const known = new Set(list.rows.map((row) => row.id));
-  return { rows: [...list.rows, ...tail.rows.filter((row) => !known.has(row.id))], next: tail.next };
+  return { rows: [...list.rows, ...tail.rows.filter((row) => !known.has(row.id))], nextCursor: tail.nextCursor };
 }
 
-/** The list with these rows as they are now, each where it was. */
+/** The list with newer versions of some rows, each in its old position. */
 export function withRows(list: JobList, read: readonly Row[]): JobList {
   const byId = new Map(read.map((row) => [row.id, row]));
   let isSame = true;
@@ -51,11 +54,11 @@ export function without(list: JobList, isGone: (row: Row) => boolean): JobList {
 }
 
 export interface News {
-  readonly states: ReadonlyMap<string, ToldState>;
-  readonly progress: ReadonlyMap<string, ToldProgress["progress"]>;
+  readonly states: ReadonlyMap<string, StreamedState>;
+  readonly progress: ReadonlyMap<string, StreamedProgress["progress"]>;
 }
 
-/** The list after the stream told some news, and those of its rows of which there is more to be read. */
+/** The list after events of the stream, and the rows to read again. */
 export function withNews(list: JobList, { states, progress }: News): { list: JobList; stale: Row[] } {
   const stale: Row[] = [];
   let isSame = true;
@@ -74,7 +77,7 @@ export function withNews(list: JobList, { states, progress }: News): { list: Job
   return { list: isSame ? list : { ...list, rows }, stale };
 }
 
-/** Of each row of a page the newer one: the stream may have told more than the page has, which was on its way. */
+/** The newer version of each row of a page. An event may be newer than the page, which was on its way. */
 function newest(list: JobList, page: readonly Row[]): Row[] {
   const known = new Map(list.rows.map((row) => [row.id, row]));
   return page.map((row) => {

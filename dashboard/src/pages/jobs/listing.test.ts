@@ -11,24 +11,24 @@ function page(ids: string, next: string | null, changes: Partial<Job> = {}): Lis
 }
 
 function opened(view: Partial<View>, head: Listed<Job>, answers: Record<string, Listed<Job> | Job> = {}) {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const listing = new Listing(
     { ...EVERYTHING, ...view },
     {
       read: async <T>(path: string) => {
-        asked.push(path);
+        requests.push(path);
         const found = Object.entries(answers).find(([end]) => path.endsWith(end));
         if (found === undefined) throw new Problem(0, "away", "The api does not answer");
         return found[1] as T;
       },
-      pollHead: () => asked.push("head"),
+      pollHead: () => requests.push("head"),
     },
   );
   listing.takeHead(head);
-  return { listing, asked };
+  return { listing, requests };
 }
 
-function shown(listing: Listing): string {
+function shownIds(listing: Listing): string {
   return idsOf(listing.list.value?.rows ?? []);
 }
 
@@ -37,7 +37,7 @@ const LATER = "2030-01-02T00:00:00Z";
 test("new jobs appear at once where the first row is in view", () => {
   const { listing } = opened({}, page("ba", null));
   listing.takeHead(page("cba", null));
-  assert.equal(shown(listing), "cba");
+  assert.equal(shownIds(listing), "cba");
   assert.equal(listing.newCount.value, 0);
 });
 
@@ -45,23 +45,23 @@ test("rows that somebody reads do not move: new ones are counted, and come when 
   const { listing } = opened({}, page("ba", "x"));
   listing.setAtTop(false);
   listing.takeHead(page("dcb", "y", { name: "renamed", revision: 2 }));
-  assert.equal(shown(listing), "ba");
+  assert.equal(shownIds(listing), "ba");
   assert.equal(listing.list.value?.rows[0]?.name, "renamed");
   assert.equal(listing.newCount.value, 2);
   listing.setAtTop(true);
-  assert.equal(shown(listing), "dcba");
+  assert.equal(shownIds(listing), "dcba");
   assert.equal(listing.newCount.value, 0);
 });
 
-test("the next page is loaded once, however often it is asked for", async () => {
-  const { listing, asked } = opened({}, page("dc", "x"), { "cursor=x": page("ba", null) });
+test("the next page is loaded once, however often it is requests for", async () => {
+  const { listing, requests } = opened({}, page("dc", "x"), { "cursor=x": page("ba", null) });
   await Promise.all([listing.more(), listing.more()]);
   await listing.more();
-  assert.equal(shown(listing), "dcba");
-  assert.equal(asked.length, 1);
+  assert.equal(shownIds(listing), "dcba");
+  assert.equal(requests.length, 1);
 });
 
-test("a page that does not come is told of, and can be asked for again", async () => {
+test("a page that does not come is told of, and can be requests for again", async () => {
   const answers: Record<string, Listed<Job>> = {};
   const { listing } = opened({}, page("dc", "x"), answers);
   await listing.more();
@@ -69,7 +69,7 @@ test("a page that does not come is told of, and can be asked for again", async (
   answers["cursor=x"] = page("ba", null);
   await listing.more();
   assert.equal(listing.tail.value, "idle");
-  assert.equal(shown(listing), "dcba");
+  assert.equal(shownIds(listing), "dcba");
 });
 
 test("a state is shown in place", () => {
@@ -86,7 +86,7 @@ test("a job that leaves the statuses that are wanted leaves the list", () => {
   const { listing } = opened({ statuses: ["running"] }, page("ba", null, { status: "running" }));
   listing.takeState(jobWith({ id: "a", status: "failed", revision: 2 }));
   listing.takeNews();
-  assert.equal(shown(listing), "b");
+  assert.equal(shownIds(listing), "b");
   listing.close();
 });
 
@@ -110,12 +110,12 @@ test("nobody can tell from the stream whether a new job matches a search", () =>
 
 test("news of jobs that are not loaded have the first page read, once for many", (context) => {
   context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
-  const { listing, asked } = opened({}, page("ba", "x"));
+  const { listing, requests } = opened({}, page("ba", "x"));
   for (const id of "cde") {
     listing.takeState(jobWith({ id, created_at: LATER }));
     listing.takeNews();
   }
   context.mock.timers.tick(2000);
-  assert.deepEqual(asked, ["head"]);
+  assert.deepEqual(requests, ["head"]);
   listing.close();
 });

@@ -1,16 +1,16 @@
-// The jobs of one view, as they are loaded, polled and told of. A view of other jobs, or in another order, is another one.
+// The jobs of one view: loaded, polled and updated by events. A view of other jobs or order has another listing.
 
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { Problem } from "../../api/problem.ts";
 import type { Job, Listed, Progress } from "../../api/types.ts";
 import { EMPTY, type JobList, type News, withHead, withNews, without, withRows, withTail } from "./list.ts";
 import { Rereader } from "./rereading.ts";
-import { rowOf, type ToldProgress, type ToldState } from "./row.ts";
+import { rowOf, type StreamedProgress, type StreamedState } from "./row.ts";
 import { listPath, NEWEST_FIRST, type View } from "./view.ts";
 
 export const PAGE_ROWS = 100;
-const GATHERED_MS = 100; // what is told at about the same time is shown at once
-const HEAD_MS = 2000; // between two reads of the first page that news gave rise to
+const GATHERED_MS = 100; // events of about the same time are shown together
+const HEAD_MS = 2000; // between two reads of the first page because of events
 
 export interface Sources {
   /** Read an answer of the api. */
@@ -28,8 +28,8 @@ export class Listing {
   readonly #rereader: Rereader;
   #isAtTop = true;
   #heldBack: JobList | null = null;
-  #unseen = new Set<string>(); // new jobs that the order may have anywhere
-  #states = new Map<string, ToldState>();
+  #unseen = new Set<string>(); // new jobs whose position is unknown
+  #states = new Map<string, StreamedState>();
   #progress = new Map<string, Progress>();
   #newsTimer: ReturnType<typeof setTimeout> | undefined;
   #headTimer: ReturnType<typeof setTimeout> | undefined;
@@ -51,19 +51,19 @@ export class Listing {
     return this.#list;
   }
 
-  /** How many new jobs are not shown: rows under the reader's eyes do not move. */
+  /** The number of new jobs that are not shown, as rows in view do not move. */
   get newCount(): ReadonlySignal<number> {
     return this.#newCount;
   }
 
-  /** What became of the page behind the last row. */
+  /** The state of loading the next page. */
   get tail(): ReadonlySignal<"idle" | "loading" | Problem> {
     return this.#tail;
   }
 
-  /** Take the first page as it was read just now. */
+  /** Store the first page, which was just read. */
   takeHead(answer: Listed<Job>): void {
-    const head = { rows: answer.items.map((job) => rowOf(job)), next: answer.next_cursor };
+    const head = { rows: answer.items.map((job) => rowOf(job)), nextCursor: answer.next_cursor };
     this.#headAt = Date.now();
     this.#rereader.settle(head.rows);
     const before = this.#list.peek();
@@ -76,39 +76,39 @@ export class Listing {
     this.#count();
   }
 
-  /** Say whether the reader sees the first row. */
+  /** Set whether the first row is in view. */
   setAtTop(isAtTop: boolean): void {
     this.#isAtTop = isAtTop;
     if (isAtTop && this.#heldBack !== null) this.#showHead(this.#heldBack);
   }
 
-  /** Load the page behind the last row, unless it is on its way. */
+  /** Load the next page, unless it is on its way. */
   async more(): Promise<void> {
-    const next = this.#list.peek()?.next ?? null;
+    const next = this.#list.peek()?.nextCursor ?? null;
     if (next === null || this.#tail.peek() === "loading") return;
     this.#tail.value = "loading";
     try {
       const tail = await this.#readPage(next);
-      this.#change((list) => (list.next === next ? withTail(list, tail) : list));
+      this.#change((list) => (list.nextCursor === next ? withTail(list, tail) : list));
       this.#tail.value = "idle";
     } catch (error) {
       this.#tail.value = error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer");
     }
   }
 
-  /** Take what `GET /v1/events` tells of a job that changed. */
-  takeState(told: ToldState): void {
+  /** Store a `state` event of `GET /v1/events`. */
+  takeState(told: StreamedState): void {
     this.#states.set(told.id, told);
     this.#newsTimer ??= setTimeout(() => this.takeNews(), GATHERED_MS);
   }
 
-  /** Take what it tells of one that runs. */
-  takeProgress({ id, progress }: ToldProgress): void {
+  /** Store a `progress` event. */
+  takeProgress({ id, progress }: StreamedProgress): void {
     this.#progress.set(id, progress);
     this.#newsTimer ??= setTimeout(() => this.takeNews(), GATHERED_MS);
   }
 
-  /** Show what was told since the last time. */
+  /** Show the events since the last call. */
   takeNews(): void {
     const news: News = { states: this.#states, progress: this.#progress };
     clearTimeout(this.#newsTimer);
@@ -116,7 +116,7 @@ export class Listing {
     this.#states = new Map();
     this.#progress = new Map();
     const before = this.#list.peek();
-    if (before === null) return; // the page that comes is newer than all this
+    if (before === null) return; // the page on its way is newer than these events
     const { list, stale } = withNews(before, news);
     const { statuses } = this.view;
     this.#list.value = without(list, (row) => statuses.length > 0 && !statuses.includes(row.status));
@@ -124,14 +124,14 @@ export class Listing {
     this.#meet(news.states, list);
   }
 
-  /** Let go of all that is yet to come. */
+  /** Stop all timers. */
   close(): void {
     this.#rereader.close();
     clearTimeout(this.#newsTimer);
     clearTimeout(this.#headTimer);
   }
 
-  /** Jobs that are told of and not in the list may be new, or belong into it by now. */
+  /** Events of jobs that are not in the list: they may be new, or may belong in it now. */
   #meet(states: News["states"], list: JobList): void {
     const known = new Set(list.rows.map((row) => row.id));
     const unknown = [...states.values()].filter((told) => !known.has(told.id));
@@ -144,7 +144,7 @@ export class Listing {
       Math.max(GATHERED_MS, this.#headAt + HEAD_MS - Date.now()),
     );
     const { statuses, search, study } = this.view;
-    if (search !== "" || study !== "") return; // the stream does not know these filters
+    if (search !== "" || study !== "") return; // the stream cannot filter by these
     const newest = list.rows.reduce((latest, row) => Math.max(latest, Date.parse(row.created_at)), 0);
     for (const told of unknown) {
       const isWanted = statuses.length === 0 || statuses.includes(told.status);
@@ -159,7 +159,7 @@ export class Listing {
     this.#count();
   }
 
-  /** In the order of their submission the first page has the new ones; in another one, only the stream tells of them. */
+  /** Count new jobs. With the newest first they are in the first page; in other orders only events report them. */
   #count(): void {
     const known = new Set(this.#list.peek()?.rows.map((row) => row.id));
     const told =
@@ -174,6 +174,6 @@ export class Listing {
 
   async #readPage(cursor: string | null): Promise<JobList> {
     const answer = await this.#sources.read<Listed<Job>>(listPath(this.view, PAGE_ROWS, cursor));
-    return { rows: answer.items.map((job) => rowOf(job, cursor)), next: answer.next_cursor };
+    return { rows: answer.items.map((job) => rowOf(job, cursor)), nextCursor: answer.next_cursor };
   }
 }

@@ -1,4 +1,4 @@
-// A button that opens a small panel below it. Esc, a click elsewhere, or leaving it closes it.
+// A button that opens a small panel. Esc, a click elsewhere, or focus elsewhere closes it.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -6,25 +6,25 @@ import styles from "./menu.module.css";
 
 interface Props {
   title: string;
-  /** How much of what is inside is in use; 0 is not shown. */
+  /** The number of settings in use inside; 0 is not shown. */
   count?: number;
-  /** At which edge of the button the panel stands. */
+  /** The edge of the button that the panel is aligned with. */
   side?: "left" | "right";
   children: ComponentChildren;
 }
 
 export function Menu({ title, count = 0, side = "left", children }: Props) {
   const [isOpen, setOpen] = useState(false);
-  const place = useRef<HTMLDivElement>(null);
+  const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     if (!isOpen) return;
     const press = (event: Event): void => {
-      if (!place.current?.contains(event.target as Node)) setOpen(false);
+      if (!root.current?.contains(event.target as Node)) setOpen(false);
     };
     const close = (event: KeyboardEvent): void => {
       if (event.key !== "Escape") return;
-      event.preventDefault(); // else it would also clear what is selected
+      event.preventDefault(); // else it would also clear the selection
       setOpen(false);
       button.current?.focus();
     };
@@ -38,7 +38,7 @@ export function Menu({ title, count = 0, side = "left", children }: Props) {
     };
   }, [isOpen]);
   return (
-    <div class={styles["menu"]} ref={place}>
+    <div class={styles["menu"]} ref={root}>
       <button type="button" ref={button} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {title}
         {count > 0 && <span class={styles["count"]}>{count}</span>} <span aria-hidden="true">▾</span>

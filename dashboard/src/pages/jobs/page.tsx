@@ -1,11 +1,11 @@
-// All jobs: what runs, how far it is and how well it learns. Filtered, sorted, selected, compared and cancelled from here.
+// The list of all jobs, with their progress and curves. Filter, sort, select, compare and cancel them here.
 
 import { useMemo, useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { query, setParams } from "../../url.ts";
 import type { Outcome } from "./cancelling.ts";
 import { JobListView } from "./job_list.tsx";
-import { Nothing } from "./nothing.tsx";
+import { NoJobs } from "./no_jobs.tsx";
 import styles from "./page.module.css";
 import { Outcomes } from "./selected.tsx";
 import { Toolbar } from "./toolbar.tsx";
@@ -28,9 +28,9 @@ export function JobsPage() {
       {cancelling !== null && <Outcomes {...cancelling} onClose={() => setCancelling(null)} />}
       {list !== null && <ProblemNotice problem={problem} />}
       {list === null ? (
-        <Waiting problem={problem} what="jobs" />
-      ) : rows.length === 0 && list.next === null && !isOld ? (
-        <Nothing isFiltered={isFiltered(view)} onChange={change} />
+        <Waiting problem={problem} subject="jobs" />
+      ) : rows.length === 0 && list.nextCursor === null && !isOld ? (
+        <NoJobs isFiltered={isFiltered(view)} onChange={change} />
       ) : (
         <JobListView
           listing={listing}

@@ -25,57 +25,57 @@ test("a round has a few requests at most, whatever there is to read", () => {
 
 interface Played {
   reader: Rereader;
-  asked: string[];
-  taken: Row[];
+  requests: string[];
+  takenRows: Row[];
   dropped: string[];
 }
 
 function played(pages: Record<string, string>, refuse: (id: string) => Problem | null = () => null): Played {
-  const [asked, taken, dropped]: [string[], Row[], string[]] = [[], [], []];
+  const [requests, takenRows, dropped]: [string[], Row[], string[]] = [[], [], []];
   const reader = new Rereader({
     readPage: async (cursor) => {
-      asked.push(`page ${cursor}`);
+      requests.push(`page ${cursor}`);
       return rowsOf(pages[String(cursor)] ?? "");
     },
     readJob: async (id) => {
-      asked.push(id);
+      requests.push(id);
       const problem = refuse(id);
       if (problem !== null) throw problem;
       return rowWith({ id });
     },
-    take: (rows) => taken.push(...rows),
+    take: (rows) => takenRows.push(...rows),
     drop: (id) => dropped.push(id),
   });
-  return { reader, asked, taken, dropped };
+  return { reader, requests, takenRows, dropped };
 }
 
 test("what a page brought is read, what it has lost is read in the next round", async () => {
-  const { reader, asked, taken } = played({ p: "abcx" });
+  const { reader, requests, takenRows } = played({ p: "abcx" });
   reader.add(rowsOf("abcd").map((row) => ({ ...row, page: "p" })));
   await reader.round();
-  assert.deepEqual([asked, idsOf(taken)], [["page p"], "abcx"]);
+  assert.deepEqual([requests, idsOf(takenRows)], [["page p"], "abcx"]);
   await reader.round();
-  assert.deepEqual([asked, idsOf(taken)], [["page p", "d"], "abcxd"]);
+  assert.deepEqual([requests, idsOf(takenRows)], [["page p", "d"], "abcxd"]);
   await reader.round();
-  assert.equal(asked.length, 2);
+  assert.equal(requests.length, 2);
   reader.close();
 });
 
 test("a job that is no more is dropped, one that could not be read is tried again", async () => {
   const problems = { a: new Problem(404, "no-such-job", "No such job"), b: new Problem(0, "away", "Away") };
-  const { reader, asked, dropped } = played({}, (id) => problems[id as "a" | "b"]);
+  const { reader, requests, dropped } = played({}, (id) => problems[id as "a" | "b"]);
   reader.add(rowsOf("ab"));
   await reader.round();
   await reader.round();
-  assert.deepEqual([asked, dropped], [["a", "b", "b"], ["a"]]);
+  assert.deepEqual([requests, dropped], [["a", "b", "b"], ["a"]]);
   reader.close();
 });
 
 test("what somebody else has read is not read again", async () => {
-  const { reader, asked } = played({});
+  const { reader, requests } = played({});
   reader.add(rowsOf("ab"));
   reader.settle(rowsOf("a"));
   await reader.round();
-  assert.deepEqual(asked, ["b"]);
+  assert.deepEqual(requests, ["b"]);
   reader.close();
 });

@@ -1,18 +1,18 @@
-// Jobs of which the stream told that they changed, and not how in full: read again, many with one request.
+// Reads jobs again after an event that does not contain all of the change, many with one request.
 
 import { Problem } from "../../api/problem.ts";
 import type { Row } from "./row.ts";
 
-const FEW = 3; // of a page: these are read one by one
+const FEW = 3; // with at most so many stale jobs on a page, they are read one by one
 const AT_ONCE = 6; // requests in one round
 const ROUND_MS = 1000;
 const AFTER_FAILURE_MS = 10_000;
 
 export interface Stale {
   readonly id: string;
-  /** The page that it came with, as of `Row`. */
+  /** The cursor of its page, as in `Row`. */
   readonly page: string | null;
-  /** Whether that page no longer has it. */
+  /** Whether that page no longer contains it. */
   readonly isAlone: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface Reads {
   readonly jobs: readonly string[];
 }
 
-/** What to ask for next, so that as many as possible of these jobs are read with few requests. */
+/** The next reads, so that few requests read as many of these jobs as possible. */
 export function readsOf(stale: Iterable<Stale>): Reads {
   const byPage = new Map<string | null, string[]>();
   const alone: string[] = [];
@@ -41,11 +41,11 @@ interface Work {
   readonly readPage: (cursor: string | null) => Promise<readonly Row[]>;
   readonly readJob: (id: string) => Promise<Row>;
   readonly take: (rows: readonly Row[]) => void;
-  /** The job is not there any longer. */
+  /** The job no longer exists. */
   readonly drop: (id: string) => void;
 }
 
-/** Reads in rounds of a second what was added meanwhile. */
+/** Reads the added jobs in rounds of a second. */
 export class Rereader {
   readonly #work: Work;
   readonly #stale = new Map<string, Stale>();
@@ -60,7 +60,7 @@ export class Rereader {
     this.#restIfAny(ROUND_MS);
   }
 
-  /** Leave out what was read by somebody else. */
+  /** Remove jobs that were read elsewhere. */
   settle(rows: readonly Row[]): void {
     for (const row of rows) this.#stale.delete(row.id);
   }
@@ -86,7 +86,7 @@ export class Rereader {
   }
 
   async #readPage(cursor: string | null): Promise<boolean> {
-    const wanted = [...this.#stale.values()].filter(({ page, isAlone }) => page === cursor && !isAlone);
+    const requested = [...this.#stale.values()].filter(({ page, isAlone }) => page === cursor && !isAlone);
     try {
       const rows = await this.#work.readPage(cursor);
       this.settle(rows);
@@ -94,7 +94,7 @@ export class Rereader {
     } catch {
       return false;
     }
-    for (const { id } of wanted) {
+    for (const { id } of requested) {
       const still = this.#stale.get(id);
       if (still !== undefined) this.#stale.set(id, { ...still, isAlone: true });
     }

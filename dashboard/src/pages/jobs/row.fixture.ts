@@ -3,7 +3,7 @@
 import type { Job } from "../../api/types.ts";
 import { type Row, rowOf } from "./row.ts";
 
-/** A job as the api has it, in so far as a row reads it. */
+/** A job of the api, with the fields that a row reads. */
 export function jobWith(changes: Partial<Job> = {}): Job {
   const job: Partial<Job> = {
     id: "a",

@@ -1,4 +1,4 @@
-// What a row of the table shows of a job, and no more of it: with its spec and plan a job is 4 kB, and there are thousands.
+// The fields of a job that a row shows. A whole job is 4 kB with its spec and plan, and there are thousands.
 
 import type { EndReason, Job, Progress, Status } from "../../api/types.ts";
 
@@ -13,7 +13,7 @@ export interface Row {
   readonly error: string | null;
   readonly paused_at: string | null;
   readonly cancel_requested_at: string | null;
-  /** Of a queued job: its place in the queue, and why it waits. */
+  /** Of a queued job: its position in the queue, and why it waits. */
   readonly waiting: string | null;
   readonly attempt: number;
   readonly epoch: number;
@@ -21,7 +21,7 @@ export interface Row {
   readonly step: number;
   readonly steps: number | null;
   readonly eta_s: number | null;
-  /** While it runs that of the newest step, then that of the training as a whole. */
+  /** Of the newest step while it runs, then of the whole training. */
   readonly samples_per_s: number | null;
   readonly dataset: string;
   readonly model: string;
@@ -34,12 +34,12 @@ export interface Row {
   readonly started_at: string | null;
   readonly ended_at: string | null;
   readonly revision: number;
-  /** The cursor of the page that brought it; null for the first one. Behind it the job can be read again with others. */
+  /** The cursor of its page; null for the first page. With it the job can be read again together with others. */
   readonly page: string | null;
 }
 
-/** What `GET /v1/events` tells of a job that changed. */
-export type ToldState = Pick<
+/** The data of a `state` event of `GET /v1/events`. */
+export type StreamedState = Pick<
   Job,
   | "id"
   | "name"
@@ -57,8 +57,8 @@ export type ToldState = Pick<
   | "revision"
 >;
 
-/** What it tells of one that runs. */
-export type ToldProgress = Pick<Job, "id" | "progress">;
+/** The data of a `progress` event. */
+export type StreamedProgress = Pick<Job, "id" | "progress">;
 
 export function rowOf(job: Job, page: string | null = null): Row {
   return {
@@ -91,21 +91,21 @@ export function rowOf(job: Job, page: string | null = null): Row {
   };
 }
 
-/** The row after its job changed. Why it waits or failed, and what it came to, has to be read. */
-export function withState(row: Row, told: ToldState): Row {
+/** The row after a state event. The reason to wait, the error and the results have to be read. */
+export function withState(row: Row, state: StreamedState): Row {
   return {
     ...row,
-    labels: labelsOf(told.labels),
-    status: told.status,
-    end_reason: told.end_reason,
-    waiting: told.status === "queued" ? row.waiting : null,
-    attempt: told.attempt,
-    paused_at: told.paused_at,
-    cancel_requested_at: told.cancel_requested_at,
-    started_at: told.started_at,
-    ended_at: told.ended_at,
-    eta_s: told.ended_at === null ? row.eta_s : null,
-    revision: told.revision,
+    labels: labelsOf(state.labels),
+    status: state.status,
+    end_reason: state.end_reason,
+    waiting: state.status === "queued" ? row.waiting : null,
+    attempt: state.attempt,
+    paused_at: state.paused_at,
+    cancel_requested_at: state.cancel_requested_at,
+    started_at: state.started_at,
+    ended_at: state.ended_at,
+    eta_s: state.ended_at === null ? row.eta_s : null,
+    revision: state.revision,
   };
 }
 
@@ -117,7 +117,7 @@ export function withProgress(row: Row, progress: Progress): Row {
   };
 }
 
-/** How much of a job is done, 0..1; null while nobody knows. */
+/** The progress of a job, 0..1; null while it is unknown. */
 export function shareOf({ step, steps, epoch, epochs }: Row): number | null {
   if (steps) return step / steps;
   return epochs ? epoch / epochs : null;
@@ -142,7 +142,7 @@ function figure(of: Readonly<Record<string, unknown>>, name: string): number | n
   return typeof value === "number" ? value : null;
 }
 
-/** A dataset or a model is written as its name, or as an object that has it. */
+/** The name of a dataset or a model, which a spec writes as a string or as an object. */
 function namedIn(value: unknown, field: string): string {
   if (typeof value !== "object" || value === null) return typeof value === "string" ? value : "";
   return String((value as Record<string, unknown>)[field] ?? "");

@@ -1,4 +1,4 @@
-// The search of the list. What is typed goes to the address a moment after the last letter.
+// The search of the list. The text goes to the address a moment after the last letter.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import styles from "./toolbar.module.css";
@@ -8,16 +8,16 @@ const TYPED_MS = 250;
 export function Search({ value, onChange }: { value: string; onChange: (text: string) => void }) {
   const [text, setText] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const sent = useRef(value);
+  const lastSent = useRef(value);
   useEffect(() => {
-    if (value === sent.current) return; // else somebody else changed it: "back", or all filters taken away
-    sent.current = value;
+    if (value === lastSent.current) return; // else it was changed by "back" or "Clear filters"
+    lastSent.current = value;
     setText(value);
   }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const send = (typed: string): void => {
     clearTimeout(timer.current);
-    sent.current = typed.trim();
+    lastSent.current = typed.trim();
     onChange(typed);
   };
   const type = (typed: string): void => {

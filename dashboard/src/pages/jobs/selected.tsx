@@ -1,4 +1,4 @@
-// What can be done with the jobs that are selected: compare them, and cancel those that are live.
+// The actions on selected jobs: compare them, and cancel the live ones.
 
 import { useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client.ts";
@@ -8,7 +8,7 @@ import { isTerminal } from "../../parts/status.tsx";
 import { cancelled, type Outcome } from "./cancelling.ts";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
-import { current, NOTHING, type Selection } from "./selection.ts";
+import { current, NO_SELECTION, type Selection } from "./selection.ts";
 
 const MOST_COMPARED = 200;
 const NAMED = 8;
@@ -18,7 +18,7 @@ interface Props {
   /** The jobs that are loaded. */
   rows: readonly Row[];
   onSelect: (selection: Selection) => void;
-  /** Tells of those that were asked to end, so far. */
+  /** Gets the outcomes of the cancel requests so far. */
   onOutcomes: (outcomes: readonly Outcome[], isOver: boolean) => void;
 }
 
@@ -49,12 +49,12 @@ export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
         type="button"
         class="danger"
         disabled={live.length === 0 || isAtWork}
-        title={live.length === 0 ? "None of them is live" : undefined}
+        title={live.length === 0 ? "None of the selected jobs is live" : undefined}
         onClick={() => setAsking(true)}
       >
         Cancel…
       </button>
-      <button type="button" class="plain" onClick={() => onSelect(NOTHING)}>
+      <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
         Clear
       </button>
       {isAsking && (
@@ -91,7 +91,7 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
   return (
     <Confirm
       title={`Cancel ${jobs}?`}
-      action={live.length === 1 ? "Cancel it" : `Cancel ${live.length}`}
+      action={live.length === 1 ? "Cancel the job" : `Cancel ${live.length}`}
       onAnswer={onAnswer}
     >
       <ul class={styles["names"]}>
@@ -102,20 +102,20 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
         ))}
         {live.length > NAMED && <li class="muted">and {live.length - NAMED} more</li>}
       </ul>
-      <p>What has not started never will; what runs is stopped within seconds, and keeps what it has saved.</p>
+      <p>Queued jobs will not start. Running jobs stop within seconds and keep what they have saved.</p>
       {ended > 0 && (
         <p class="muted">
           {ended} of the selected{" "}
           {ended === 1
-            ? "has ended or was asked before: it stays as it is."
-            : "have ended or were asked before: they stay as they are."}
+            ? "has ended or is already being cancelled, and does not change."
+            : "have ended or are already being cancelled, and do not change."}
         </p>
       )}
     </Confirm>
   );
 }
 
-/** What became of the jobs that were to be cancelled. */
+/** The outcomes of cancelling jobs. */
 export function Outcomes({
   outcomes,
   isOver,
@@ -126,9 +126,9 @@ export function Outcomes({
   onClose: () => void;
 }) {
   const refused = outcomes.filter(({ refusal }) => refusal !== null);
-  const asked = outcomes.length - refused.length;
+  const acceptedCount = outcomes.length - refused.length;
   const title = isOver
-    ? `${asked} asked to end${refused.length > 0 ? `, ${refused.length} refused` : ""}`
+    ? `Cancel requested: ${acceptedCount}${refused.length > 0 ? `, refused: ${refused.length}` : ""}`
     : `Cancelling: ${outcomes.length} so far…`;
   return (
     <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"}>

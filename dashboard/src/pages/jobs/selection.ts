@@ -2,10 +2,10 @@
 
 import type { Row } from "./row.ts";
 
-/** By id, as they were when they were selected. */
+/** By id, in their state when they were selected. */
 export type Selection = ReadonlyMap<string, Row>;
 
-export const NOTHING: Selection = new Map();
+export const NO_SELECTION: Selection = new Map();
 
 export function toggled(selection: Selection, row: Row): Selection {
   const next = new Map(selection);
@@ -27,13 +27,13 @@ export function extended(selection: Selection, rows: readonly Row[], anchor: str
   return next;
 }
 
-/** How much of what is shown is selected. */
+/** Whether all, some or none of the shown rows are selected. */
 export function extentOf(selection: Selection, rows: readonly Row[]): "all" | "some" | "none" {
   if (selection.size === 0) return "none";
   return rows.length > 0 && rows.every((row) => selection.has(row.id)) ? "all" : "some";
 }
 
-/** The selection with all that is shown, or without it where it was all selected. */
+/** The selection with all shown rows, or without them if all were selected. */
 export function allToggled(selection: Selection, rows: readonly Row[]): Selection {
   const next = new Map(selection);
   const isAll = extentOf(selection, rows) === "all";
@@ -44,7 +44,7 @@ export function allToggled(selection: Selection, rows: readonly Row[]): Selectio
   return next;
 }
 
-/** The selected jobs as they are by now, in so far as they are shown. */
+/** The selected jobs, in their current state if they are shown. */
 export function current(selection: Selection, rows: readonly Row[]): Row[] {
   const shown = new Map(rows.filter(({ id }) => selection.has(id)).map((row) => [row.id, row]));
   return [...selection.values()].map((row) => shown.get(row.id) ?? row);

@@ -1,9 +1,9 @@
-// The jobs as a table, of which only the rows in view are there.
+// The jobs as a table. Only rows in view are rendered.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { type InView, Space } from "../../parts/window.tsx";
-import { cellOf, type Shown } from "./cells.tsx";
+import { type CellProps, cellOf } from "./cells.tsx";
 import type { Column, ColumnId } from "./columns.ts";
 import type { Curve } from "./curves.ts";
 import type { Row } from "./row.ts";
@@ -20,7 +20,7 @@ type Columns = readonly (Column & { readonly id: ColumnId })[];
 
 interface Props {
   rows: readonly Row[];
-  /** How many there are in all; null while nobody knows. */
+  /** The number of all jobs; null while it is unknown. */
   total: number | null;
   inView: InView;
   columns: Columns;
@@ -80,7 +80,7 @@ function SelectAll({ rows, marks }: Pick<Props, "rows" | "marks">) {
   return (
     <input
       type="checkbox"
-      aria-label="Select all that are shown"
+      aria-label="Select all shown jobs"
       checked={extent === "all"}
       indeterminate={extent === "some"}
       onChange={marks.toggleAll}
@@ -109,7 +109,7 @@ function Header({ column, order, onOrder }: { column: Column } & Pick<Props, "or
   );
 }
 
-interface RowProps extends Shown {
+interface RowProps extends CellProps {
   index: number;
   columns: Columns;
   isSelected: boolean;
@@ -117,7 +117,7 @@ interface RowProps extends Shown {
   toggle: Marks["toggle"];
 }
 
-/** Drawn anew only where something of it changed: the table as a whole is drawn with every step of a scroll. */
+/** Rendered again only when its job changes, as the table renders with every step of a scroll. */
 function TableRow(props: RowProps): ComponentChildren {
   const { row, index, columns, metric, curve, isSelected, isActive, toggle, onLabel } = props;
   return useMemo(

@@ -1,8 +1,8 @@
-// What stands above the jobs: which of them, in which order, with which metric and which columns.
+// The controls above the jobs: filters, order, metric and columns.
 
 import { useState } from "preact/hooks";
 import { COLUMNS, type ColumnId } from "./columns.ts";
-import { type Filtering, FiltersInUse, Statuses, Whose } from "./filters.tsx";
+import { type Filtering, FiltersInUse, OwnerFilters, Statuses } from "./filters.tsx";
 import { Menu } from "./menu.tsx";
 import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
@@ -18,14 +18,14 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
       {isNarrow.value ? (
         <Menu title="View" count={filtersIn(view)} side="right">
           <Statuses view={view} onChange={onChange} />
-          <Whose view={view} rows={rows} onChange={onChange} />
+          <OwnerFilters view={view} rows={rows} onChange={onChange} />
           <OrderField view={view} onChange={onChange} />
           {metric}
         </Menu>
       ) : (
         <>
           <Statuses view={view} onChange={onChange} />
-          <Whose view={view} rows={rows} onChange={onChange} />
+          <OwnerFilters view={view} rows={rows} onChange={onChange} />
           <span class={styles["right"]}>
             {metric}
             <ColumnMenu />
@@ -45,7 +45,7 @@ const OTHER = "\0other";
 
 function MetricField({ view, onChange }: Omit<Filtering, "rows">) {
   const [isTyping, setTyping] = useState(false);
-  const known: readonly string[] = METRICS;
+  const metrics: readonly string[] = METRICS;
   const take = (metric: string): void => {
     setTyping(false);
     if (metric !== "") onChange({ metric });
@@ -74,12 +74,12 @@ function MetricField({ view, onChange }: Omit<Filtering, "rows">) {
           else take(value);
         }}
       >
-        {[...known, ...(known.includes(view.metric) ? [] : [view.metric])].map((name) => (
+        {[...metrics, ...(metrics.includes(view.metric) ? [] : [view.metric])].map((name) => (
           <option key={name} value={name}>
             {name}
           </option>
         ))}
-        <option value={OTHER}>another…</option>
+        <option value={OTHER}>other…</option>
       </select>
     </label>
   );
@@ -104,22 +104,22 @@ function OrderField({ view, onChange }: Omit<Filtering, "rows">) {
 }
 
 function ColumnMenu() {
-  const shown = columnIds.value;
+  const shownIds = columnIds.value;
   const toggle = (id: ColumnId): void =>
-    choose(shown.includes(id) ? shown.filter((other) => other !== id) : [...shown, id]);
+    choose(shownIds.includes(id) ? shownIds.filter((other) => other !== id) : [...shownIds, id]);
   return (
     <Menu title="Columns" side="right">
       <fieldset class={styles["columns"]}>
         <legend class="spoken">Columns</legend>
         {COLUMNS.filter(({ id }) => id !== "name").map(({ id, title }) => (
           <label key={id}>
-            <input type="checkbox" checked={shown.includes(id)} onChange={() => toggle(id)} />
+            <input type="checkbox" checked={shownIds.includes(id)} onChange={() => toggle(id)} />
             {title}
           </label>
         ))}
       </fieldset>
       <button type="button" disabled={!isChosen.value} onClick={() => choose(null)}>
-        As many as there is room for
+        Fit the columns to the page
       </button>
     </Menu>
   );

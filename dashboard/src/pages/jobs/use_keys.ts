@@ -1,24 +1,24 @@
-// The keyboard in the list of jobs: j and k or the arrows move through it, x selects, Enter opens, / goes to the search.
+// The keyboard in the list of jobs: j, k and the arrows move, x selects, Enter opens, / goes to the search.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { go } from "../../url.ts";
 import { type Action, actionOf, controlOf } from "./keys.ts";
 import type { Row } from "./row.ts";
-import { NOTHING } from "./selection.ts";
+import { NO_SELECTION } from "./selection.ts";
 import type { Marks } from "./use_marks.ts";
 import { reveal } from "./use_scroller.ts";
 
 interface Place {
   readonly scroller: RefObject<HTMLElement | null>;
   readonly row_px: number;
-  /** How much of the scroller the header covers. */
+  /** The height of the header, which covers a part of the scroller. */
   readonly header_px: number;
 }
 
 export function useKeys(rows: readonly Row[], marks: Marks, { scroller, row_px, header_px }: Place): void {
   const toFocus = useRef<string | null>(null);
-  // The row may come into view only after the scroller has told where it is.
+  // The row may be rendered only after the scroller has scrolled.
   useLayoutEffect(() => {
     if (toFocus.current === null) return;
     const link = scroller.current?.querySelector<HTMLElement>(`[data-job="${toFocus.current}"] a`);
@@ -31,7 +31,7 @@ export function useKeys(rows: readonly Row[], marks: Marks, { scroller, row_px, 
     const index = rows.findIndex(({ id }) => id === marks.activeId);
     const row = rows[index];
     if (action === "search") document.querySelector<HTMLInputElement>("[data-key='/']")?.focus();
-    else if (action === "clear") marks.select(NOTHING);
+    else if (action === "clear") marks.select(NO_SELECTION);
     else if (action === "select" && row !== undefined) marks.toggle(row, false);
     else if (action === "open" && row !== undefined) go(`/jobs/${row.id}`);
     else if (action === "next" || action === "previous") {

@@ -1,4 +1,4 @@
-// The jobs of a view on the page: polled, told of, and kept in view until those of another view have come.
+// The jobs of the page's view: polled, updated by events, and shown until those of another view have come.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { call, get } from "../../api/client.ts";
@@ -8,14 +8,14 @@ import { useStream } from "../../api/stream.ts";
 import type { Job, Listed } from "../../api/types.ts";
 import { Curves } from "./curves.ts";
 import { Listing, PAGE_ROWS } from "./listing.ts";
-import type { ToldProgress, ToldState } from "./row.ts";
+import type { StreamedProgress, StreamedState } from "./row.ts";
 import { listPath, streamPath, type View } from "./view.ts";
 
-const EVERY_S = 10; // the stream tells what changes; this is so that nothing stays wrong
+const EVERY_S = 10; // the stream sends changes; this corrects what it missed
 
 export interface Jobs {
   readonly listing: Listing;
-  /** Whether what is shown is of the view before, while that of this one is on its way. */
+  /** Whether the shown jobs are still those of the previous view. */
   readonly isOld: boolean;
   readonly problem: Problem | undefined;
 }
@@ -23,12 +23,12 @@ export interface Jobs {
 export function useListing(view: View): Jobs {
   const path = listPath(view, PAGE_ROWS);
   const refresh = useRef(() => {});
-  // The path is all that makes it another list.
+  // Another path is another list.
   const listing = useMemo(() => new Listing(view, { read: get, pollHead: () => refresh.current() }), [path]);
-  // The stream is opened first: what changes between the two is told twice then, and not never.
+  // The stream is opened first: a change between the two then comes twice, and is not missed.
   useStream(streamPath(view), {
-    state: (told: ToldState) => listing.takeState(told),
-    progress: (told: ToldProgress) => listing.takeProgress(told),
+    state: (told: StreamedState) => listing.takeState(told),
+    progress: (told: StreamedProgress) => listing.takeProgress(told),
   });
   const head = usePolled<Listed<Job>>(path, { every_s: EVERY_S });
   refresh.current = head.refresh;

@@ -1,12 +1,12 @@
-// What the person marks in the list: the rows that are selected, and the one that the keyboard is at.
+// The marks in the list: the selected rows, and the active row of the keyboard.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Row } from "./row.ts";
-import { allToggled, extended, NOTHING, type Selection, toggled } from "./selection.ts";
+import { allToggled, extended, NO_SELECTION, type Selection, toggled } from "./selection.ts";
 
 export interface Marks {
   readonly selection: Selection;
-  /** The id of the row that the keyboard is at. */
+  /** The id of the active row of the keyboard. */
   readonly activeId: string | null;
   readonly select: (selection: Selection) => void;
   readonly toggle: (row: Row, isRange: boolean) => void;
@@ -15,7 +15,7 @@ export interface Marks {
 }
 
 export function useMarks(rows: readonly Row[]): Marks {
-  const [selection, select] = useState<Selection>(NOTHING);
+  const [selection, select] = useState<Selection>(NO_SELECTION);
   const [activeId, setActive] = useState<string | null>(null);
   const newest = useRef(rows);
   newest.current = rows;

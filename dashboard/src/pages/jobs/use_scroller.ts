@@ -1,5 +1,5 @@
-// The part of the page in which the jobs scroll: it fills the window, loads more as its end comes near, and has only the
-// rows in view.
+// The scrolling part of the list of jobs: it fills the window, loads more rows near its end, and renders only the rows
+// in view.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
@@ -8,7 +8,7 @@ import type { Curves } from "./curves.ts";
 import type { Listing } from "./listing.ts";
 import type { Row } from "./row.ts";
 
-const AHEAD_ROWS = 60; // so that who scrolls on does not wait
+const AHEAD_ROWS = 60; // so that scrolling does not have to wait
 const BELOW_PX = 58; // the footer of the list, and the edge of the page
 const LEAST_PX = 320;
 
@@ -46,7 +46,7 @@ export function reveal(scroller: HTMLElement, index: number, row_px: number, hea
   else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
 }
 
-/** Let an element be as high as the window has room below what stands above it. */
+/** Let an element fill the window's height below its top. */
 function useRoomBelow(ref: RefObject<HTMLElement | null>): void {
   useLayoutEffect(() => {
     const fit = (): void => {
@@ -55,7 +55,7 @@ function useRoomBelow(ref: RefObject<HTMLElement | null>): void {
       const top = element.getBoundingClientRect().top + scrollY;
       element.style.maxHeight = `${Math.max(LEAST_PX, innerHeight - top - BELOW_PX)}px`;
     };
-    const watcher = new ResizeObserver(fit); // what stands above may grow: a notice, a row of filters
+    const watcher = new ResizeObserver(fit); // elements above may grow: a notice, a row of filters
     watcher.observe(document.body);
     addEventListener("resize", fit);
     fit();

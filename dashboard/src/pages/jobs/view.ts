@@ -1,11 +1,11 @@
-// Which jobs the table shows, in which order and with which metric: what the page's address says, and what the api is asked.
+// The view of the list: its filters, order and metric, as parameters of the page's address and of the api.
 
 import type { Status } from "../../api/types.ts";
 import { listOf, pathWith } from "../../query.ts";
 
 export const STATUSES: readonly Status[] = ["queued", "launching", "running", "succeeded", "failed", "cancelled"];
 
-/** What the api sorts jobs by. */
+/** The api's sort keys of jobs. */
 export const SORTS = [
   "created_at",
   "started_at",
@@ -52,7 +52,7 @@ export const EVERYTHING: View = {
 
 export const NO_FILTER: Partial<View> = { search: "", statuses: [], owner: "", project: "", labels: [], study: "" };
 
-/** The view that an address shows. What it says and there is not is left out. */
+/** The view in an address. Unknown values are left out. */
 export function viewOf(query: string): View {
   const params = new URLSearchParams(query);
   const order = params.get("sort") ?? "";
@@ -68,7 +68,7 @@ export function viewOf(query: string): View {
   };
 }
 
-/** The parameters of the address after a change of the view; null for those that go. */
+/** The parameters of the address for a change of the view; null removes one. */
 export function paramsOf(change: Partial<View>): Record<string, string | null> {
   const params: Record<string, string | null> = {};
   const { search, statuses, owner, project, labels, study, order, metric } = change;
@@ -98,7 +98,7 @@ export function listPath(view: View, limit: number, cursor: string | null = null
   });
 }
 
-/** The stream that tells of its jobs, and of some more: it knows fewer filters. */
+/** The stream with events of the view's jobs, and of some others, as it has fewer filters. */
 export function streamPath({ owner, project, labels }: View): string {
   return pathWith("/v1/events", { owner, project, label: labels });
 }
@@ -107,7 +107,7 @@ export function isFiltered(view: View): boolean {
   return Boolean(view.search || view.statuses.length || view.owner || view.project || view.labels.length || view.study);
 }
 
-/** The order after a click on the header of `sort`: falling first where the greatest is what one looks for. */
+/** The order after a click on the header of `sort`: falling first, except for names and losses. */
 export function nextOrder(order: Order, sort: Sort): Order {
   const rises: readonly Sort[] = ["name", "val_loss"];
   const first: Order = rises.includes(sort) ? sort : `-${sort}`;

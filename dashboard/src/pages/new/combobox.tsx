@@ -1,12 +1,13 @@
-// A text field with suggestions, as of the ARIA pattern: all of them when it is entered, those that match as one types.
-// What is typed counts, whether it is suggested or not.
+// A text field with suggestions (the ARIA combobox pattern): all on a click, the matching ones while typing.
+// Any text is allowed, whether suggested or not.
 
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import styles from "./controls.module.css";
 
 export interface Option {
   readonly value: string;
-  /** What there is to know before one chooses it. */
+  /** An explanation of the option. */
   readonly detail: string;
 }
 
@@ -25,8 +26,8 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
   const [open, setOpen] = useState<"no" | "all" | "matching">("no");
   const [active, setActive] = useState(-1);
   const list = useRef<HTMLDivElement>(null);
-  const shown = open === "matching" ? matching(options, text) : options;
-  const isOpen = open !== "no" && shown.length > 0;
+  const shownOptions = open === "matching" ? matching(options, text) : options;
+  const isOpen = open !== "no" && shownOptions.length > 0;
   useEffect(
     () => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }),
     [active],
@@ -45,10 +46,13 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
     if (step !== 0) {
       event.preventDefault();
       if (!isOpen) setOpen("all");
-      else setActive((before) => (before + step + shown.length + (before < 0 && step < 0 ? 1 : 0)) % shown.length);
+      else
+        setActive(
+          (before) => (before + step + shownOptions.length + (before < 0 && step < 0 ? 1 : 0)) % shownOptions.length,
+        );
     } else if (event.key === "Enter" && isOpen && active >= 0) {
-      event.preventDefault(); // it chooses, and does not submit
-      choose(shown[active]);
+      event.preventDefault(); // Enter chooses, and does not submit
+      choose(shownOptions[active]);
     } else if (event.key === "Escape" && isOpen) {
       event.preventDefault();
       close();
@@ -85,27 +89,44 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
         }}
       />
       {isOpen && (
-        <div ref={list} id={`${id}-options`} role="listbox" aria-label="Suggestions" class={styles["options"]}>
-          {shown.map((option, index) => (
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
-            <div
-              key={option.value}
-              id={`${id}-option-${index}`}
-              role="option"
-              tabIndex={-1}
-              aria-selected={index === active}
-              class={styles["option"]}
-              onMouseDown={(event) => event.preventDefault()}
-              onMouseMove={() => setActive(index)}
-              onClick={() => choose(option)}
-            >
-              <b>{option.value}</b>
-              <small>{option.detail}</small>
-            </div>
-          ))}
-        </div>
+        <Suggestions list={list} id={id} options={shownOptions} active={active} onPoint={setActive} onChoose={choose} />
       )}
     </span>
+  );
+}
+
+interface SuggestionsProps {
+  list: RefObject<HTMLDivElement | null>;
+  /** Of the input. */
+  id: string;
+  options: readonly Option[];
+  /** The index of the active option; -1 if none is. */
+  active: number;
+  onPoint: (index: number) => void;
+  onChoose: (option: Option) => void;
+}
+
+function Suggestions({ list, id, options, active, onPoint, onChoose }: SuggestionsProps) {
+  return (
+    <div ref={list} id={`${id}-options`} role="listbox" aria-label="Suggestions" class={styles["options"]}>
+      {options.map((option, index) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
+        <div
+          key={option.value}
+          id={`${id}-option-${index}`}
+          role="option"
+          tabIndex={-1}
+          aria-selected={index === active}
+          class={styles["option"]}
+          onMouseDown={(event) => event.preventDefault()}
+          onMouseMove={() => onPoint(index)}
+          onClick={() => onChoose(option)}
+        >
+          <b>{option.value}</b>
+          <small>{option.detail}</small>
+        </div>
+      ))}
+    </div>
   );
 }
 

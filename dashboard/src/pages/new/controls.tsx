@@ -3,7 +3,7 @@
 import { words } from "../../format.ts";
 import { Combobox, type Option } from "./combobox.tsx";
 import styles from "./controls.module.css";
-import { same } from "./draft.ts";
+import { isSame } from "./draft.ts";
 import { Pairs } from "./pairs.tsx";
 import type { Field, Json } from "./schema.ts";
 import { textOf, typed, withSize } from "./text.ts";
@@ -11,15 +11,15 @@ import { useText } from "./use_text.ts";
 
 export interface ControlProps {
   readonly field: Field;
-  /** What the form calls it. */
+  /** The label in the form. */
   readonly label: string;
   readonly id: string;
   readonly value: Json | undefined;
-  /** What holds where nothing is given. */
-  readonly standard: Json | undefined;
+  /** The value if the field is not set. */
+  readonly defaultValue: Json | undefined;
   readonly placeholder: string;
   readonly isInvalid: boolean;
-  /** The ids of what is said about it. */
+  /** The ids of the texts that describe it. */
   readonly about: string;
   readonly options: readonly Option[];
   readonly onEdit: (value: Json | undefined) => void;
@@ -35,21 +35,21 @@ export function Control(props: ControlProps) {
   return options.length > 0 ? <Suggested {...props} /> : <Text {...props} />;
 }
 
-/** Whether a control is one element that a label can stand for; the others are groups. */
+/** Whether a control is a group of elements, which a label cannot belong to. */
 export function isGroup({ kind }: Field): boolean {
   return kind === "choices" || kind === "sizes" || kind === "pairs";
 }
 
-function useTyped({ field, value, standard, onEdit }: ControlProps) {
+function useTyped({ field, value, defaultValue, onEdit }: ControlProps) {
   const read = (text: string): Json | undefined => typed(field.kind, text);
   return useText(
     textOf(value),
-    (text) => same(read(text) ?? standard, value),
+    (text) => isSame(read(text) ?? defaultValue, value),
     (text) => onEdit(read(text)),
   );
 }
 
-/** `name` is for one that no label stands for. */
+/** `name` is for an input without a label element. */
 function Text({ name, ...props }: ControlProps & { name?: string }) {
   const { text, type, leave } = useTyped(props);
   const { field, id, about, isInvalid, placeholder } = props;
@@ -130,16 +130,16 @@ function Switch({ field, id, value, about, isInvalid, onEdit }: ControlProps) {
 }
 
 function Checks({ field, label, id, value, about, onEdit }: ControlProps) {
-  const chosen = Array.isArray(value) ? value : [];
+  const chosenOptions = Array.isArray(value) ? value : [];
   return (
     <fieldset id={id} class={styles["checks"]} aria-label={label} aria-describedby={about} tabIndex={-1}>
       {field.options.map((option) => (
         <label key={option}>
           <input
             type="checkbox"
-            checked={chosen.includes(option)}
+            checked={chosenOptions.includes(option)}
             onChange={({ currentTarget: { checked } }) =>
-              onEdit(field.options.filter((each) => (each === option ? checked : chosen.includes(each))))
+              onEdit(field.options.filter((each) => (each === option ? checked : chosenOptions.includes(each))))
             }
           />
           {words(option)}
@@ -162,7 +162,7 @@ function Sizes(props: ControlProps) {
           field={{ ...props.field, kind: "integer" }}
           id={`${id}-${name}`}
           value={sizes[index] ?? null}
-          standard={null}
+          defaultValue={null}
           placeholder={index === 0 ? placeholder : ""}
           onEdit={(size) => onEdit(withSize(value, index, size))}
         />

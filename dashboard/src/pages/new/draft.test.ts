@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DOCUMENT } from "./document.fixture.ts";
-import { at, differences, edited, merged, parsed, pathsOf, same, tidied } from "./draft.ts";
+import { differences, edited, isSame, merged, parsed, pathsOf, tidied, valueAt } from "./draft.ts";
 import { fieldsOf } from "./schema.ts";
 
 const FIELDS = fieldsOf(DOCUMENT);
 const field = (path: string) => FIELDS.find((each) => each.path === path) ?? assert.fail(path);
 
 test("a plain string stands for the main field of a part", () => {
-  assert.equal(at({ dataset: "digits" }, "dataset.source"), "digits");
-  assert.equal(at({ dataset: "digits" }, "dataset.image_size"), undefined);
-  assert.equal(at({ early_stopping: null }, "early_stopping.patience"), undefined);
+  assert.equal(valueAt({ dataset: "digits" }, "dataset.source"), "digits");
+  assert.equal(valueAt({ dataset: "digits" }, "dataset.image_size"), undefined);
+  assert.equal(valueAt({ early_stopping: null }, "early_stopping.patience"), undefined);
 });
 
 test("a field of a part that was a string makes it an object, and a string again when it is taken away", () => {
@@ -76,8 +76,8 @@ test("only an object is a draft", () => {
 });
 
 test("values are compared by what they say", () => {
-  assert.ok(same({ a: [1, 2] }, { a: [1, 2] }));
-  assert.ok(!same({ a: 1 }, { b: 1 }));
-  assert.ok(!same([1], [1, 2]));
-  assert.ok(!same(null, {}));
+  assert.ok(isSame({ a: [1, 2] }, { a: [1, 2] }));
+  assert.ok(!isSame({ a: 1 }, { b: 1 }));
+  assert.ok(!isSame([1], [1, 2]));
+  assert.ok(!isSame(null, {}));
 });

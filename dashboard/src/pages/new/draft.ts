@@ -1,5 +1,5 @@
-// A draft: the fields of a spec that somebody set, and no others. It is what the form shows as changed, what stands in
-// the page's address, and what is sent.
+// A draft: the fields of a spec that a person set, and no others. The form marks them as changed, the page's address
+// contains them, and they are what is submitted.
 
 import { type Field, type Json, type JsonObject, SHORTHAND } from "./schema.ts";
 
@@ -9,18 +9,18 @@ export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function same(one: Json | undefined, other: Json | undefined): boolean {
+export function isSame(one: Json | undefined, other: Json | undefined): boolean {
   if (Array.isArray(one) && Array.isArray(other))
-    return one.length === other.length && one.every((item, index) => same(item, other[index]));
+    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
   if (isObject(one) && isObject(other)) {
     const names = Object.keys(one);
-    return names.length === Object.keys(other).length && names.every((name) => same(one[name], other[name]));
+    return names.length === Object.keys(other).length && names.every((name) => isSame(one[name], other[name]));
   }
   return one === other;
 }
 
-/** What stands at a dotted path of a spec or a draft; undefined where nothing does. */
-export function at(spec: JsonObject, path: string): Json | undefined {
+/** The value at a dotted path of a spec or a draft; undefined if there is none. */
+export function valueAt(spec: JsonObject, path: string): Json | undefined {
   const [name = "", key] = path.split(".");
   const value = spec[name];
   if (key === undefined) return value;
@@ -28,51 +28,51 @@ export function at(spec: JsonObject, path: string): Json | undefined {
   return isObject(value) ? value[key] : undefined;
 }
 
-/** The draft with a field set; undefined takes it away, so that its default holds. */
+/** The draft with a field set; undefined removes it, so that its default applies. */
 export function edited(draft: Draft, field: Field, value: Json | undefined): Draft {
   const [name = "", key] = field.path.split(".");
   if (key === undefined) return value === undefined ? without(draft, name) : { ...draft, [name]: value };
-  const before = whole(name, draft[name]);
+  const before = asObject(name, draft[name]);
   const part = value === undefined ? without(before, key) : { ...before, [key]: value };
   return { ...draft, [name]: part };
 }
 
-/** The draft as short as it can be: a string where it says all of a part, nothing where a part says nothing. */
+/** The shortest form of a draft: a part with only its main field becomes a string, an empty part is left out. */
 export function tidied(draft: Draft, fields: readonly Field[]): Draft {
-  const standards = new Map(fields.map(({ path, standard }) => [path, standard]));
+  const defaults = new Map(fields.map(({ path, defaultValue }) => [path, defaultValue]));
   const entries = Object.entries(draft).flatMap(([name, value]): [string, Json][] => {
     const key = SHORTHAND[name];
-    const isOffByItself = standards.get(name) === null;
+    const isOffByItself = defaults.get(name) === null;
     if (!isObject(value) || name === "labels") return [[name, value]];
     const length = Object.keys(value).length;
     if (length === 0) return isOffByItself ? [[name, value]] : [];
     if (key === undefined) return [[name, value]];
-    const main = value[key] ?? standards.get(`${name}.${key}`);
+    const main = value[key] ?? defaults.get(`${name}.${key}`);
     if (length === 1 && typeof value[key] === "string")
-      return same(main, standards.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
+      return isSame(main, defaults.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
     return [[name, main === undefined ? value : { [key]: main, ...value }]]; // a part is not merged with its default
   });
   return Object.fromEntries(entries);
 }
 
-/** Of a whole spec what differs from the defaults. */
+/** The fields of a whole spec that differ from the defaults. */
 export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
   let draft: Draft = {};
   for (const field of fields) {
-    const value = at(spec, field.path);
+    const value = valueAt(spec, field.path);
     if (value === undefined) continue;
     const isSwitch = field.kind === "part";
-    if (isSwitch ? (value === null) === (field.standard === null) : same(value, field.standard)) continue;
+    if (isSwitch ? (value === null) === (field.defaultValue === null) : isSame(value, field.defaultValue)) continue;
     draft = edited(draft, field, isSwitch && value !== null ? {} : value);
   }
   return tidied(draft, fields);
 }
 
-/** A change laid over a draft: objects are merged, every other value replaces the old one, as the api does it. */
+/** A draft with a change merged in: objects are merged, other values replace the old ones, as the api does it. */
 export function merged(draft: Draft, change: JsonObject): Draft {
   const result: Record<string, Json> = { ...draft };
   for (const [name, value] of Object.entries(change)) {
-    const before = whole(name, result[name]);
+    const before = asObject(name, result[name]);
     result[name] = isObject(value) ? merged(before, value) : value;
   }
   return result;
@@ -80,7 +80,7 @@ export function merged(draft: Draft, change: JsonObject): Draft {
 
 /** The paths of the fields that a change sets. */
 export function pathsOf(change: JsonObject, fields: readonly Field[]): string[] {
-  return fields.map(({ path }) => path).filter((path) => at(change, path) !== undefined);
+  return fields.map(({ path }) => path).filter((path) => valueAt(change, path) !== undefined);
 }
 
 /** The draft of a text; undefined where the text is no JSON object. */
@@ -97,8 +97,8 @@ function without(object: JsonObject, name: string): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
 }
 
-/** A part of a draft as an object, whatever it is written as. */
-function whole(name: string, value: Json | undefined): JsonObject {
+/** A part of a draft as an object, also if it is written as a string. */
+function asObject(name: string, value: Json | undefined): JsonObject {
   const key = SHORTHAND[name];
   if (typeof value === "string" && key !== undefined) return { [key]: value };
   return isObject(value) ? value : {};

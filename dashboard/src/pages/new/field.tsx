@@ -1,11 +1,11 @@
-// A field of the form: what it is called, its control, what is wrong with it, and what it means.
+// A field of the form: its label, its control, its errors and its description.
 
 import type { ComponentChildren } from "preact";
 import type { Option } from "./combobox.tsx";
 import { Control, isGroup } from "./controls.tsx";
 import styles from "./field.module.css";
-import { errorsAt, type Form, isChanged, standardOf, valueIn } from "./form.ts";
-import { told } from "./problems.ts";
+import { defaultOf, errorsAt, type Form, isChanged, valueIn } from "./form.ts";
+import { errorText } from "./problems.ts";
 import type { Field } from "./schema.ts";
 import { brief, textOf } from "./text.ts";
 import { wordsOf } from "./words.ts";
@@ -27,7 +27,7 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
   const errors = errorsAt(form, field);
   const value = valueIn(form, field);
   const Name = isGroup(field) ? "span" : "label";
-  const chosen = options.find((option) => option.value === textOf(value));
+  const chosenOption = options.find((option) => option.value === textOf(value));
   return (
     <div class={styles["field"]} data-large={isLarge}>
       <div class={styles["head"]}>
@@ -42,18 +42,18 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
         label={label}
         id={id}
         value={value}
-        standard={standardOf(form, field)}
-        placeholder={field.standard === undefined ? "" : (empty ?? "")}
+        defaultValue={defaultOf(form, field)}
+        placeholder={field.defaultValue === undefined ? "" : (empty ?? "")}
         isInvalid={errors.length > 0}
         about={`${id}-error ${id}-says`}
         options={options}
         onEdit={(next) => form.edit(field, next)}
       />
       <p id={`${id}-error`} class={styles["error"]}>
-        {errors.length > 0 && told(errors, field)}
+        {errors.length > 0 && errorText(errors, field)}
       </p>
       <p id={`${id}-says`} class={styles["says"]}>
-        {chosen?.detail || withCode(field.description)}
+        {chosenOption?.detail || withCode(field.description)}
         <span class={styles["range"]}>{range(field, empty)}</span>
       </p>
     </div>
@@ -64,7 +64,7 @@ function withCode(description: string): ComponentChildren {
   return description.split("`").map((piece, index) => (index % 2 === 1 ? <code key={index}>{piece}</code> : piece));
 }
 
-/** Whether it was changed, by whom, and the way back. */
+/** Whether the field was changed or advised, and a button that resets it. */
 function Marks({ form, field, label }: { form: Form; field: Field; label: string }) {
   const isAdvised = form.advised.includes(field.path);
   return (
@@ -75,7 +75,7 @@ function Marks({ form, field, label }: { form: Form; field: Field; label: string
           type="button"
           class={styles["changed"]}
           aria-label={`Reset ${label} to its default`}
-          title={`Back to ${brief(field.standard, field.kind)}`}
+          title={`Back to ${brief(field.defaultValue, field.kind)}`}
           onClick={() => form.edit(field, undefined)}
         >
           {!isAdvised && "changed "}
@@ -86,8 +86,8 @@ function Marks({ form, field, label }: { form: Form; field: Field; label: string
   );
 }
 
-function range({ standard, kind, limits }: Field, empty: string | undefined): string {
-  if (standard === undefined) return "Required";
-  const holds = `Default: ${standard === null && empty !== undefined ? empty : brief(standard, kind)}`;
+function range({ defaultValue, kind, limits }: Field, empty: string | undefined): string {
+  if (defaultValue === undefined) return "Required";
+  const holds = `Default: ${defaultValue === null && empty !== undefined ? empty : brief(defaultValue, kind)}`;
   return [holds, limits].filter((text) => text !== "").join("; ");
 }

@@ -1,4 +1,4 @@
-// The form's fields: those that people come with, large and first; the rest in groups that are folded.
+// The fields of the form: the most important ones first and large, the others in folded groups.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -20,20 +20,20 @@ export function Fields({ form, suggestions }: Props) {
   const hasProjects = (suggestions["project"]?.length ?? 0) > 1;
   const groupOf = ({ path }: Field): GroupId => (path === "project" && hasProjects ? "then" : wordsOf(path).group);
   const ordered = [...form.fields].sort((one, other) => position(one.path) - position(other.path));
-  const of = (id: GroupId): Field[] => ordered.filter((field) => groupOf(field) === id && isShown(form, field));
+  const fieldsIn = (id: GroupId): Field[] => ordered.filter((field) => groupOf(field) === id && isShown(form, field));
   const row = (field: Field, isLarge = false) => (
     <FieldRow key={field.path} form={form} field={field} isLarge={isLarge} options={suggestions[field.path] ?? []} />
   );
   return (
     <>
       <Panel title="The job">
-        <div class={styles["first"]}>{of("first").map((field) => row(field, true))}</div>
-        <div class={styles["then"]}>{of("then").map((field) => row(field))}</div>
+        <div class={styles["first"]}>{fieldsIn("first").map((field) => row(field, true))}</div>
+        <div class={styles["then"]}>{fieldsIn("then").map((field) => row(field))}</div>
       </Panel>
       <Panel title="Everything else" flush>
         {GROUPS.map(([id, title]) => (
-          <Group key={id} title={title} form={form} fields={of(id)}>
-            {of(id).map((field) => row(field))}
+          <Group key={id} title={title} form={form} fields={fieldsIn(id)}>
+            {fieldsIn(id).map((field) => row(field))}
           </Group>
         ))}
       </Panel>
@@ -48,7 +48,7 @@ interface GroupProps {
   children: ComponentChildren;
 }
 
-/** A group opens by itself when something in it is wrong, or was changed by an advice. */
+/** A group opens by itself if one of its fields has an error, or was changed by advice. */
 function Group({ title, form, fields, children }: GroupProps) {
   const element = useRef<HTMLDetailsElement>(null);
   const changed = fields.filter((field) => isChanged(form, field) || form.advised.includes(field.path));
@@ -62,7 +62,7 @@ function Group({ title, form, fields, children }: GroupProps) {
       <summary>
         <h3>{title}</h3>
         <span class={styles["summary"]}>
-          {changed.length === 0 && <span class={styles["untouched"]}>{named(fields)}</span>}
+          {changed.length === 0 && <span class={styles["untouched"]}>{labelsOf(fields)}</span>}
           {changed.map((field) => (
             <span key={field.path} class={styles["told"]}>
               {wordsOf(field.path).label} <b>{brief(valueIn(form, field), field.kind)}</b>
@@ -76,6 +76,6 @@ function Group({ title, form, fields, children }: GroupProps) {
   );
 }
 
-function named(fields: readonly Field[]): string {
+function labelsOf(fields: readonly Field[]): string {
   return fields.map(({ path }) => lowered(wordsOf(path).label)).join(", ");
 }

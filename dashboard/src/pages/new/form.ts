@@ -1,46 +1,46 @@
-// The form's content and what is done with it. It lives in the page's address, so that a reload or a link keeps it.
+// The form's content. It is in the page's address, so that a reload or a link keeps it.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FieldError } from "../../api/problem.ts";
 import { param } from "../../url.ts";
-import { at, type Draft, edited, isObject, parsed, same, tidied } from "./draft.ts";
+import { type Draft, edited, isObject, isSame, parsed, tidied, valueAt } from "./draft.ts";
 import { type Previewed, usePreview } from "./preview.ts";
-import type { Placed } from "./problems.ts";
+import type { PlacedErrors } from "./problems.ts";
 import type { Field, Json, JsonObject } from "./schema.ts";
 
 const WRITTEN_AFTER_MS = 250; // browsers refuse an address that changes with every key
 
-/** What there is to know of the form's content. */
+/** The content of the form, with its preview and its errors. */
 export interface Content {
   readonly fields: readonly Field[];
   readonly draft: Draft;
   readonly previewed: Previewed;
-  readonly wrong: Placed;
+  readonly wrong: PlacedErrors;
   /** The fields that were set by an advice. */
   readonly advised: readonly string[];
 }
 
-/** What its fields are given. */
+/** The form as its fields get it. */
 export interface Form extends Content {
   readonly edit: (field: Field, value: Json | undefined) => void;
 }
 
-/** The draft, as the address has it or else as it starts. */
+/** The draft in the address, or else the one that the form starts with. */
 export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draft, (draft: Draft) => void, () => void] {
   const address = param("spec");
   const text = address.value;
   const [draft, setDraft] = useState(() => parsed(text) ?? start);
-  const seen = useRef(text); // in the address, by our own doing
+  const writtenText = useRef(text); // the text that this form wrote to the address
   useEffect(() => {
-    if (text === seen.current) return;
-    seen.current = text;
+    if (text === writtenText.current) return;
+    writtenText.current = text;
     setDraft(parsed(text) ?? start);
   }, [text, start]);
 
   const write = (): void => {
     const isEmpty = Object.keys(draft).length === 0 && !isAlwaysWritten;
-    seen.current = isEmpty ? "" : JSON.stringify(draft);
-    address.set(seen.current);
+    writtenText.current = isEmpty ? "" : JSON.stringify(draft);
+    address.set(writtenText.current);
   };
   useEffect(() => {
     const timer = setTimeout(write, WRITTEN_AFTER_MS);
@@ -49,33 +49,33 @@ export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draf
   return [draft, setDraft, write];
 }
 
-/** The plan of a draft that names its data; without, there is nothing to ask about. */
+/** The preview of a draft. Without a dataset nothing is requested. */
 export function useOutlook(draft: Draft, isAllowed: boolean): Previewed {
-  return usePreview(isAllowed && at(draft, "dataset.source") !== undefined ? draft : null);
+  return usePreview(isAllowed && valueAt(draft, "dataset.source") !== undefined ? draft : null);
 }
 
-/** What holds for a field that is not set: what the api made of it, as data comes with options of its own. */
-export function standardOf(form: Content, field: Field): Json | undefined {
-  const { preview, of } = form.previewed;
-  const wasUnset = of !== undefined && at(of, field.path) === undefined;
+/** The value of a field that is not set: the one that the api resolved, as a dataset may set options. */
+export function defaultOf(form: Content, field: Field): Json | undefined {
+  const { preview, previewedDraft } = form.previewed;
+  const wasUnset = previewedDraft !== undefined && valueAt(previewedDraft, field.path) === undefined;
   const resolved =
-    wasUnset && preview !== undefined ? at(preview.spec as unknown as JsonObject, field.path) : undefined;
-  if (resolved === undefined) return field.standard;
+    wasUnset && preview !== undefined ? valueAt(preview.spec as unknown as JsonObject, field.path) : undefined;
+  if (resolved === undefined) return field.defaultValue;
   return field.kind === "part" && isObject(resolved) ? {} : resolved;
 }
 
-/** What a field says now. */
+/** The value of a field now. */
 export function valueIn(form: Content, field: Field): Json | undefined {
-  const own = at(form.draft, field.path);
-  return own === undefined ? standardOf(form, field) : own;
+  const own = valueAt(form.draft, field.path);
+  return own === undefined ? defaultOf(form, field) : own;
 }
 
-/** Whether a field that has a default says something else. */
-export function isChanged({ draft }: Content, { path, kind, standard }: Field): boolean {
-  const own = at(draft, path);
-  if (own === undefined || standard === undefined) return false;
-  if (kind === "part") return (own === null) !== (standard === null);
-  return !(path === MODEL && same(own, standard)); // it also stands there for the sake of the other fields of the model
+/** Whether a field differs from its default. */
+export function isChanged({ draft }: Content, { path, kind, defaultValue }: Field): boolean {
+  const own = valueAt(draft, path);
+  if (own === undefined || defaultValue === undefined) return false;
+  if (kind === "part") return (own === null) !== (defaultValue === null);
+  return !(path === MODEL && isSame(own, defaultValue)); // the model's name may be there only because of its other fields
 }
 
 const MODEL = "model.name";
@@ -84,13 +84,13 @@ export function errorsAt(form: Content, field: Field): readonly FieldError[] {
   return form.wrong.byPath.get(field.path) ?? [];
 }
 
-/** The draft after a field was set; to what holds anyway is to none. */
+/** The draft after a field was set. A value equal to the default removes the field. */
 export function afterEdit(form: Content, field: Field, value: Json | undefined): Draft {
-  const isStandard = value === undefined || same(value, standardOf(form, field));
-  return tidied(edited(form.draft, field, isStandard ? undefined : value), form.fields);
+  const isDefault = value === undefined || isSame(value, defaultOf(form, field));
+  return tidied(edited(form.draft, field, isDefault ? undefined : value), form.fields);
 }
 
-/** Whether a field can be seen: those of a part that is off are not. */
+/** Whether a field is visible: fields of a part that is off are not. */
 export function isShown(form: Content, field: Field): boolean {
   const dot = field.path.indexOf(".");
   const part = form.fields.find(({ path, kind }) => kind === "part" && path === field.path.slice(0, Math.max(0, dot)));

@@ -1,4 +1,4 @@
-// The form itself: its fields or its text, what they would become, and the way to submit it.
+// The form: its fields or its JSON, the plan and the quote, and the submit button.
 
 import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -12,7 +12,7 @@ import { afterEdit, type Content, type Form, useDraft, useOutlook } from "./form
 import { Origin, showField } from "./origin.tsx";
 import { Outlook } from "./outlook.tsx";
 import styles from "./page.module.css";
-import { NOTHING_WRONG, type Placed, placed, told } from "./problems.ts";
+import { errorText, NO_ERRORS, type PlacedErrors, placeErrors } from "./problems.ts";
 import type { Field } from "./schema.ts";
 import { Source } from "./source.tsx";
 import type { Start } from "./start.ts";
@@ -36,11 +36,11 @@ export function JobForm({ fields, start, advice, me }: Props) {
   const suggestions = useSuggestions(me);
   const previewed = useOutlook(draft, maySubmit);
   const submission = useSubmission(draft, ({ id }) => {
-    writeDraft(); // so that "back" leads to the form as it was sent
+    writeDraft(); // so that "back" returns to the submitted form
     go(`/jobs/${id}`);
   });
   const problem = submission.problem ?? previewed.problem;
-  const wrong = problem === undefined ? NOTHING_WRONG : placed(problem.errors, fields);
+  const wrong = problem === undefined ? NO_ERRORS : placeErrors(problem.errors, fields);
   const content: Content = { fields, draft, previewed, wrong, advised: start.advised };
   const form: Form = { ...content, edit: (field, value) => setDraft(afterEdit(content, field, value)) };
   const isText = view.value === "json";
@@ -63,18 +63,22 @@ export function JobForm({ fields, start, advice, me }: Props) {
       <Header
         isText={isText}
         onView={(next) => {
-          setReadable(true); // of a text that could not be read the last draft is left
+          setReadable(true); // if the text could not be read, the last draft stays
           view.set(next);
         }}
       />
       <div class={styles["notices"]}>
         <Origin start={start} number={advice} />
         {me?.scope === "read" && (
-          <Notice kind="warn" title="You may not submit">
-            Your token has the scope read. Ask an admin for one with the scope submit.
+          <Notice kind="warn" title="You cannot submit">
+            Your token has only the scope read. Ask an admin for one with the scope submit.
           </Notice>
         )}
-        <Trouble problem={problem} errors={isText ? [] : wrong.others} isSubmitted={submission.problem !== undefined} />
+        <Trouble
+          problem={problem}
+          errors={isText ? [] : wrong.withoutField}
+          isSubmitted={submission.problem !== undefined}
+        />
       </div>
       <div class={styles["main"]}>
         {isText ? (
@@ -86,7 +90,7 @@ export function JobForm({ fields, start, advice, me }: Props) {
           <Fields form={form} suggestions={suggestions} />
         )}
       </div>
-      <aside class={styles["aside"]} aria-label="What would run">
+      <aside class={styles["aside"]} aria-label="Plan and quote">
         <Actions isSending={submission.isSending} isOff={isOff} verdict={isText ? "" : verdict(wrong, fields, first)} />
         <Outlook previewed={previewed} mayAsk={me === undefined || maySubmit} />
       </aside>
@@ -99,7 +103,7 @@ function Header({ isText, onView }: { isText: boolean; onView: (view: "form" | "
     <header class={styles["header"]}>
       <h1>New job</h1>
       <Choice
-        label="How to write it"
+        label="Edit as"
         value={isText ? "json" : "form"}
         options={[
           ["form", "Form"],
@@ -125,21 +129,21 @@ function Actions({ isSending, isOff, verdict }: { isSending: boolean; isOff: boo
   );
 }
 
-/** Enter alone ends what one types and does not start a training; with Ctrl or Cmd it does, from every field. */
+/** Enter alone does not submit; Ctrl or Cmd and Enter does, from every field. */
 function submitByKeys(event: TargetedKeyboardEvent<HTMLFormElement>): void {
   if (event.key !== "Enter") return;
   if (event.ctrlKey || event.metaKey) event.currentTarget.requestSubmit();
   else if (event.target instanceof HTMLInputElement) event.preventDefault();
 }
 
-function firstWrong(wrong: Placed): string | undefined {
+function firstWrong(wrong: PlacedErrors): string | undefined {
   return [...wrong.byPath.keys()].sort((one, other) => position(one) - position(other))[0];
 }
 
-function verdict(wrong: Placed, fields: readonly Field[], first: string | undefined): string {
+function verdict(wrong: PlacedErrors, fields: readonly Field[], first: string | undefined): string {
   if (first === undefined) return "";
   const count = wrong.byPath.size;
-  const what = `${wordsOf(first).label}: ${told(
+  const what = `${wordsOf(first).label}: ${errorText(
     wrong.byPath.get(first) ?? [],
     fields.find(({ path }) => path === first),
   )}`;

@@ -1,4 +1,4 @@
-// Where a form comes from: the job that it is a clone of, and the advice that was laid over it.
+// The origin of a form: the job that it clones, and the advice that it applies.
 
 import { Notice } from "../../parts/notice.tsx";
 import { idOf } from "./field.tsx";
@@ -8,7 +8,7 @@ import { wordsOf } from "./words.ts";
 
 interface Props {
   start: Start;
-  /** The number of the advice that was asked for; "" for none. */
+  /** The number of the advice in the address; "" for none. */
   number: string;
 }
 
@@ -23,8 +23,8 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
     return (
       <Notice>
         <p>
-          From {link}. What differs from the defaults is marked as changed.
-          {number !== "" && ` Its advice ${number} is not given any more, so nothing was changed.`}
+          Cloned from {link}. Fields that differ from the defaults are marked as changed.
+          {number !== "" && ` Advice ${number} is no longer given, so nothing was changed.`}
         </p>
       </Notice>
     );
@@ -36,7 +36,7 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
           {advice.why} <b>{advice.gain.text}</b>
         </p>
         <p>
-          From {link}, with{" "}
+          Cloned from {link}, with{" "}
           {advised.map((path, index) => (
             <span key={path}>
               {index > 0 && ", "}
@@ -52,7 +52,7 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
   );
 }
 
-/** Bring a field into view, whatever it is folded in, and go there. */
+/** Unfold and focus a field. */
 export function showField(path: string): void {
   const field = document.getElementById(idOf(path));
   const group = field?.closest("details");

@@ -1,4 +1,4 @@
-// What the draft would become: the plan with every figure, what it is expected to take, and what speaks against it.
+// The preview of a draft: its plan, its quote and its warnings.
 
 import type { Plan, Preview } from "../../api/types.ts";
 import { number } from "../../format.ts";
@@ -26,14 +26,14 @@ export function Outlook({ previewed, mayAsk }: { previewed: Previewed; mayAsk: b
 }
 
 function instead(mayAsk: boolean, { problem, isPending }: Previewed): string {
-  if (!mayAsk) return "A plan is worked out for tokens that may submit.";
-  if (problem !== undefined) return "There is a plan when the fields fit together.";
-  return isPending ? "Working it out…" : "Choose a dataset to see what would run.";
+  if (!mayAsk) return "To see a plan, you need a token with the scope submit.";
+  if (problem !== undefined) return "Correct the fields to see a plan.";
+  return isPending ? "Calculating…" : "Choose a dataset to see what would run.";
 }
 
 function State({ previewed: { preview, problem, isPending } }: { previewed: Previewed }) {
   if (preview === undefined || (problem === undefined && !isPending)) return null;
-  return <span class={styles["state"]}>{isPending ? "working it out…" : "of what was right last"}</span>;
+  return <span class={styles["state"]}>{isPending ? "calculating…" : "from the last valid fields"}</span>;
 }
 
 function Warnings({ preview: { warnings } }: { preview: Preview }) {
@@ -41,7 +41,7 @@ function Warnings({ preview: { warnings } }: { preview: Preview }) {
   return (
     <Notice
       kind="warn"
-      title={warnings.length === 1 ? "Before you submit" : `${warnings.length} things before you submit`}
+      title={warnings.length === 1 ? "A warning before you submit" : `${warnings.length} warnings before you submit`}
     >
       <ul class={styles["warnings"]}>
         {warnings.map((warning) => (
@@ -66,13 +66,9 @@ function Figures({ plan }: { plan: Plan }) {
         value={number(learning_rate)}
         how={lr_factor === 1 ? "not scaled" : `${number(base_learning_rate)} × ${number(lr_factor)}`}
       />
+      <Figure name="Steps per epoch" value={number(plan.steps_per_epoch)} how={samples(plan.train_samples, "train")} />
       <Figure
-        name="Steps of an epoch"
-        value={number(plan.steps_per_epoch)}
-        how={samples(plan.train_samples, "train")}
-      />
-      <Figure
-        name="Epochs at most"
+        name="Maximum epochs"
         value={number(plan.epochs)}
         how={plan.warmup_epochs > 0 ? `${plan.warmup_epochs} of warm-up` : "no warm-up"}
       />
@@ -81,7 +77,7 @@ function Figures({ plan }: { plan: Plan }) {
         value={number(plan.validation_steps)}
         how={samples(plan.validation_samples, "validation")}
       />
-      <Figure name="Test samples" value={number(plan.test_samples)} how="looked at once, at the end" />
+      <Figure name="Test samples" value={number(plan.test_samples)} how="used once, at the end" />
     </dl>
   );
 }

@@ -1,4 +1,4 @@
-// A new job: a form made from the spec's schema, with the plan and the quote beside it as one types.
+// The page of a new job: a form made from the spec's schema, with the plan and the quote beside it.
 
 import { useMemo } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
@@ -21,8 +21,8 @@ export function NewPage() {
   if (fields === undefined || start === undefined)
     return (
       <>
-        <Waiting problem={document.problem ?? problem} what={clone === "" ? "the form" : `job ${clone}`} />
-        {problem !== undefined && !problem.isAway && <a href="/new">Begin with an empty form</a>}
+        <Waiting problem={document.problem ?? problem} subject={clone === "" ? "the form" : `job ${clone}`} />
+        {problem !== undefined && !problem.isAway && <a href="/new">Start with an empty form</a>}
       </>
     );
   return <JobForm key={`${clone} ${advice}`} fields={fields} start={start} advice={advice} me={me.data} />;

@@ -1,15 +1,15 @@
-// Labels: pairs of texts, one a row. A pair without a key is not sent yet.
+// Labels: pairs of texts, one in each row. A pair without a key is not submitted.
 
 import { useState } from "preact/hooks";
 import styles from "./controls.module.css";
 import type { ControlProps } from "./controls.tsx";
-import { isObject, same } from "./draft.ts";
+import { isObject, isSame } from "./draft.ts";
 import { objectOf, type Pair, textOf } from "./text.ts";
 
 export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlProps) {
   const [own, setOwn] = useState<readonly Pair[]>();
   const shown: readonly Pair[] = isObject(value) ? Object.entries(value).map(([key, each]) => [key, textOf(each)]) : [];
-  const pairs = own !== undefined && same(objectOf(own), objectOf(shown)) ? own : shown;
+  const pairs = own !== undefined && isSame(objectOf(own), objectOf(shown)) ? own : shown;
 
   function set(next: readonly Pair[]): void {
     setOwn(next);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DOCUMENT } from "./document.fixture.ts";
-import { placed, told } from "./problems.ts";
+import { errorText, placeErrors } from "./problems.ts";
 import { fieldsOf } from "./schema.ts";
 
 const FIELDS = fieldsOf(DOCUMENT);
@@ -12,7 +12,7 @@ const error = (field: string, received?: string) => ({
 });
 
 function pathOf(field: string): string | undefined {
-  return [...placed([error(field)], FIELDS).byPath.keys()][0];
+  return [...placeErrors([error(field)], FIELDS).byPath.keys()][0];
 }
 
 test("each error stands at the field that it is said of", () => {
@@ -26,22 +26,25 @@ test("each error stands at the field that it is said of", () => {
 
 test("an error of no field is kept", () => {
   assert.deepEqual(
-    placed([error("foo"), error("")], FIELDS).others.map(({ field }) => field),
+    placeErrors([error("foo"), error("")], FIELDS).withoutField.map(({ field }) => field),
     ["foo", ""],
   );
 });
 
 test("what is allowed is said once, with what came", () => {
   const field = (path: string) => FIELDS.find((each) => each.path === path) ?? assert.fail(path);
-  assert.equal(told([error("batch_size", "0")], field("batch_size")), "is wrong. It was 0.");
-  assert.equal(told([error("dataset")], field("dataset.source")), "is wrong.");
-  assert.equal(told([error("foo")]), "is wrong.");
-  assert.equal(told([error("labels.a b.[key]", "a b")], field("labels")), "a b: is wrong. It was a b.");
-  assert.equal(told([error("dataset.image_size.1", "0")], field("dataset.image_size")), "width: is wrong. It was 0.");
-  assert.equal(told([error("dataset.augment.0", "x")], field("dataset.augment")), "is wrong. It was x.");
+  assert.equal(errorText([error("batch_size", "0")], field("batch_size")), "is wrong. It was 0.");
+  assert.equal(errorText([error("dataset")], field("dataset.source")), "is wrong.");
+  assert.equal(errorText([error("foo")]), "is wrong.");
+  assert.equal(errorText([error("labels.a b.[key]", "a b")], field("labels")), "a b: is wrong. It was a b.");
+  assert.equal(
+    errorText([error("dataset.image_size.1", "0")], field("dataset.image_size")),
+    "width: is wrong. It was 0.",
+  );
+  assert.equal(errorText([error("dataset.augment.0", "x")], field("dataset.augment")), "is wrong. It was x.");
   const either = [
     { field: "dataset.validation", message: "less than 1", received: "3" },
     { field: "dataset.validation", message: "a string", received: "3" },
   ];
-  assert.equal(told(either, field("dataset.validation")), "less than 1; or a string. It was 3.");
+  assert.equal(errorText(either, field("dataset.validation")), "less than 1; or a string. It was 3.");
 });

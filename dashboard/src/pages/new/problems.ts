@@ -1,28 +1,28 @@
-// What the api says is wrong, at the fields that it is said of.
+// The api's errors, by field of the form.
 
 import type { FieldError } from "../../api/problem.ts";
 import { type Field, SHORTHAND } from "./schema.ts";
 
-export interface Placed {
+export interface PlacedErrors {
   /** By the path of the field. */
   readonly byPath: ReadonlyMap<string, readonly FieldError[]>;
-  /** Of no field of the form. */
-  readonly others: readonly FieldError[];
+  /** Errors that belong to no field of the form. */
+  readonly withoutField: readonly FieldError[];
 }
 
-export const NOTHING_WRONG: Placed = { byPath: new Map(), others: [] };
+export const NO_ERRORS: PlacedErrors = { byPath: new Map(), withoutField: [] };
 
-/** The errors by field: labels.a is said of the labels, dataset of its source, dataset.image_size.0 of the size. */
-export function placed(errors: readonly FieldError[], fields: readonly Field[]): Placed {
+/** The errors by field: labels.a belongs to labels, dataset to its source, dataset.image_size.0 to the size. */
+export function placeErrors(errors: readonly FieldError[], fields: readonly Field[]): PlacedErrors {
   const paths = new Set(fields.map(({ path }) => path));
   const byPath = new Map<string, FieldError[]>();
-  const others: FieldError[] = [];
+  const withoutField: FieldError[] = [];
   for (const error of errors) {
     const path = pathFor(error.field, paths);
-    if (path === undefined) others.push(error);
+    if (path === undefined) withoutField.push(error);
     else byPath.set(path, [...(byPath.get(path) ?? []), error]);
   }
-  return { byPath, others };
+  return { byPath, withoutField };
 }
 
 function pathFor(field: string, paths: ReadonlySet<string>): string | undefined {
@@ -33,16 +33,16 @@ function pathFor(field: string, paths: ReadonlySet<string>): string | undefined 
   return undefined;
 }
 
-/** What stands at a field: what is allowed, and what came. Of a field that may be two things, both are said. */
-export function told(errors: readonly FieldError[], field?: Field): string {
-  const says = errors.map((error) => inner(error.field, field) + error.message);
+/** The text of a field's errors: what is allowed, and the received value. Alternatives are joined with "or". */
+export function errorText(errors: readonly FieldError[], field?: Field): string {
+  const says = errors.map((error) => itemPrefix(error.field, field) + error.message);
   const received = errors.find((error) => typeof error.received === "string")?.received;
   const came = received === undefined || received === "" || received === "None" ? "" : ` It was ${String(received)}.`;
   return `${[...new Set(says)].join("; or ")}.${came}`;
 }
 
-/** Of which of its items an error is, where the field has some that people tell apart. */
-function inner(path: string, field: Field | undefined): string {
+/** The name of the item that an error belongs to, for fields with several items. */
+function itemPrefix(path: string, field: Field | undefined): string {
   if (field === undefined || !path.startsWith(`${field.path}.`)) return "";
   const item = path.slice(field.path.length + 1).replace(/\.?\[key\]$/, "");
   if (field.kind === "sizes") return `${item === "0" ? "height" : "width"}: `;

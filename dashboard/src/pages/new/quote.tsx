@@ -1,4 +1,4 @@
-// What a job is expected to take, from comparable past ones: a mean, what they lie between, and which they are.
+// The quote of a job: means and ranges from comparable past jobs, with links to them.
 
 import type { Quote, Range } from "../../api/types.ts";
 import { duration, number, percent } from "../../format.ts";
@@ -7,7 +7,7 @@ import styles from "./outlook.module.css";
 import { lowered } from "./text.ts";
 
 const BASIS: Record<Quote["basis"], string> = {
-  same_spec: "the same spec, but for names and rates",
+  same_spec: "the same spec except for names and rates",
   same_batch_and_gpus: "the same work with the same batch on as many GPUs",
   scaled: "the same work with other batches or GPUs, scaled",
 };
@@ -20,7 +20,7 @@ export function Expected({ quote }: { quote: Quote | null | undefined }) {
   if (quote === null || quote === undefined) {
     return (
       <Panel title="Expected">
-        <p class="muted">No past job did comparable work, so nothing is said about time.</p>
+        <p class="muted">No quote: no past job did comparable work.</p>
       </Panel>
     );
   }
@@ -45,7 +45,7 @@ export function Expected({ quote }: { quote: Quote | null | undefined }) {
           ))}
         </tbody>
       </table>
-      {unknown.length > 0 && <p class={styles["unknown"]}>Not known: {unknown.join(", ")}.</p>}
+      {unknown.length > 0 && <p class={styles["unknown"]}>Unknown: {unknown.join(", ")}.</p>}
     </Panel>
   );
 }
@@ -67,7 +67,7 @@ function Basis({ quote: { basis, jobs, epochs } }: { quote: Quote }) {
         ))}
         {jobs.length > SHOWN && ", …"}).
       </p>
-      <p>{epochs === null ? "How many epochs it takes is not known, so no time is." : `Reckoned with ${epochs}.`}</p>
+      <p>{epochs === null ? "The number of epochs is unknown, and so is the time." : `Calculated with ${epochs}.`}</p>
     </div>
   );
 }

@@ -29,11 +29,11 @@ test("every kind of field is found, and the fields of the parts", () => {
 });
 
 test("defaults are those of the schema; what has to be given has none", () => {
-  assert.equal(FIELDS.get("batch_size")?.standard, 32);
-  assert.equal(FIELDS.get("dataset.source")?.standard, undefined);
-  assert.equal(FIELDS.get("model.name")?.standard, "lenet5");
-  assert.deepEqual(FIELDS.get("early_stopping")?.standard, {});
-  assert.equal(FIELDS.get("probe")?.standard, null);
+  assert.equal(FIELDS.get("batch_size")?.defaultValue, 32);
+  assert.equal(FIELDS.get("dataset.source")?.defaultValue, undefined);
+  assert.equal(FIELDS.get("model.name")?.defaultValue, "lenet5");
+  assert.deepEqual(FIELDS.get("early_stopping")?.defaultValue, {});
+  assert.equal(FIELDS.get("probe")?.defaultValue, null);
   assert.equal(FIELDS.get("min_gpus")?.isNullable, true);
 });
 

@@ -1,10 +1,10 @@
-// The fields of a spec as the api's own schema has them: what each means, its kind, its default and its limits.
-// The form is made from this, so that a new field, range or choice of the api needs no second place to be written.
+// The fields of a spec from the api's schema: description, kind, default and limits.
+// The form is made from them, so that a new field, range or choice is written in the api only.
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 
-/** What of JSON Schema the api uses. */
+/** The part of JSON Schema that the api uses. */
 export interface Schema {
   readonly $ref?: string;
   readonly type?: string;
@@ -40,23 +40,23 @@ export type Kind =
   | "part";
 
 export interface Field {
-  /** Dotted, as the api names it in errors: dataset.image_size. */
+  /** Dotted, as in the api's errors: dataset.image_size. */
   readonly path: string;
   readonly kind: Kind;
-  /** What it means, in sentences with code between backticks. */
+  /** Sentences with code between backticks. */
   readonly description: string;
-  /** Undefined where it has to be given. Of a part `{}` is "on". */
-  readonly standard: Json | undefined;
+  /** Undefined if the field is required. For a part, `{}` means "on". */
+  readonly defaultValue: Json | undefined;
   readonly isNullable: boolean;
   readonly options: readonly string[];
-  /** In words: "1 to 4,096". Empty where there are none. */
+  /** In words: "1 to 4,096"; empty without limits. */
   readonly limits: string;
 }
 
-/** The field for which a plain string may stand for the whole object, by the object. */
+/** By object: the field that a plain string sets, if it is written instead of the object. */
 export const SHORTHAND: Readonly<Record<string, string>> = { dataset: "source", model: "name" };
 
-/** Every field of a spec in the order of the schema; those of its parts behind the part's own. */
+/** Every field of a spec in the order of the schema. The fields of a part follow the part. */
 export function fieldsOf(document: OpenApi): Field[] {
   const { schemas } = document.components;
   const spec = schemas["Spec"] ?? {};
@@ -66,10 +66,10 @@ export function fieldsOf(document: OpenApi): Field[] {
     const isNullable = allows(property, "null");
     const isOn = property.default !== null;
     const description = property.description ?? "";
-    const own: Field = { ...PLAIN, path: name, kind: "part", description, standard: isOn ? {} : null, isNullable };
+    const own: Field = { ...PLAIN, path: name, kind: "part", description, defaultValue: isOn ? {} : null, isNullable };
     const inner = Object.entries(part.properties ?? {}).map(([key, each]) => {
       const field = fieldOf(`${name}.${key}`, each, part);
-      return key === SHORTHAND[name] ? { ...field, standard: property.default ?? field.standard } : field;
+      return key === SHORTHAND[name] ? { ...field, defaultValue: property.default ?? field.defaultValue } : field;
     });
     return isNullable ? [own, ...inner] : inner;
   });
@@ -88,7 +88,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
     path,
     kind: kindOf(property),
     description: property.description ?? "",
-    standard: isRequired ? undefined : (property.default ?? null),
+    defaultValue: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
     options: property.enum ?? property.items?.enum ?? [],
     limits: limitsOf(property),

@@ -1,19 +1,19 @@
-// The draft as the text that would be sent, for who would rather write or paste it. It and the form are one.
+// The draft as JSON, to write or paste. It stays in sync with the form.
 
-import { type Draft, parsed, same } from "./draft.ts";
+import { type Draft, isSame, parsed } from "./draft.ts";
 import styles from "./source.module.css";
 import { useText } from "./use_text.ts";
 
 interface Props {
   draft: Draft;
   onDraft: (draft: Draft) => void;
-  /** Told with every text whether it can be read. */
+  /** Called with every text: whether it can be read. */
   onReadable: (isReadable: boolean) => void;
 }
 
 export function Source({ draft, onDraft, onReadable }: Props) {
-  // A text that is no draft yet changes nothing, and stays as it is.
-  const says = (text: string): boolean => same(parsed(text) ?? draft, draft);
+  // A text that is not a valid draft changes nothing, and stays as it is.
+  const says = (text: string): boolean => isSame(parsed(text) ?? draft, draft);
   const { text, type } = useText(JSON.stringify(draft, null, 2), says, (next) => {
     const read = parsed(next);
     onReadable(read !== undefined);
@@ -23,7 +23,7 @@ export function Source({ draft, onDraft, onReadable }: Props) {
   return (
     <div class={styles["source"]}>
       <label for="spec-source">
-        Spec <span class="muted">as JSON; what it does not name has its default</span>
+        Spec <span class="muted">as JSON; fields that you leave out have their defaults</span>
       </label>
       <textarea
         id="spec-source"

@@ -1,14 +1,14 @@
-// What a form begins with: nothing, or the spec of a job with a piece of its advice laid over it.
+// The start of a form: empty, or the spec of a job, with one of its pieces of advice applied.
 
 import type { Problem } from "../../api/client.ts";
 import { usePolled } from "../../api/polled.ts";
 import type { Advice, Job, Listed } from "../../api/types.ts";
-import { at, type Draft, differences, merged, pathsOf, same } from "./draft.ts";
+import { type Draft, differences, isSame, merged, pathsOf, valueAt } from "./draft.ts";
 import type { Field, JsonObject } from "./schema.ts";
 
 export interface Start {
   readonly draft: Draft;
-  /** The job that it begins with. */
+  /** The cloned job. */
   readonly job?: Job;
   readonly advice?: Advice;
   /** The fields in which the advice differs from the job. */
@@ -39,6 +39,6 @@ export function startOf(job: Job, advice: Advice | undefined, fields: readonly F
   const spec = job.spec as JsonObject;
   if (advice === undefined) return { draft: differences(spec, fields), job, advised: [] };
   const change = advice.change as JsonObject;
-  const advised = pathsOf(change, fields).filter((path) => !same(at(change, path), at(spec, path)));
+  const advised = pathsOf(change, fields).filter((path) => !isSame(valueAt(change, path), valueAt(spec, path)));
   return { draft: differences(merged(spec, change), fields), job, advice, advised };
 }

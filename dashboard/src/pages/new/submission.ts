@@ -1,5 +1,5 @@
-// Sending a draft, so that it becomes one job: whoever clicks twice, or again after an answer that was lost, gets the
-// job of the first time.
+// Submits a draft so that it becomes one job: a second click, or a retry after a lost answer, gets the
+// same job.
 
 import { useRef, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
@@ -8,7 +8,7 @@ import type { Draft } from "./draft.ts";
 
 interface Submission {
   readonly isSending: boolean;
-  /** Why the draft, as it is now, was not taken. */
+  /** Why the current draft was refused. */
   readonly problem: Problem | undefined;
   readonly submit: () => void;
 }
@@ -17,7 +17,7 @@ export function useSubmission(draft: Draft, onAccepted: (job: Job) => void): Sub
   const [isSending, setSending] = useState(false);
   const [refusal, setRefusal] = useState<{ draft: Draft; problem: Problem }>();
   const keys = useRef(new Map<string, string>());
-  const isUnderWay = useRef(false); // at once, and not with the next drawing: of a double click both come before
+  const isUnderWay = useRef(false); // a ref, as both clicks of a double click come before the next render
 
   async function submit(): Promise<void> {
     if (isUnderWay.current) return;
@@ -41,7 +41,7 @@ export function useSubmission(draft: Draft, onAccepted: (job: Job) => void): Sub
   return { isSending, problem, submit: () => void submit() };
 }
 
-/** The api binds a key to what is sent with it, so a form has one for each content. */
+/** The api binds an idempotency key to the submitted spec, so each content of the form has its own key. */
 function keyOf(draft: Draft, keys: Map<string, string>): string {
   const body = JSON.stringify(draft);
   const key = keys.get(body) ?? randomKey();
@@ -49,7 +49,7 @@ function keyOf(draft: Draft, keys: Map<string, string>): string {
   return key;
 }
 
-/** Not `randomUUID`, which browsers have on secure addresses alone. */
+/** Not `randomUUID`, which browsers have only on secure addresses. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

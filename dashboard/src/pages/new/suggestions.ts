@@ -1,4 +1,4 @@
-// What there is to choose from on this service: datasets, networks, weights, projects.
+// The suggestions of this service: datasets, networks, weights, projects.
 
 import { usePolled } from "../../api/polled.ts";
 import type { DatasetLine, Job, Listed, Me, Model, Project } from "../../api/types.ts";
@@ -21,7 +21,7 @@ export function useSuggestions(me: Me | undefined): Suggestions {
     "model.name": models.map(ofModel),
     "model.weights": [
       { value: "none", detail: "From scratch" },
-      { value: "imagenet", detail: "Where the network has them" },
+      { value: "imagenet", detail: "If the network has them" },
       ...jobs.filter(({ status }) => status === "succeeded").map(ofJob),
     ],
     project: projects.filter((project) => mayUse(project, me)).map(ofProject),
@@ -41,15 +41,15 @@ export function ofDataset(dataset: DatasetLine): Option {
   return { value: dataset.name, detail: [told, description].filter((text) => text !== "").join(". ") };
 }
 
-/** What recent jobs trained on, besides the registered names. */
+/** The data of recent jobs that is not registered. */
 export function recent(jobs: readonly Pick<Job, "name" | "spec">[], known: ReadonlySet<string>): Option[] {
-  const found = new Map<string, Option>();
+  const options = new Map<string, Option>();
   for (const { name, spec } of jobs) {
     const source = (spec["dataset"] as { source?: unknown } | undefined)?.source;
-    if (typeof source !== "string" || known.has(source) || found.has(source)) continue;
-    found.set(source, { value: source, detail: `As in ${name}` });
+    if (typeof source !== "string" || known.has(source) || options.has(source)) continue;
+    options.set(source, { value: source, detail: `As in ${name}` });
   }
-  return [...found.values()];
+  return [...options.values()];
 }
 
 function ofModel({ name, description, imagenet, least_size }: Model): Option {

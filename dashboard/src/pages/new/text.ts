@@ -1,11 +1,11 @@
-// Values as people type them, and what they typed as values. What cannot be read is sent as it is: the api says what is
+// Converts values to typed text and back. A text that cannot be read is sent as it is: the api says what is
 // wrong with it, and what it takes.
 
 import type { Field, Json } from "./schema.ts";
 
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 
-/** The value that a text stands for; undefined where nothing was typed. */
+/** The value of a typed text; undefined if it is empty. */
 export function typed(kind: Field["kind"], text: string): Json | undefined {
   const bare = text.trim();
   if (bare === "") return undefined;
@@ -13,7 +13,7 @@ export function typed(kind: Field["kind"], text: string): Json | undefined {
   return isFigure ? Number(bare) : bare;
 }
 
-/** A value as one would type it. */
+/** A value as people type it. */
 export function textOf(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
@@ -41,7 +41,7 @@ export function lowered(name: string): string {
   return name.replace(/^[A-Z](?=[a-z -])/, (letter) => letter.toLowerCase());
 }
 
-/** A row of sizes with one of them set; null where none is left. */
+/** Sizes with one of them set; null if all are empty. */
 export function withSize(value: Json | undefined, index: number, size: Json | undefined): Json {
   const before = Array.isArray(value) ? value : [];
   const sizes: Json[] = [0, 1].map((each) => (each === index ? (size ?? null) : (before[each] ?? null)));
@@ -50,7 +50,7 @@ export function withSize(value: Json | undefined, index: number, size: Json | un
 
 export type Pair = readonly [key: string, value: string];
 
-/** Pairs as an object; those without a key are not there yet. */
+/** Pairs as an object. Pairs without a key are left out. */
 export function objectOf(pairs: readonly Pair[]): { [name: string]: string } {
   return Object.fromEntries(pairs.filter(([key]) => key !== ""));
 }

@@ -1,16 +1,16 @@
-// What is wrong with a draft as a whole: what the api says of no field, and an answer that was lost.
+// Problems of a draft as a whole: errors that belong to no field, and a lost answer.
 
 import type { Problem } from "../../api/client.ts";
 import type { FieldError } from "../../api/problem.ts";
 import { Notice, ProblemNotice } from "../../parts/notice.tsx";
 import styles from "./page.module.css";
-import { told } from "./problems.ts";
+import { errorText } from "./problems.ts";
 
 interface Props {
   problem: Problem | undefined;
-  /** Those of no field. */
+  /** Errors that belong to no field. */
   errors: readonly FieldError[];
-  /** Whether it is said of a submission, and not of a draft. */
+  /** Whether the problem comes from a submission, and not from a preview. */
   isSubmitted: boolean;
 }
 
@@ -18,8 +18,8 @@ export function Trouble({ problem, errors, isSubmitted }: Props) {
   if (problem === undefined) return null;
   if (problem.isAway && isSubmitted)
     return (
-      <Notice kind="bad" title="No answer came">
-        It may have been submitted or not. Submit again: it becomes one job either way.
+      <Notice kind="bad" title="No answer">
+        The job may or may not have been submitted. Submit again: no second job is created.
       </Notice>
     );
   if (problem.errors.length === 0) return <ProblemNotice problem={problem} />;
@@ -30,13 +30,13 @@ export function Trouble({ problem, errors, isSubmitted }: Props) {
   );
 }
 
-/** Errors with the names of their fields, for where the fields are not there to say them at. */
+/** Errors with the names of their fields, for places without the fields. */
 export function Errors({ errors }: { errors: readonly FieldError[] }) {
   return (
     <ul class={styles["errors"]}>
       {errors.map((error) => (
         <li key={`${error.field} ${error.message}`}>
-          {error.field !== "" && <code>{error.field}</code>} {told([error])}
+          {error.field !== "" && <code>{error.field}</code>} {errorText([error])}
         </li>
       ))}
     </ul>

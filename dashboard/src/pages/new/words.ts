@@ -1,5 +1,5 @@
-// What the form calls each field of a spec, and where it stands. Descriptions, kinds, defaults and limits are the
-// schema's own. A field that is not here is called by its name. A name here that no field has is a type error.
+// The label and the group of each field in the form. Descriptions, kinds, defaults and limits come from the
+// schema. A field that is missing here is labelled with its name. A name that no field has is a type error.
 
 import type { components } from "../../api/schema.d.ts";
 
@@ -28,7 +28,7 @@ export interface Words {
   readonly group: GroupId;
   readonly label: string;
   readonly unit?: string;
-  /** What holds where nothing is given, for fields whose default is null. */
+  /** The meaning of an empty field whose default is null. */
   readonly empty?: string;
 }
 
@@ -76,25 +76,25 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   probe: { group: "batch", label: "Batch probe" },
   "probe.smallest": { group: "batch", label: "Smallest batch", unit: "samples" },
   "probe.largest": { group: "batch", label: "Largest batch", unit: "samples" },
-  "probe.seconds": { group: "batch", label: "Time of each batch", unit: "s" },
+  "probe.seconds": { group: "batch", label: "Time per batch", unit: "s" },
 
   optimizer: { group: "training", label: "Optimizer" },
   precision: { group: "training", label: "Precision" },
-  steps_per_epoch: { group: "training", label: "Steps of an epoch", empty: "as many as the data has" },
+  steps_per_epoch: { group: "training", label: "Steps per epoch", empty: "as many as the data has" },
   seed: { group: "training", label: "Seed" },
 
   device: { group: "hardware", label: "Device" },
   placement: { group: "hardware", label: "Placement" },
-  min_gpus: { group: "hardware", label: "Fewest GPUs", empty: "as many as GPUs" },
+  min_gpus: { group: "hardware", label: "Minimum GPUs", empty: "as many as GPUs" },
 
   early_stopping: { group: "stopping", label: "Early stopping" },
   "early_stopping.monitor": { group: "stopping", label: "Monitor" },
   "early_stopping.patience": { group: "stopping", label: "Patience", unit: "epochs" },
-  "early_stopping.min_delta": { group: "stopping", label: "Least improvement" },
+  "early_stopping.min_delta": { group: "stopping", label: "Minimum improvement" },
   "early_stopping.restore_best_weights": { group: "stopping", label: "Keep the best weights" },
   "checkpoint.every_epochs": { group: "stopping", label: "Checkpoint every", unit: "epochs" },
   "checkpoint.keep": { group: "stopping", label: "Checkpoints to keep" },
-  max_restarts: { group: "stopping", label: "Most restarts" },
+  max_restarts: { group: "stopping", label: "Maximum restarts" },
   time_limit_s: { group: "stopping", label: "Time limit", unit: "s", empty: "none" },
   stall_timeout_s: { group: "stopping", label: "Stalled after", unit: "s" },
 
@@ -111,14 +111,14 @@ const GROUP_OF_PART: Readonly<Record<string, GroupId>> = {
   checkpoint: "stopping",
 };
 
-/** The words of a field; one that is not above is called by its name, beside the fields of its part. */
+/** The words of a field. A field that is not above gets its name as label, in the group of its part. */
 export function wordsOf(path: string): Words {
   const [part = "", name = part] = path.split(".");
   const label = name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
   return DOTTED[path] ?? { group: GROUP_OF_PART[part] ?? "scheduling", label };
 }
 
-/** A field's position among all, as they stand in the form. */
+/** A field's position in the form. */
 export function position(path: string): number {
   const found = ORDER.indexOf(path);
   return found < 0 ? ORDER.length : found;

@@ -1,9 +1,9 @@
-// Cancel, pause and resume of a study as a whole. Each is asked for once more, as it concerns many jobs.
+// Cancel, pause and resume a whole study. Each action is confirmed, as it concerns many jobs.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";
 import type { Study } from "../../api/types.ts";
-import { counted } from "../../format.ts";
+import { countText } from "../../format.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import styles from "./actions.module.css";
@@ -18,7 +18,7 @@ const TITLES: Readonly<Record<Action, string>> = {
 };
 
 export function Actions({ study, onChange }: { study: Study; onChange: () => void }) {
-  const [asked, setAsked] = useState<Action | null>(null);
+  const [question, setQuestion] = useState<Action | null>(null);
   const [problem, setProblem] = useState<Problem>();
   const [isBusy, setBusy] = useState(false);
 
@@ -44,7 +44,7 @@ export function Actions({ study, onChange }: { study: Study; onChange: () => voi
             type="button"
             class={action === "cancel" ? "danger" : undefined}
             disabled={isBusy}
-            onClick={() => setAsked(action)}
+            onClick={() => setQuestion(action)}
           >
             {action[0]?.toUpperCase() + action.slice(1)}
           </button>
@@ -55,23 +55,23 @@ export function Actions({ study, onChange }: { study: Study; onChange: () => voi
           <ProblemNotice problem={problem} />
         </div>
       )}
-      {asked !== null && (
+      {question !== null && (
         <Confirm
-          title={TITLES[asked]}
-          action={TITLES[asked]}
+          title={TITLES[question]}
+          action={TITLES[question]}
           onAnswer={(isYes) => {
-            setAsked(null);
-            if (isYes) void carryOut(asked);
+            setQuestion(null);
+            if (isYes) void carryOut(question);
           }}
         >
-          {consequence(study, asked)}
+          {consequence(study, question)}
         </Confirm>
       )}
     </>
   );
 }
 
-/** What would change anything now. */
+/** The actions that would change something now. */
 function possible(study: Study): Action[] {
   const live = liveJobs(study);
   const found: Action[] = [];
@@ -88,12 +88,12 @@ function lost({ counts }: Study): number {
 function consequence(study: Study, action: Action): string {
   const live = liveJobs(study);
   if (action === "cancel")
-    return `${counted(live, "job")} of it that ${live === 1 ? "has" : "have"} not ended will end.`;
+    return `${countText(live, "job")} that ${live === 1 ? "has" : "have"} not ended will be cancelled.`;
   if (action === "pause")
-    return `${counted(live, "job")} will wait. Those that run save first, and give their slots back.`;
+    return `${countText(live, "job")} will wait. Running jobs save first and release their slots.`;
   const parts = [
-    study.paused > 0 ? `${counted(study.paused, "paused job")} will go on.` : "",
-    lost(study) > 0 ? `${counted(lost(study), "fresh job")} will take the place of what failed or was cancelled.` : "",
+    study.paused > 0 ? `${countText(study.paused, "paused job")} will continue.` : "",
+    lost(study) > 0 ? `${countText(lost(study), "fresh job")} will replace failed or cancelled jobs.` : "",
   ];
   return parts.filter(Boolean).join(" ");
 }

@@ -1,9 +1,9 @@
-// The questions that a study answers, a chart each: do more GPUs pay, how soon is it accurate, what does accuracy cost?
+// The main charts of a study: speed-up, time to accuracy, cost of accuracy.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
 import { PointChart } from "../../charts/point_chart.tsx";
-import { counted, number } from "../../format.ts";
+import { countText, number } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
 import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
@@ -12,7 +12,7 @@ import { Target } from "./target.tsx";
 
 const timesAsFast = (value: number): string => number(value, 3);
 
-/** Speed-up over GPUs against the ideal line; where GPUs do not vary, that they do not. */
+/** Speed-up over GPUs beside the ideal line, or a note if GPUs do not vary. */
 export function Speedup({ report }: { report: StudyReport }) {
   const { baseline } = report;
   if (baseline === null) return <NoSpeedup gpus={report.cells[0]?.gpus ?? 1} />;
@@ -21,17 +21,17 @@ export function Speedup({ report }: { report: StudyReport }) {
   return (
     <Panel title="Speed-up">
       <p class={styles["told"]}>
-        Training time on {counted(baseline.gpus, "GPU")}, which was measured, over that of the cell
+        Training time on {countText(baseline.gpus, "GPU")}, which was measured, divided by that of the cell
         {report.scaling === "strong" && ", with the same global batch (strong scaling)"}
-        {report.scaling === "weak" && ", with the same batch of each GPU (weak scaling)"}. {intervals(report)}
+        {report.scaling === "weak" && ", with the same batch per GPU (weak scaling)"}. {intervals(report)}
       </p>
       {lines.length === 0 ? (
-        <p class="muted">No cell has a result to compare with that on {counted(baseline.gpus, "GPU")} yet.</p>
+        <p class="muted">No cell has a result to compare with that on {countText(baseline.gpus, "GPU")} yet.</p>
       ) : (
         <PointChart
           title="Speed-up"
           xName="GPUs"
-          yName={`times as fast as ${counted(baseline.gpus, "GPU")}`}
+          yName={`times as fast as ${countText(baseline.gpus, "GPU")}`}
           lines={lines}
           isJoined
           ideal={{ name: "ideal", points: counts.map((gpus) => [gpus, gpus / baseline.gpus]) }}
@@ -39,7 +39,7 @@ export function Speedup({ report }: { report: StudyReport }) {
           isFromZero
           format={timesAsFast}
           formatX={String}
-          told={(estimate) => estimateText(estimate, timesAsFast)}
+          formatEstimate={(estimate) => estimateText(estimate, timesAsFast)}
         />
       )}
     </Panel>
@@ -50,7 +50,7 @@ function NoSpeedup({ gpus }: { gpus: number }) {
   return (
     <Panel title="Speed-up">
       <p class="muted">
-        Every cell has {counted(gpus, "GPU")}. A grid with several counts of GPUs shows here what more of them bring.
+        Every cell has {countText(gpus, "GPU")}. A grid with several GPU counts shows the speed-up here.
       </p>
     </Panel>
   );
@@ -58,11 +58,11 @@ function NoSpeedup({ gpus }: { gpus: number }) {
 
 function intervals(report: StudyReport): string {
   return report.repeats === 1
-    ? "One repeat has no interval."
+    ? "There are no intervals, as there is one repeat."
     : "The whiskers are 95\u00a0% intervals of the cell's own time; a cell with one repeat has none.";
 }
 
-/** Time to the target, or where it cannot be measured, accuracy itself. */
+/** The training time to the target. */
 export function Accuracy({ report }: { report: StudyReport }) {
   const figure = figureOf("time_to_target_s");
   const { groups, series } = barsOf(report, figure);
@@ -79,7 +79,7 @@ export function Accuracy({ report }: { report: StudyReport }) {
           series={series}
           isFromZero
           format={figure.format}
-          told={(estimate) => estimateText(estimate, figure.format)}
+          formatEstimate={(estimate) => estimateText(estimate, figure.format)}
         />
       )}
     </Panel>
@@ -87,9 +87,9 @@ export function Accuracy({ report }: { report: StudyReport }) {
 }
 
 const CHOSEN_BY: Readonly<Record<string, string>> = {
-  study: "as the study asks",
-  request: "as chosen here",
-  results: "which most cells reach",
+  study: "from the study",
+  request: "chosen here",
+  results: "reached by most cells",
 };
 
 function Reached({ report: { target, cells } }: { report: StudyReport }) {
@@ -99,22 +99,22 @@ function Reached({ report: { target, cells } }: { report: StudyReport }) {
   return (
     <p class={styles["told"]}>
       To a val accuracy of {target.value}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
-      {counted(measured.length, "cell")} got there with every repeat.{" "}
-      {all === 0 ? "Choose a lower one to see times." : all < measured.length ? "The others have no bar." : ""}
+      {countText(measured.length, "cell")} reached it with every repeat.{" "}
+      {all === 0 ? "Choose a lower target to see times." : all < measured.length ? "The others have no bar." : ""}
     </p>
   );
 }
 
-/** What each cell cost beside how accurate it became. */
+/** The GPU-hours and the accuracy of each cell. */
 export function Cost({ report }: { report: StudyReport }) {
   const lines = costLines(report);
   if (lines.length === 0) return null;
   const format = figureOf("val_accuracy").format;
   return (
-    <Panel title="What accuracy costs">
+    <Panel title="Cost of accuracy">
       <p class={styles["told"]}>Each point is a cell: further left is cheaper, further up is more accurate.</p>
       <PointChart
-        title="What accuracy costs"
+        title="Cost of accuracy"
         xName="GPU-hours"
         yName="val accuracy"
         lines={lines}
@@ -122,8 +122,8 @@ export function Cost({ report }: { report: StudyReport }) {
         isFromZero={false}
         format={format}
         formatX={(value) => number(value, 2)}
-        told={(estimate) => estimateText(estimate, format)}
-        most={1}
+        formatEstimate={(estimate) => estimateText(estimate, format)}
+        maximum={1}
       />
     </Panel>
   );

@@ -4,10 +4,10 @@ import type { CellReport } from "../../api/types.ts";
 import { columnsOf, nextSort, repeatsText, sortedCells } from "./cell_columns.ts";
 import { cell, interval, report, SCALING } from "./study.fixture.ts";
 
-const told = (of: CellReport, key: string): string | undefined =>
+const cellText = (of: CellReport, key: string): string | undefined =>
   columnsOf(report([of]))
     .find((column) => column.key === key)
-    ?.told(of);
+    ?.format(of);
 
 test("columns that no cell has anything in are left out", () => {
   assert.deepEqual(
@@ -31,9 +31,9 @@ test("repeats say what is missing", () => {
 
 test("a difference in accuracy says whether it is more than chance", () => {
   const agreement = (agrees: boolean | null) => ({ difference: -0.012, low: null, high: null, agrees });
-  assert.equal(told(cell({}, { accuracy_agreement: agreement(true) }), "accuracy_agreement"), "−0.0120");
-  assert.equal(told(cell({}, { accuracy_agreement: agreement(false) }), "accuracy_agreement"), "−0.0120 differs");
-  assert.equal(told(cell({}, { accuracy_agreement: agreement(null) }), "accuracy_agreement"), "−0.0120 ?");
+  assert.equal(cellText(cell({}, { accuracy_agreement: agreement(true) }), "accuracy_agreement"), "−0.0120");
+  assert.equal(cellText(cell({}, { accuracy_agreement: agreement(false) }), "accuracy_agreement"), "−0.0120 differs");
+  assert.equal(cellText(cell({}, { accuracy_agreement: agreement(null) }), "accuracy_agreement"), "−0.0120 ?");
 });
 
 test("cells are sorted by a column with those that have no figure last, and keep their places in the grid", () => {

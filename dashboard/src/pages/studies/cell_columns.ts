@@ -1,4 +1,4 @@
-// The columns of the table of cells: how each is told, sorted and named, and which cell is best at it. Pure.
+// The columns of the table of cells: labels, formats and sort values. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
 import { duration, number, percent, short } from "../../format.ts";
@@ -9,99 +9,105 @@ export interface Column {
   readonly key: string;
   readonly label: string;
   readonly title?: string;
-  readonly told: (cell: CellReport) => string;
-  /** What it is sorted by. */
-  readonly of: (cell: CellReport) => number | string | null;
+  readonly format: (cell: CellReport) => string;
+  /** The value to sort by. */
+  readonly sortValue: (cell: CellReport) => number | string | null;
 }
 
-const three = (value: number): string => number(value, 3);
+const threeDigits = (value: number): string => number(value, 3);
 
 function interval(key: IntervalKey, label: string, format: (value: number) => string, title?: string): Column {
   const of = (cell: CellReport): number | null => cell[key]?.mean ?? null;
-  return { key, label, ...(title ? { title } : {}), of, told: (cell) => intervalText(cell[key], format) };
+  return { key, label, ...(title ? { title } : {}), sortValue: of, format: (cell) => intervalText(cell[key], format) };
 }
 
 function share(key: "speedup" | "efficiency", label: string, format: (value: number) => string, title: string): Column {
-  return { key, label, title, of: (cell) => cell[key], told: (cell) => (cell[key] === null ? "–" : format(cell[key])) };
+  return {
+    key,
+    label,
+    title,
+    sortValue: (cell) => cell[key],
+    format: (cell) => (cell[key] === null ? "–" : format(cell[key])),
+  };
 }
 
 const FIGURES: readonly Column[] = [
-  interval("wall_s", "time", duration, "Of the training alone"),
+  interval("wall_s", "time", duration, "Training time without set-up"),
   interval("samples_per_s", "samples/s", short),
   interval("val_accuracy", "val accuracy", number),
   {
     key: "accuracy_agreement",
     label: "vs baseline",
-    title: "Mean val accuracy less that of the same cell at the baseline",
-    of: (cell) => cell.accuracy_agreement?.difference ?? null,
-    told: differenceText,
+    title: "Mean val accuracy minus that of the same cell at the baseline",
+    sortValue: (cell) => cell.accuracy_agreement?.difference ?? null,
+    format: differenceText,
   },
-  share("speedup", "speed-up", three, "Training time at the baseline over that of the cell"),
+  share("speedup", "speed-up", threeDigits, "Training time at the baseline divided by that of the cell"),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
-  interval("time_to_target_s", "to target", duration, "Training time to the target, where every repeat got there"),
-  interval("gpu_hours_to_target", "GPU-h to target", three),
-  interval("gpu_hours", "GPU-hours", three, "All of the leased time, set-up included"),
-  interval("epochs_run", "epochs", three),
+  interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
+  interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
+  interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),
+  interval("epochs_run", "epochs", threeDigits),
   interval("setup_s", "set-up", duration),
 ];
 
-/** The columns that any cell has something in. */
+/** The columns in which at least one cell has a value. */
 export function columnsOf(report: StudyReport): Column[] {
   const values = report.varied.map(
     (field): Column => ({
       key: `values.${field}`,
       label: fieldLabel(field),
-      of: ({ values }) => (typeof values[field] === "number" ? values[field] : valueText(values[field])),
-      told: ({ values }) => valueText(values[field]),
+      sortValue: ({ values }) => (typeof values[field] === "number" ? values[field] : valueText(values[field])),
+      format: ({ values }) => valueText(values[field]),
     }),
   );
   const hosts: Column = {
     key: "hosts",
     label: "hosts",
-    of: (cell) => cell.hosts,
-    told: ({ hosts }) => String(hosts ?? "–"),
+    sortValue: (cell) => cell.hosts,
+    format: ({ hosts }) => String(hosts ?? "–"),
   };
   const repeats: Column = {
     key: "repeats",
     label: "repeats",
-    title: "That succeeded; the figures rest on these",
-    of: (cell) => cell.repeats,
-    told: (cell) => repeatsText(cell, report.repeats),
+    title: "Repeats that succeeded; the figures come from these",
+    sortValue: (cell) => cell.repeats,
+    format: (cell) => repeatsText(cell, report.repeats),
   };
   return [
     ...values,
     ...(report.cells.some((cell) => (cell.hosts ?? 1) > 1) ? [hosts] : []),
     repeats,
-    ...FIGURES.filter((column) => report.cells.some((cell) => column.of(cell) !== null)),
+    ...FIGURES.filter((column) => report.cells.some((cell) => column.sortValue(cell) !== null)),
   ];
 }
 
 /** 3, or 1 of 3, 1 failed or cancelled, 1 to come. */
-export function repeatsText(cell: CellReport, asked: number): string {
-  if (cell.repeats === asked) return String(asked);
+export function repeatsText(cell: CellReport, planned: number): string {
+  if (cell.repeats === planned) return String(planned);
   const rest = [
     cell.failed > 0 ? `${cell.failed} failed or cancelled` : "",
     cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
   ].filter(Boolean);
-  return [`${cell.repeats} of ${asked}`, ...rest].join(", ");
+  return [`${cell.repeats} of ${planned}`, ...rest].join(", ");
 }
 
-/** -0.012, and whether that is more than chance. */
+/** -0.012, and whether the difference is more than chance. */
 function differenceText({ accuracy_agreement: agreement }: CellReport): string {
   if (agreement === null) return "–";
   const difference = `${agreement.difference < 0 ? "−" : "+"}${Math.abs(agreement.difference).toFixed(4)}`;
   return agreement.agrees === null ? `${difference} ?` : agreement.agrees ? difference : `${difference} differs`;
 }
 
-/** The cells with their places in the grid, in the order of a column; what has no figure comes last. */
+/** The cells with their positions in the grid, sorted by a column. Cells without a figure come last. */
 export function sortedCells(report: StudyReport, columns: readonly Column[], sort: string): [CellReport, number][] {
   const cells = report.cells.map((cell, position): [CellReport, number] => [cell, position]);
   const column = columns.find(({ key }) => key === sort.replace(/^-/, ""));
   if (column === undefined) return cells;
-  return cells.sort(([a], [b]) => byValue(column.of(a), column.of(b), sort.startsWith("-")));
+  return cells.sort(([a], [b]) => byValue(column.sortValue(a), column.sortValue(b), sort.startsWith("-")));
 }
 
-/** What the address says after a click on the head of a column. */
+/** The sort parameter after a click on a column header. */
 export function nextSort(sort: string, key: string): string {
   if (sort === key) return `-${key}`;
   return sort === `-${key}` ? "" : key;

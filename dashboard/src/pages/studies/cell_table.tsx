@@ -1,4 +1,4 @@
-// The grid as a table: a row a cell, with what its repeats came to, and its jobs.
+// The grid as a table: a row for each cell, with the figures of its repeats and its jobs.
 
 import type { CellReport, Study, StudyReport } from "../../api/types.ts";
 import { Figure } from "../../parts/figure.tsx";
@@ -39,7 +39,7 @@ export function CellTable({ study, report }: { study: Study; report: StudyReport
       </div>
       <p class={styles["note"]}>
         Means of the repeats that succeeded
-        {report.repeats > 1 ? ", ± half of the 95 % interval (Student's t); of one repeat there is none" : ""}. ★ is the
+        {report.repeats > 1 ? ", ± half of the 95 % interval (Student's t); one repeat has no interval" : ""}. ★ is the
         best cell of a column.
       </p>
     </Panel>
@@ -57,11 +57,11 @@ interface RowProps {
 function Row({ study, report, columns, cell, position }: RowProps) {
   return (
     <tr>
-      {columns.map(({ key, label, told }) => {
+      {columns.map(({ key, label, format }) => {
         const isBest = report.cells.length > 1 && report.best[key] === position;
         return (
           <td key={key} class={`figure ${styles["cell"]}`}>
-            <Figure text={told(cell)} best={isBest ? `best ${label}` : null} />
+            <Figure text={format(cell)} best={isBest ? `best ${label}` : null} />
           </td>
         );
       })}
@@ -72,7 +72,7 @@ function Row({ study, report, columns, cell, position }: RowProps) {
   );
 }
 
-/** The jobs of a cell by repeat; what did not succeed says so. */
+/** Links to the jobs of a cell by repeat, with the status of those that did not succeed. */
 function JobLinks({ study, cell, position }: { study: Study; cell: CellReport; position: number }) {
   const jobs = study.cells[position]?.jobs ?? [];
   return (

@@ -1,4 +1,4 @@
-// What the charts of a study show, from its report: groups, series, lines and the cells of the matrix. Pure.
+// The data of a study's charts, from its report: groups, series, lines and matrix cells. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
 import type { Series } from "../../charts/bars.tsx";
@@ -7,12 +7,12 @@ import type { PointLine } from "../../charts/point_chart.tsx";
 import { extentOf, shareOf } from "../../charts/ramp.ts";
 import { estimateOf, type Figure, fieldLabel, othersKey, valueText } from "./figures.ts";
 
-/** The field that charts are drawn over: GPUs where they vary, else the first one. */
+/** The field of the x axis: GPUs if they vary, else the first field. */
 export function mainField(report: StudyReport): string {
   return report.varied.includes("gpus") ? "gpus" : (report.varied[0] ?? "");
 }
 
-/** The values of a field in the order of the grid, each once, as texts. */
+/** The distinct values of a field as texts, in the order of the grid. */
 export function valuesOf(report: StudyReport, field: string): string[] {
   return [...new Set(report.cells.map((cell) => valueText(cell.values[field] ?? "all")))];
 }
@@ -21,10 +21,10 @@ export function valuesOf(report: StudyReport, field: string): string[] {
 export function barsOf(report: StudyReport, figure: Figure): { groups: string[]; series: Series[] } {
   const field = mainField(report);
   const groups = valuesOf(report, field);
-  const series = linesBy(report, field).map(([name, cells], place) => ({
+  const series = linesBy(report, field).map(([name, cells], index) => ({
     name,
-    colour: runColour(place),
-    dash: runDash(place),
+    colour: runColour(index),
+    dash: runDash(index),
     values: groups.map((group) => {
       const cell = cells.find(({ values }) => valueText(values[field] ?? "all") === group);
       return cell === undefined ? null : estimateOf(report, cell, figure.key);
@@ -33,23 +33,23 @@ export function barsOf(report: StudyReport, figure: Figure): { groups: string[];
   return { groups, series };
 }
 
-/** Speed-up over GPUs: a line for each combination of the other fields. Without those that have but the baseline. */
+/** Speed-up over GPUs: a line for each combination of the other fields that has a speed-up. */
 export function speedupLines(report: StudyReport): PointLine[] {
-  return linesBy(report, "gpus").flatMap(([name, cells], place) => {
+  return linesBy(report, "gpus").flatMap(([name, cells], index) => {
     const points = cells
       .toSorted((a, b) => a.gpus - b.gpus)
       .flatMap((cell) => {
         const estimate = estimateOf(report, cell, "speedup");
         return estimate === null ? [] : [{ ...estimate, x: cell.gpus, label: `${cell.gpus} GPUs` }];
       });
-    return points.length === 0 ? [] : [{ name, colour: runColour(place), dash: runDash(place), points }];
+    return points.length === 0 ? [] : [{ name, colour: runColour(index), dash: runDash(index), points }];
   });
 }
 
-/** What each cell cost, and how accurate it became: a point a cell, in the colour of its GPU count. */
+/** GPU-hours and accuracy: a point for each cell, in the colour of its value of the main field. */
 export function costLines(report: StudyReport): PointLine[] {
   const field = mainField(report);
-  return valuesOf(report, field).flatMap((value, place) => {
+  return valuesOf(report, field).flatMap((value, index) => {
     const points = report.cells
       .filter((cell) => valueText(cell.values[field] ?? "all") === value)
       .flatMap((cell) => {
@@ -60,7 +60,7 @@ export function costLines(report: StudyReport): PointLine[] {
       });
     return points.length === 0
       ? []
-      : [{ name: `${fieldLabel(field)} ${value}`.trim(), colour: runColour(place), points }];
+      : [{ name: `${fieldLabel(field)} ${value}`.trim(), colour: runColour(index), points }];
   });
 }
 
@@ -75,26 +75,28 @@ function linesBy(report: StudyReport, field: string): [string, CellReport[]][] {
 
 export interface MatrixCell {
   readonly mean: number;
-  /** How many cells of the study it is the mean of. */
+  /** The number of cells that it is the mean of. */
   readonly count: number;
-  /** Where it lies between the worst and the best: 0..1. */
+  /** Its position between the least and the greatest: 0..1. */
   readonly share: number;
 }
 
-/** A figure by two fields; of cells that differ in further ones, their mean. */
+/** A figure by two fields: the mean of the cells that differ in other fields. */
 export function matrixOf(
   report: StudyReport,
   [row, column]: readonly [string, string],
   figure: Figure,
 ): { rows: string[]; columns: string[]; cell: (row: string, column: string) => MatrixCell | null } {
-  const found = new Map<string, number[]>();
+  const valuesByPlace = new Map<string, number[]>();
   for (const cell of report.cells) {
     const estimate = estimateOf(report, cell, figure.key);
     if (estimate === null) continue;
     const key = placeKey(valueText(cell.values[row]), valueText(cell.values[column]));
-    found.set(key, [...(found.get(key) ?? []), estimate.value]);
+    valuesByPlace.set(key, [...(valuesByPlace.get(key) ?? []), estimate.value]);
   }
-  const means = new Map([...found].map(([key, values]) => [key, values.reduce((a, b) => a + b) / values.length]));
+  const means = new Map(
+    [...valuesByPlace].map(([key, values]) => [key, values.reduce((a, b) => a + b) / values.length]),
+  );
   const extent = extentOf(means.values()) ?? [0, 0];
   return {
     rows: valuesOf(report, row),
@@ -103,7 +105,7 @@ export function matrixOf(
       const key = placeKey(inRow, inColumn);
       const mean = means.get(key);
       if (mean === undefined) return null;
-      return { mean, count: found.get(key)?.length ?? 0, share: shareOf(mean, extent) };
+      return { mean, count: valuesByPlace.get(key)?.length ?? 0, share: shareOf(mean, extent) };
     },
   };
 }

@@ -1,4 +1,4 @@
-// The jobs of a study by their state, as one bar. The same is said in words beside it.
+// The jobs of a study by state as one bar. The same is in words beside it.
 
 import type { StudyLine } from "../../api/types.ts";
 import styles from "./counts_bar.module.css";

@@ -1,10 +1,10 @@
-// The figures of a study's cells: what each is called, which end of it is good, how it is told. Pure; from the report.
+// The figures of a study's cells: label, better direction and format. Pure; from the report.
 
 import type { CellReport, Interval, StudyReport } from "../../api/types.ts";
 import type { Estimate } from "../../charts/points.ts";
 import { duration, number, percent, short, words } from "../../format.ts";
 
-/** Those of which a cell has a mean with its interval. */
+/** Figures of which a cell has a mean and an interval. */
 export type IntervalKey =
   | "wall_s"
   | "setup_s"
@@ -21,10 +21,10 @@ export interface Figure {
   readonly key: FigureKey;
   readonly label: string;
   readonly better?: "more" | "less";
-  /** Charts of it begin at zero. Accuracies are read near 1, where bars from zero all look the same. */
+  /** Its charts begin at zero. Accuracies are near 1, where bars from zero all look the same. */
   readonly isFromZero: boolean;
-  /** No value of it is greater. */
-  readonly most?: number;
+  /** The greatest possible value. */
+  readonly maximum?: number;
   readonly format: (value: number) => string;
 }
 
@@ -33,7 +33,7 @@ const fewDigits = (value: number): string => number(value, 3);
 export const FIGURES: readonly Figure[] = [
   { key: "wall_s", label: "training time", better: "less", isFromZero: true, format: duration },
   { key: "samples_per_s", label: "samples/s", better: "more", isFromZero: true, format: short },
-  { key: "val_accuracy", label: "val accuracy", better: "more", isFromZero: false, most: 1, format: fewDigits },
+  { key: "val_accuracy", label: "val accuracy", better: "more", isFromZero: false, maximum: 1, format: fewDigits },
   { key: "time_to_target_s", label: "time to target", better: "less", isFromZero: true, format: duration },
   { key: "gpu_hours_to_target", label: "GPU-hours to target", better: "less", isFromZero: true, format: fewDigits },
   { key: "gpu_hours", label: "GPU-hours", better: "less", isFromZero: true, format: fewDigits },
@@ -47,12 +47,12 @@ export function figureOf(key: string): Figure {
   return FIGURES.find((figure) => figure.key === key) ?? (FIGURES[0] as Figure);
 }
 
-/** Those that any cell has. */
+/** The figures that at least one cell has. */
 export function figuresOf(report: StudyReport): readonly Figure[] {
   return FIGURES.filter(({ key }) => report.cells.some((cell) => cell[key] !== null));
 }
 
-/** A figure of a cell with its interval; null where it has none. */
+/** A figure of a cell with its interval; null if the cell has no such figure. */
 export function estimateOf(report: StudyReport, cell: CellReport, key: FigureKey): Estimate | null {
   if (key === "speedup") return speedupOf(report, cell);
   const value = cell[key];
@@ -61,7 +61,7 @@ export function estimateOf(report: StudyReport, cell: CellReport, key: FigureKey
   return { value: value.mean, low: value.low, high: value.high };
 }
 
-/** With the interval of this cell's own time: the baseline's is taken as if it were known exactly. */
+/** The interval comes from this cell's time. The baseline's time is taken as exact. */
 function speedupOf(report: StudyReport, cell: CellReport): Estimate | null {
   const base = report.cells.find(
     (other) => other.gpus === report.baseline?.gpus && othersKey(other, ["gpus"]) === othersKey(cell, ["gpus"]),
@@ -82,7 +82,7 @@ export function valueText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The values of a cell but for some fields, as words: batch size 32, learning rate 0.001. */
+/** The values of a cell except some fields, in words: batch size 32, learning rate 0.001. */
 export function othersKey(cell: Pick<CellReport, "values">, without: readonly string[] = []): string {
   return Object.entries(cell.values)
     .filter(([field]) => !without.includes(field))
@@ -90,7 +90,7 @@ export function othersKey(cell: Pick<CellReport, "values">, without: readonly st
     .join(", ");
 }
 
-/** 12.3 s ± 0.4 s: the interval is symmetric. Without one, as of a single repeat, the mean alone. */
+/** 12.3 s ± 0.4 s for a symmetric interval. Without an interval, the mean alone. */
 export function intervalText(interval: Interval | null, format: (value: number) => string): string {
   if (interval === null) return "–";
   return estimateText({ value: interval.mean, low: interval.low, high: interval.high }, format);
@@ -104,7 +104,7 @@ export function estimateText({ value, low, high }: Estimate, format: (value: num
     : `${format(value)} (${format(low)} to ${format(high)})`;
 }
 
-/** More digits of an interval say nothing. */
+/** More digits of an interval mean nothing. */
 function twoDigits(value: number): number {
   return Number(value.toPrecision(2));
 }

@@ -1,4 +1,4 @@
-// What the report says in sentences: findings, and what its figures rest on.
+// The findings of the report, and its best cells.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Panel } from "../../parts/panel.tsx";
@@ -15,11 +15,11 @@ const BEST: Readonly<Record<string, string>> = {
 };
 
 export function Findings({ report }: { report: StudyReport }) {
-  const best = bestCells(report);
+  const bestTexts = bestCells(report);
   return (
     <Panel title="Findings">
       {report.findings.length === 0 ? (
-        <p class="muted">Nothing can be said yet: no two cells have results to compare.</p>
+        <p class="muted">No findings yet: no two cells have results to compare.</p>
       ) : (
         <ul class={styles["findings"]}>
           {report.findings.map((finding) => (
@@ -27,9 +27,9 @@ export function Findings({ report }: { report: StudyReport }) {
           ))}
         </ul>
       )}
-      {best.length > 0 && (
+      {bestTexts.length > 0 && (
         <dl class={styles["best"]}>
-          {best.map(([cell, what]) => (
+          {bestTexts.map(([cell, what]) => (
             <div key={cell}>
               <dt>{cell}</dt>
               <dd>{what}</dd>
@@ -41,15 +41,15 @@ export function Findings({ report }: { report: StudyReport }) {
   );
 }
 
-/** The cells that are best at something, with what. Of a single cell there is none to compare with. */
+/** The best cells with the figures in which they are best. A single cell has nothing to compare with. */
 function bestCells(report: StudyReport): [cell: string, what: string][] {
   if (report.cells.length < 2) return [];
-  const found = new Map<string, string[]>();
+  const figuresByCell = new Map<string, string[]>();
   for (const [figure, position] of Object.entries(report.best)) {
     const cell = report.cells[position];
     if (cell === undefined) continue;
     const name = othersKey(cell);
-    found.set(name, [...(found.get(name) ?? []), BEST[figure] ?? figure]);
+    figuresByCell.set(name, [...(figuresByCell.get(name) ?? []), BEST[figure] ?? figure]);
   }
-  return [...found].map(([cell, what]) => [cell, what.join(", ")]);
+  return [...figuresByCell].map(([cell, what]) => [cell, what.join(", ")]);
 }

@@ -1,9 +1,9 @@
-// One figure over the grid, as bars with intervals and as a matrix of two fields.
+// A figure over the grid, as bars with intervals and as a matrix of two fields.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
 import { tint } from "../../charts/ramp.ts";
-import { counted } from "../../format.ts";
+import { countText } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { barsOf, mainField, matrixOf } from "./charts.ts";
 import { estimateText, type Figure, fieldLabel, figureOf, figuresOf } from "./figures.ts";
@@ -51,17 +51,17 @@ function FigureBars({ report, figure }: { report: StudyReport; figure: Figure })
       groups={groups}
       series={series}
       isFromZero={figure.isFromZero}
-      most={figure.most}
+      maximum={figure.maximum}
       format={figure.format}
-      told={(estimate) => estimateText(estimate, figure.format)}
+      formatEstimate={(estimate) => estimateText(estimate, figure.format)}
     />
   );
 }
 
 function Matrix({ report, figure }: { report: StudyReport; figure: Figure }) {
   const row = report.varied.find((field) => field === rowParam.value) ?? (report.varied[0] as string);
-  const others = report.varied.filter((field) => field !== row);
-  const column = others.find((field) => field === columnParam.value) ?? (others[0] as string);
+  const otherFields = report.varied.filter((field) => field !== row);
+  const column = otherFields.find((field) => field === columnParam.value) ?? (otherFields[0] as string);
   const { rows, columns, cell } = matrixOf(report, [row, column], figure);
   return (
     <Panel
@@ -70,7 +70,7 @@ function Matrix({ report, figure }: { report: StudyReport; figure: Figure }) {
         report.varied.length > 2 && (
           <>
             <FieldChoice label="Rows" value={row} fields={report.varied} onChange={rowParam.set} />
-            <FieldChoice label="Columns" value={column} fields={others} onChange={columnParam.set} />
+            <FieldChoice label="Columns" value={column} fields={otherFields} onChange={columnParam.set} />
           </>
         )
       }
@@ -94,12 +94,14 @@ function Matrix({ report, figure }: { report: StudyReport; figure: Figure }) {
               <tr key={inRow}>
                 <th scope="row">{inRow}</th>
                 {columns.map((inColumn) => {
-                  const found = cell(inRow, inColumn);
-                  if (found === null) return <td key={inColumn} class="figure" />;
+                  const matrixCell = cell(inRow, inColumn);
+                  if (matrixCell === null) return <td key={inColumn} class="figure" />;
                   return (
-                    <td key={inColumn} class="figure" style={{ background: tint(found.share) }}>
-                      {figure.format(found.mean)}
-                      {found.count > 1 && <span class={styles["mean"]}> mean of {counted(found.count, "cell")}</span>}
+                    <td key={inColumn} class="figure" style={{ background: tint(matrixCell.share) }}>
+                      {figure.format(matrixCell.mean)}
+                      {matrixCell.count > 1 && (
+                        <span class={styles["mean"]}> mean of {countText(matrixCell.count, "cell")}</span>
+                      )}
                     </td>
                   );
                 })}
@@ -109,7 +111,7 @@ function Matrix({ report, figure }: { report: StudyReport; figure: Figure }) {
         </table>
       </div>
       <p class={styles["note"]}>
-        The stronger the tint, the more
+        A stronger tint is a higher value
         {figure.better === undefined ? "" : `; ${figure.better === "more" ? "more" : "less"} is better`}.
       </p>
     </Panel>

@@ -1,4 +1,4 @@
-// What a study is, how far it is, what can be done with it and where one goes from here.
+// The header of a study: its facts, progress, actions and links.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Attempt, Host, Listed, Study, StudyReport } from "../../api/types.ts";
@@ -49,8 +49,8 @@ export function Header({ study, report, onChange }: Props) {
 }
 
 const SCALING = {
-  strong: "strong scaling: GPUs share a batch that stays",
-  weak: "weak scaling: the batch of each GPU stays",
+  strong: "strong scaling: the global batch stays the same",
+  weak: "weak scaling: the batch per GPU stays the same",
 };
 
 function Scaling({ report }: { report: StudyReport | undefined }) {
@@ -59,7 +59,7 @@ function Scaling({ report }: { report: StudyReport | undefined }) {
 
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
-/** What its ranks run on, from a slot that its first job had. */
+/** The kind of its slots, from a slot of its first job. */
 function SlotKind({ job }: { job: string | undefined }) {
   const attempts = usePolled<Listed<Attempt>>(job === undefined ? null : `/v1/jobs/${job}/attempts`, ONCE);
   const share = attempts.data?.items[0]?.shares[0];

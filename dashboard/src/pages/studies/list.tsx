@@ -1,4 +1,4 @@
-// All studies, newest first, at /studies: what each varies, and how far it is.
+// The list of studies at /studies, newest first, with their grids and progress.
 
 import { useEffect, useRef } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
@@ -34,7 +34,7 @@ export function StudiesPage() {
       </h1>
       {data !== undefined && <ProblemNotice problem={problem} />}
       {data === undefined ? (
-        <Waiting problem={problem} what="studies" />
+        <Waiting problem={problem} subject="studies" />
       ) : (
         <Studies page={data} isFirst={cursor === ""} />
       )}
@@ -45,7 +45,7 @@ export function StudiesPage() {
 function Studies({ page, isFirst }: { page: Listed<StudyLine>; isFirst: boolean }) {
   if (page.items.length === 0 && isFirst) return <Empty />;
   return (
-    <Panel title={isFirst ? "Newest first" : "Older ones"} flush>
+    <Panel title={isFirst ? "Newest first" : "Older studies"} flush>
       <div class={styles["scroll"]}>
         <table class={styles["table"]}>
           <thead>
@@ -105,9 +105,9 @@ function Row({ study }: { study: StudyLine }) {
 
 function Empty() {
   return (
-    <Notice title="There is no study yet">
-      A study is a grid of jobs and a report of how they compare, for example over GPUs and batch sizes. Write one to a
-      file and send it: <code>hora study FILE</code>. Its jobs then run like any others.
+    <Notice title="No studies yet">
+      A study is a grid of jobs and a report of how they compare, for example over GPUs and batch sizes. Write a study
+      to a file and submit it: <code>hora study FILE</code>. Its jobs run like any others.
     </Notice>
   );
 }

@@ -1,4 +1,4 @@
-// What people wrote down about a study, and a box to add to it.
+// The notes on a study, and a form to add one.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";
@@ -59,11 +59,11 @@ function Add({ id, onAdded }: { id: string; onAdded: () => void }) {
           rows={2}
           maxLength={LONGEST}
           value={text}
-          placeholder="What was seen, what to try next"
+          placeholder="What you saw, what to try next"
           onInput={(event) => setText(event.currentTarget.value)}
         />
       </label>
-      {problem?.isAway && <p role="alert">The api does not answer: the note was not added. It is kept here.</p>}
+      {problem?.isAway && <p role="alert">The api does not answer. The note was not added; its text stays here.</p>}
       <ProblemNotice problem={problem} />
       <button type="submit" disabled={isBusy || text.trim() === ""}>
         Add note

@@ -1,4 +1,4 @@
-// One study, at /studies/ID: how far it is, what its report says, and what people noted. Live while its jobs run.
+// The page of a study at /studies/ID: its progress, report and notes. Live while its jobs run.
 
 import { useRef } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
@@ -27,7 +27,7 @@ export function StudyPage({ id }: { id: string }) {
   kept.current = polled.data ?? kept.current; // while the report for another target is on its way
   const report = kept.current;
   if (study.problem?.status === 404) return <NotFound id={id} />;
-  if (study.data === undefined) return <Waiting problem={study.problem} what="the study" />;
+  if (study.data === undefined) return <Waiting problem={study.problem} subject="the study" />;
   const refresh = (): void => {
     study.refresh();
     polled.refresh();
@@ -37,7 +37,7 @@ export function StudyPage({ id }: { id: string }) {
       <Header study={study.data} report={report} onChange={refresh} />
       <ProblemNotice problem={polled.problem} />
       {report === undefined ? (
-        <Waiting problem={undefined} what="the report" />
+        <Waiting problem={undefined} subject="the report" />
       ) : (
         <Report study={study.data} report={report} onChange={refresh} />
       )}
@@ -47,8 +47,8 @@ export function StudyPage({ id }: { id: string }) {
 
 function NotFound({ id }: { id: string }) {
   return (
-    <Notice kind="warn" title="There is no such study">
-      No study has the id <span class="mono">{id}</span>. <a href="/studies">To the studies</a>
+    <Notice kind="warn" title="Study not found">
+      No study has the id <span class="mono">{id}</span>. <a href="/studies">Go to the studies</a>
     </Notice>
   );
 }
@@ -58,8 +58,8 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
   return (
     <>
       {!report.complete && (
-        <Notice title={`${endedJobs(study)} of ${study.jobs} jobs are in`}>
-          What follows is of those alone, and is drawn anew as others end.
+        <Notice title={`${endedJobs(study)} of ${study.jobs} jobs have ended`}>
+          The figures below are from these jobs alone. They update as others end.
         </Notice>
       )}
       <div class={styles["told"]}>

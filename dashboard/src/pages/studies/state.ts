@@ -1,7 +1,7 @@
-// How a study stands, from the counts of its jobs. Pure; used by the list and by the page of one study.
+// The state of a study, from the counts of its jobs. Pure; used by the list and by the page of a study.
 
 import type { Status, StudyLine } from "../../api/types.ts";
-import { counted } from "../../format.ts";
+import { countText } from "../../format.ts";
 import { fieldLabel } from "./figures.ts";
 
 const ENDED = ["succeeded", "failed", "cancelled"] as const;
@@ -15,7 +15,7 @@ export function liveJobs({ counts }: StudyLine): number {
   return sum(LIVE.map((status) => counts[status] ?? 0));
 }
 
-/** The state of a study, in the words for a job: as what it ended, or how far it is. */
+/** The status of a study, in the statuses of a job. */
 export function statusOf(study: StudyLine): Status {
   const has = (status: Status): boolean => (study.counts[status] ?? 0) > 0;
   if (study.complete) {
@@ -25,24 +25,24 @@ export function statusOf(study: StudyLine): Status {
   return LIVE.find((status) => status !== "queued" && has(status)) ?? (endedJobs(study) > 0 ? "running" : "queued");
 }
 
-/** Whether all that lives of it waits because a person asked for it. */
+/** Whether all its live jobs are paused. */
 export function isPaused(study: StudyLine): boolean {
   return liveJobs(study) > 0 && study.paused === liveJobs(study);
 }
 
-/** 5 of 12 jobs are in, 1 failed, 2 running. */
+/** 5 of 12 jobs ended, 1 failed, 2 running. */
 export function progressLine(study: StudyLine): string {
   const others = (["failed", "cancelled", ...LIVE] as const)
     .filter((status) => (study.counts[status] ?? 0) > 0)
     .map((status) => `${study.counts[status]} ${status}`);
-  return [`${endedJobs(study)} of ${counted(study.jobs, "job")} ended`, ...others].join(", ");
+  return [`${endedJobs(study)} of ${countText(study.jobs, "job")} ended`, ...others].join(", ");
 }
 
 /** What is varied: gpus × batch size, 4 cells × 3 repeats. */
 export function gridLine(study: StudyLine): string {
   const cells = study.jobs / study.repeats;
   const fields = study.varied.map(fieldLabel).join(" × ");
-  return [fields || "nothing varies", `${counted(cells, "cell")} × ${counted(study.repeats, "repeat")}`].join(", ");
+  return [fields || "nothing varies", `${countText(cells, "cell")} × ${countText(study.repeats, "repeat")}`].join(", ");
 }
 
 export interface Part {
@@ -51,7 +51,7 @@ export interface Part {
   readonly share: number;
 }
 
-/** The jobs of a study by their state, those that ended first. */
+/** The jobs of a study by status, ended ones first. */
 export function partsOf(study: StudyLine): Part[] {
   return [...ENDED, ...LIVE].flatMap((status) => {
     const count = study.counts[status] ?? 0;

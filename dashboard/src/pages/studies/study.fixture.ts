@@ -58,8 +58,8 @@ export const SCALING = report([
 ]);
 
 export function line(counts: Partial<StudyLine["counts"]>, parts: Partial<StudyLine> = {}): StudyLine {
-  const all = { queued: 0, launching: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, ...counts };
-  const jobs = Object.values(all).reduce((a, b) => a + b);
+  const allCounts = { queued: 0, launching: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, ...counts };
+  const jobs = Object.values(allCounts).reduce((a, b) => a + b);
   return {
     id: "s1",
     name: "scaling",
@@ -69,9 +69,9 @@ export function line(counts: Partial<StudyLine["counts"]>, parts: Partial<StudyL
     repeats: 3,
     target: null,
     jobs,
-    counts: all,
+    counts: allCounts,
     paused: 0,
-    complete: all.queued + all.launching + all.running === 0,
+    complete: allCounts.queued + allCounts.launching + allCounts.running === 0,
     cancel_requested_at: null,
     created_at: "2030-01-01T00:00:00Z",
     revision: 1,

@@ -1,11 +1,11 @@
-// Which accuracy time is measured to: typed here, it stands in the address.
+// The input of the target accuracy, which is kept in the address.
 
 import type { StudyReport } from "../../api/types.ts";
 import styles from "./target.module.css";
 import { targetNow, targetParam } from "./view.ts";
 
 export function Target({ report }: { report: StudyReport }) {
-  const asked = targetNow();
+  const chosenTarget = targetNow();
   return (
     <span class={styles["target"]}>
       <label>
@@ -15,11 +15,11 @@ export function Target({ report }: { report: StudyReport }) {
           min="0.01"
           max="1"
           step="0.01"
-          value={asked ?? report.target?.value ?? ""}
+          value={chosenTarget ?? report.target?.value ?? ""}
           onChange={({ currentTarget }) => currentTarget.checkValidity() && targetParam.set(currentTarget.value)}
         />
       </label>
-      {asked !== null && (
+      {chosenTarget !== null && (
         <button type="button" class="plain" onClick={() => targetParam.set("")}>
           Reset
         </button>

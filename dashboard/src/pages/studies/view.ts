@@ -1,8 +1,8 @@
-// How one looks at a study, as it stands in the address.
+// The settings of a study's page in the address.
 
 import { param } from "../../url.ts";
 
-/** The val_accuracy that time and GPU-hours are measured to. */
+/** The target val_accuracy of time and GPU-hours. */
 export const targetParam = param("target");
 /** The figure of the bars and of the matrix. */
 export const figureParam = param("figure", "wall_s");
@@ -10,7 +10,7 @@ export const rowParam = param("row");
 export const columnParam = param("column");
 export const sortParam = param("sort");
 
-/** The target that was asked for; null leaves it to the study. What can be none is not asked for. */
+/** The target in the address; null means the study's own. An invalid target is ignored. */
 export function targetNow(): number | null {
   const target = Number(targetParam.value);
   return target > 0 && target <= 1 ? target : null;

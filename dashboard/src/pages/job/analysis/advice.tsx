@@ -1,4 +1,4 @@
-// What to try next, in the order in which it pays, each with its reason and what it is expected to bring.
+// The advice for a job, most useful first, each with its reason and its expected gain.
 
 import type { Advice } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
@@ -13,8 +13,8 @@ export function AdvicePanel({ job, items, isLive }: { job: string; items: readon
       {items.length === 0 ? (
         <p class="muted">
           {isLive
-            ? "None so far: advice rests on what was measured."
-            : "None: nothing that was measured speaks for a change."}
+            ? "No advice yet: there are too few measurements."
+            : "No advice: the measurements do not suggest a change."}
         </p>
       ) : (
         <ol class={styles["advice"]}>

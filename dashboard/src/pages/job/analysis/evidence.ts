@@ -1,10 +1,10 @@
-// The figures behind a finding or an advice as people read them. Used by `evidence.tsx` and `advice.tsx`.
+// Formats the figures behind a finding or advice. Used by `evidence.tsx` and `advice.tsx`.
 
 import { bytes, duration, number, percent, words } from "../../../format.ts";
 
 type Value = number | string | boolean | null;
 
-/** A figure by the unit that its name ends in. */
+/** A figure in the unit at the end of its name. */
 export function figureOf(name: string, value: unknown): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -17,7 +17,7 @@ export function figureOf(name: string, value: unknown): string {
   return number(value);
 }
 
-/** The name of a figure in words, without the unit that the figure has itself. */
+/** The name of a figure in words, without its unit. */
 export function nameOf(name: string): string {
   return words(name.replace(/_per_s$/, " per s").replace(/_(s|bytes|percent)$/, ""));
 }

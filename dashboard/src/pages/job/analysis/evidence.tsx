@@ -1,4 +1,4 @@
-// Figures that a sentence rests on, behind a disclosure.
+// The figures behind a finding or advice, folded.
 
 import { figureOf, nameOf } from "./evidence.ts";
 import styles from "./findings.module.css";

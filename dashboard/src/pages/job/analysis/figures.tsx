@@ -8,24 +8,24 @@ import { figureOf } from "./evidence.ts";
 import styles from "./findings.module.css";
 
 export function StepTable({ steps }: { steps: Analysis["steps"] }) {
-  // Of one rank, the mean over all ranks is the same again.
-  const shown = steps.length === 2 ? steps.slice(0, 1) : steps;
+  // With one rank, the mean over all ranks is the same.
+  const rankRows = steps.length === 2 ? steps.slice(0, 1) : steps;
   return (
     <Figures title="Time of a step" isOpen>
       <RowsTable
         isInset
         label="Time of a step"
-        rows={shown}
+        rows={rankRows}
         keyOf={({ rank }) => rank}
         columns={[
           {
-            name: "Of",
-            of: ({ rank }) => (rank >= 0 ? `rank ${rank}` : shown.length === 1 ? "the rank" : "all ranks"),
+            name: "Ranks",
+            cell: ({ rank }) => (rank >= 0 ? `rank ${rank}` : rankRows.length === 1 ? "the rank" : "all ranks"),
           },
-          { name: "Mean", isFigure: true, of: (one) => figureOf("step_time_s", one.step_time_s) },
-          { name: "Computing", isFigure: true, of: ({ compute }) => percent(compute, 1) },
-          { name: "Waiting for data", isFigure: true, of: (one) => percent(one.data_wait, 1) },
-          { name: "In allreduce", isFigure: true, of: ({ allreduce }) => percent(allreduce, 1) },
+          { name: "Mean", isFigure: true, cell: (one) => figureOf("step_time_s", one.step_time_s) },
+          { name: "Computing", isFigure: true, cell: ({ compute }) => percent(compute, 1) },
+          { name: "Waiting for data", isFigure: true, cell: (one) => percent(one.data_wait, 1) },
+          { name: "In allreduce", isFigure: true, cell: ({ allreduce }) => percent(allreduce, 1) },
         ]}
       />
     </Figures>
@@ -42,15 +42,15 @@ export function SlotTable({ uses }: { uses: Analysis["utilization"] }) {
         rows={uses}
         keyOf={({ attempt, rank, metric }) => `${attempt} ${rank} ${metric}`}
         columns={[
-          { name: "Rank", of: ({ rank }) => rank },
-          { name: "Slot", of: ({ host, slot, attempt }) => `${host} ${slot}, attempt ${attempt}` },
-          { name: "Of", of: ({ metric }) => (metric === "gpu_percent" ? "GPU" : "CPU") },
-          { name: "Busy", isFigure: true, of: (use) => percent(use.duty_cycle) },
-          { name: "Mean", isFigure: true, of: ({ spread }) => percentOf(spread.mean) },
-          { name: "p5", isFigure: true, of: ({ spread }) => percentOf(spread.p5) },
-          { name: "p95", isFigure: true, of: ({ spread }) => percentOf(spread.p95) },
-          { name: "Spikiness", isFigure: true, of: ({ spikiness }) => number(spikiness, 2) },
-          { name: "Swings every", isFigure: true, of: (use) => duration(use.period_s) },
+          { name: "Rank", cell: ({ rank }) => rank },
+          { name: "Slot", cell: ({ host, slot, attempt }) => `${host} ${slot}, attempt ${attempt}` },
+          { name: "Device", cell: ({ metric }) => (metric === "gpu_percent" ? "GPU" : "CPU") },
+          { name: "Busy", isFigure: true, cell: (use) => percent(use.duty_cycle) },
+          { name: "Mean", isFigure: true, cell: ({ spread }) => percentOf(spread.mean) },
+          { name: "p5", isFigure: true, cell: ({ spread }) => percentOf(spread.p5) },
+          { name: "p95", isFigure: true, cell: ({ spread }) => percentOf(spread.p95) },
+          { name: "Spikiness", isFigure: true, cell: ({ spikiness }) => number(spikiness, 2) },
+          { name: "Period", isFigure: true, cell: (use) => duration(use.period_s) },
         ]}
       />
     </Figures>
@@ -66,12 +66,15 @@ export function StallTable({ stalls }: { stalls: Analysis["stalls"] }) {
         rows={stalls}
         keyOf={({ attempt, after_step, began_at }) => `${attempt} ${after_step} ${began_at}`}
         columns={[
-          { name: "Began", of: (stall) => moment(stall.began_at) },
-          { name: "Behind", of: (stall) => `step ${stall.after_step} of attempt ${stall.attempt}` },
-          { name: "Waited for", of: ({ cause, rank }) => (cause === "rank" && rank !== null ? `rank ${rank}` : cause) },
-          { name: "Length", isFigure: true, of: (one) => duration(one.length_s) + (one.ongoing ? " so far" : "") },
-          { name: "Usual step", isFigure: true, of: (one) => figureOf("step_time_s", one.usual_step_s) },
-          { name: "Slots busy", isFigure: true, of: (one) => figureOf("use_percent", one.use_percent) },
+          { name: "Began", cell: (stall) => moment(stall.began_at) },
+          { name: "After", cell: (stall) => `step ${stall.after_step} of attempt ${stall.attempt}` },
+          {
+            name: "Waited for",
+            cell: ({ cause, rank }) => (cause === "rank" && rank !== null ? `rank ${rank}` : cause),
+          },
+          { name: "Length", isFigure: true, cell: (one) => duration(one.length_s) + (one.ongoing ? " so far" : "") },
+          { name: "Usual step", isFigure: true, cell: (one) => figureOf("step_time_s", one.usual_step_s) },
+          { name: "Slots busy", isFigure: true, cell: (one) => figureOf("use_percent", one.use_percent) },
         ]}
       />
     </Figures>

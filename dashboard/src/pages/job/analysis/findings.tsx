@@ -1,4 +1,4 @@
-// What a job is named for, in sentences, and the figures of its steps and slots.
+// The findings of a job in sentences, and the figures of its steps and slots.
 
 import type { Analysis, Finding } from "../../../api/types.ts";
 import { words } from "../../../format.ts";
@@ -18,8 +18,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
       <div class={styles["stack"]}>
         {findings.length === 0 ? (
           <p class="muted">
-            Nothing stands out{analysis.complete ? "" : " so far"}, or the job was too short to tell: it takes 30 steps
-            and 3 seconds of them.
+            No findings{analysis.complete ? "" : " yet"}. Findings need at least 30 steps that take 3 seconds in all.
           </p>
         ) : (
           <ul class={styles["list"]}>
@@ -39,7 +38,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
             {imbalances.map(({ figure, text, by_rank }) => (
               <li key={figure}>
                 <p>{text}</p>
-                <Evidence figures={named(by_rank, figure)} />
+                <Evidence figures={figuresByRank(by_rank, figure)} />
               </li>
             ))}
           </ul>
@@ -52,7 +51,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
   );
 }
 
-/** The figures of each rank, under names that say the unit. */
-function named(byRank: Readonly<Record<string, number>>, figure: string): Record<string, string> {
+/** The figures of each rank, with their unit. */
+function figuresByRank(byRank: Readonly<Record<string, number>>, figure: string): Record<string, string> {
   return Object.fromEntries(Object.entries(byRank).map(([rank, value]) => [`rank ${rank}`, figureOf(figure, value)]));
 }

@@ -1,4 +1,4 @@
-// Where the time of a job's slots went: a bar with all of it, and a table that says what each part is.
+// The ledger of a job's slots: a bar, and a table that explains each part.
 
 import type { Ledger } from "../../../api/types.ts";
 import { duration, percent } from "../../../format.ts";
@@ -8,7 +8,7 @@ import { type Item, itemsOf, noneOf } from "./ledger_items.ts";
 
 interface Props {
   ledger: Ledger;
-  /** What a slot of this job is: "GPU" where that is known. */
+  /** "GPU" if the job's slots are known to be GPUs, else "slot". */
   unit: string;
   isComplete: boolean;
 }
@@ -19,7 +19,7 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
   return (
     <Panel title={`Where the ${unit} time went`} id="ledger">
       {items.length === 0 ? (
-        <p class="muted">No data: the job has held no slots.</p>
+        <p class="muted">No data: the job has not held any slots.</p>
       ) : (
         <div class={styles["ledger"]}>
           <p class="muted">
@@ -28,7 +28,7 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
           </p>
           <Bar items={items} />
           <Table items={items} unit={unit} />
-          {none.length > 0 && <p class="muted">Nothing on: {none.join(", ")}.</p>}
+          {none.length > 0 && <p class="muted">No time on: {none.join(", ")}.</p>}
         </div>
       )}
     </Panel>

@@ -1,19 +1,19 @@
-// Where the time of a job's slots went, ready to be shown. Used by `ledger.tsx`.
+// The items of a job's ledger, ready to show. Used by `ledger.tsx`.
 
 import type { Ledger, LedgerItem } from "../../../api/types.ts";
 
 export interface Item {
   readonly key: LedgerItem;
   readonly name: string;
-  /** What was done in this time. */
+  /** What the slots did in this time. */
   readonly meaning: string;
   readonly seconds: number;
   readonly share: number;
 }
 
-// In the order in which the bar shows them: what trained, what it cost beside that, what came to nothing.
+// In the order of the bar: training, overhead, waste.
 const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
-  ["useful", "useful", "Computing, and validation, of the epochs up to the best one"],
+  ["useful", "useful", "Computing and validation up to the best epoch"],
   ["data_wait", "waiting for data", "Steps up to the best epoch that waited for their samples"],
   [
     "communication",
@@ -23,10 +23,10 @@ const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
   ["saving", "saving", "Checkpoints"],
   ["launch", "launch", "From the lease of the slots to the first line of the first rank"],
   ["set_up", "set-up", "From the first rank's first line to the end of the first step"],
-  ["after_best", "after the best epoch", "All of the epochs behind the best one by the monitored metric"],
-  ["lost", "lost", "Steps, validations and checkpoints that a later attempt made again"],
+  ["after_best", "after the best epoch", "All epochs after the best one, by the monitored metric"],
+  ["lost", "lost", "Steps, validations and checkpoints that a later attempt repeated"],
   ["stalled", "stalled", "Stretches without a step, far longer than steps take"],
-  ["idle", "idle", "All else: the end of the job, with its test and its weights, and gaps between the parts"],
+  ["idle", "idle", "Everything else: the test and saving at the end of the job, and gaps between the parts"],
 ];
 
 /** The items that took any time, in the order of the bar. */

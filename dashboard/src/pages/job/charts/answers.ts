@@ -1,5 +1,5 @@
-// The answers of the api as the charts need them: by metric and rank, the attempts of a rank joined, and within the
-// stretch that one looks at the detail of a second answer.
+// The api's answers in the form that charts need: by metric and rank, with the attempts of a rank joined. Within the
+// range in view they have the detail of a second answer.
 
 import type { MetricSeries, SampleSeries, Utilization } from "../../../api/types.ts";
 import type { Range } from "../../../charts/lines.ts";
@@ -8,7 +8,7 @@ import type { Metrics } from "./curves.ts";
 import { joined, type Points, pointsOf, spliced } from "./points.ts";
 import type { Sampled, Samples } from "./slots.ts";
 
-/** An answer about a part of the axis, and which part that is. */
+/** An answer about a range of the axis, and the range. */
 export interface Detail<T> {
   readonly data: T;
   readonly stretch: Range;
@@ -55,11 +55,11 @@ function sampled<K>(
   stretch: Range | undefined,
 ): Sampled<K> {
   const limits = series.flatMap(({ limit }) => (limit === null ? [] : [limit]));
-  const shown = stretch === undefined ? of : refined(of, near?.of ?? new Map(), stretch);
-  return { of: shown, limit: limits.length === 0 ? null : Math.max(...limits) };
+  const shown = stretch === undefined ? of : refined(of, near?.pointsByKey ?? new Map(), stretch);
+  return { pointsByKey: shown, limit: limits.length === 0 ? null : Math.max(...limits) };
 }
 
-/** Each series with its detail; one that has no points in the stretch has none there. */
+/** Each series with its detail. Without detail it has no points in that range. */
 function refined<K>(wide: ReadonlyMap<K, Points>, near: ReadonlyMap<K, Points>, stretch: Range): Map<K, Points> {
   const none: Points = { xs: [], ys: [], bands: [] };
   return new Map([...wide].map(([key, points]) => [key, spliced(points, near.get(key) ?? none, stretch)]));

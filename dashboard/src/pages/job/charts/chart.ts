@@ -1,8 +1,8 @@
-// A chart of a job, before it is drawn: its lines, and how its values are written.
+// The data of a job's chart: its lines and the format of its values.
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour, runDash } from "../../../charts/palette.ts";
-import type { Counted } from "../../../charts/ticks.ts";
+import type { Unit } from "../../../charts/ticks.ts";
 import { meanOf, smoothOf } from "./means.ts";
 import type { Points } from "./points.ts";
 import type { Ranks } from "./view.ts";
@@ -12,19 +12,19 @@ export interface Chart {
   readonly title: string;
   readonly lines: readonly Line[];
   readonly format?: (value: number) => string;
-  readonly counted?: Counted;
+  readonly unit?: Unit;
   readonly isLog?: boolean;
   readonly yFrom?: number;
   readonly yTo?: number;
 }
 
-/** How one looks at the charts, as far as their lines depend on it. */
-export interface Look {
+/** The settings of the charts that their lines depend on. */
+export interface ChartOptions {
   readonly smooth: number;
   readonly ranks: Ranks;
   /** How many ranks the job has. */
   readonly count: number;
-  /** Of which groups of charts the scale is logarithmic. */
+  /** The groups of charts with a logarithmic scale. */
   readonly logs: ReadonlySet<string>;
 }
 
@@ -42,11 +42,15 @@ export function lineOf(style: Style, points: Points, smooth = 0): Line {
   return { ...style, xs, ys, ...(smooth > 0 ? { smooth: smoothOf(points, smooth) } : {}) };
 }
 
-/** A line for each rank that is to be shown, each in its colour on all charts. `alone` names that of a job of one rank. */
-export function rankLines(of: ByRank, look: Look, { alone, isSmooth }: { alone: string; isSmooth?: boolean }): Line[] {
-  const smooth = isSmooth ? look.smooth : 0;
-  const ranks = [...of].filter(([rank]) => rank >= 0 && (typeof look.ranks !== "number" || rank === look.ranks));
-  if (look.ranks === "mean" && ranks.length > 1) {
+/** A line for each rank to show, each with one colour on all charts. `alone` names the line of a job with one rank. */
+export function rankLines(
+  of: ByRank,
+  options: ChartOptions,
+  { alone, isSmooth }: { alone: string; isSmooth?: boolean },
+): Line[] {
+  const smooth = isSmooth ? options.smooth : 0;
+  const ranks = [...of].filter(([rank]) => rank >= 0 && (typeof options.ranks !== "number" || rank === options.ranks));
+  if (options.ranks === "mean" && ranks.length > 1) {
     const mean = meanOf(
       ranks.map(([, points]) => points),
       PARTS,
@@ -54,13 +58,13 @@ export function rankLines(of: ByRank, look: Look, { alone, isSmooth }: { alone: 
     return [lineOf({ key: "mean", name: `mean of ${ranks.length} ranks`, colour: runColour(0) }, mean, smooth)];
   }
   const nameOf = (rank: number): string =>
-    look.count === 1 ? alone : look.count > ROOMY ? `r${rank}` : `rank ${rank}`;
+    options.count === 1 ? alone : options.count > ROOMY ? `r${rank}` : `rank ${rank}`;
   return ranks
     .toSorted(([a], [b]) => a - b)
     .map(([rank, points]) => lineOf(styleOf(rank, `r${rank}`, nameOf(rank)), points, smooth));
 }
 
-/** The colour and the dash of what has this place among others, on all charts. */
+/** The colour and dash of a line at this position, the same on all charts. */
 export function styleOf(place: number, key: string, name: string): Style {
   const dash = runDash(place);
   return { key, name, colour: runColour(place), ...(dash.length > 0 ? { dash } : {}) };

@@ -1,4 +1,4 @@
-// The charts of a job: how it learns and how fast, and below, on the same axis, what its slots and hosts did meanwhile.
+// The charts of a job on one axis: metrics, speed, and the utilization of its slots and hosts.
 
 import { useMemo } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
@@ -8,7 +8,7 @@ import { Waiting } from "../../../parts/notice.tsx";
 import { isTerminal } from "../../../parts/status.tsx";
 import { setParams } from "../../../url.ts";
 import { isProbe } from "../results/probe.tsx";
-import type { Look } from "./chart.ts";
+import type { ChartOptions } from "./chart.ts";
 import styles from "./charts.module.css";
 import { learningCharts, speedCharts } from "./curves.ts";
 import { Group } from "./group.tsx";
@@ -17,11 +17,11 @@ import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.t
 import { Toolbar } from "./toolbar.tsx";
 import { type Series, useSeries } from "./use_series.ts";
 import { useView, type View } from "./use_view.ts";
-import { type Axis, type GroupKey, STANDARD, textOf, toggled } from "./view.ts";
+import { type Axis, DEFAULTS, type GroupKey, textOf, toggled } from "./view.ts";
 
 export function JobCharts({ job }: { job: Job }) {
-  const standardAxis = isProbe(job) ? "time" : "step"; // the runs of a probe have no steps
-  const view = useView(job.gpus, standardAxis);
+  const defaultAxis = isProbe(job) ? "time" : "step"; // the runs of a probe have no steps
+  const view = useView(job.gpus, defaultAxis);
   const { axis, ranks, open, zoom } = view;
   const scope = useMemo(() => newScope(zoom), [zoom]);
   const sampled = useMemo(() => metricsOf(open), [open]);
@@ -29,13 +29,13 @@ export function JobCharts({ job }: { job: Job }) {
 
   const toAxis = (next: Axis): void => {
     scope.zoom.value = scope.cursor.value = null;
-    setParams({ x: next === standardAxis ? null : next, from: null, to: null });
+    setParams({ x: next === defaultAxis ? null : next, from: null, to: null });
   };
   return (
     <section class={styles["charts"]} aria-label="Charts">
       <Toolbar view={view} scope={scope} count={job.gpus} onAxis={toAxis} />
       {series === undefined ? (
-        <Waiting problem={problem} what="the charts" />
+        <Waiting problem={problem} subject="the charts" />
       ) : (
         <div class={series.axis === axis ? undefined : styles["old"]} aria-busy={series.axis !== axis}>
           <Groups job={job} series={series} view={view} scope={scope} />
@@ -55,12 +55,12 @@ interface Props {
 function Groups({ job, series, view, scope }: Props) {
   const { ranks, logs, open, hidden } = view;
   const smooth = view.smooth.value;
-  const look: Look = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
+  const look: ChartOptions = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
   const groups = useMemo(() => groupsOf(series, look), [series, look]);
   const marks = useMarks(job, series);
-  if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <Nothing job={job} />;
+  if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <NoCurves job={job} />;
   const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
-  const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), STANDARD.open) });
+  const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), DEFAULTS.open) });
   return (
     <>
       {groups.map(({ key, title, charts, note }) => (
@@ -79,26 +79,26 @@ function Groups({ job, series, view, scope }: Props) {
 }
 
 const FORMS = {
-  step: { xName: "step", countedX: "tens" },
-  epoch: { xName: "epoch", countedX: "tens" },
-  time: { xName: "time", countedX: "seconds" },
+  step: { xName: "step", unitX: "tens" },
+  epoch: { xName: "epoch", unitX: "tens" },
+  time: { xName: "time", unitX: "seconds" },
 } as const;
 
-function groupsOf({ metrics, samples }: Series, look: Look) {
+function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
   const isOfCpu = samples.slots.size > 0 && !hasGpus(samples);
   const groups: { key: GroupKey; title: string; charts: ReturnType<typeof hostCharts>; note?: string }[] = [
-    { key: "learning", title: "Learning", charts: learningCharts(metrics, look) },
-    { key: "speed", title: "Speed", charts: speedCharts(metrics, look) },
+    { key: "learning", title: "Learning", charts: learningCharts(metrics, options) },
+    { key: "speed", title: "Speed", charts: speedCharts(metrics, options) },
     {
       key: "slots",
       title: "Utilization",
-      charts: slotCharts(samples, metrics, look),
-      ...(isOfCpu ? { note: "The slots are shares of the CPU: there are no figures of GPUs." } : {}),
+      charts: slotCharts(samples, metrics, options),
+      ...(isOfCpu ? { note: "The slots are shares of the CPU, so there are no GPU charts." } : {}),
     },
     ...(hasGpus(samples)
-      ? [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, look) } as const]
+      ? [{ key: "gpus", title: "More GPU charts", charts: gpuCharts(samples, options) } as const]
       : []),
-    { key: "hosts", title: "Hosts", charts: hostCharts(samples, look) },
+    { key: "hosts", title: "Hosts", charts: hostCharts(samples, options) },
   ];
   return groups;
 }
@@ -109,15 +109,19 @@ function useMarks(job: Job, series: Series) {
     every_s: isTerminal(job.status) ? Number.POSITIVE_INFINITY : 10,
   });
   const { summary, plan, started_at, created_at } = job;
-  // The job itself is a new object with every step; marks are drawn anew only where what they tell of changes.
+  // The job is a new object with every step. The marks are redrawn only when their data changes.
   return useMemo(
     () => marksOf({ summary, plan, started_at, created_at }, data?.items ?? [], series.metrics, series.axis),
     [summary, plan, started_at, created_at, data, series],
   );
 }
 
-function Nothing({ job }: { job: Job }) {
+function NoCurves({ job }: { job: Job }) {
   if (!isTerminal(job.status))
-    return <p class={styles["nothing"]}>No step yet: curves begin with the first one, utilization by time before.</p>;
-  return <p class={styles["nothing"]}>It wrote no curves.</p>;
+    return (
+      <p class={styles["nothing"]}>
+        No steps yet. Curves begin with the first step; over time, utilization is shown before.
+      </p>
+    );
+  return <p class={styles["nothing"]}>This job has no curves.</p>;
 }

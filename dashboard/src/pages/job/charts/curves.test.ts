@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Look } from "./chart.ts";
+import type { ChartOptions } from "./chart.ts";
 import { learningCharts, type Metrics, speedCharts } from "./curves.ts";
 import type { Points } from "./points.ts";
 
-const LOOK: Look = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
+const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
 const POINTS: Points = { xs: [1, 2, 3], ys: [3, 2, 1], bands: [] };
 
 /** Metrics by name, each of these ranks. */
@@ -78,7 +78,7 @@ test("the throughput of all ranks is drawn once", () => {
 });
 
 test("a rank has one colour on all charts, and one that is looked at alone keeps it", () => {
-  const colours = (look: Look): unknown[] =>
+  const colours = (look: ChartOptions): unknown[] =>
     [...learningCharts(REAL, look), ...speedCharts(REAL, look)]
       .flatMap(({ lines }) => lines)
       .filter(({ key }) => key === "r1")

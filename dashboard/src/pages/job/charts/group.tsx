@@ -1,4 +1,4 @@
-// Some charts of a job below a title, by which they are folded away.
+// A group of charts with a title that folds it.
 
 import { Plot, type PlotProps } from "../../../charts/plot.tsx";
 import type { Chart } from "./chart.ts";
@@ -12,7 +12,7 @@ interface Props {
   onFold: () => void;
   charts: readonly Chart[];
   /** What all charts share. */
-  plot: Pick<PlotProps, "scope" | "marks" | "xName" | "countedX" | "hidden" | "onToggle">;
+  plot: Pick<PlotProps, "scope" | "marks" | "xName" | "unitX" | "hidden" | "onToggle">;
 }
 
 export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {

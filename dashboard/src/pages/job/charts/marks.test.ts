@@ -18,24 +18,25 @@ const AGAIN = [
   { number: 2, resumed_step: 20, started_at: "2030-01-01T00:01:30Z" },
 ] as unknown as Attempt[];
 
-function ends(xs: number[]): Metrics {
+function epochEnds(xs: number[]): Metrics {
   return new Map([["loss", new Map([[-1, { xs, ys: xs, bands: [] }]])]]);
 }
 
 test("the best epoch is marked where it ended, on every axis", () => {
-  assert.deepEqual(marksOf(JOB, [], ends([1, 2, 3]), "epoch"), [{ x: 2, text: "best epoch" }]);
-  assert.deepEqual(marksOf(JOB, [], ends([12, 24, 36]), "step"), [{ x: 24, text: "best epoch" }]);
-  assert.deepEqual(marksOf(JOB, [], ends([5.5, 9.25, 13]), "time"), [{ x: 9.25, text: "best epoch" }]);
+  assert.deepEqual(marksOf(JOB, [], epochEnds([1, 2, 3]), "epoch"), [{ x: 2, text: "best epoch" }]);
+  assert.deepEqual(marksOf(JOB, [], epochEnds([12, 24, 36]), "step"), [{ x: 24, text: "best epoch" }]);
+  assert.deepEqual(marksOf(JOB, [], epochEnds([5.5, 9.25, 13]), "time"), [{ x: 9.25, text: "best epoch" }]);
 });
 
 test("where epochs are left out of an answer it is the plan that says where one ended, or nothing", () => {
-  assert.deepEqual(marksOf(JOB, [], ends([12, 36]), "step"), [{ x: 20, text: "best epoch" }]);
-  assert.deepEqual(marksOf(JOB, [], ends([5.5, 13]), "time"), []);
+  assert.deepEqual(marksOf(JOB, [], epochEnds([12, 36]), "step"), [{ x: 20, text: "best epoch" }]);
+  assert.deepEqual(marksOf(JOB, [], epochEnds([5.5, 13]), "time"), []);
 });
 
 test("restarts are marked where they went on, or by time when they began", () => {
   const job = { ...JOB, summary: null } as Told;
-  const at = (axis: "step" | "epoch" | "time") => marksOf(job, AGAIN, ends([]), axis).map(({ x, text }) => [x, text]);
+  const at = (axis: "step" | "epoch" | "time") =>
+    marksOf(job, AGAIN, epochEnds([]), axis).map(({ x, text }) => [x, text]);
   assert.deepEqual(at("step"), [[20, "attempt 2"]]);
   assert.deepEqual(at("epoch"), [[2, "attempt 2"]]);
   assert.deepEqual(at("time"), [[90, "attempt 2"]]);
@@ -44,5 +45,6 @@ test("restarts are marked where they went on, or by time when they began", () =>
 test("an attempt that has not begun, or has not said from where, has no mark", () => {
   const job = { ...JOB, summary: null } as Told;
   const waiting = [{ number: 2, resumed_step: null, started_at: null }] as unknown as Attempt[];
-  for (const axis of ["step", "epoch", "time"] as const) assert.deepEqual(marksOf(job, waiting, ends([]), axis), []);
+  for (const axis of ["step", "epoch", "time"] as const)
+    assert.deepEqual(marksOf(job, waiting, epochEnds([]), axis), []);
 });

@@ -1,11 +1,11 @@
-// What is marked on all charts of a job: its best epoch, and where it went on after a restart.
+// The marks on all charts of a job: its best epoch, and its restarts.
 
 import type { Attempt, Job } from "../../../api/types.ts";
 import type { Mark } from "../../../charts/pen.ts";
 import type { Metrics } from "./curves.ts";
 import type { Axis } from "./view.ts";
 
-/** What the marks tell of a job. */
+/** The fields of a job that its marks depend on. */
 type Told = Pick<Job, "summary" | "plan" | "started_at" | "created_at">;
 
 export function marksOf(job: Told, attempts: readonly Attempt[], metrics: Metrics, axis: Axis): Mark[] {
@@ -21,7 +21,7 @@ function bestEpochAt(job: Told, metrics: Metrics, axis: Axis): number | null {
   const epoch = job.summary?.best_epoch;
   if (epoch == null || epoch < 1) return null;
   if (axis === "epoch") return epoch;
-  // One point an epoch, as long as none was left out.
+  // One point for each epoch, if none was left out.
   const ends = metrics.get("loss")?.get(-1)?.xs ?? [];
   const isWhole = ends.length === job.summary?.epochs_run;
   if (isWhole) return ends[epoch - 1] ?? null;

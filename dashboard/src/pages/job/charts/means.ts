@@ -1,29 +1,29 @@
-// What is made of the points of a series: its smooth line, the mean of several, the share of another one.
+// Computed from the points of series: a smooth line, the mean of several, the share of another one.
 //
-// The api thins a long series to what stands out in it, so a mean of the points in its answer is biased to its spikes. The
+// The api thins a long series and keeps its extremes, so the mean of the points in an answer is biased to spikes. The
 // bands of the answer have the means of all points; where a band was thinned, its mean stands for its points here.
 
 import { indexUpTo } from "../../../charts/lines.ts";
 import { smoothed } from "../../../charts/smoothing.ts";
 import type { Band, Points } from "./points.ts";
 
-interface Known {
+interface Coordinates {
   readonly xs: readonly number[];
   readonly ys: readonly number[];
 }
 
-/** The points themselves where all of a band are there, and else its mean in its middle. */
-export function withoutBias({ xs, ys, bands }: Points): Known {
+/** The points themselves; for a band that was thinned, its mean in its middle instead. */
+export function withoutBias({ xs, ys, bands }: Points): Coordinates {
   const thinned = bands.filter(({ x_from, x_to, count }) => count > countWithin(xs, ys, x_from, x_to));
   if (thinned.length === 0) return { xs, ys };
-  const places: [x: number, y: number][] = thinned.map(({ x_from, x_to, mean }) => [(x_from + x_to) / 2, mean]);
+  const points: [x: number, y: number][] = thinned.map(({ x_from, x_to, mean }) => [(x_from + x_to) / 2, mean]);
   let band = 0;
   for (const [i, x] of xs.entries()) {
     while (band < thinned.length && (thinned[band] as Band).x_to < x) band += 1;
-    if (band === thinned.length || x < (thinned[band] as Band).x_from) places.push([x, ys[i] as number]);
+    if (band === thinned.length || x < (thinned[band] as Band).x_from) points.push([x, ys[i] as number]);
   }
-  places.sort(([a], [b]) => a - b);
-  return { xs: places.map(([x]) => x), ys: places.map(([, y]) => y) };
+  points.sort(([a], [b]) => a - b);
+  return { xs: points.map(([x]) => x), ys: points.map(([, y]) => y) };
 }
 
 function countWithin(xs: readonly number[], ys: readonly number[], from: number, to: number): number {
@@ -34,18 +34,18 @@ function countWithin(xs: readonly number[], ys: readonly number[], from: number,
 
 /** The smooth line of a series, at each of its points. */
 export function smoothOf(points: Points, weight: number): number[] {
-  const known = withoutBias(points);
-  const numbers = known.ys.flatMap((y, i) => (Number.isFinite(y) ? [i] : []));
-  const xs = numbers.map((i) => known.xs[i] as number);
+  const unbiased = withoutBias(points);
+  const finiteIndexes = unbiased.ys.flatMap((y, i) => (Number.isFinite(y) ? [i] : []));
+  const xs = finiteIndexes.map((i) => unbiased.xs[i] as number);
   const ys = smoothed(
     xs,
-    numbers.map((i) => known.ys[i] as number),
+    finiteIndexes.map((i) => unbiased.ys[i] as number),
     weight,
   );
   return points.xs.map((x, i) => (Number.isFinite(points.ys[i]) ? between(xs, ys, x) : Number.NaN));
 }
 
-/** The value at a place on a line; beyond its ends that of the end. */
+/** The value of a line at `x`; beyond its ends, the value of the end. */
 function between(xs: readonly number[], ys: Float64Array, x: number): number {
   const before = indexUpTo(xs, x);
   const from = ys[Math.max(0, before)] ?? Number.NaN;
@@ -55,22 +55,22 @@ function between(xs: readonly number[], ys: Float64Array, x: number): number {
   return from + (to - from) * ((x - start) / ((xs[before + 1] as number) - start));
 }
 
-/** The mean of several series, in at most `count` parts of the axis: of each its own mean there, all weighing the same. */
-export function meanOf(all: readonly Points[], count: number): Points {
-  const known = all.map(withoutBias);
-  const ends = known.flatMap(({ xs }) => (xs.length === 0 ? [] : [xs[0] as number, xs[xs.length - 1] as number]));
+/** The mean of several series, in at most `count` parts of the axis: all series weigh the same. */
+export function meanOf(series: readonly Points[], count: number): Points {
+  const unbiased = series.map(withoutBias);
+  const ends = unbiased.flatMap(({ xs }) => (xs.length === 0 ? [] : [xs[0] as number, xs[xs.length - 1] as number]));
   const from = Math.min(...ends);
   const size = (Math.max(...ends) - from) / count || 1;
   const means = new Parts();
-  for (const { xs, ys } of known) {
+  for (const { xs, ys } of unbiased) {
     const own = new Parts();
     for (const [i, x] of xs.entries()) {
       own.add(Math.min(count - 1, Math.floor((x - from) / size)), x, ys[i] as number);
     }
     for (const [part, x, y] of own.means()) means.add(part, x, y);
   }
-  const found = means.means();
-  return { xs: found.map(([, x]) => x), ys: found.map(([, , y]) => y), bands: [] };
+  const meanPoints = means.means();
+  return { xs: meanPoints.map(([, x]) => x), ys: meanPoints.map(([, , y]) => y), bands: [] };
 }
 
 /** The parts of an axis, and the means of the points in each. */

@@ -8,7 +8,7 @@ query.addEventListener("change", () => {
   isNarrow.value = query.matches;
 });
 
-/** To be read in a component, which is rendered anew when it changes. */
+/** For use in a component, which renders again when it changes. */
 export function useIsNarrow(): boolean {
   return isNarrow.value;
 }

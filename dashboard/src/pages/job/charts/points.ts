@@ -1,8 +1,8 @@
-// The points of a series of the api: attempts joined to one line, detail laid over what is coarser.
+// The points of a series: attempts joined to one line, and detail merged into coarse points.
 
 import { indexUpTo, type Range } from "../../../charts/lines.ts";
 
-/** Some neighbouring points of a series in figures: all that there were, whether the answer has them or not. */
+/** Figures of all points of a part of a series, including those that the answer leaves out. */
 export interface Band {
   readonly x_from: number;
   readonly x_to: number;
@@ -35,27 +35,27 @@ export function pointsOf({ x, y, bands }: Series): Points {
 export function joined(attempts: readonly Points[]): Points {
   const xs = attempts.flatMap((one, i) => (i === 0 || one.xs[0] === undefined ? one.xs : [one.xs[0], ...one.xs]));
   const ys = attempts.flatMap((one, i) => (i === 0 || one.xs.length === 0 ? one.ys : [Number.NaN, ...one.ys]));
-  const kept: number[] = [];
+  const keptIndexes: number[] = [];
   let least = Number.POSITIVE_INFINITY;
   for (let i = xs.length - 1; i >= 0; i--) {
     const x = xs[i] as number;
     if (x > least) continue;
     least = x;
-    kept.push(i);
+    keptIndexes.push(i);
   }
-  kept.reverse();
+  keptIndexes.reverse();
   const bands = attempts.flatMap((one) => one.bands).toSorted((a, b) => a.x_from - b.x_from);
-  return { xs: kept.map((i) => xs[i] as number), ys: kept.map((i) => ys[i] as number), bands };
+  return { xs: keptIndexes.map((i) => xs[i] as number), ys: keptIndexes.map((i) => ys[i] as number), bands };
 }
 
-/** `detail` within a stretch, and what is known of the rest around it. */
-export function spliced(wide: Points, detail: Points, [from, to]: Range): Points {
-  const before = wide.xs.findLastIndex((x) => x < from) + 1;
-  const behind = indexUpTo(wide.xs, to) + 1;
+/** `detail` within a range, and the coarse points outside of it. */
+export function spliced(coarse: Points, detail: Points, [from, to]: Range): Points {
+  const before = coarse.xs.findLastIndex((x) => x < from) + 1;
+  const behind = indexUpTo(coarse.xs, to) + 1;
   const isAround = ({ x_from, x_to }: Band): boolean => x_to < from || x_from > to;
   return {
-    xs: [...wide.xs.slice(0, before), ...detail.xs, ...wide.xs.slice(behind)],
-    ys: [...wide.ys.slice(0, before), ...detail.ys, ...wide.ys.slice(behind)],
-    bands: [...wide.bands.filter(isAround), ...detail.bands].toSorted((a, b) => a.x_from - b.x_from),
+    xs: [...coarse.xs.slice(0, before), ...detail.xs, ...coarse.xs.slice(behind)],
+    ys: [...coarse.ys.slice(0, before), ...detail.ys, ...coarse.ys.slice(behind)],
+    bands: [...coarse.bands.filter(isAround), ...detail.bands].toSorted((a, b) => a.x_from - b.x_from),
   };
 }

@@ -1,4 +1,4 @@
-// How the quantities of a job's charts are written.
+// Formats of the quantities in a job's charts.
 
 import { bytes, number, UNKNOWN } from "../../../format.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { metricsPath, stretchFor, utilizationPath, type Wanted } from "./requests.ts";
+import { metricsPath, type SeriesRequest, stretchFor, utilizationPath } from "./requests.ts";
 
-const WANTED: Wanted = {
+const WANTED: SeriesRequest = {
   id: "abc",
   axis: "step",
   ranks: "all",
@@ -12,7 +12,7 @@ const WANTED: Wanted = {
   hasManySeconds: false,
 };
 
-function asked(path: string): URLSearchParams {
+function paramsOf(path: string): URLSearchParams {
   return new URL(path, "http://hora").searchParams;
 }
 
@@ -21,31 +21,31 @@ test("all metrics come in one request, a short job's without bands", () => {
 });
 
 test("on the axis of epochs what is one a step is named, and what is known of the job", () => {
-  const names = asked(metricsPath({ ...WANTED, axis: "epoch" }, ["top5", "loss"])).getAll("name");
+  const names = paramsOf(metricsPath({ ...WANTED, axis: "epoch" }, ["top5", "loss"])).getAll("name");
   assert.ok(names.includes("loss") && names.includes("step_time_s") && names.includes("top5"));
   assert.equal(new Set(names).size, names.length);
 });
 
 test("of one rank its own series are asked for, and those over all ranks", () => {
-  assert.deepEqual(asked(metricsPath({ ...WANTED, ranks: 1 }, [])).getAll("rank"), ["-1", "1"]);
+  assert.deepEqual(paramsOf(metricsPath({ ...WANTED, ranks: 1 }, [])).getAll("rank"), ["-1", "1"]);
 });
 
 test("where an answer is thinned, or ranks are averaged, there are bands", () => {
-  assert.ok(asked(metricsPath({ ...WANTED, hasManySteps: true }, [])).has("bands"));
-  assert.ok(!asked(utilizationPath({ ...WANTED, hasManySteps: true }, ["cpu_percent"])).has("bands"));
-  assert.ok(asked(utilizationPath({ ...WANTED, hasManySeconds: true }, ["cpu_percent"])).has("bands"));
-  assert.ok(asked(utilizationPath({ ...WANTED, ranks: "mean" }, ["cpu_percent"])).has("bands"));
+  assert.ok(paramsOf(metricsPath({ ...WANTED, hasManySteps: true }, [])).has("bands"));
+  assert.ok(!paramsOf(utilizationPath({ ...WANTED, hasManySteps: true }, ["cpu_percent"])).has("bands"));
+  assert.ok(paramsOf(utilizationPath({ ...WANTED, hasManySeconds: true }, ["cpu_percent"])).has("bands"));
+  assert.ok(paramsOf(utilizationPath({ ...WANTED, ranks: "mean" }, ["cpu_percent"])).has("bands"));
 });
 
 test("an answer stays of a size: the more ranks, the fewer points of each; of a stretch there are more", () => {
-  const points = (wanted: Wanted): number => Number(asked(metricsPath(wanted, [])).get("max_points"));
+  const points = (wanted: SeriesRequest): number => Number(paramsOf(metricsPath(wanted, [])).get("max_points"));
   assert.ok(points({ ...WANTED, count: 64 }) < points(WANTED));
   assert.ok(points({ ...WANTED, count: 4096 }) >= 4);
   assert.ok(points({ ...WANTED, stretch: [10, 20] }) > points(WANTED));
 });
 
 test("a stretch is asked for with its ends", () => {
-  const params = asked(utilizationPath({ ...WANTED, stretch: [1.5, 9] }, ["cpu_percent"]));
+  const params = paramsOf(utilizationPath({ ...WANTED, stretch: [1.5, 9] }, ["cpu_percent"]));
   assert.deepEqual([params.get("from"), params.get("to")], ["1.5", "9"]);
 });
 

@@ -1,12 +1,12 @@
-// What is asked of the api for the charts of a job: one request for its metrics, one for its utilization, whatever is
-// looked at. Zoomed in, once more the same of the stretch in view.
+// The requests for the charts of a job: one for its metrics and one for its utilization, for all charts
+// together. When zoomed in, the same two again for the range in view.
 
 import type { Range } from "../../../charts/lines.ts";
 import { pathWith } from "../../../query.ts";
 import type { Axis, Ranks } from "./view.ts";
 
-/** What one looks at, as far as it decides what is asked for. */
-export interface Wanted {
+/** The settings that decide what to request. */
+export interface SeriesRequest {
   readonly id: string;
   readonly axis: Axis;
   readonly ranks: Ranks;
@@ -14,46 +14,46 @@ export interface Wanted {
   readonly count: number;
   /** Null: all of the axis. */
   readonly stretch: Range | null;
-  /** There are more steps than an answer has points: the bands of metrics are wanted as well. */
+  /** There are more steps than an answer has points, so bands of metrics are requested too. */
   readonly hasManySteps: boolean;
-  /** And more seconds: those of samples. */
+  /** There are more seconds than an answer has points, so bands of samples are requested too. */
   readonly hasManySeconds: boolean;
 }
 
-export const MOST_POINTS = 1000; // of a series: more than a chart has columns add nothing to it
+export const MOST_POINTS = 1000; // of a series: more points than a chart has columns add nothing
 const FEWEST_POINTS = 200;
 const POINTS_OF_ALL = 8000; // of one metric over all ranks
 const BANDS = 200;
 const BANDS_OF_ALL = 4000;
 
-/** On the axis of epochs the api gives what is one a step only where it is named; others may be in `known`. */
+/** On the axis of epochs the api returns metrics of steps only by name. Custom ones are in `names`. */
 const OF_STEPS = ["loss", "accuracy", "samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"];
 
-export function metricsPath(wanted: Wanted, known: readonly string[]): string {
-  const { id, axis, ranks } = wanted;
+export function metricsPath(request: SeriesRequest, names: readonly string[]): string {
+  const { id, axis, ranks } = request;
   return pathWith(`/v1/jobs/${id}/metrics`, {
     axis,
-    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...known])] : [],
+    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...names])] : [],
     rank: typeof ranks === "number" ? [-1, ranks] : [],
-    ...size(wanted, wanted.hasManySteps || ranks === "mean"),
+    ...size(request, request.hasManySteps || ranks === "mean"),
   });
 }
 
-/** The names of a job's metrics, in an answer of few bytes: those that are one an epoch. */
+/** The path of a small answer with the names of a job's metrics of epochs. */
 export function namesPath(id: string): string {
   return pathWith(`/v1/jobs/${id}/metrics`, { axis: "epoch", max_points: 4 });
 }
 
-export function utilizationPath(wanted: Wanted, metrics: readonly string[]): string {
-  const { id, axis, ranks } = wanted;
+export function utilizationPath(request: SeriesRequest, metrics: readonly string[]): string {
+  const { id, axis, ranks } = request;
   return pathWith(`/v1/jobs/${id}/utilization`, {
     axis,
     metric: metrics,
-    ...size(wanted, wanted.hasManySeconds || ranks === "mean"),
+    ...size(request, request.hasManySeconds || ranks === "mean"),
   });
 }
 
-function size({ stretch, ranks, count }: Wanted, hasBands: boolean) {
+function size({ stretch, ranks, count }: SeriesRequest, hasBands: boolean) {
   const series = typeof ranks === "number" ? 1 : Math.max(1, count);
   const points = Math.round(POINTS_OF_ALL / series);
   return {
@@ -64,9 +64,9 @@ function size({ stretch, ranks, count }: Wanted, hasBands: boolean) {
   };
 }
 
-const WIDEST = 4; // times the view; what was asked for serves as long as it is not much wider
+const WIDEST = 4; // times the view; a wider old range is not used again
 
-/** The stretch to ask for, of which `view` is a part with as much again around it; the one before, while it will do. */
+/** The range to request: `view` with as much again around it. The previous range is kept while it is good enough. */
 export function stretchFor(view: Range | null, before: Range | null): Range | null {
   if (view === null) return null;
   const length = view[1] - view[0];

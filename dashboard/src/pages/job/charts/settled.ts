@@ -1,4 +1,4 @@
-// State that changes with every movement of a hand, and is written to the page's address when the hand rests.
+// State that changes with every pointer move, and is written to the page's address when the pointer rests.
 
 import { effect, type Signal, signal, untracked } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
@@ -8,32 +8,32 @@ const SETTLED_MS = 300;
 
 interface Form<T> {
   readonly read: (params: URLSearchParams) => T;
-  /** The parameters that say it; null takes one away. */
+  /** The parameters of a value; null removes one. */
   readonly write: (value: T) => Readonly<Record<string, string | null>>;
 }
 
-/** A signal that follows the address, and that the address follows. `form` is the same as long as the component lives. */
+/** A signal in sync with the address. `form` must stay the same while the component exists. */
 export function useSettled<T>(form: Form<T>): Signal<T> {
   const [state] = useState(() => signal(form.read(new URLSearchParams(query.peek()))));
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let written = JSON.stringify(form.write(state.peek()));
+    let writtenParams = JSON.stringify(form.write(state.peek()));
     const stops = [
       effect(() => {
         const value = state.value;
         clearTimeout(timer);
         timer = setTimeout(() => {
           const params = form.write(value);
-          if (JSON.stringify(params) === written) return;
-          written = JSON.stringify(params);
+          if (JSON.stringify(params) === writtenParams) return;
+          writtenParams = JSON.stringify(params);
           untracked(() => setParams(params));
         }, SETTLED_MS);
       }),
       query.subscribe((now) => {
         const value = form.read(new URLSearchParams(now));
         const params = JSON.stringify(form.write(value));
-        if (params === written) return;
-        written = params;
+        if (params === writtenParams) return;
+        writtenParams = params;
         state.value = value;
       }),
       () => clearTimeout(timer),

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SampleSeries, Utilization } from "../../../api/types.ts";
 import { samplesFrom } from "./answers.ts";
-import type { Look } from "./chart.ts";
+import type { ChartOptions } from "./chart.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
 
-const LOOK: Look = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
+const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
 
 function series(metric: string, rank: number, more: Partial<SampleSeries> = {}): SampleSeries {
   return {
@@ -28,13 +28,13 @@ test("only what is unfolded is asked for, and what is in two groups once", () =>
 });
 
 test("slots that are shares of a CPU have no charts of GPUs, not even empty ones", () => {
-  const found = samples([series("cpu_percent", 0), series("memory_bytes", 0)]);
-  assert.equal(hasGpus(found), false);
+  const sampleSet = samples([series("cpu_percent", 0), series("memory_bytes", 0)]);
+  assert.equal(hasGpus(sampleSet), false);
   assert.deepEqual(
-    slotCharts(found, new Map(), LOOK).map(({ key }) => key),
+    slotCharts(sampleSet, new Map(), LOOK).map(({ key }) => key),
     ["cpu_percent", "memory_bytes"],
   );
-  assert.deepEqual(gpuCharts(found, LOOK), []);
+  assert.deepEqual(gpuCharts(sampleSet, LOOK), []);
   assert.equal(hasGpus(samples([series("gpu_percent", 0)])), true);
 });
 
@@ -98,7 +98,7 @@ test("within a stretch the detail is shown, and around it what is coarser; what 
   const wide = { series: [series("cpu_percent", 0, { x: [0, 10, 20, 30], y: [0, 1, 2, 3] })], hosts: [] };
   const near = { series: [series("cpu_percent", 0, { x: [9, 10, 11], y: [5, 6, 7] })], hosts: [] };
   const found = samplesFrom(wide, { data: near, stretch: [8, 22] });
-  assert.deepEqual(found.slots.get("cpu_percent")?.of.get(0)?.ys, [0, 5, 6, 7, 3]);
+  assert.deepEqual(found.slots.get("cpu_percent")?.pointsByKey.get(0)?.ys, [0, 5, 6, 7, 3]);
   const empty = samplesFrom(wide, { data: { series: [], hosts: [] }, stretch: [8, 22] });
-  assert.deepEqual(empty.slots.get("cpu_percent")?.of.get(0)?.ys, [0, 3]);
+  assert.deepEqual(empty.slots.get("cpu_percent")?.pointsByKey.get(0)?.ys, [0, 3]);
 });

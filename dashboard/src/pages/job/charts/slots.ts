@@ -1,8 +1,8 @@
-// Which charts the utilization of a job makes: what its slots did, and their hosts.
+// The charts of a job's utilization: of its slots and of their hosts.
 
 import type { SampleMetric } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
-import { type ByRank, type Chart, type Look, lineOf, rankLines, styleOf } from "./chart.ts";
+import { type ByRank, type Chart, type ChartOptions, lineOf, rankLines, styleOf } from "./chart.ts";
 import type { Metrics } from "./curves.ts";
 import { shareOf } from "./means.ts";
 import type { Points } from "./points.ts";
@@ -10,8 +10,8 @@ import { bytesPerSecond, degrees, percents, slowedLevel, slowedWords, watts } fr
 
 /** A metric of the slots, by rank, or of the hosts, by name. */
 export interface Sampled<K> {
-  readonly of: ReadonlyMap<K, Points>;
-  /** The most that any of them has of it. */
+  readonly pointsByKey: ReadonlyMap<K, Points>;
+  /** The greatest limit of any of them. */
   readonly limit: number | null;
 }
 
@@ -21,21 +21,21 @@ export interface Samples {
 }
 
 type Form = Omit<Chart, "lines" | "key"> & {
-  /** The axis reaches up to the most that there is of it. */
+  /** The axis reaches up to the limit. */
   readonly hasLimit?: boolean;
-  /** It goes up and down from moment to moment. */
+  /** It varies quickly, so it is smoothed. */
   readonly isNoisy?: boolean;
 };
 
-/** By metrics that the api has. One without a form has no chart. */
+/** By metric of the api. A metric without a form has no chart. */
 type Forms = { readonly [metric in SampleMetric]?: Form };
 
 const SLOTS: Forms = {
   gpu_percent: { title: "GPU utilization", format: percents, yFrom: 0, yTo: 100, isNoisy: true },
-  gpu_memory_bytes: { title: "GPU memory", counted: "bytes", yFrom: 0, hasLimit: true },
+  gpu_memory_bytes: { title: "GPU memory", unit: "bytes", yFrom: 0, hasLimit: true },
   gpu_power_w: { title: "GPU power", format: watts, yFrom: 0, isNoisy: true },
   cpu_percent: { title: "CPU, % of a core", format: percents, yFrom: 0, isNoisy: true },
-  memory_bytes: { title: "Memory", counted: "bytes", yFrom: 0 },
+  memory_bytes: { title: "Memory", unit: "bytes", yFrom: 0 },
 };
 
 const GPUS: Forms = {
@@ -44,46 +44,46 @@ const GPUS: Forms = {
   gpu_throttle: { title: "GPU slowed down", format: slowedWords, yFrom: 0, yTo: 3 },
 };
 
-const BYTES_PER_S = { counted: "bytes", format: bytesPerSecond, yFrom: 0, isNoisy: true } as const;
+const BYTES_PER_S = { unit: "bytes", format: bytesPerSecond, yFrom: 0, isNoisy: true } as const;
 
 const HOSTS: Forms = {
   cpu_percent: { title: "CPU, % of all cores", format: percents, yFrom: 0, yTo: 100, isNoisy: true },
-  memory_bytes: { title: "Memory in use", counted: "bytes", yFrom: 0, hasLimit: true },
+  memory_bytes: { title: "Memory in use", unit: "bytes", yFrom: 0, hasLimit: true },
   network_received_bytes_per_s: { title: "Network, received", ...BYTES_PER_S },
   network_sent_bytes_per_s: { title: "Network, sent", ...BYTES_PER_S },
   disk_read_bytes_per_s: { title: "Disks, read", ...BYTES_PER_S },
   disk_written_bytes_per_s: { title: "Disks, written", ...BYTES_PER_S },
 };
 
-/** What has to be asked for, for these groups of charts. */
+/** The metrics to request for these groups of charts. */
 export function metricsOf(open: ReadonlySet<string>): string[] {
   const forms = { slots: SLOTS, gpus: GPUS, hosts: HOSTS };
   const names = Object.entries(forms).flatMap(([group, of]) => (open.has(group) ? Object.keys(of) : []));
   return [...new Set(names)];
 }
 
-export function slotCharts({ slots }: Samples, metrics: Metrics, look: Look): Chart[] {
+export function slotCharts({ slots }: Samples, metrics: Metrics, look: ChartOptions): Chart[] {
   return [...chartsOf(SLOTS, slots, linesWith(look)), ...waitingChart(metrics, look)];
 }
 
-export function gpuCharts({ slots }: Samples, look: Look): Chart[] {
+export function gpuCharts({ slots }: Samples, look: ChartOptions): Chart[] {
   const levels = slots.get("gpu_throttle");
   const shown = levels === undefined ? slots : new Map(slots).set("gpu_throttle", inLevels(levels));
   return chartsOf(GPUS, shown, linesWith(look));
 }
 
-export function hostCharts({ hosts }: Samples, { smooth }: Look): Chart[] {
+export function hostCharts({ hosts }: Samples, { smooth }: ChartOptions): Chart[] {
   return chartsOf(HOSTS, hosts, (of, isNoisy) =>
     [...of].map(([host, points], i) => lineOf(styleOf(i, `h:${host}`, host), points, isNoisy ? smooth : 0)),
   );
 }
 
-/** Slots that are shares of a CPU have no figures of GPUs. */
+/** Slots that are shares of a CPU have no GPU metrics. */
 export function hasGpus({ slots }: Samples): boolean {
   return [...slots.keys()].some((metric) => metric.startsWith("gpu_"));
 }
 
-function linesWith(look: Look) {
+function linesWith(look: ChartOptions) {
   return (of: ByRank, isSmooth: boolean): Chart["lines"] => rankLines(of, look, { alone: "rank 0", isSmooth });
 }
 
@@ -96,12 +96,12 @@ function chartsOf<K>(
     const found = sampled.get(metric);
     if (found === undefined) return [];
     const top = hasLimit && found.limit !== null ? { yTo: found.limit } : {};
-    return [{ ...form, ...top, key: metric, lines: linesOf(found.of, isNoisy) }];
+    return [{ ...form, ...top, key: metric, lines: linesOf(found.pointsByKey, isNoisy) }];
   });
 }
 
-/** How much of each step its rank waited for data. */
-function waitingChart(metrics: Metrics, look: Look): Chart[] {
+/** The share of each step that its rank waited for data. */
+function waitingChart(metrics: Metrics, options: ChartOptions): Chart[] {
   const steps = metrics.get("step_time_s");
   const shares = new Map<number, Points>();
   for (const [rank, waited] of metrics.get("data_wait_s") ?? []) {
@@ -110,12 +110,14 @@ function waitingChart(metrics: Metrics, look: Look): Chart[] {
     const share = shareOf(waited, whole);
     shares.set(rank, { ...share, ys: share.ys.map((y) => 100 * y) });
   }
-  const lines = rankLines(shares, look, { alone: "rank 0", isSmooth: true });
+  const lines = rankLines(shares, options, { alone: "rank 0", isSmooth: true });
   if (lines.length === 0) return [];
   return [{ key: "waiting", title: "Waiting for data, % of a step", format: percents, yFrom: 0, lines }];
 }
 
-function inLevels({ of, limit }: Sampled<number>): Sampled<number> {
-  const levels = [...of].map(([rank, points]) => [rank, { ...points, ys: points.ys.map(slowedLevel) }] as const);
-  return { of: new Map(levels), limit };
+function inLevels({ pointsByKey, limit }: Sampled<number>): Sampled<number> {
+  const levels = [...pointsByKey].map(
+    ([rank, points]) => [rank, { ...points, ys: points.ys.map(slowedLevel) }] as const,
+  );
+  return { pointsByKey: new Map(levels), limit };
 }

@@ -1,4 +1,4 @@
-// How one looks at the charts of a job: the axis, the smoothing, the scales, the ranks, and the stretch in view.
+// The settings of a job's charts: the axis, the smoothing, the scales, the ranks, and the range in view.
 
 import type { Scope } from "../../../charts/scope.ts";
 import { Zoom } from "../../../charts/zoom.tsx";
@@ -6,7 +6,7 @@ import { Choice } from "../../../parts/choice.tsx";
 import { setParams } from "../../../url.ts";
 import styles from "./toolbar.module.css";
 import type { View } from "./use_view.ts";
-import { AXES, type Axis, MOST_SMOOTH, STANDARD, textOf, toggled } from "./view.ts";
+import { AXES, type Axis, DEFAULTS, MOST_SMOOTH, textOf, toggled } from "./view.ts";
 
 interface Props {
   view: View;
@@ -35,14 +35,14 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
             <input
               type="checkbox"
               checked={view.logs.has(key)}
-              onChange={() => setParams({ log: textOf(toggled(view.logs, key), STANDARD.logs) })}
+              onChange={() => setParams({ log: textOf(toggled(view.logs, key), DEFAULTS.logs) })}
             />
             {text}
           </label>
         ))}
       </fieldset>
       {count > 1 && <RankChoice view={view} count={count} />}
-      <Zoom scope={scope} countedX={view.axis === "time" ? "seconds" : "tens"} />
+      <Zoom scope={scope} unitX={view.axis === "time" ? "seconds" : "tens"} />
     </header>
   );
 }

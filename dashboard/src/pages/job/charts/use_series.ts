@@ -1,4 +1,4 @@
-// The data of a job's charts: asked for as long as the job lives, in detail where one looks closer.
+// The data of a job's charts: polled while the job is live, with detail when zoomed in.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
@@ -10,7 +10,7 @@ import { secondsBetween } from "../../../format.ts";
 import { isTerminal } from "../../../parts/status.tsx";
 import { type Detail, metricsFrom, samplesFrom } from "./answers.ts";
 import type { Metrics } from "./curves.ts";
-import { MOST_POINTS, metricsPath, namesPath, stretchFor, utilizationPath, type Wanted } from "./requests.ts";
+import { MOST_POINTS, metricsPath, namesPath, type SeriesRequest, stretchFor, utilizationPath } from "./requests.ts";
 import type { Samples } from "./slots.ts";
 import type { Axis, Ranks } from "./view.ts";
 
@@ -20,37 +20,37 @@ export interface Series {
   readonly samples: Samples;
 }
 
-export interface Asked {
+export interface SeriesInput {
   readonly job: Job;
   readonly axis: Axis;
   readonly ranks: Ranks;
-  /** Which metrics of slots and hosts; none are asked for where it is empty. */
+  /** The metrics of slots and hosts to request; empty requests none. */
   readonly sampled: readonly string[];
   readonly scope: Scope;
 }
 
 const LIVE_S = 2;
-const BEHIND_S = 10; // while one looks at a part, of all of it
+const BEHIND_S = 10; // for the whole axis, while zoomed in
 const NO_SAMPLES: Samples = { slots: new Map(), hosts: new Map() };
 
-/** What is there by now. A new axis is shown when all of it is there, so that no chart is on another one. */
-export function useSeries({ job, axis, ranks, sampled, scope }: Asked): {
+/** The newest data. A new axis is shown when all its data has come, so that all charts have the same axis. */
+export function useSeries({ job, axis, ranks, sampled, scope }: SeriesInput): {
   series: Series | undefined;
   problem: Problem | undefined;
 } {
   const isLive = !isTerminal(job.status);
   const stretch = useStretch(scope);
-  const all: Wanted = { id: job.id, axis, ranks, count: job.gpus, stretch: null, ...lengthOf(job) };
-  const near: Wanted = { ...all, stretch };
-  const known = useNames(job.id, axis, isLive);
+  const wholeRequest: SeriesRequest = { id: job.id, axis, ranks, count: job.gpus, stretch: null, ...lengthOf(job) };
+  const detailRequest: SeriesRequest = { ...wholeRequest, stretch };
+  const metricNames = useNames(job.id, axis, isLive);
   const [everyS, nearS] = isLive ? [stretch === null ? LIVE_S : BEHIND_S, LIVE_S] : [ONCE, ONCE];
 
-  const metricsAt = (wanted: Wanted) => (known === undefined ? null : metricsPath(wanted, known));
-  const samplesAt = (wanted: Wanted) => (sampled.length === 0 ? null : utilizationPath(wanted, sampled));
-  const metrics = useKept<MetricsAnswer>(metricsAt(all), all, everyS);
-  const samples = useKept<Utilization>(samplesAt(all), all, everyS);
-  const nearMetrics = useKept<MetricsAnswer>(stretch && metricsAt(near), near, nearS);
-  const nearSamples = useKept<Utilization>(stretch && samplesAt(near), near, nearS);
+  const metricsAt = (wanted: SeriesRequest) => (metricNames === undefined ? null : metricsPath(wanted, metricNames));
+  const samplesAt = (wanted: SeriesRequest) => (sampled.length === 0 ? null : utilizationPath(wanted, sampled));
+  const metrics = useKept<MetricsAnswer>(metricsAt(wholeRequest), wholeRequest, everyS);
+  const samples = useKept<Utilization>(samplesAt(wholeRequest), wholeRequest, everyS);
+  const nearMetrics = useKept<MetricsAnswer>(stretch && metricsAt(detailRequest), detailRequest, nearS);
+  const nearSamples = useKept<Utilization>(stretch && samplesAt(detailRequest), detailRequest, nearS);
 
   const built = useMemo(() => {
     const { kept } = metrics;
@@ -79,7 +79,7 @@ function lengthOf({ progress, started_at, ended_at }: Job) {
   };
 }
 
-/** On the axis of epochs metrics are asked for by name: the names are asked for first. */
+/** The names of the metrics. On the axis of epochs they are needed before the metrics can be requested. */
 function useNames(id: string, axis: Axis, isLive: boolean): readonly string[] | undefined {
   const path = axis === "epoch" ? namesPath(id) : null;
   const { data } = usePolled<MetricsAnswer>(path, { every_s: isLive ? BEHIND_S : ONCE });
@@ -96,8 +96,8 @@ interface Kept<T> {
   readonly data: T;
 }
 
-/** The newest answer, kept until there is one of what is asked for now. */
-function useKept<T>(path: string | null, { axis, stretch }: Wanted, every_s: number) {
+/** The newest answer, kept until the answer to a new request has come. */
+function useKept<T>(path: string | null, { axis, stretch }: SeriesRequest, every_s: number) {
   const { data, problem } = usePolled<T>(path, { every_s });
   const kept = useRef<Kept<T> | undefined>(undefined);
   if (path === null) kept.current = undefined;
@@ -110,9 +110,9 @@ function detailOf<T>(kept: Kept<T> | undefined, axis: Axis): Detail<T> | undefin
   return kept?.axis === axis && kept.stretch !== null ? { data: kept.data, stretch: kept.stretch } : undefined;
 }
 
-const SETTLED_MS = 150; // one does not ask for what is only passed by
+const SETTLED_MS = 150; // ranges that are only passed are not requested
 
-/** The stretch to ask for in detail; null where all is in view. */
+/** The range to request in detail; null if all is in view. */
 function useStretch(scope: Scope): Range | null {
   const [stretch, setStretch] = useState(() => stretchFor(scope.zoom.peek(), null));
   useEffect(() => {

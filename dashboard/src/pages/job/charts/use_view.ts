@@ -1,11 +1,11 @@
-// How one looks at the charts of a job: read from the page's address, and kept there.
+// The settings of a job's charts, from the page's address.
 
 import type { Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Range } from "../../../charts/lines.ts";
 import { param } from "../../../url.ts";
 import { useSettled } from "./settled.ts";
-import { type Axis, axisOf, type Ranks, rangeFrom, ranksOf, STANDARD, setOf, smoothFrom, textsOf } from "./view.ts";
+import { type Axis, axisOf, DEFAULTS, type Ranks, rangeFrom, ranksOf, setOf, smoothFrom, textsOf } from "./view.ts";
 
 export interface View {
   readonly axis: Axis;
@@ -22,7 +22,7 @@ export interface View {
 
 const SMOOTH = {
   read: (params: URLSearchParams): number => smoothFrom(params.get("smooth") ?? ""),
-  write: (weight: number) => ({ smooth: weight === STANDARD.smooth ? null : String(weight) }),
+  write: (weight: number) => ({ smooth: weight === DEFAULTS.smooth ? null : String(weight) }),
 };
 
 const ZOOM = {
@@ -33,13 +33,13 @@ const ZOOM = {
   },
 };
 
-export function useView(count: number, standardAxis: Axis): View {
+export function useView(count: number, defaultAxis: Axis): View {
   const [open, logs, hidden] = [param("charts").value, param("log").value, param("hide").value];
   return {
-    axis: axisOf(param("x").value, standardAxis),
+    axis: axisOf(param("x").value, defaultAxis),
     ranks: ranksOf(param("ranks").value, count),
-    open: useMemo(() => setOf(open, STANDARD.open), [open]),
-    logs: useMemo(() => setOf(logs, STANDARD.logs), [logs]),
+    open: useMemo(() => setOf(open, DEFAULTS.open), [open]),
+    logs: useMemo(() => setOf(logs, DEFAULTS.logs), [logs]),
     hidden: useMemo(() => setOf(hidden, []), [hidden]),
     smooth: useSettled(SMOOTH),
     zoom: useSettled(ZOOM),

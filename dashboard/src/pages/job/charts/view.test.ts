@@ -18,14 +18,14 @@ test("few ranks are all shown, many as their mean, unless somebody wants all of 
   assert.equal(ranksOf("all", 64), "all");
 });
 
-test("a list is read as it was written, and the standard one is not written", () => {
-  const standard = ["a", "b"];
+test("a list is read as it was written, and the default one is not written", () => {
+  const defaultItems = ["a", "b"];
   for (const items of [["a"], ["b", "c"], []]) {
-    const text = textOf(new Set(items), standard);
-    assert.deepEqual([...setOf(text ?? "", standard)], items);
+    const text = textOf(new Set(items), defaultItems);
+    assert.deepEqual([...setOf(text ?? "", defaultItems)], items);
   }
-  assert.equal(textOf(new Set(["b", "a"]), standard), null);
-  assert.deepEqual([...setOf("", standard)], standard);
+  assert.equal(textOf(new Set(["b", "a"]), defaultItems), null);
+  assert.deepEqual([...setOf("", defaultItems)], defaultItems);
 });
 
 test("an item is taken away where it is, and added where it is not", () => {

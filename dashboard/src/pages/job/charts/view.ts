@@ -1,11 +1,11 @@
-// How one looks at the charts of a job, as its address says it.
+// The settings of a job's charts as texts of the address.
 
 import type { Range } from "../../../charts/lines.ts";
 import { listOf } from "../../../query.ts";
 
 export type Axis = "step" | "epoch" | "time";
 
-/** Whose lines are shown: each rank's, the mean of all, or one rank's. */
+/** The lines to show: each rank's, the mean of all ranks, or one rank's. */
 export type Ranks = "all" | "mean" | number;
 
 export type GroupKey = "learning" | "speed" | "slots" | "gpus" | "hosts";
@@ -15,34 +15,34 @@ export const AXES: readonly (readonly [Axis, string])[] = [
   ["epoch", "Epoch"],
   ["time", "Time"],
 ];
-export const STANDARD = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
+export const DEFAULTS = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
 export const MOST_SMOOTH = 0.99;
 const FEW_RANKS = 8; // each of which has a colour of its own
 
-export function axisOf(text: string, standard: Axis): Axis {
-  return AXES.find(([axis]) => axis === text)?.[0] ?? standard;
+export function axisOf(text: string, defaultAxis: Axis): Axis {
+  return AXES.find(([axis]) => axis === text)?.[0] ?? defaultAxis;
 }
 
 export function smoothFrom(text: string): number {
   const weight = Number(text);
-  return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : STANDARD.smooth;
+  return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : DEFAULTS.smooth;
 }
 
-/** The ranks that a text names: of few ranks it is all where it says nothing, of many their mean. */
+/** The ranks that a text names. By default all of few ranks, or the mean of many. */
 export function ranksOf(text: string, count: number): Ranks {
   if (text === "all" || text === "mean") return text;
   if (/^\d+$/.test(text) && Number(text) < count) return Number(text);
   return count <= FEW_RANKS ? "all" : "mean";
 }
 
-/** A list that may be empty; without a text the standard one. */
-export function setOf(text: string, standard: readonly string[]): ReadonlySet<string> {
-  return new Set(text === "" ? standard : text === "none" ? [] : listOf(text));
+/** A list that may be empty; without a text the default one. */
+export function setOf(text: string, defaultItems: readonly string[]): ReadonlySet<string> {
+  return new Set(text === "" ? defaultItems : text === "none" ? [] : listOf(text));
 }
 
-/** The text of such a list; null where it is the standard one, which needs none. */
-export function textOf(items: ReadonlySet<string>, standard: readonly string[]): string | null {
-  if (items.size === standard.length && standard.every((item) => items.has(item))) return null;
+/** The text of such a list; null where it is the default one, which needs none. */
+export function textOf(items: ReadonlySet<string>, defaultItems: readonly string[]): string | null {
+  if (items.size === defaultItems.length && defaultItems.every((item) => items.has(item))) return null;
   return items.size === 0 ? "none" : [...items].join(",");
 }
 

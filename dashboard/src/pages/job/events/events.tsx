@@ -10,7 +10,7 @@ import { type Column, RowsTable } from "../rows_table.tsx";
 import styles from "./events.module.css";
 import { detailOf, isOfEpochs, kindOf } from "./words.ts";
 
-const shown = param("events", "all");
+const eventsParam = param("events", "all");
 const PAGE = 200;
 const KINDS = [
   ["all", "All"],
@@ -18,18 +18,21 @@ const KINDS = [
 ] as const;
 
 const COLUMNS: readonly Column<JobEvent>[] = [
-  { name: "What", of: kindOf },
-  { name: "At", of: ({ at }) => moment(at), title: ({ at }) => at },
-  { name: "Attempt", isFigure: true, of: ({ attempt }) => attempt ?? "" },
-  { name: "Details", of: (event) => <span class={styles["detail"]}>{detailOf(event)}</span> },
+  { name: "Event", cell: kindOf },
+  { name: "At", cell: ({ at }) => moment(at), title: ({ at }) => at },
+  { name: "Attempt", isFigure: true, cell: ({ attempt }) => attempt ?? "" },
+  { name: "Details", cell: (event) => <span class={styles["detail"]}>{detailOf(event)}</span> },
 ];
 
 export function EventsPanel({ events }: { events: readonly JobEvent[] }) {
-  const [most, setMost] = useState(PAGE);
-  const isMain = shown.value === "main";
-  const wanted = useMemo(() => (isMain ? events.filter((event) => !isOfEpochs(event)) : events), [events, isMain]);
-  const rows = useMemo(() => wanted.slice(-most).reverse(), [wanted, most]);
-  // The page is drawn each second while the job runs, and this only when there are news.
+  const [limit, setLimit] = useState(PAGE);
+  const isMain = eventsParam.value === "main";
+  const listedEvents = useMemo(
+    () => (isMain ? events.filter((event) => !isOfEpochs(event)) : events),
+    [events, isMain],
+  );
+  const rows = useMemo(() => listedEvents.slice(-limit).reverse(), [listedEvents, limit]);
+  // The page renders each second while the job runs; the table renders only when there are new events.
   const table = useMemo(
     () => <RowsTable label="Events" rows={rows} keyOf={({ id }) => id} columns={COLUMNS} />,
     [rows],
@@ -38,15 +41,15 @@ export function EventsPanel({ events }: { events: readonly JobEvent[] }) {
     <Panel
       title="Events"
       flush
-      tools={<Choice label="Which events" value={shown.value} options={KINDS} onChange={shown.set} />}
+      tools={<Choice label="Which events" value={eventsParam.value} options={KINDS} onChange={eventsParam.set} />}
     >
       {events.length === 0 ? <p class={styles["empty"]}>No events yet.</p> : table}
-      {wanted.length > rows.length && (
+      {listedEvents.length > rows.length && (
         <p class={styles["empty"]}>
-          <button type="button" onClick={() => setMost(most + PAGE)}>
-            Show {Math.min(PAGE, wanted.length - rows.length)} older ones
+          <button type="button" onClick={() => setLimit(limit + PAGE)}>
+            Show {Math.min(PAGE, listedEvents.length - rows.length)} older events
           </button>{" "}
-          {rows.length} of {wanted.length} events
+          {rows.length} of {listedEvents.length} events
         </p>
       )}
     </Panel>

@@ -7,7 +7,7 @@ const event = (kind: string, data: Record<string, unknown> = {}): JobEvent =>
   ({ id: 1, at: "", kind, attempt: 1, data }) as JobEvent;
 
 test("each line of a history says in words what happened", () => {
-  assert.equal(kindOf(event("placed")), "Got its slots");
+  assert.equal(kindOf(event("placed")), "Placed");
   assert.equal(detailOf(event("submitted", { owner: "ada" })), "by ada");
   assert.equal(
     detailOf(

@@ -1,4 +1,4 @@
-// The lines of a job's history in words. Used by `events.tsx`.
+// The events of a job in words. Used by `events.tsx`.
 
 import type { JobEvent, Preemption } from "../../../api/types.ts";
 import { number, words } from "../../../format.ts";
@@ -9,34 +9,34 @@ type Data = Readonly<Record<string, unknown>>;
 
 const KINDS: Record<JobEvent["kind"], string> = {
   submitted: "Submitted",
-  placed: "Got its slots",
+  placed: "Placed",
   launched: "Launched",
   rank_started: "Rank started",
   first_step: "First step",
   epoch_ended: "Epoch ended",
   checkpoint_saved: "Checkpoint saved",
   attempt_ended: "Attempt ended",
-  requeued: "Queued again",
-  cancel_requested: "Asked to end",
-  pause_requested: "Asked to pause",
+  requeued: "Requeued",
+  cancel_requested: "Cancel requested",
+  pause_requested: "Pause requested",
   resumed: "Resumed",
-  preempt_requested: "Asked to release its slots",
+  preempt_requested: "Preemption requested",
   ended: "Ended",
 };
 
-/** A page of history may be of a newer service: a kind that is not known here has its own name. */
+/** A newer service may have other kinds; an unknown kind is shown by its name. */
 export function kindOf(event: JobEvent): string {
   return KINDS[event.kind] ?? words(event.kind);
 }
 
-/** Those that come with every epoch. */
+/** Whether the event comes with every epoch. */
 export function isOfEpochs(event: JobEvent): boolean {
   return event.kind === "epoch_ended" || event.kind === "checkpoint_saved";
 }
 
 const METRICS = ["loss", "accuracy", "val_loss", "val_accuracy"];
 
-/** What an event says beside its kind. */
+/** The details of an event. */
 export function detailOf({ kind, data }: JobEvent): string {
   switch (kind) {
     case "submitted":

@@ -1,4 +1,4 @@
-// The button that saves a whole log as text, also what was not scrolled to.
+// The button that saves the whole log as text.
 
 import { useState } from "preact/hooks";
 import { get } from "../../../api/client.ts";

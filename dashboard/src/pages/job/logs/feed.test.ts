@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../../../api/problem.ts";
 import type { LogLine, LogView } from "../../../api/types.ts";
-import { type Ask, LogFeed, type Reading, type Source } from "./feed.ts";
+import { type FetchPage, LogFeed, type Reading, type Source } from "./feed.ts";
 
 /** A log as the api answers with it. */
 class Log {
@@ -16,37 +16,37 @@ class Log {
     }
   }
 
-  readonly ask: Ask = async (path): Promise<LogView> => {
+  readonly fetchPage: FetchPage = async (path): Promise<LogView> => {
     this.asked.push(path);
     const query = new URL(path, "http://host").searchParams;
     const [after, before] = [Number(query.get("after") ?? 0), Number(query.get("before") ?? Number.POSITIVE_INFINITY)];
     const limit = Number(query.get("tail") ?? query.get("limit"));
-    const found = this.lines
+    const matching = this.lines
       .filter(({ id }) => id > after && id < before)
       .filter(({ rank }) => query.get("rank") === null || rank === Number(query.get("rank")))
       .filter(({ text }) => text.includes(query.get("search") ?? ""));
     const isBack = query.has("tail") || query.has("before");
-    const items = isBack ? found.slice(-limit) : found.slice(0, limit);
-    const previous = isBack && found.length > items.length ? (items[0]?.id ?? null) : null;
+    const items = isBack ? matching.slice(-limit) : matching.slice(0, limit);
+    const previous = isBack && matching.length > items.length ? (items[0]?.id ?? null) : null;
     return { items, next_after: items.at(-1)?.id ?? after, previous_before: previous };
   };
 }
 
 const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
-  new LogFeed({ job: "j", rank: null, search: "", ...source }, log.ask);
+  new LogFeed({ job: "j", rank: null, search: "", ...source }, log.fetchPage);
 
-const ends = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
+const extentOf = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
 
 test("a log opens at its newest lines, and goes on with what is printed", async () => {
   const log = new Log();
   log.print(1200);
   const feed = feedOf(log);
   await feed.newer();
-  assert.deepEqual(ends(feed.reading), [701, 1200, 500]);
+  assert.deepEqual(extentOf(feed.reading), [701, 1200, 500]);
   assert.equal(feed.reading.hasOlder, true);
   log.print(3);
   await feed.newer();
-  assert.deepEqual(ends(feed.reading), [701, 1203, 503]);
+  assert.deepEqual(extentOf(feed.reading), [701, 1203, 503]);
 });
 
 test("older lines come page by page, until there are no more", async () => {
@@ -57,9 +57,9 @@ test("older lines come page by page, until there are no more", async () => {
   log.asked.length = 0;
   await Promise.all([feed.older(), feed.older()]);
   assert.equal(log.asked.length, 1);
-  assert.deepEqual(ends(feed.reading), [501, 3000, 2500]);
+  assert.deepEqual(extentOf(feed.reading), [501, 3000, 2500]);
   await feed.older();
-  assert.deepEqual(ends(feed.reading), [1, 3000, 3000]);
+  assert.deepEqual(extentOf(feed.reading), [1, 3000, 3000]);
   assert.equal(feed.reading.hasOlder, false);
 });
 
@@ -98,26 +98,27 @@ test("a rank's lines are asked for alone", async () => {
   log.print(10);
   const feed = feedOf(log, { rank: 0 });
   await feed.newer();
-  assert.deepEqual(ends(feed.reading), [2, 10, 5]);
+  assert.deepEqual(extentOf(feed.reading), [2, 10, 5]);
 });
 
 test("a problem is told, and the lines stay; it is gone when the api is back", async () => {
   const log = new Log();
   log.print(2);
   let isAway = false;
-  let told = 0;
-  const ask: Ask = (path) => (isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.ask(path));
-  const feed = new LogFeed({ job: "j", rank: null, search: "" }, ask);
+  let changes = 0;
+  const fetchPage: FetchPage = (path) =>
+    isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.fetchPage(path);
+  const feed = new LogFeed({ job: "j", rank: null, search: "" }, fetchPage);
   feed.onChange = () => {
-    told += 1;
+    changes += 1;
   };
   await feed.newer();
   isAway = true;
-  const before = told;
+  const before = changes;
   await feed.newer();
   assert.equal(feed.reading.problem?.slug, "away");
   assert.equal(feed.reading.lines.length, 2);
-  assert.equal(told, before + 1);
+  assert.equal(changes, before + 1);
   isAway = false;
   await feed.newer();
   assert.equal(feed.reading.problem, undefined);

@@ -1,14 +1,14 @@
-// The lines of a log as far as they were read: from the newest ones, back as one scrolls, and on as they are printed.
-// New lines are asked for once a second, as the stream of a job would tell all of its lines from the first one on.
+// The lines of a log that were read: first the newest, older ones on scrolling, new ones as they are printed.
+// New lines are polled once a second. A stream of a job would send all of its lines from the first one on.
 
 import { Problem } from "../../../api/problem.ts";
 import type { LogLine, LogView } from "../../../api/types.ts";
 import { pathWith } from "../../../query.ts";
 import { plain, withNewer, withOlder } from "./lines.ts";
 
-const FIRST = 500; // lines that a log is opened with
+const FIRST = 500; // lines in the first request
 const PAGE = 2000;
-const MOST = 10_000; // what the api answers with at once
+const MOST = 10_000; // the api's limit for one answer
 
 export interface Source {
   readonly job: string;
@@ -20,39 +20,39 @@ export interface Source {
 
 export interface Reading {
   readonly lines: readonly LogLine[];
-  /** Whether there is more before the first line; null before the first answer. */
+  /** Whether there are older lines; null before the first answer. */
   readonly hasOlder: boolean | null;
   readonly problem: Problem | undefined;
 }
 
-/** Answers with a page of lines; null where nothing is new since the same page was asked for. */
-export type Ask = (path: string) => Promise<LogView | null>;
+/** Reads a page of lines; null if nothing is new since the last request of the same page. */
+export type FetchPage = (path: string) => Promise<LogView | null>;
 
 export class LogFeed {
   readonly #source: Source;
-  readonly #ask: Ask;
-  /** Called when there is more, or a problem. */
+  readonly #fetchPage: FetchPage;
+  /** Called when lines or a problem have come. */
   onChange: () => void = () => {};
   #reading: Reading = { lines: [], hasOlder: null, problem: undefined };
   #before: number | null = null;
   #after = 0;
   #goingBack: Promise<void> | null = null;
 
-  constructor(source: Source, ask: Ask) {
+  constructor(source: Source, fetchPage: FetchPage) {
     this.#source = source;
-    this.#ask = ask;
+    this.#fetchPage = fetchPage;
   }
 
   get reading(): Reading {
     return this.#reading;
   }
 
-  /** Read what was printed since the last time; the first time, the newest lines. */
+  /** Read the lines since the last call; the first call reads the newest lines. */
   async newer(): Promise<void> {
     await this.#tried(async () => {
       if (this.#reading.hasOlder === null) await this.#open();
       for (;;) {
-        // Without the search, or lines that do not match would be searched again each time.
+        // Without the search: else lines that do not match would be searched again each time.
         const page = await this.#page({ after: this.#after, limit: MOST }, "");
         if (page === null) return;
         this.#after = page.next_after;
@@ -62,7 +62,7 @@ export class LogFeed {
     });
   }
 
-  /** Read a page of lines before the first one. While one is on its way there is no other. */
+  /** Read a page of older lines. One request runs at a time. */
   older(limit = PAGE): Promise<void> {
     this.#goingBack ??= this.#tried(async () => {
       if (this.#before === null) return;
@@ -79,7 +79,7 @@ export class LogFeed {
     return this.#goingBack;
   }
 
-  /** Read back until a line is there. */
+  /** Read older lines until a line is loaded. */
   async backTo(id: number): Promise<void> {
     for (;;) {
       const first = this.#reading.lines[0]?.id;
@@ -89,7 +89,7 @@ export class LogFeed {
     }
   }
 
-  /** The newest line before those that were read that contains a text. */
+  /** The newest line before the loaded ones that contains a text. */
   async matchBefore(text: string): Promise<number | null> {
     const first = this.#reading.lines[0]?.id;
     if (first === undefined || this.#before === null) return null;
@@ -111,7 +111,7 @@ export class LogFeed {
 
   #page(params: Record<string, number>, search: string): Promise<LogView | null> {
     const { job, rank } = this.#source;
-    return this.#ask(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
+    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
   }
 
   readonly #isWanted = ({ text }: LogLine): boolean => text.toLowerCase().includes(this.#source.search.toLowerCase());

@@ -1,4 +1,4 @@
-// What the ranks of a job printed: by rank, searched, followed, and as a download. How one looks at it is in the address.
+// The log of a job: by rank, searched, followed, and as a download. Its settings are in the address.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../../../api/types.ts";
@@ -74,22 +74,7 @@ export function LogPanel({ job }: { job: Job }) {
             </button>
           )}
         </div>
-        <footer class={styles["footer"]}>
-          <span>
-            {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
-            {hasOlder === true ? "; scroll up for older ones" : ""}
-          </span>
-          {job.ended_at === null && (
-            <label>
-              <input
-                type="checkbox"
-                checked={isFollowing}
-                onChange={(event) => setFollowing(event.currentTarget.checked)}
-              />{" "}
-              Follow
-            </label>
-          )}
-        </footer>
+        <Footer job={job} feed={feed} search={search} isFollowing={isFollowing} onFollow={setFollowing} />
       </Panel>
     </div>
   );
@@ -123,9 +108,35 @@ function Tools({ job, source }: { job: Job; source: Source }) {
   );
 }
 
+interface FooterProps {
+  job: Job;
+  feed: LogFeed;
+  search: string;
+  isFollowing: boolean;
+  onFollow: (isFollowing: boolean) => void;
+}
+
+function Footer({ job, feed, search, isFollowing, onFollow }: FooterProps) {
+  const { lines, hasOlder } = feed.reading;
+  return (
+    <footer class={styles["footer"]}>
+      <span>
+        {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
+        {hasOlder === true ? "; scroll up for older lines" : ""}
+      </span>
+      {job.ended_at === null && (
+        <label>
+          <input type="checkbox" checked={isFollowing} onChange={(event) => onFollow(event.currentTarget.checked)} />{" "}
+          Follow
+        </label>
+      )}
+    </footer>
+  );
+}
+
 function Empty({ job, feed, search }: { job: Job; feed: LogFeed; search: string }) {
   const { hasOlder, problem } = feed.reading;
-  if (hasOlder === null) return <Waiting problem={problem} what="the newest lines" />;
+  if (hasOlder === null) return <Waiting problem={problem} subject="the newest lines" />;
   return <p class={styles["empty"]}>{reasonForNone(job, search)}</p>;
 }
 
@@ -141,7 +152,7 @@ function rankOf(text: string): number | null {
   return /^\d+$/.test(text) ? Number(text) : null;
 }
 
-/** A value once it has not changed for a moment; the empty one at once. */
+/** A value after it has not changed for a moment; an empty value at once. */
 function useRested(value: string): string {
   const [rested, setRested] = useState(value);
   useEffect(() => {

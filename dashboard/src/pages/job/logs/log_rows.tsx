@@ -1,4 +1,4 @@
-// The lines of a log in a scrolling box, of which only those in view are in the document.
+// The lines of a log in a scrolling box. Only lines in view are in the document.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -12,7 +12,7 @@ import { useColumns } from "./use_columns.ts";
 const ROW_PX = 19;
 const GUTTER_PX = 58;
 const SAMPLE = "m".repeat(100);
-const NEAR_ROWS = 60; // so far from the first line older ones are read
+const NEAR_ROWS = 60; // this near to the first line, older lines are read
 
 interface Props {
   lines: readonly LogLine[];
@@ -23,9 +23,9 @@ interface Props {
   onFollow: (isFollowing: boolean) => void;
   onNearTop: () => void;
   needle: string;
-  /** The line of the match that one went to. It is brought into view whenever this is another object. */
+  /** The line of the current match. It is scrolled into view whenever this is a new object. */
   target: { id: number } | null;
-  /** Told which line is the first one in view. */
+  /** Set to the id of the first line in view. */
   topId: RefObject<number>;
 }
 
@@ -48,7 +48,7 @@ export function LogRows({
   const starts = useMemo(() => rowStarts(lines, room, opened), [lines, room, opened]);
   const rows = starts[lines.length] as number;
   const inView = useRowsInView(scroller, rows, ROW_PX);
-  const hold = usePlace({ scroller, lines, starts, isFollowing, target });
+  const holdPlace = usePlace({ scroller, lines, starts, isFollowing, target });
   useEffect(() => {
     const element = scroller.current;
     if (element !== null && hasOlder && rows * ROW_PX < element.clientHeight) onNearTop();
@@ -56,7 +56,7 @@ export function LogRows({
 
   function scrolled(event: Event): void {
     const element = event.currentTarget as HTMLElement;
-    topId.current = hold(element) ?? topId.current;
+    topId.current = holdPlace(element) ?? topId.current;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < ROW_PX;
     if (isAtEnd !== isFollowing) onFollow(isAtEnd);
     if (hasOlder && element.scrollTop < NEAR_ROWS * ROW_PX) onNearTop();
@@ -103,8 +103,8 @@ interface Placed {
   target: { id: number } | null;
 }
 
-/** Keeps in view what was in view, whatever comes before or behind it. What it returns is to be called when one has
- *  scrolled; it says which line is the first one in view. */
+/** Keeps the same lines in view when lines are added. Call the returned function after each
+ *  scroll; it returns the id of the first line in view. */
 function usePlace({
   scroller,
   lines,
@@ -112,33 +112,33 @@ function usePlace({
   isFollowing,
   target,
 }: Placed): (element: HTMLElement) => number | undefined {
-  const held = useRef<{ id: number; belowPx: number } | null>(null);
-  const shown = useRef<object | null>(null);
-  const hold = (element: HTMLElement): number | undefined => {
+  const heldLine = useRef<{ id: number; belowPx: number } | null>(null);
+  const shownTarget = useRef<object | null>(null);
+  const holdPlace = (element: HTMLElement): number | undefined => {
     const index = lineAtRow(starts, Math.floor(element.scrollTop / ROW_PX));
     const line = lines[index];
     if (line === undefined) return undefined;
-    held.current = { id: line.id, belowPx: element.scrollTop - (starts[index] as number) * ROW_PX };
+    heldLine.current = { id: line.id, belowPx: element.scrollTop - (starts[index] as number) * ROW_PX };
     return line.id;
   };
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    const wanted = target !== shown.current ? target : null;
-    if (wanted !== null && (lines[0]?.id ?? Number.POSITIVE_INFINITY) <= wanted.id) {
-      shown.current = wanted;
-      const topPx = (starts[indexOfId(lines, wanted.id)] as number) * ROW_PX;
+    const newTarget = target !== shownTarget.current ? target : null;
+    if (newTarget !== null && (lines[0]?.id ?? Number.POSITIVE_INFINITY) <= newTarget.id) {
+      shownTarget.current = newTarget;
+      const topPx = (starts[indexOfId(lines, newTarget.id)] as number) * ROW_PX;
       const isInView = topPx >= element.scrollTop && topPx < element.scrollTop + element.clientHeight - 2 * ROW_PX;
       if (!isInView) element.scrollTop = topPx - element.clientHeight / 3;
-      hold(element);
+      holdPlace(element);
     } else if (isFollowing) {
       element.scrollTop = element.scrollHeight;
-    } else if (held.current !== null) {
-      const topPx = (starts[indexOfId(lines, held.current.id)] as number) * ROW_PX;
-      element.scrollTop = topPx + held.current.belowPx;
+    } else if (heldLine.current !== null) {
+      const topPx = (starts[indexOfId(lines, heldLine.current.id)] as number) * ROW_PX;
+      element.scrollTop = topPx + heldLine.current.belowPx;
     }
   }, [lines, starts, isFollowing, target]);
-  return hold;
+  return holdPlace;
 }
 
 interface LineProps {
@@ -156,15 +156,15 @@ interface LineProps {
 function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpened, onOpen }: LineProps) {
   const { at, attempt, rank, text } = line;
   const hidden = isOpened ? 0 : text.length - CUT;
-  const place = { transform: `translateY(${topPx}px)` };
+  const position = { transform: `translateY(${topPx}px)` };
   const names = [styles["line"], isTarget && styles["target"], isFirstOfAttempt && styles["begins"]];
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: nothing happens but that the hint is made
     <div
       class={names.filter(Boolean).join(" ")}
-      style={place}
+      style={position}
       onMouseEnter={(event) => {
-        // Made when it is looked at: a time in words costs more than all the rest of a line.
+        // Made on hover: formatting a time costs more than the rest of a line.
         event.currentTarget.title = `${moment(at)}, ${rankName(rank)}, attempt ${attempt}`;
       }}
     >

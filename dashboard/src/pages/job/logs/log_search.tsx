@@ -1,4 +1,4 @@
-// The line above a log with which one looks for a text in it.
+// The search bar above a log.
 
 import styles from "./logs.module.css";
 import type { Matches } from "./use_matches.ts";
@@ -11,7 +11,7 @@ interface Props {
   onOnlyMatches: (isOnly: boolean) => void;
 }
 
-const LONGEST = 200; // of a search, says the api
+const LONGEST = 200; // the api's limit for a search
 
 export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatches }: Props) {
   function pressed(event: KeyboardEvent): void {
@@ -26,7 +26,7 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
         type="search"
         placeholder="Find in the log"
         aria-label="Find in the log"
-        title="Enter goes to the next match, Shift and Enter to the one before; outside of this field n and N do"
+        title="Enter: next match. Shift+Enter: previous match. Outside this field: n and N."
         maxLength={LONGEST}
         value={needle}
         onInput={(event) => onNeedle(event.currentTarget.value)}
@@ -34,14 +34,14 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
       />
       {needle !== "" && (
         <>
-          <button type="button" aria-label="Match before (N)" onClick={() => void matches.go(-1)}>
+          <button type="button" aria-label="Previous match (N)" onClick={() => void matches.go(-1)}>
             ↑
           </button>
           <button type="button" aria-label="Next match (n)" onClick={() => void matches.go(1)}>
             ↓
           </button>
           <span class="muted" role="status">
-            {told(matches)}
+            {matchText(matches)}
           </span>
         </>
       )}
@@ -57,8 +57,8 @@ export function LogSearch({ needle, matches, isOnlyMatches, onNeedle, onOnlyMatc
   );
 }
 
-function told({ count, place, isSearching }: Matches): string {
-  if (isSearching) return "Looking further back…";
-  if (place > 0) return `${place} of ${count} in the loaded lines`;
+function matchText({ count, position, isSearching }: Matches): string {
+  if (isSearching) return "Searching older lines…";
+  if (position > 0) return `${position} of ${count} in the loaded lines`;
   return `${count.toLocaleString("en")} ${count === 1 ? "match" : "matches"} in the loaded lines`;
 }

@@ -1,4 +1,4 @@
-// How many letters of a log have room in a row. Used by `log_rows.tsx`.
+// How many letters of a log fit in a row. Used by `log_rows.tsx`.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
@@ -9,7 +9,7 @@ export interface Columns {
   readonly widthPx: number;
 }
 
-/** As `scroller` changes its size. `sample` holds as many letters as `sampleLength`; `besidePx` is not for text. */
+/** Updated as `scroller` changes its size. `sample` contains `sampleLength` letters; `besidePx` are not for text. */
 export function useColumns(
   scroller: RefObject<HTMLElement | null>,
   sample: RefObject<HTMLElement | null>,
@@ -21,13 +21,13 @@ export function useColumns(
     const element = scroller.current;
     if (element === null || sample.current === null) return;
     const widthPx = sample.current.getBoundingClientRect().width / sampleLength;
-    const look = (): void => {
+    const measure = (): void => {
       const count = Math.max(20, Math.floor((element.clientWidth - besidePx) / widthPx));
       setColumns((now) => (now.count === count && now.widthPx === widthPx ? now : { count, widthPx }));
     };
-    const watcher = new ResizeObserver(look);
+    const watcher = new ResizeObserver(measure);
     watcher.observe(element);
-    look();
+    measure();
     return () => watcher.disconnect();
   }, [scroller, sample, sampleLength, besidePx]);
   return columns;

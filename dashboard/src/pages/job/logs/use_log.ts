@@ -1,21 +1,21 @@
-// A log that is read while one looks at it. Used by `log_panel.tsx`.
+// Reads a log while it is shown. Used by `log_panel.tsx`.
 
 import { useEffect, useMemo, useReducer } from "preact/hooks";
 import { call } from "../../../api/client.ts";
-import { restingMs } from "../../../api/resting.ts";
+import { pollDelayMs } from "../../../api/poll_delay.ts";
 import type { LogView } from "../../../api/types.ts";
-import { type Ask, LogFeed, type Source } from "./feed.ts";
+import { type FetchPage, LogFeed, type Source } from "./feed.ts";
 
-const EVERY_MS = 1000; // the ranks' lines come to the service about once a second
+const EVERY_MS = 1000; // the service gets the ranks' lines about once a second
 
-/** The feed of a source. It goes on while `isLive`, and reads once more behind the end. */
+/** The feed of a source. It is polled while `isLive`, and read once more after the end. */
 export function useLog({ job, rank, search }: Source, isLive: boolean): LogFeed {
   const [, show] = useReducer<number, void>((count) => count + 1, 0);
-  const feed = useMemo(() => new LogFeed({ job, rank, search }, asking()), [job, rank, search]);
+  const feed = useMemo(() => new LogFeed({ job, rank, search }, pageFetcher()), [job, rank, search]);
   useEffect(() => {
     const abort = new AbortController();
     feed.onChange = () => show();
-    void followed(feed, isLive, abort.signal);
+    void followLog(feed, isLive, abort.signal);
     return () => {
       feed.onChange = () => {};
       abort.abort();
@@ -24,21 +24,21 @@ export function useLog({ job, rank, search }: Source, isLive: boolean): LogFeed 
   return feed;
 }
 
-async function followed(feed: LogFeed, isLive: boolean, signal: AbortSignal): Promise<void> {
+async function followLog(feed: LogFeed, isLive: boolean, signal: AbortSignal): Promise<void> {
   let failures = 0;
   while (!signal.aborted) {
     if (!document.hidden) await feed.newer();
     const { problem } = feed.reading;
     failures = problem === undefined ? 0 : failures + 1;
     const everyMs = isLive || document.hidden ? EVERY_MS : Number.POSITIVE_INFINITY;
-    const ms = restingMs({ everyMs, tookMs: 0, failures, problem });
+    const ms = pollDelayMs({ everyMs, tookMs: 0, failures, problem });
     if (ms === null) return;
     await new Promise((resume) => setTimeout(resume, ms));
   }
 }
 
-/** Asks the api; the same path twice in a row with the tag of its last answer. */
-export function asking(): Ask {
+/** Makes a `FetchPage` that repeats a request with the entity tag of its last answer. */
+export function pageFetcher(): FetchPage {
   let last = { path: "", etag: null as string | null };
   return async (path) => {
     const { data, etag, status } = await call<LogView>("GET", path, { etag: last.path === path ? last.etag : null });

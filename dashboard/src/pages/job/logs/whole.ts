@@ -2,19 +2,23 @@
 
 import type { LogLine } from "../../../api/types.ts";
 import { pathWith } from "../../../query.ts";
-import type { Ask, Source } from "./feed.ts";
+import type { FetchPage, Source } from "./feed.ts";
 import { rankName } from "./lines.ts";
 
 const PAGE = 10_000;
 
-/** All lines of a source, as they were printed, each with its time and rank. `onCount` hears how far it is. */
-export async function wholeLog(source: Source, ask: Ask, onCount: (lines: number) => void): Promise<string> {
+/** All lines of a source, each with its time, attempt and rank. Calls `onCount` with the lines read so far. */
+export async function wholeLog(
+  source: Source,
+  fetchPage: FetchPage,
+  onCount: (lines: number) => void,
+): Promise<string> {
   const pages: string[] = [];
   let after = 0;
   let count = 0;
   for (;;) {
     const { job, rank, search } = source;
-    const page = await ask(pathWith(`/v1/jobs/${job}/logs`, { after, limit: PAGE, rank, search }));
+    const page = await fetchPage(pathWith(`/v1/jobs/${job}/logs`, { after, limit: PAGE, rank, search }));
     if (page === null || page.items.length === 0) return pages.join("");
     pages.push(page.items.map(asText).join(""));
     after = page.next_after;

@@ -1,4 +1,4 @@
-// The files that a job left, and the model that they are of.
+// The artifacts of a job, and figures of its model.
 
 import type { Artifact, Job, Listed } from "../../../api/types.ts";
 import { bytes, moment, number } from "../../../format.ts";
@@ -9,7 +9,7 @@ import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
 import styles from "./results.module.css";
 
-const MOST = 500; // what the api answers with at once
+const MOST = 500; // the api's limit for one answer
 
 export function ArtifactsPanel({ job }: { job: Job }) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
@@ -26,7 +26,7 @@ export function ArtifactsPanel({ job }: { job: Job }) {
   return (
     <Panel title="Artifacts" flush tools={tools}>
       <ModelFacts job={job} />
-      {data === undefined ? <Waiting problem={problem} what="the files" /> : <Files job={job} list={data} />}
+      {data === undefined ? <Waiting problem={problem} subject="the files" /> : <Files job={job} list={data} />}
       {data !== undefined && <ProblemNotice problem={problem} />}
     </Panel>
   );
@@ -41,15 +41,15 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
         rows={list.items}
         keyOf={({ path }) => path}
         columns={[
-          { name: "File", of: ({ path }) => <Download job={job.id} path={path} /> },
+          { name: "File", cell: ({ path }) => <Download job={job.id} path={path} /> },
           {
             name: "Size",
             isFigure: true,
-            of: (file) => bytes(file.bytes),
+            cell: (file) => bytes(file.bytes),
             title: (file) => `${number(file.bytes)} bytes`,
           },
-          { name: "Written", of: (file) => moment(file.modified_at) },
-          { name: "Type", of: (file) => <span class="muted">{file.media_type}</span> },
+          { name: "Written", cell: (file) => moment(file.modified_at) },
+          { name: "Type", cell: (file) => <span class="muted">{file.media_type}</span> },
         ]}
       />
       {list.next_cursor !== null && (
@@ -80,7 +80,7 @@ function ModelFacts({ job: { summary } }: { job: Job }) {
 }
 
 function reasonForNone(job: Job): string {
-  if (job.artifacts_removed_at) return `What it left was removed on ${moment(job.artifacts_removed_at)}.`;
-  if (job.ended_at === null) return "No files yet: weights and curves are written while it trains and at its end.";
-  return "It left no files.";
+  if (job.artifacts_removed_at) return `The artifacts were removed on ${moment(job.artifacts_removed_at)}.`;
+  if (job.ended_at === null) return "No files yet. The job writes weights and curves while it trains and at its end.";
+  return "The job left no files.";
 }

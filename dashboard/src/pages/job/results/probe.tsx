@@ -1,4 +1,4 @@
-// What a batch probe found: the batches that it tried, where throughput stops growing, and what it proposes.
+// The results of a batch probe: the batches that it tried, where throughput stops growing, and its proposal.
 
 import type { Job, ProbeFindings, ProbePoint } from "../../../api/types.ts";
 import { bytes, number, percent, short } from "../../../format.ts";
@@ -9,13 +9,13 @@ import { type Column, RowsTable } from "../rows_table.tsx";
 import styles from "./results.module.css";
 
 const ENDS: Record<NonNullable<ProbeFindings["ended_by"]>, string> = {
-  largest: "it is the largest that was to be tried",
+  largest: "this was the largest batch to try",
   memory: "the next one does not fit the memory",
   data: "the next one is larger than the training data",
   time: "a step takes longer than probe.seconds",
 };
 
-/** Whether a job looks for a batch instead of training. */
+/** Whether a job is a batch probe. */
 export function isProbe(job: Job): boolean {
   return job.spec["probe"] != null;
 }
@@ -25,7 +25,9 @@ export function ProbePanel({ job }: { job: Job }) {
   if (probe === null || probe.points.length === 0) {
     return (
       <Panel title="Batch probe">
-        <p class="muted">{job.ended_at === null ? "No batch was measured yet." : "It ended before its first batch."}</p>
+        <p class="muted">
+          {job.ended_at === null ? "No batch has been measured yet." : "The probe ended before its first batch."}
+        </p>
       </Panel>
     );
   }
@@ -45,32 +47,36 @@ export function ProbePanel({ job }: { job: Job }) {
 function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
   const measured = (of: (point: ProbePoint, stepS: number) => string) => (point: ProbePoint) =>
     point.fits && point.step_time_s != null ? of(point, point.step_time_s) : "–";
-  const most = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
+  const bestSamplesPerS = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
   return [
-    { name: "Batch per GPU", of: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
-    { name: "In all", isFigure: true, of: (point) => number(point.global_batch) },
+    { name: "Batch per GPU", cell: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
+    { name: "Global batch", isFigure: true, cell: (point) => number(point.global_batch) },
     {
       name: "Samples/s",
       isFigure: true,
-      of: (point) => (point.fits ? short(point.samples_per_s) : "does not fit the memory"),
+      cell: (point) => (point.fits ? short(point.samples_per_s) : "does not fit the memory"),
     },
-    { name: "Of the best", isFigure: true, of: measured((point) => percent((point.samples_per_s ?? 0) / most)) },
-    { name: "Step", isFigure: true, of: measured((_, stepS) => figureOf("step_s", stepS)) },
+    {
+      name: "Of the best",
+      isFigure: true,
+      cell: measured((point) => percent((point.samples_per_s ?? 0) / bestSamplesPerS)),
+    },
+    { name: "Step", isFigure: true, cell: measured((_, stepS) => figureOf("step_s", stepS)) },
     {
       name: "Data wait",
       isFigure: true,
-      of: measured(({ data_wait_s: waitS }, stepS) => percent((waitS ?? 0) / ((waitS ?? 0) + stepS))),
+      cell: measured(({ data_wait_s: waitS }, stepS) => percent((waitS ?? 0) / ((waitS ?? 0) + stepS))),
     },
     {
       name: "Allreduce",
       isFigure: true,
-      of: measured((point, stepS) => percent((point.allreduce_s ?? 0) / ((point.data_wait_s ?? 0) + stepS))),
+      cell: measured((point, stepS) => percent((point.allreduce_s ?? 0) / ((point.data_wait_s ?? 0) + stepS))),
     },
-    { name: "Memory", isFigure: true, of: measured((point) => bytes(point.memory_bytes)) },
+    { name: "Memory", isFigure: true, cell: measured((point) => bytes(point.memory_bytes)) },
   ];
 }
 
-/** What a batch is among the others. */
+/** Notes on a batch: the knee, the largest. */
 function marksOf(point: ProbePoint, probe: ProbeFindings): string {
   const marks = [
     point.per_gpu_batch === probe.knee_batch ? "knee" : "",
@@ -86,7 +92,7 @@ function Proposal({ job, probe }: { job: string; probe: ProbeFindings }) {
       {probe.why != null && <p>{probe.why}</p>}
       {probe.ended_by != null && probe.largest_batch != null && (
         <p class="muted">
-          It ended with {probe.largest_batch} per GPU: {ENDS[probe.ended_by]}.
+          The probe ended at {probe.largest_batch} per GPU: {ENDS[probe.ended_by]}.
         </p>
       )}
       {probe.batch_size != null && (

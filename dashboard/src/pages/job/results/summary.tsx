@@ -1,4 +1,4 @@
-// What a job came to, or where it stands by now, as a strip of figures.
+// The results of a job, or its figures so far, as a strip.
 
 import type { Job } from "../../../api/types.ts";
 import { bytes, duration, number, percent, short } from "../../../format.ts";

@@ -1,4 +1,4 @@
-// A spec as a list of fields, and what it would have been without a word. Used by `spec_panel.tsx`.
+// A spec as a list of fields with their defaults. Used by `spec_panel.tsx`.
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 type Fields = { readonly [key: string]: Json };
@@ -6,14 +6,14 @@ type Fields = { readonly [key: string]: Json };
 export interface Field {
   readonly path: string;
   readonly value: Json;
-  /** Undefined where the field has no default, as it has to be given. */
-  readonly standard: Json | undefined;
+  /** Undefined if the field is required. */
+  readonly defaultValue: Json | undefined;
   readonly isChanged: boolean;
-  /** It has to be given where another field of its part is. */
+  /** Required if another field of its part is set. */
   readonly isNeeded: boolean;
 }
 
-/** What the OpenAPI document says of a type. */
+/** A type in the OpenAPI document. */
 export interface Schema {
   readonly default?: Json;
   readonly properties?: { readonly [key: string]: Schema };
@@ -23,12 +23,12 @@ export interface Schema {
 }
 export type Schemas = { readonly [name: string]: Schema };
 
-/** The fields that nested objects have in the end, each with its path, in the order of the spec's schema. */
+/** The fields of a spec, nested ones with their paths, in the order of the spec's schema. */
 export function fieldsOf(spec: Fields, schemas: Schemas): Field[] {
   return fieldsBelow(spec, schemas["Spec"], schemas, "");
 }
 
-/** `short` is the default of the part as a text: that of the field that has to be given. */
+/** `short` is the default of the part as a plain string, which sets its required field. */
 function fieldsBelow(
   value: Fields,
   schema: Schema | undefined,
@@ -40,26 +40,27 @@ function fieldsBelow(
   const others = Object.keys(value).filter((name) => !known.includes(name));
   return [...known, ...others].flatMap((name) => {
     const below = value[name] as Json;
-    const own = schema?.properties?.[name];
+    const fieldSchema = schema?.properties?.[name];
     const path = prefix + name;
-    const type = own && objectOf(own, schemas);
-    if (isObject(below) && type !== undefined) return fieldsBelow(below, type, schemas, `${path}.`, own?.default);
+    const type = fieldSchema && objectOf(fieldSchema, schemas);
+    if (isObject(below) && type !== undefined)
+      return fieldsBelow(below, type, schemas, `${path}.`, fieldSchema?.default);
     const isNeeded = schema?.required?.includes(name) ?? false;
-    // A part that was turned off, as early stopping, is on where nothing is said, unless it is off by default.
-    const isOnByItself = own?.default === undefined && below === null && type !== undefined;
-    const standard = isOnByItself ? "on" : isNeeded ? short : own?.default;
-    return [{ path, value: below, standard, isChanged: !isSame(below, standard), isNeeded }];
+    // A part that is off, such as early stopping, is on by default unless its default is null.
+    const isOnByItself = fieldSchema?.default === undefined && below === null && type !== undefined;
+    const defaultValue = isOnByItself ? "on" : isNeeded ? short : fieldSchema?.default;
+    return [{ path, value: below, defaultValue, isChanged: !isSame(below, defaultValue), isNeeded }];
   });
 }
 
-/** The type of an object with named fields that a field may be. */
+/** The object type of a field, if it has one. */
 function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
   const refs = [schema, ...(schema.anyOf ?? [])].map(({ $ref }) => $ref?.split("/").at(-1));
   const name = refs.find((ref) => ref !== undefined && schemas[ref]?.properties !== undefined);
   return name === undefined ? undefined : schemas[name];
 }
 
-/** Only what differs from the defaults, as an object to submit. */
+/** The fields that differ from the defaults, as an object to submit. */
 export function changesOf(fields: readonly Field[]): Fields {
   const changes: Record<string, Json> = {};
   const parts = new Set(fields.filter(({ isChanged }) => isChanged).map(({ path }) => partOf(path)));

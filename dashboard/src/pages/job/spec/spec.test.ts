@@ -47,7 +47,7 @@ test("what differs from its default is marked; what has none always is", () => {
 test("a part that is off is a change where it is on by default, and none where it is off", () => {
   const spec = { early_stopping: null, probe: null };
   assert.deepEqual(paths(spec, true), ["early_stopping"]);
-  assert.equal(fieldsOf(spec, schemas)[0]?.standard, "on");
+  assert.equal(fieldsOf(spec, schemas)[0]?.defaultValue, "on");
   assert.deepEqual(paths({ probe: { smallest: 8 } }, false), ["probe.smallest"]);
 });
 
@@ -67,7 +67,7 @@ test("the changes are a spec again", () => {
 test("the network has a default, and stands there for the sake of its other fields", () => {
   const usual = fieldsOf({ model: { name: "lenet5", dropout: 0 } }, schemas);
   assert.deepEqual(
-    usual.map(({ standard }) => standard),
+    usual.map(({ defaultValue }) => defaultValue),
     ["lenet5", 0],
   );
   assert.deepEqual(changesOf(usual), {});

@@ -1,4 +1,4 @@
-// What was asked for, with every default, and the figures that came of it.
+// The spec of a job with its defaults, its plan and its data.
 
 import { usePolled } from "../../../api/polled.ts";
 import type { Job } from "../../../api/types.ts";
@@ -13,7 +13,7 @@ import { changesOf, type Field, fieldsOf, type Json, type Schemas } from "./fiel
 import styles from "./spec.module.css";
 import { yamlOf } from "./yaml.ts";
 
-const shown = param("spec", "all");
+const fieldsParam = param("spec", "all");
 const FIELDS = [
   ["all", "All fields"],
   ["changed", "Changed"],
@@ -26,7 +26,7 @@ export function SpecPanels({ job }: { job: Job }) {
   return (
     <div class={styles["panels"]}>
       {data === undefined ? (
-        <Waiting problem={problem} what="the defaults" />
+        <Waiting problem={problem} subject="the defaults" />
       ) : (
         <SpecPanel job={job} fields={fieldsOf(job.spec as Record<string, Json>, data.components.schemas)} />
       )}
@@ -39,12 +39,12 @@ export function SpecPanels({ job }: { job: Job }) {
 }
 
 function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
-  const isOnlyChanged = shown.value === "changed";
+  const isOnlyChanged = fieldsParam.value === "changed";
   const rows = isOnlyChanged ? fields.filter(({ isChanged }) => isChanged) : fields;
   const spec = isOnlyChanged ? changesOf(fields) : (job.spec as Record<string, Json>);
   const tools = (
     <>
-      <Choice label="Which fields" value={shown.value} options={FIELDS} onChange={shown.set} />
+      <Choice label="Which fields" value={fieldsParam.value} options={FIELDS} onChange={fieldsParam.set} />
       <CopyButton text={() => yamlOf(spec)} label="Copy these fields as YAML, for hora submit">
         Copy YAML
       </CopyButton>
@@ -63,17 +63,19 @@ function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
         rows={rows}
         keyOf={({ path }) => path}
         columns={[
-          { name: "Field", of: ({ path }) => <code>{path}</code> },
+          { name: "Field", cell: ({ path }) => <code>{path}</code> },
           {
             name: "Value",
-            of: ({ value, isChanged, standard }) => (
-              <Value value={value} isChanged={isChanged && standard !== undefined} />
+            cell: ({ value, isChanged, defaultValue }) => (
+              <Value value={value} isChanged={isChanged && defaultValue !== undefined} />
             ),
           },
           {
             name: "Default",
-            of: ({ standard, isChanged }) => (
-              <span class="muted">{standard === undefined ? "–" : isChanged ? told(standard) : "the same"}</span>
+            cell: ({ defaultValue, isChanged }) => (
+              <span class="muted">
+                {defaultValue === undefined ? "–" : isChanged ? valueText(defaultValue) : "same"}
+              </span>
             ),
           },
         ]}
@@ -83,37 +85,37 @@ function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
 }
 
 function Value({ value, isChanged }: { value: Json; isChanged: boolean }) {
-  if (!isChanged) return <span class={styles["value"]}>{told(value)}</span>;
+  if (!isChanged) return <span class={styles["value"]}>{valueText(value)}</span>;
   return (
     <strong class={styles["value"]}>
-      {told(value)} <span class={styles["changed"]}>changed</span>
+      {valueText(value)} <span class={styles["changed"]}>changed</span>
     </strong>
   );
 }
 
-/** A value as one would write it in a spec. */
-function told(value: Json): string {
+/** A value as people write it in a spec. */
+function valueText(value: Json): string {
   if (typeof value === "number") return String(value);
   if (typeof value === "string") return value;
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
     const entries = Object.entries(value);
-    return entries.length === 0 ? "none" : entries.map(([key, one]) => `${key}: ${told(one)}`).join(", ");
+    return entries.length === 0 ? "none" : entries.map(([key, one]) => `${key}: ${valueText(one)}`).join(", ");
   }
-  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(told).join(", ");
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(valueText).join(", ");
   return value === null ? "null" : String(value);
 }
 
 const PLAN: readonly (readonly [key: string, name: string])[] = [
   ["gpus", "Ranks"],
-  ["per_gpu_batch", "Batch size of each rank"],
-  ["global_batch", "Batch size of all ranks"],
-  ["base_batch", "Batch that the rate was found with"],
+  ["per_gpu_batch", "Batch per GPU"],
+  ["global_batch", "Global batch"],
+  ["base_batch", "Base batch of the learning rate"],
   ["base_learning_rate", "Learning rate before scaling"],
   ["lr_factor", "Factor of the scaling"],
   ["learning_rate", "Learning rate"],
   ["warmup_epochs", "Epochs of warm-up"],
-  ["epochs", "Epochs at most"],
-  ["steps_per_epoch", "Steps of an epoch"],
+  ["epochs", "Maximum epochs"],
+  ["steps_per_epoch", "Steps per epoch"],
   ["validation_steps", "Steps of a validation"],
   ["train_samples", "Samples to train on"],
   ["validation_samples", "Samples to validate on"],
@@ -129,8 +131,8 @@ function PlanPanel({ job }: { job: Job }) {
         rows={PLAN}
         keyOf={([key]) => key}
         columns={[
-          { name: "Figure", of: ([, name]) => name },
-          { name: "Value", isFigure: true, of: ([key]) => number(plan[key]) },
+          { name: "Figure", cell: ([, name]) => name },
+          { name: "Value", isFigure: true, cell: ([key]) => number(plan[key]) },
         ]}
       />
     </Panel>
@@ -153,12 +155,12 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
   return (
     <Panel title="Data" flush>
       <RowsTable
-        label="What the data is"
+        label="Facts about the data"
         rows={rows}
         keyOf={([name]) => name}
         columns={[
-          { name: "Figure", of: ([name]) => name },
-          { name: "Value", isFigure: true, of: ([, value]) => <span class={styles["value"]}>{value}</span> },
+          { name: "Figure", cell: ([name]) => name },
+          { name: "Value", isFigure: true, cell: ([, value]) => <span class={styles["value"]}>{value}</span> },
         ]}
       />
     </Panel>

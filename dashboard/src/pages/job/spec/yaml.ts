@@ -2,7 +2,7 @@
 
 import type { Json } from "./fields.ts";
 
-// What YAML reads as the same text without quotes: no number, date, truth or null in any of its versions.
+// Texts that need no quotes in YAML: not a number, date, boolean or null in any of its versions.
 const PLAIN = /^[A-Za-z_/][A-Za-z0-9_./@ -]*$/;
 const WORDS = /^(null|true|false|yes|no|on|off|y|n|nan|inf)$/i;
 

@@ -1,4 +1,4 @@
-// The attempts of a job, one a row: where each ran, how long its phases took, and why it ended.
+// The attempts of a job as a table: where each ran, how long its phases took, and why it ended.
 
 import type { Attempt } from "../../../api/types.ts";
 import { duration, moment, words } from "../../../format.ts";
@@ -16,19 +16,19 @@ export function AttemptsTable({ attempts, segments }: Props) {
   const phase = (name: string, key: Phase): Column<Attempt> => ({
     name,
     isFigure: true,
-    of: ({ number }) => duration(lengthOf(segments, number, key)),
+    cell: ({ number }) => duration(lengthOf(segments, number, key)),
   });
   const columns: readonly Column<Attempt>[] = [
-    { name: "Attempt", of: ({ number }) => number },
-    { name: "Slots", of: slotsOf },
-    { name: "Began", of: beginning },
+    { name: "Attempt", cell: ({ number }) => number },
+    { name: "Slots", cell: slotsOf },
+    { name: "Began", cell: beginning },
     phase("Queued", "queued"),
     phase("Launch", "launch"),
     { ...phase("Set-up", "set_up"), title: setUpTold },
     phase("Training", "training"),
     phase("Test and saving", "finishing"),
-    { name: "Ended", of: ({ ended_at }) => moment(ended_at) },
-    { name: "Because", of: ending },
+    { name: "Ended", cell: ({ ended_at }) => moment(ended_at) },
+    { name: "End reason", cell: ending },
   ];
   return <RowsTable isInset label="Attempts" columns={columns} rows={attempts} keyOf={({ number }) => number} />;
 }

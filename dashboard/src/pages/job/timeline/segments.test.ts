@@ -24,7 +24,7 @@ function event(kind: JobEvent["kind"], seconds: number, ofAttempt: number | null
   return { id, at: at(seconds), kind, attempt: ofAttempt, data: {} };
 }
 
-function told(segments: ReturnType<typeof segmentsOf>): (string | number | null)[][] {
+function rowsOf(segments: ReturnType<typeof segmentsOf>): (string | number | null)[][] {
   return segments.map(({ phase, attempt: number, fromMs, toMs }) => [
     phase,
     number,
@@ -36,14 +36,14 @@ function told(segments: ReturnType<typeof segmentsOf>): (string | number | null)
 const live = { created_at: at(0), ended_at: null, paused_at: null };
 
 test("a job that waits has one part, up to now", () => {
-  assert.deepEqual(told(segmentsOf(live, [], [], now(5))), [["queued", null, 0, 5]]);
+  assert.deepEqual(rowsOf(segmentsOf(live, [], [], now(5))), [["queued", null, 0, 5]]);
 });
 
 test("a finished job goes through all phases, without gaps", () => {
   const job = { ...live, ended_at: at(60) };
   const events = [event("first_step", 20, 1), event("epoch_ended", 40, 1), event("epoch_ended", 55, 1)];
   const parts = segmentsOf(job, [attempt(1, { created: 10, started: 12, ended: 60 })], events, now(1000));
-  assert.deepEqual(told(parts), [
+  assert.deepEqual(rowsOf(parts), [
     ["queued", 1, 0, 10],
     ["launch", 1, 10, 12],
     ["set_up", 1, 12, 20],
@@ -59,7 +59,7 @@ test("an attempt that never started is launch, one without a step is set-up", ()
   const job = { ...live, ended_at: at(30) };
   const first = { ...attempt(1, { created: 0, ended: 10 }), end_reason: "launch_failed" } as Attempt;
   const second = { ...attempt(2, { created: 15, started: 20, ended: 30 }), end_reason: "bad_data" } as Attempt;
-  assert.deepEqual(told(segmentsOf(job, [first, second], [], now(99))), [
+  assert.deepEqual(rowsOf(segmentsOf(job, [first, second], [], now(99))), [
     ["launch", 1, 0, 10],
     ["queued", 2, 10, 15],
     ["launch", 2, 15, 20],
@@ -70,7 +70,7 @@ test("an attempt that never started is launch, one without a step is set-up", ()
 test("a failed attempt trains up to its end, and the job waits again behind it", () => {
   const failed = { ...attempt(1, { created: 1, started: 2, ended: 30 }), end_reason: "rank_failed" } as Attempt;
   const events = [event("first_step", 5, 1), event("epoch_ended", 10, 1)];
-  assert.deepEqual(told(segmentsOf(live, [failed], events, now(40))).slice(-2), [
+  assert.deepEqual(rowsOf(segmentsOf(live, [failed], events, now(40))).slice(-2), [
     ["training", 1, 5, 30],
     ["queued", null, 30, 40],
   ]);
@@ -79,7 +79,7 @@ test("a failed attempt trains up to its end, and the job waits again behind it",
 test("what a person let it wait is told apart from the queue", () => {
   const paused = { ...attempt(1, { created: 0, started: 1, ended: 10 }), end_reason: "paused" } as Attempt;
   const events = [event("pause_requested", 8), event("resumed", 20), event("pause_requested", 25)];
-  assert.deepEqual(told(segmentsOf({ ...live, paused_at: at(25) }, [paused], events, now(30))).slice(-3), [
+  assert.deepEqual(rowsOf(segmentsOf({ ...live, paused_at: at(25) }, [paused], events, now(30))).slice(-3), [
     ["paused", null, 10, 20],
     ["queued", null, 20, 25],
     ["paused", null, 25, 30],
@@ -88,7 +88,7 @@ test("what a person let it wait is told apart from the queue", () => {
 
 test("a live attempt goes on to now; a clock that is behind makes no part of negative length", () => {
   const parts = segmentsOf(live, [attempt(1, { created: 10, started: 9 })], [event("first_step", 12, 1)], now(20));
-  assert.deepEqual(told(parts), [
+  assert.deepEqual(rowsOf(parts), [
     ["queued", 1, 0, 10],
     ["set_up", 1, 10, 12],
     ["training", 1, 12, 20],
@@ -97,7 +97,7 @@ test("a live attempt goes on to now; a clock that is behind makes no part of neg
 
 test("without its event the first step is where the parts of the set-up end", () => {
   const one = { ...attempt(1, { created: 0, started: 2 }), setup: { import: 3, first_step: 1 } } as Attempt;
-  assert.deepEqual(told(segmentsOf(live, [one], [], now(20)))[1], ["set_up", 1, 2, 6]);
+  assert.deepEqual(rowsOf(segmentsOf(live, [one], [], now(20)))[1], ["set_up", 1, 2, 6]);
 });
 
 test("parts of a set-up come in their order, unknown ones last", () => {

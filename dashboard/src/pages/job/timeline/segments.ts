@@ -1,4 +1,4 @@
-// The times of a job as parts that follow each other without gaps. Used by `timeline.tsx`.
+// The time of a job as segments without gaps. Used by `timeline.tsx`.
 
 import type { Attempt, Job, JobEvent } from "../../../api/types.ts";
 
@@ -6,7 +6,7 @@ export type Phase = "queued" | "paused" | "launch" | "set_up" | "training" | "fi
 
 export interface Segment {
   readonly phase: Phase;
-  /** The attempt that it is part of, or that it waited for; null where there was none to come. */
+  /** The attempt that it is part of, or that it waited for; null if none followed. */
   readonly attempt: number | null;
   readonly fromMs: number;
   readonly toMs: number;
@@ -14,7 +14,7 @@ export interface Segment {
 
 type Times = Pick<Job, "created_at" | "ended_at" | "paused_at">;
 
-/** All parts of a job's time, oldest first. Those of no length are left out. */
+/** All segments of a job's time, oldest first. Empty segments are left out. */
 export function segmentsOf(
   job: Times,
   attempts: readonly Attempt[],
@@ -26,7 +26,7 @@ export function segmentsOf(
   const parts: Segment[] = [];
   let atMs = ms(job.created_at) as number;
   const add = (phase: Phase, attempt: number | null, untilMs: number): void => {
-    // The clocks of hosts may be a little off: what would end before it began has no length.
+    // The clocks of hosts may differ a little: a segment that would end before it began is empty.
     if (untilMs <= atMs) return;
     parts.push({ phase, attempt, fromMs: atMs, toMs: untilMs });
     atMs = untilMs;
@@ -52,8 +52,9 @@ function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number):
   const endMs = ms(attempt.ended_at) ?? nowMs;
   const startedMs = ms(attempt.started_at);
   if (startedMs === null) return [["launch", endMs]];
-  const own = events.filter((event) => event.attempt === attempt.number);
-  const firstStepMs = timeOf(own.find((event) => event.kind === "first_step")) ?? setUpEndMs(attempt, startedMs);
+  const attemptEvents = events.filter((event) => event.attempt === attempt.number);
+  const firstStepMs =
+    timeOf(attemptEvents.find((event) => event.kind === "first_step")) ?? setUpEndMs(attempt, startedMs);
   if (firstStepMs === null) {
     return [
       ["launch", startedMs],
@@ -61,7 +62,7 @@ function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number):
     ];
   }
   const isFinished = attempt.end_reason === "completed" || attempt.end_reason === "early_stopped";
-  const lastEpochMs = timeOf(own.findLast((event) => event.kind === "epoch_ended"));
+  const lastEpochMs = timeOf(attemptEvents.findLast((event) => event.kind === "epoch_ended"));
   return [
     ["launch", startedMs],
     ["set_up", Math.min(firstStepMs, endMs)],
@@ -70,7 +71,7 @@ function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number):
   ];
 }
 
-/** When the set-up was over, by the lengths of its parts: for histories without the event that says so. */
+/** When the set-up ended, from the lengths of its parts: for histories without a first_step event. */
 function setUpEndMs(attempt: Attempt, startedMs: number): number | null {
   if (!("first_step" in attempt.setup)) return null;
   return startedMs + 1000 * Object.values(attempt.setup).reduce((sum, seconds) => sum + seconds, 0);
@@ -81,7 +82,7 @@ interface Stretch {
   toMs: number;
 }
 
-/** From when until when a person let the job wait. */
+/** The times in which the job was paused. */
 function pausesOf(events: readonly JobEvent[], pausedAt: string | null, nowMs: number): Stretch[] {
   const pauses: Stretch[] = [];
   let fromMs: number | null = null;
@@ -97,7 +98,7 @@ function pausesOf(events: readonly JobEvent[], pausedAt: string | null, nowMs: n
   return pauses;
 }
 
-/** How long each phase took in all, in the order in which they came first. */
+/** The total seconds of each phase, in the order of their first segments. */
 export function totalsOf(segments: readonly Segment[]): [Phase, number][] {
   const totals = new Map<Phase, number>();
   for (const { phase, fromMs, toMs } of segments) {
@@ -114,7 +115,7 @@ export function lengthOf(segments: readonly Segment[], attempt: number, phase: P
 
 const SETUP_PARTS = ["import", "connect", "data", "build", "restore", "first_step"];
 
-/** The parts of a set-up in the order in which they come. */
+/** The parts of a set-up in their order. */
 export function setUpParts(setup: Readonly<Record<string, number>>): [string, number][] {
   const place = (name: string): number => {
     const index = SETUP_PARTS.indexOf(name);

@@ -18,7 +18,7 @@ const PHASE_NAMES: Record<Phase, string> = {
   finishing: "test and saving",
 };
 
-const LABELLED_SHARE = 0.09; // a narrower part has no room for its name
+const LABELLED_SHARE = 0.09; // a narrower segment has no room for its name
 
 interface Props {
   job: Job;
@@ -29,15 +29,15 @@ interface Props {
 export function Timeline({ job, attempts, events }: Props) {
   const nowMs = useNow(job.ended_at === null);
   const segments = segmentsOf(job, attempts, events, nowMs);
-  const [shown, setShown] = useState<number | null>(null);
+  const [shownIndex, setShownIndex] = useState<number | null>(null);
   const totalMs = Math.max(
     1,
     segments.reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0),
   );
-  const selected = shown === null ? undefined : segments[shown];
+  const selected = shownIndex === null ? undefined : segments[shownIndex];
   return (
     <section class={styles["timeline"]} aria-label="Timeline">
-      <Bar segments={segments} attempts={attempts} totalMs={totalMs} shown={shown} onShow={setShown} />
+      <Bar segments={segments} attempts={attempts} totalMs={totalMs} shownIndex={shownIndex} onShow={setShownIndex} />
       <div class={styles["below"]}>
         <ul class={styles["legend"]} aria-label="Time in each phase">
           {totalsOf(segments).map(([phase, seconds]) => (
@@ -50,7 +50,7 @@ export function Timeline({ job, attempts, events }: Props) {
         <p class={styles["detail"]}>
           {selected === undefined
             ? `${moment(job.created_at)} to ${job.ended_at === null ? "now" : moment(job.ended_at)}, ${duration(totalMs / 1000)} in all`
-            : told(selected, attempts)}
+            : segmentText(selected, attempts)}
         </p>
       </div>
       {attempts.length > 0 && (
@@ -67,18 +67,18 @@ interface BarProps {
   segments: readonly Segment[];
   attempts: readonly Attempt[];
   totalMs: number;
-  shown: number | null;
+  shownIndex: number | null;
   onShow: (index: number | null) => void;
 }
 
-/** The parts as buttons with one tab stop: the arrows go from part to part. */
-function Bar({ segments, attempts, totalMs, shown, onShow }: BarProps) {
+/** The segments as buttons with one tab stop. The arrow keys move between them. */
+function Bar({ segments, attempts, totalMs, shownIndex, onShow }: BarProps) {
   const bar = useRef<HTMLDivElement>(null);
   function move(event: KeyboardEvent): void {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    const next = Math.min(segments.length - 1, Math.max(0, (shown ?? 0) + step));
+    const next = Math.min(segments.length - 1, Math.max(0, (shownIndex ?? 0) + step));
     bar.current?.querySelectorAll<HTMLElement>("button")[next]?.focus();
   }
   return (
@@ -97,8 +97,8 @@ function Bar({ segments, attempts, totalMs, shown, onShow }: BarProps) {
                 type="button"
                 class={`${styles["part"]} ${styles[segment.phase]}`}
                 style={{ flexGrow: lengthMs(segment) }}
-                tabIndex={index === (shown ?? 0) ? 0 : -1}
-                aria-label={told(segment, attempts)}
+                tabIndex={index === (shownIndex ?? 0) ? 0 : -1}
+                aria-label={segmentText(segment, attempts)}
                 onFocus={() => onShow(index)}
                 onBlur={() => onShow(null)}
                 onMouseEnter={() => onShow(index)}
@@ -119,7 +119,7 @@ function Bar({ segments, attempts, totalMs, shown, onShow }: BarProps) {
 }
 
 function Caption({ attempt }: { attempt: Attempt | undefined }) {
-  const text = attempt === undefined ? "waits" : `${attempt.number} · ${endOf(attempt)}`;
+  const text = attempt === undefined ? "waiting" : `${attempt.number} · ${endOf(attempt)}`;
   return (
     <span class={styles["caption"]} title={attempt?.error ?? undefined} aria-hidden="true">
       {text}
@@ -127,7 +127,7 @@ function Caption({ attempt }: { attempt: Attempt | undefined }) {
   );
 }
 
-/** Parts that belong to one attempt, with the wait before it. */
+/** The segments of each attempt, with the wait before it. */
 function groupsOf(segments: readonly Segment[]) {
   const groups: { attempt: number | null; parts: { segment: Segment; index: number }[] }[] = [];
   segments.forEach((segment, index) => {
@@ -138,16 +138,16 @@ function groupsOf(segments: readonly Segment[]) {
   return groups;
 }
 
-/** A part in words: attempt 2: set-up, 4.9 s, 12:48:27 to 12:48:32; import 3.3 s, connect 0.5 s. */
-function told(segment: Segment, attempts: readonly Attempt[]): string {
+/** A segment in words: attempt 2: set-up, 4.9 s, 12:48:27 to 12:48:32; import 3.3 s, connect 0.5 s. */
+function segmentText(segment: Segment, attempts: readonly Attempt[]): string {
   const attempt = attempts.find(({ number }) => number === segment.attempt);
-  const who = attempt === undefined ? "" : `attempt ${attempt.number}: `;
+  const attemptText = attempt === undefined ? "" : `attempt ${attempt.number}: `;
   const times = `${clock(segment.fromMs)} to ${clock(segment.toMs)}`;
   const parts =
     segment.phase === "set_up" && attempt !== undefined
       ? setUpParts(attempt.setup).map(([name, seconds]) => `${words(name)} ${duration(seconds)}`)
       : [];
-  const head = `${who}${PHASE_NAMES[segment.phase]} ${duration(lengthMs(segment) / 1000)}, ${times}`;
+  const head = `${attemptText}${PHASE_NAMES[segment.phase]} ${duration(lengthMs(segment) / 1000)}, ${times}`;
   return parts.length === 0 ? head : `${head}; ${parts.join(", ")}`;
 }
 

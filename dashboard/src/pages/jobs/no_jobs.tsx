@@ -1,16 +1,16 @@
-// What stands in the place of the jobs where there are none: how to submit one, or how to see others.
+// Shown if there are no jobs: how to submit one, or how to clear the filters.
 
 import styles from "./page.module.css";
 import { NO_FILTER, type View } from "./view.ts";
 
 const EXAMPLE = "hora submit --dataset digits --batch-size 64 --learning-rate 0.001 --gpus 1";
 
-export function Nothing({ isFiltered, onChange }: { isFiltered: boolean; onChange: (change: Partial<View>) => void }) {
+export function NoJobs({ isFiltered, onChange }: { isFiltered: boolean; onChange: (change: Partial<View>) => void }) {
   if (isFiltered)
     return (
       <section class={styles["nothing"]} role="status">
         <h2>No job matches</h2>
-        <p class="muted">There may be others: take the filters away to see all of them.</p>
+        <p class="muted">Clear the filters to see all jobs.</p>
         <button type="button" class="primary" onClick={() => onChange(NO_FILTER)}>
           Clear filters
         </button>
@@ -19,7 +19,9 @@ export function Nothing({ isFiltered, onChange }: { isFiltered: boolean; onChang
   return (
     <section class={styles["nothing"]} role="status">
       <h2>No jobs yet</h2>
-      <p class="muted">A job trains a model on a dataset, on as many GPUs as you say. It appears here at once.</p>
+      <p class="muted">
+        A job trains a model on a dataset, on as many GPUs as you choose. New jobs appear here at once.
+      </p>
       <a class={styles["new"]} href="/new">
         New job
       </a>
