@@ -70,7 +70,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     for table, column, name, old, new in _CHECKED:
-        # If the older version does not know a value, it gets the nearest one that it knows.
+        # What the older version has no word for is told by the nearest one it has.
         nearest = "host_lost" if column == "end_reason" else "requeued"
         for value in new:
             lightweight = sa.table(table, sa.column(column, sa.Text()))

@@ -18,7 +18,7 @@ def upgrade() -> None:
     now = sa.text("now()")
     timestamp = sa.DateTime(timezone=True)
     jsonb = postgresql.JSONB(astext_type=sa.Text())
-    json = postgresql.JSON(astext_type=sa.Text())  # keeps the sequence of the fields
+    json = postgresql.JSON(astext_type=sa.Text())  # keeps the order of the fields
     op.create_table(
         "studies",
         sa.Column("id", sa.String(32), nullable=False),
@@ -105,7 +105,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_metric_blocks")),
     )
     op.create_index("ix_metric_blocks_series", "metric_blocks", ["job_id", "name", "rank", "attempt", "first_step"])
-    for column in ("times", "numbers"):  # compression hardly shrinks them, and unpacking takes time
+    for column in ("times", "numbers"):  # they hardly shrink, and unpacking takes time
         op.execute(f"ALTER TABLE metric_blocks ALTER COLUMN {column} SET STORAGE EXTERNAL")
     op.create_table(
         "rollups",
@@ -161,7 +161,7 @@ def downgrade() -> None:
 
 
 def _unpack_points() -> None:
-    """Turn each point back into a row: older versions do not know blocks."""
+    """Make a row of each point again: older versions know no others."""
     connection, start = op.get_bind(), datetime(2000, 1, 1, tzinfo=UTC)
     insert = sa.text(
         "INSERT INTO metric_points (job_id, name, rank, step, attempt, epoch, at, value)"

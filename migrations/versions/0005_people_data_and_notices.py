@@ -211,7 +211,7 @@ def upgrade() -> None:
 
 
 def _extend_tables() -> None:
-    """Add columns and indices to existing tables."""
+    """Columns and indices of tables that are there already."""
     timestamp = sa.DateTime(timezone=True)
     jsonb = postgresql.JSONB(astext_type=sa.Text())
     op.execute("INSERT INTO projects (name, description) VALUES ('default', 'What belongs to no other project')")
@@ -260,9 +260,9 @@ def _extend_tables() -> None:
 
 
 def _carry_over() -> None:
-    """Convert rows of earlier versions, and add the trigger that sends notifications."""
+    """What earlier versions knew in other words; and who is told of changes."""
     timestamp = sa.DateTime(timezone=True)
-    # The usage of ended attempts. From now on `jobs.lifecycle.usage.charge` adds it up.
+    # What ended attempts held, as `jobs.scheduling.quotas.charge` adds it up from now on.
     op.execute(
         "INSERT INTO project_usage (project, month, slot_seconds) SELECT 'default', month::date,"
         " sum(gpus * extract(epoch FROM least(until, month + interval '1 month') - greatest(since, month)))"
@@ -270,7 +270,7 @@ def _carry_over() -> None:
         " FROM attempts WHERE ended_at > created_at) AS held,"
         " generate_series(date_trunc('month', since), until, interval '1 month') AS month GROUP BY month"
     )
-    # Until now the name of a token was that of its user, and every token allowed everything.
+    # Until now a token's name said whose it is, and every token could do everything.
     op.execute(
         "INSERT INTO users (name) SELECT name FROM tokens UNION SELECT owner FROM jobs UNION SELECT owner FROM studies"
     )
@@ -290,7 +290,7 @@ def _carry_over() -> None:
     op.create_index("ix_tokens_user", "tokens", ["user_name"], unique=False)
     op.create_unique_constraint(op.f("uq_tokens_id"), "tokens", ["id"])
     op.create_foreign_key(op.f("fk_tokens_user_name"), "tokens", "users", ["user_name"], ["name"])
-    # Once per statement, even if it adds many rows. A payload has at most 7999 bytes, and an id 32.
+    # Once a statement, whatever many rows it adds. A payload has at most 7999 bytes, and an id 32.
     op.execute("""
         CREATE FUNCTION tell_of_history() RETURNS trigger LANGUAGE plpgsql AS $$
         DECLARE
@@ -309,7 +309,7 @@ def _carry_over() -> None:
 def downgrade() -> None:
     op.execute("DROP TRIGGER tell_of_history ON job_events")
     op.execute("DROP FUNCTION tell_of_history()")
-    # In an older version every token allows everything. So delete tokens with fewer rights, with an expiry, or of sessions.
+    # An older version lets every token do everything: those that cannot, and that are of no person's making, go.
     op.execute("DELETE FROM tokens WHERE scope <> 'admin' OR kind <> 'bearer' OR expires_at IS NOT NULL")
     op.execute("UPDATE tokens SET name = user_name")
     op.drop_constraint(op.f("ck_tokens_scope"), "tokens")

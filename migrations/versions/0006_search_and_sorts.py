@@ -1,4 +1,4 @@
-"""texts for searching jobs, and more sort keys"""
+"""texts to search jobs by, and more to sort them by"""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _RESULTS = {
     "val_loss": "((summary ->> 'val_loss')::double precision)",
     "train_samples_per_s": "((summary ->> 'train_samples_per_s')::double precision)",
 }
-# One line for each text, so that a search does not match across two texts. None of them ever changes.
+# Lines, so that no text is found across two of them. None of this ever changes.
 _TEXTS = """
     INSERT INTO job_texts (job_id, text)
     SELECT id, lower(concat_ws(E'\\n', id, name, owner, spec #>> '{dataset,source}', spec #>> '{model,name}',
@@ -39,7 +39,7 @@ def upgrade() -> None:
     )
     op.execute(f"{_TEXTS} jobs")
     op.create_foreign_key(op.f("fk_job_texts_job_id"), "job_texts", "jobs", ["job_id"], ["id"], ondelete="CASCADE")
-    # A trigger of the database, so that every job has its texts, also if an older version writes it.
+    # In the database, so that no job is without its text, whichever version writes it.
     op.execute(f"""
         CREATE FUNCTION write_job_texts() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
