@@ -16,9 +16,9 @@ from hora.stack.control import Stack
 from tests.commands import CONTROL, HORA, LONG, SHORT, environment, hora, in_terminal
 
 
-def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submitted: subprocess.CompletedProcess[str]) -> None:
-    assert submitted.returncode == 0, submitted.stderr
-    lines = submitted.stdout.splitlines()
+def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submission: subprocess.CompletedProcess[str]) -> None:
+    assert submission.returncode == 0, submission.stderr
+    lines = submission.stdout.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("epoch ")] == ["1/3", "2/3", "3/3"]
     # Every epoch comes before the line of the end.
     end = lines.index("succeeded")
@@ -27,7 +27,7 @@ def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submitted: subpr
     assert results["status"] == "succeeded"
     assert results["epochs run"] == "3 of 3"
     assert set(results) >= {"best epoch", "val accuracy", "val loss", "test accuracy", "samples/s", "training time"}
-    assert not CONTROL.search(submitted.stdout + submitted.stderr)
+    assert not CONTROL.search(submission.stdout + submission.stderr)
 
 
 def test_submit_and_wait_on_a_terminal_draws_a_bar(stack: Stack) -> None:
