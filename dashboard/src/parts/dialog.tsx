@@ -6,7 +6,7 @@ import styles from "./dialog.module.css";
 
 interface Props {
   title: string;
-  /** The text of the button that confirms; the other button is "Keep". */
+  /** The text of the button that confirms; the other button is "Back". */
   action: string;
   onAnswer: (isYes: boolean) => void;
   children: ComponentChildren;
@@ -21,7 +21,7 @@ export function Confirm({ title, action, onAnswer, children }: Props) {
       <div>{children}</div>
       <div class={styles["buttons"]}>
         <button type="button" onClick={() => onAnswer(false)}>
-          Keep
+          Back
         </button>
         <button type="button" class="danger" onClick={() => onAnswer(true)}>
           {action}
