@@ -309,14 +309,14 @@ def test_a_repeated_key_is_answered_after_its_data_is_gone(
     [({"train": 4, "samples": 5}, "batch_size"), ({"shape": [12, 16, 3]}, "dataset.augment")],
 )
 def test_a_replay_is_answered_though_a_newer_version_does_not_fit(
-    api: TestClient, registered: Register, sessions: Sessions, changed_facts: dict[str, Any], field: str
+    api: TestClient, register_dataset: Register, sessions: Sessions, changed_facts: dict[str, Any], field: str
 ) -> None:
-    registered()
+    register_dataset()
     body = SPEC | {"dataset": {"source": "chips", "augment": ["rotate_90"]}, "batch_size": 8}
     study = {"base": body, "grid": {"learning_rate": [0.1, 0.01]}}
     job = api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "job"}).json()
     first_study = api.post("/v1/studies", json=study, headers={"Idempotency-Key": "study"}).json()
-    registered(ready=False)
+    register_dataset(ready=False)
     settled(sessions, facts=FACTS | changed_facts, fingerprint="2" * 64)
 
     assert field in errors_of(api.post("/v1/jobs", json=body))

@@ -88,7 +88,7 @@ def test_a_request_for_too_many_points_is_refused(api: TestClient) -> None:
     assert problem.json()["errors"] == [
         {
             "field": "max_points",
-            "message": "at most 2500 of each of 400 series (jobs x names x ranks)",
+            "message": "at most 2500 points for each of 400 series (jobs x names x ranks)",
             "received": "2501",
         }
     ]

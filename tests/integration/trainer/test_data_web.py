@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("source", ["a.npz", "table.parquet", "tables", "images"])
 def test_formats_behind_a_web_server(root: Path, source: str) -> None:
     here = open_dataset(source, root, data_roots=[str(root)]).facts
-    with web.served(root, bytes_per_s=1e9) as url:
+    with web.serving(root, bytes_per_s=1e9) as url:
         assert open_dataset(f"{url}/{source}", root, data_roots=[url]).facts == here
 
 

@@ -106,7 +106,7 @@ def test_a_connection_outlives_the_ssh_server(settings: Settings, ssh_server: Ss
 
 def test_missing_keys_and_settings_are_reported(settings: Settings) -> None:
     (settings.ssh_dir or Path()).joinpath("host_ed25519.pub").unlink()
-    with pytest.raises(SshUnusable, match=r"holds no host_ed25519\.pub: run `hora keys` once for all hosts"):
+    with pytest.raises(SshUnusable, match=r"has no host_ed25519\.pub: run `hora keys` once for all hosts"):
         prepare(settings)
     with pytest.raises(SshUnusable, match="HORA_SSH_DIR is not set"):
         prepare(settings.model_copy(update={"ssh_dir": None}))
