@@ -9,17 +9,19 @@ from tests.fuzz.run import fuzz_a_stack
 
 
 def main() -> int:
-    """Run, and print what was found."""
+    """Run Schemathesis and print its findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path, default=Path("fuzz.txt"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hora-fuzz-") as folder:
         Path(folder).chmod(0o755)  # root's database has a user of its own
-        found = fuzz_a_stack(Path(folder) / "home", seconds=given.seconds, seed=given.seed, report=given.report)
-    print("\n".join(found) or given.report.read_text()[-3000:])
-    return 1 if found else 0
+        failed_outputs = fuzz_a_stack(
+            Path(folder) / "home", seconds=arguments.seconds, seed=arguments.seed, report=arguments.report
+        )
+    print("\n".join(failed_outputs) or arguments.report.read_text()[-3000:])
+    return 1 if failed_outputs else 0
 
 
 if __name__ == "__main__":

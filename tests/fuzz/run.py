@@ -1,6 +1,6 @@
 """Schemathesis against a running api: all its checks, all its phases, the stateful one too.
 
-Called by `python -m tests.fuzz` for as long as one likes, and by a test for some seconds.
+Called by `python -m tests.fuzz` for many minutes, and by a test for some seconds.
 """
 
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 from hora.stack.control import Stack
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
-# Whoever may do this locks themselves out; such requests are made by themselves, with ids that are nobody's.
+# These would lock out the token in use. They run apart from the others, with ids that do not exist.
 _LOCKS_OUT = ("revoke_token", "change_user")
 
 
@@ -21,10 +21,10 @@ def fuzz_a_stack(home: Path, *, seconds: int, seed: int, report: Path) -> list[s
 
 
 def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list[str]:
-    """The tails of the runs that found something; empty where nothing was found. `report` gets the output of both."""
+    """The ends of the outputs with a finding. Empty: nothing was found. `report` gets the whole output of both runs."""
     main = [f"--exclude-operation-id={name}" for name in _LOCKS_OUT]
     rest = [f"--include-operation-id={name}" for name in _LOCKS_OUT]
-    found = []
+    failed_outputs = []
     with report.open("w") as output:
         for part, limit_s in ((main, seconds), ([*rest, "--phases=examples,coverage,fuzzing"], max(5, seconds // 20))):
             argv = [
@@ -35,5 +35,5 @@ def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list
             done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             output.write(done.stdout)
             if done.returncode != 0:
-                found.append(done.stdout[-6000:])
-    return found
+                failed_outputs.append(done.stdout[-6000:])
+    return failed_outputs
