@@ -3,12 +3,13 @@
 A file, or a folder of files at any depth. Where folders or files are named for the parts, as the datasets of Hugging
 Face are (train/, test/; train-00000-of-00002.parquet), the parts are taken from there.
 
-parquet_columns     which columns are the label and the features
-parquet_files       files and row groups
-parquet_order       which rows come when
-parquet_blocks      rows as arrays
-parquet_survey      a rank's findings before training
-parquet_part        the parts
+columns     which columns are the label and the features
+files       files and row groups
+shuffling   which rows come when
+windows     the training rows of a rank, shuffled in bounded memory
+blocks      rows as arrays
+survey      a rank's findings before training
+part        the parts
 """
 
 import hashlib
