@@ -70,7 +70,7 @@ class StateChecks:
         self._room: dict[tuple[int, str, str], str | None] = {}
 
     def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
-        """Every field that asks for something that does not exist, and the field because of which there is no plan."""
+        """The problems of a spec: what is unsupported; otherwise what does not exist, and what prevents a plan."""
         if checked.unsupported:
             return checked.unsupported
         spec = checked.spec
