@@ -1,4 +1,4 @@
-"""A service that is played: what it answers, and what it was requests."""
+"""A played service for the tests of the client: what it answers, and the requests that it got."""
 
 import json
 from collections.abc import Callable, Iterator
