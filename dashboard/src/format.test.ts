@@ -14,7 +14,7 @@ import {
   words,
 } from "./format.ts";
 
-test("figures have four significant digits", () => {
+test("a number is shown with about four significant digits", () => {
   assert.equal(number(0.931249), "0.9312");
   assert.equal(number(0.001), "0.001");
   assert.equal(number(1.23456e-7), "1.23e-7");
@@ -23,7 +23,7 @@ test("figures have four significant digits", () => {
   assert.equal(number(0), "0");
 });
 
-test("what is not known is a dash, never 0", () => {
+test("an unknown value is shown as a dash, never as 0", () => {
   for (const format of [number, short, percent, duration, bytes]) {
     for (const value of [null, undefined, Number.NaN, Number.POSITIVE_INFINITY]) assert.equal(format(value), UNKNOWN);
   }
@@ -31,18 +31,18 @@ test("what is not known is a dash, never 0", () => {
   assert.equal(secondsBetween(null, null), null);
 });
 
-test("large counts are short", () => {
+test("counts of 10,000 and more are shortened", () => {
   assert.equal(short(9_999), "9,999");
   assert.equal(short(12_345), "12.3K");
 });
 
-test("a count agrees with its noun", () => {
+test("the noun of a count is singular for 1 and plural otherwise", () => {
   assert.equal(countText(1, "job"), "1 job");
   assert.equal(countText(12_000, "job"), "12,000 jobs");
   assert.equal(countText(0, "run"), "0 runs");
 });
 
-test("lengths of time have the two greatest of their units", () => {
+test("a duration shows at most its two greatest units", () => {
   assert.equal(duration(0.4234), "0.42 s");
   assert.equal(duration(59.6), "1 min");
   assert.equal(duration(200), "3 min 20 s");
@@ -50,25 +50,25 @@ test("lengths of time have the two greatest of their units", () => {
   assert.equal(duration(3 * 86_400), "3 d");
 });
 
-test("bytes are in binary units", () => {
+test("bytes are shown in binary units", () => {
   assert.equal(bytes(0), "0 B");
   assert.equal(bytes(1023), "1,023 B");
   assert.equal(bytes(1.5 * 2 ** 30), "1.5 GiB");
   assert.equal(bytes(81_559 * 2 ** 20), "79.6 GiB");
 });
 
-test("what has no end yet lasts until now", () => {
+test("a time without an end lasts until now", () => {
   const from = "2030-01-01T00:00:00Z";
   assert.equal(secondsBetween(from, "2030-01-01T00:01:00Z"), 60);
   assert.equal(secondsBetween(from, null, Date.parse("2030-01-01T00:02:00Z")), 120);
   assert.equal(ago(from, Date.parse("2030-01-01T03:02:00Z")), "3 h ago");
 });
 
-test("words of the api are words", () => {
+test("a name of the api is shown with spaces instead of underscores", () => {
   assert.equal(words("rank_failed"), "rank failed");
 });
 
-test("a file is named after any name, in any script, and in no other folder", () => {
+test("any name in any script becomes a safe file name of at most 60 characters", () => {
   assert.equal(fileStem("chips 8 gpu"), "chips-8-gpu");
   assert.equal(fileStem("Zoë 訓練"), "Zoë-訓練");
   assert.equal(fileStem("../../etc/passwd"), "etc-passwd");

@@ -2,26 +2,26 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listOf, pathWith, withParams } from "./query.ts";
 
-test("parameters are set and taken away, and the others stay", () => {
+test("parameters are set and removed, and the others stay", () => {
   assert.equal(withParams("status=running&sort=name", { sort: "-gpus" }), "status=running&sort=-gpus");
   assert.equal(withParams("status=running&sort=name", { status: null, sort: "" }), "");
 });
 
-test("lists and labels stay readable in an address", () => {
+test("commas and colons are not escaped in an address", () => {
   assert.equal(withParams("", { jobs: "a,b", label: "team:vision" }), "jobs=a,b&label=team:vision");
 });
 
-test("what would end a parameter is escaped, and comes back as it was", () => {
+test("special characters in a value are escaped and read back the same", () => {
   const query = withParams("", { search: "a&b=c#d%2C" });
   assert.equal(new URLSearchParams(query).get("search"), "a&b=c#d%2C");
 });
 
-test("a list without items is empty", () => {
+test("a list is split at commas, and an empty text is an empty list", () => {
   assert.deepEqual(listOf(""), []);
   assert.deepEqual(listOf("a,b"), ["a", "b"]);
 });
 
-test("a path has the parameters that have a value", () => {
+test("a path contains only the parameters that have a value", () => {
   assert.equal(pathWith("/v1/jobs", {}), "/v1/jobs");
   const path = pathWith("/v1/jobs", { status: ["queued", "running"], search: "", cursor: null, limit: 0, all: false });
   assert.equal(path, "/v1/jobs?status=queued&status=running&limit=0&all=false");

@@ -12,17 +12,17 @@ test("the greatest number is on top, and the least at the bottom", () => {
   assert.equal(axis.at(null), null);
 });
 
-test("on a logarithm equal ratios are equal distances", () => {
+test("on a log axis equal ratios have equal distances", () => {
   const axis = axisScale([1, 100], true, ENDS);
   assert.equal(axis.kind, "log");
   assert.ok(Math.abs((axis.at(10) ?? 0) - 110) < 1e-9);
 });
 
-test("what is not above zero has no logarithm", () => {
+test("an axis that contains zero stays linear, even if a log axis is asked for", () => {
   assert.equal(axisScale([0, 100], true, ENDS).kind, "linear");
 });
 
-test("a logarithm is chosen for wide ranges and for steady ratios", () => {
+test("a log axis is the default for wide ranges and for steady ratios", () => {
   assert.equal(wantsLog([1e-4, 1e-1]), true);
   assert.equal(wantsLog([32, 64, 128]), true);
   assert.equal(wantsLog([32, 128]), false);
@@ -32,14 +32,14 @@ test("a logarithm is chosen for wide ranges and for steady ratios", () => {
   assert.equal(wantsLog([5, null]), false);
 });
 
-test("a single value lies in the middle", () => {
+test("a single value lies in the middle of the axis", () => {
   for (const value of [8, 0]) {
     const place = axisScale([value, value], false, ENDS).at(value);
     assert.ok(Math.abs((place ?? 0) - 110) < 1e-9, String(place));
   }
 });
 
-test("a stretch of an axis and its brush are the same, whichever way it is drawn", () => {
+test("positions convert to a brush and back, whichever way the brush is drawn", () => {
   const axis = axisScale([0, 100], false, ENDS);
   const brush = axis.between(60, 160);
   assert.deepEqual(brush, { from: 25, to: 75 });
@@ -47,12 +47,12 @@ test("a stretch of an axis and its brush are the same, whichever way it is drawn
   assert.deepEqual(axis.stretch({ from: 25, to: 75 }), [60, 160]);
 });
 
-test("a brush that reaches over the end ends there", () => {
+test("a brush beyond the end of the axis stops at the end", () => {
   const axis = axisScale([0, 100], false, ENDS);
   assert.deepEqual(axis.between(-500, 110), { from: 50, to: 100 });
 });
 
-test("texts are picked where the pointer passes them", () => {
+test("a brush on an axis of texts selects the texts near it", () => {
   const axis = axisScale(["b", "a", null, "c"], false, ENDS);
   assert.equal(axis.kind, "text");
   const [a, c] = [axis.at("a") as number, axis.at("c") as number];
@@ -63,7 +63,7 @@ test("texts are picked where the pointer passes them", () => {
   assert.equal(axis.at(null), null);
 });
 
-test("few values are named each, and names do not overlap", () => {
+test("each of a few values has a tick, and ticks do not overlap", () => {
   assert.deepEqual(
     axisScale([32, 64, 128], true, ENDS).ticks.map(({ text }) => text),
     ["32", "64", "128"],

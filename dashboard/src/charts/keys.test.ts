@@ -17,7 +17,7 @@ function press(scope: Scope, key: string, more: Partial<KeyboardEvent> = {}): nu
   return cursorKeys({ key, ...more } as KeyboardEvent, scope, [SHORT, LONG]);
 }
 
-test("arrows go from place to place of the line with the most points, beginning with the newest", () => {
+test("arrow keys step through the line with the most points, starting at its newest", () => {
   const scope = scopeOfAll();
   const places = ["ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowRight", "ArrowRight"];
   assert.deepEqual(
@@ -26,7 +26,7 @@ test("arrows go from place to place of the line with the most points, beginning 
   );
 });
 
-test("the cursor stays in view: zoomed in, the view goes along", () => {
+test("when zoomed in, the view follows the cursor", () => {
   const scope = scopeOfAll();
   zoomTo(scope, 15, 40);
   scope.cursor.value = 20;
@@ -47,7 +47,7 @@ test("plus and minus zoom around the cursor, Escape shows all", () => {
   assert.equal(scope.zoom.value, null);
 });
 
-test("keys of the browser and of the page are left to them", () => {
+test("keys that charts do not use are left to the browser and the page", () => {
   const scope = scopeOfAll();
   assert.equal(press(scope, "ArrowLeft", { ctrlKey: true }), undefined);
   assert.equal(press(scope, "Tab"), undefined);

@@ -6,14 +6,14 @@ function line(xs: number[], ys: number[]): Line {
   return { key: "k", name: "n", colour: "run-0", xs, ys };
 }
 
-test("the index up to a place is found, also between points and outside of them", () => {
+test("the last point at or before a position is found, or -1 if there is none", () => {
   assert.deepEqual(
     [0, 1, 2, 5, 9].map((x) => indexUpTo([1, 3, 3, 5], x)),
     [-1, 0, 0, 3, 3],
   );
 });
 
-test("the nearest index is found, and of two as near the one before", () => {
+test("the nearest point is found, and the earlier of two equally near ones", () => {
   assert.deepEqual(
     [-9, 1.9, 2, 2.1, 99].map((x) => indexNearest([1, 3, 5], x)),
     [0, 0, 0, 1, 2],
@@ -21,33 +21,33 @@ test("the nearest index is found, and of two as near the one before", () => {
   assert.equal(indexNearest([], 1), -1);
 });
 
-test("in view are the points of a range and one more on each side, so that lines run to its ends", () => {
+test("the view includes the neighbours that a line needs to reach both ends of the range", () => {
   assert.deepEqual(inView([0, 1, 2, 3, 4, 5], [2, 3]), [2, 5]);
   assert.deepEqual(inView([0, 1, 2, 3, 4, 5], [1.5, 3.5]), [1, 5]);
   assert.deepEqual(inView([0, 1], [-5, 9]), [0, 2]);
 });
 
-test("lines reach from the first place of any to the last of any; without points nowhere", () => {
+test("the x extent covers all lines, and is null without points", () => {
   assert.deepEqual(xExtent([line([2, 4], [0, 0]), line([], []), line([1, 3], [0, 0])]), [1, 4]);
   assert.equal(xExtent([line([], [])]), null);
 });
 
-test("values reach over what is in the range, ends included, and not over gaps and infinities", () => {
+test("the y extent covers the points in the range, and skips gaps and infinities", () => {
   const one = line([0, 1, 2, 3, 4], [100, 1, Number.NaN, 3, -100]);
   assert.deepEqual(yExtent([one], [1, 3]), [1, 3]);
   assert.deepEqual(yExtent([line([1, 2], [5, Number.POSITIVE_INFINITY])], [1, 2]), [5, 5]);
   assert.equal(yExtent([line([1], [Number.NaN])], [0, 2]), null);
 });
 
-test("between two points the line that passes by counts", () => {
+test("without a point in the range, the line that passes through it sets the y extent", () => {
   assert.deepEqual(yExtent([line([0, 10], [2, 4])], [4, 5]), [2, 4]);
 });
 
-test("a log scale has room for what is above zero only", () => {
+test("on a log scale the y extent skips values that are not above zero", () => {
   assert.deepEqual(yExtent([line([0, 1, 2], [0, -1, 0.5])], [0, 2], 0), [0.5, 0.5]);
 });
 
-test("a range is padded on both sides, also that of a single value", () => {
+test("a range gets a margin on both sides, also the range of a single value", () => {
   const [least, greatest] = padded([10, 20], false);
   assert.ok(least < 10 && least > 9 && greatest > 20 && greatest < 21);
   const [below, above] = padded([0, 0], false);
@@ -56,7 +56,7 @@ test("a range is padded on both sides, also that of a single value", () => {
   assert.ok(low > 0 && low < 0.001 && high > 0.001);
 });
 
-test("a legend has the value nearest to the cursor, gaps included, and without a cursor the newest known one", () => {
+test("a legend shows the value nearest to the cursor, or without a cursor the newest known value", () => {
   const one = line([0, 10, 20, 30], [1, Number.NaN, 3, Number.NaN]);
   assert.equal(valueAt(one, 14), Number.NaN);
   assert.equal(valueAt(one, 16), 3);

@@ -4,28 +4,28 @@ import { reachOf, valueAxis } from "./points.ts";
 
 const one = (value: number) => ({ value, low: null, high: null });
 
-test("intervals are within reach, and nothing is negative", () => {
+test("the reach covers the intervals and is never negative", () => {
   assert.deepEqual(reachOf([{ value: 10, low: -3, high: 14 }, one(5)]), [0, 14]);
   assert.deepEqual(reachOf([]), [0, 1]);
 });
 
-test("a very wide interval does not make the figures small", () => {
+test("a very wide interval is cut at twice the greatest figure", () => {
   assert.deepEqual(reachOf([{ value: 10, low: 0, high: 900 }, one(8)]), [0, 20]);
 });
 
-test("bars begin at zero, and points where they are", () => {
+test("an axis of bars starts at zero, an axis of points near the least value", () => {
   assert.equal(valueAxis([90, 100], { isFromZero: true }, [200, 0], String).at(0), 200);
   const points = valueAxis([90, 100], { isFromZero: false }, [200, 0], String);
   assert.ok(points.ticks.every(({ text }) => Number(text) >= 80));
 });
 
-test("no share is greater than one, and what would be lies at the end", () => {
+test("an axis of shares ends at one, and a greater value is drawn at the end", () => {
   const axis = valueAxis([0.9, 1.2], { isFromZero: false, maximum: 1 }, [200, 0], String);
   assert.equal(axis.ticks.at(-1)?.text, "1");
   assert.equal(axis.at(1.2), 0);
 });
 
-test("figures that are all the same have an axis as well", () => {
+test("equal figures still get an axis with ticks", () => {
   for (const value of [0, 5]) {
     const { at, ticks } = valueAxis([value, value], { isFromZero: false }, [200, 0], String);
     assert.ok(Number.isFinite(at(value)));

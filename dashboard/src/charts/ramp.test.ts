@@ -10,13 +10,13 @@ test("the ramp goes from its first colour to its last", () => {
   assert.equal(rampColour(2), rampColour(1));
 });
 
-test("a tint is never so strong that text is not read on it", () => {
+test("a tint is limited so that text on it stays readable", () => {
   assert.match(tint(1), /42%/);
   assert.match(tint(5), /42%/);
   assert.match(tint(0), /0%/);
 });
 
-test("a value lies between the least and the greatest, of one value in the middle", () => {
+test("a share is a value's position between two ends, and 0.5 if the ends are equal", () => {
   assert.equal(shareOf(3, [2, 4]), 0.5);
   assert.equal(shareOf(2, [2, 2]), 0.5);
   assert.deepEqual(extentOf([3, 1, 2]), [1, 3]);

@@ -8,12 +8,12 @@ function over(...extents: (readonly [number, number])[]): Scope {
   return scope;
 }
 
-test("all charts have one range, from the first point of any to the last point of any", () => {
+test("all charts share one range, which covers the points of every chart", () => {
   assert.equal(newScope().range.value, null);
   assert.deepEqual(over([2, 8], [0, 5]).range.value, [0, 8]);
 });
 
-test("a newest point is in the range at once, and a chart that goes takes its part along", () => {
+test("a new point extends the range at once, and a removed chart no longer counts", () => {
   const scope = over([0, 5], [0, 5]);
   report(scope, "chart 1", [0, 6]);
   assert.deepEqual(scope.range.value, [0, 6]);
@@ -21,7 +21,7 @@ test("a newest point is in the range at once, and a chart that goes takes its pa
   assert.deepEqual(scope.range.value, [0, 5]);
 });
 
-test("who reports the same again changes nothing", () => {
+test("reporting the same extent again changes nothing", () => {
   const scope = over([0, 5]);
   const before = scope.extents.value;
   report(scope, "chart 0", [0, 5]);
@@ -29,18 +29,18 @@ test("who reports the same again changes nothing", () => {
   assert.equal(scope.extents.value, before);
 });
 
-test("a single place has room around it", () => {
+test("a single point has room around it", () => {
   assert.deepEqual(over([3, 3]).range.value, [2.5, 3.5]);
 });
 
-test("what is looked at does not move when points come", () => {
+test("a zoomed range does not move when new points come", () => {
   const scope = over([0, 100]);
   zoomTo(scope, 20, 40);
   report(scope, "chart 0", [0, 200]);
   assert.deepEqual(scope.range.value, [20, 40]);
 });
 
-test("one looks at no more than there is: beyond is all, and that follows what comes", () => {
+test("zooming stops at the ends of the points, and past both ends it shows everything", () => {
   const scope = over([0, 100]);
   zoomTo(scope, -50, 40);
   assert.deepEqual(scope.zoom.value, [0, 40]);
@@ -48,13 +48,13 @@ test("one looks at no more than there is: beyond is all, and that follows what c
   assert.equal(scope.zoom.value, null);
 });
 
-test("one looks at no less than can be drawn", () => {
+test("a zoom too small to be drawn is ignored", () => {
   const scope = over([0, 100]);
   zoomTo(scope, 50, 50.00000001);
   assert.equal(scope.zoom.value, null);
 });
 
-test("zooming keeps what lies below the pointer below it", () => {
+test("zooming keeps the position under the pointer where it is", () => {
   const scope = over([0, 100]);
   zoomBy(scope, 0.5, 20);
   assert.deepEqual(scope.zoom.value, [10, 60]);
@@ -62,7 +62,7 @@ test("zooming keeps what lies below the pointer below it", () => {
   assert.equal(scope.zoom.value, null);
 });
 
-test("panning stays within the points and keeps the length", () => {
+test("panning stays within the points and keeps the length of the range", () => {
   const scope = over([0, 100]);
   zoomTo(scope, 40, 60);
   pan(scope, 0.5);
@@ -73,13 +73,13 @@ test("panning stays within the points and keeps the length", () => {
   assert.deepEqual(scope.zoom.value, [0, 20]);
 });
 
-test("where all is in view there is nothing to pan, and new points stay in view", () => {
+test("panning does nothing when everything is in view", () => {
   const scope = over([0, 100]);
   pan(scope, 0.5);
   assert.equal(scope.zoom.value, null);
 });
 
-test("a place out of view is brought into it, one in view moves nothing", () => {
+test("a position out of view is panned into view, one in view moves nothing", () => {
   const scope = over([0, 100]);
   zoomTo(scope, 40, 60);
   reveal(scope, 50);
@@ -91,7 +91,7 @@ test("a place out of view is brought into it, one in view moves nothing", () => 
   }
 });
 
-test("a share of the axis is a place on it", () => {
+test("a share of the width gives a position in the range in view", () => {
   const scope = over([0, 100]);
   zoomTo(scope, 40, 60);
   assert.equal(placeAt(scope, 0.25), 45);

@@ -20,34 +20,34 @@ function closeTo(found: ArrayLike<number>, wanted: ArrayLike<number>): void {
   }
 }
 
-test("points at equal distances are smoothed as TensorBoard does it", () => {
+test("points at equal distances are smoothed as in TensorBoard", () => {
   const ys = Array.from({ length: 50 }, (_, i) => Math.sin(i) + i / 10);
   for (const weight of [0.1, 0.6, 0.99]) closeTo(smoothed(steps(50), ys, weight), byTheBook(ys, weight));
 });
 
-test("without weight nothing changes, and the first value never does", () => {
+test("a weight of zero changes nothing, and the first value never changes", () => {
   closeTo(smoothed(steps(4), [3, 1, 4, 1], 0), [3, 1, 4, 1]);
   assert.equal(smoothed(steps(2), [7, 9], 0.99)[0], 7);
 });
 
-test("what does not change stays as it is", () => {
+test("a constant series stays the same", () => {
   closeTo(smoothed(steps(9), new Array(9).fill(2.5), 0.9), new Array(9).fill(2.5));
 });
 
-test("a gap stays one, and what follows goes on from before it", () => {
+test("a gap stays a gap, and the average continues across it", () => {
   const found = smoothed([0, 1, 2, 3], [4, Number.NaN, 4, 8], 0.5);
   assert.ok(Number.isNaN(found[1]));
   assert.equal(found[2], 4);
   assert.ok((found[3] as number) > 4 && (found[3] as number) < 8);
 });
 
-test("what lies far behind counts for less than what is near", () => {
+test("a distant earlier point weighs less than a near one", () => {
   const near = smoothed([0, 1, 2, 3, 4], [0, 0, 0, 0, 10], 0.8)[4] as number;
   const far = smoothed([0, 1, 2, 3, 40], [0, 0, 0, 0, 10], 0.8)[4] as number;
   assert.ok(far > near);
 });
 
-test("one point, none, and several at one place are no trouble", () => {
+test("one point, no points, and points at the same position all work", () => {
   closeTo(smoothed([5], [2], 0.9), [2]);
   assert.equal(smoothed([], [], 0.9).length, 0);
   closeTo(smoothed([1, 1, 1], [2, 2, 2], 0.9), [2, 2, 2]);

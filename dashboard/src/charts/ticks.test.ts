@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { distances, figureAt } from "./ticks.ts";
 
-test("the distances of an axis rise, without one twice", () => {
+test("the distances between ticks rise without repeats", () => {
   for (const unit of ["tens", "bytes", "seconds"] as const) {
     const found = distances(unit);
     assert.deepEqual(
@@ -12,7 +12,7 @@ test("the distances of an axis rise, without one twice", () => {
   }
 });
 
-test("neighbouring figures of an axis differ, however near they are", () => {
+test("neighbouring ticks have different texts, however close they are", () => {
   for (const distance of distances("tens").filter((one) => one >= 1e-9 && one <= 1e6)) {
     assert.notEqual(figureAt(12 + distance, distance), figureAt(12, distance), `at ${distance}`);
   }
@@ -22,7 +22,7 @@ test("neighbouring figures of an axis differ, however near they are", () => {
   }
 });
 
-test("figures have as many places as the axis needs, and no more", () => {
+test("a tick has as many decimals as the distance between ticks needs, and no more", () => {
   assert.deepEqual(
     [0, 0.5, 1].map((value) => figureAt(value, 0.5)),
     ["0.0", "0.5", "1.0"],
@@ -31,7 +31,7 @@ test("figures have as many places as the axis needs, and no more", () => {
   assert.equal(figureAt(0.00001, 0.00001), "1e-5");
 });
 
-test("times are written in the units that they take", () => {
+test("a time is written in the units that the distance between ticks needs", () => {
   assert.equal(figureAt(0, 86_400, "seconds"), "0 s");
   assert.equal(figureAt(90, 30, "seconds"), "1 min 30 s");
   assert.equal(figureAt(3600, 60, "seconds"), "1 h");

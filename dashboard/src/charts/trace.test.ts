@@ -28,7 +28,7 @@ function traced(xs: ArrayLike<number>, ys: ArrayLike<number>, toX = same, width 
   return pen;
 }
 
-test("points that have a column each are joined by lines", () => {
+test("points that each have their own column are joined by lines", () => {
   const pen = traced([0, 10, 20], [1, 2, 3]);
   assert.deepEqual(pen.moves, [[0, 1]]);
   assert.deepEqual(pen.sides.slice(-2), [
@@ -38,7 +38,7 @@ test("points that have a column each are joined by lines", () => {
   assert.deepEqual(pen.bars, []);
 });
 
-test("a hundred thousand points cost as little as their columns, and a single spike is among them", () => {
+test("the cost of 100,000 points depends on the columns only, and no spike is lost", () => {
   const count = 100_000;
   const columns = 800;
   const xs = Float64Array.from({ length: count }, (_, i) => i);
@@ -51,7 +51,7 @@ test("a hundred thousand points cost as little as their columns, and a single sp
   }
 });
 
-test("neighbouring bars leave no gap between them, as the line goes on from one to the other", () => {
+test("neighbouring bars are extended until they meet, so the line has no gap", () => {
   const pen = traced([0, 0.1, 0.2, 1, 1.1, 1.2], [0, 10, 0, 40, 50, 40]);
   assert.deepEqual(pen.bars, [
     [0, 0, 20],
@@ -59,20 +59,20 @@ test("neighbouring bars leave no gap between them, as the line goes on from one 
   ]);
 });
 
-test("a line goes from a bar's last point to what lies further away", () => {
+test("a line goes from a bar's last point to the next distant point", () => {
   const pen = traced([0, 0.1, 0.2, 9], [0, 10, 4, 7]);
   assert.deepEqual(pen.bars, [[0, 0, 10]]);
   assert.deepEqual(pen.moves.at(-1), [0, 4]);
   assert.deepEqual(pen.sides.at(-1), [9, 7]);
 });
 
-test("points of a column that hardly differ are one point of a line, and no bar", () => {
+test("points of a column that hardly differ become one point, not a bar", () => {
   const pen = traced([0, 0.1, 5], [1, 2, 1]);
   assert.deepEqual(pen.bars, []);
   assert.deepEqual(pen.moves, [[0, 1.5]]);
 });
 
-test("a gap is a gap, and a lonely point between two gaps is a dot", () => {
+test("a gap breaks the line, and a point between two gaps is a dot", () => {
   const pen = traced([0, 10, 20, 30, 40], [1, Number.NaN, 5, Number.NaN, 2]);
   assert.deepEqual(pen.moves, [
     [0, 1],
@@ -82,7 +82,7 @@ test("a gap is a gap, and a lonely point between two gaps is a dot", () => {
   assert.deepEqual(pen.sides, pen.moves);
 });
 
-test("a bar before a gap is drawn, and not joined with what comes behind the gap", () => {
+test("a bar before a gap is drawn, and not joined to the points after the gap", () => {
   const pen = traced([0, 0.1, 0.2, 1, 1.1], [0, 10, Number.NaN, 40, 50]);
   assert.deepEqual(pen.bars, [
     [0, 0, 10],
@@ -90,7 +90,7 @@ test("a bar before a gap is drawn, and not joined with what comes behind the gap
   ]);
 });
 
-test("columns are as wide as they are told", () => {
+test("points are grouped in columns of the given width", () => {
   const pen = traced([0, 1, 2, 3], [0, 10, 20, 30], same, 2);
   assert.deepEqual(
     pen.bars.map(([x]) => x),
@@ -98,7 +98,7 @@ test("columns are as wide as they are told", () => {
   );
 });
 
-test("only what is in view is drawn", () => {
+test("only the points in view are drawn", () => {
   const pen = new Recorder();
   trace([0, 10, 20, 30], [1, 2, 3, 4], [1, 3], same, same, 1, pen);
   assert.deepEqual(pen.moves, [[10, 2]]);

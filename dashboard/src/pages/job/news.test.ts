@@ -7,22 +7,22 @@ const job = { id: "j1", status: "running", revision: 3, progress: { epoch: 1, st
 const state = (revision: number): State => ({ status: "succeeded", revision }) as State;
 const progress = { epoch: 2, epochs: null, step: 20, steps: null, eta_s: null };
 
-test("a newer state is laid over the job, an older one is not", () => {
+test("a newer state replaces the job's state, an older one is ignored", () => {
   assert.equal(withNews(job, { state: state(4) }).status, "succeeded");
   assert.equal(withNews(job, { state: state(2) }).status, "running");
 });
 
-test("progress that was told is shown", () => {
+test("progress in the news replaces the job's progress", () => {
   assert.equal(withNews(job, { progress }).progress.step, 20);
   assert.equal(withNews(job, {}).progress.step, 10);
 });
 
-test("a job that was read anew makes news of its revision old", () => {
+test("after a fresh read, a newer state is kept, and progress only while streaming", () => {
   assert.deepEqual(newsAfter({ state: state(3), progress }, job, true), { progress });
   assert.deepEqual(newsAfter({ state: state(4), progress }, job, false), { state: state(4) });
 });
 
-test("a history has each line once, in its order", () => {
+test("events are merged without repeats, in the order of their ids", () => {
   const line = (id: number): JobEvent => ({ id }) as JobEvent;
   const ids = (events: readonly JobEvent[]): number[] => events.map((event) => event.id);
   assert.deepEqual(ids(withEvents([line(1), line(2)], [line(3), line(5)])), [1, 2, 3, 5]);

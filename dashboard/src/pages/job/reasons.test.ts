@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { explanationOf, ordinal, preemptionOf } from "./reasons.ts";
 
-test("a place in the queue is an ordinal number", () => {
+test("a queue position is written as an ordinal number", () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1003].map(ordinal), [
     "1st",
     "2nd",
@@ -18,7 +18,7 @@ test("a place in the queue is an ordinal number", () => {
   ]);
 });
 
-test("a preemption says what the slots are needed for", () => {
+test("a preemption names its cause, a job or a host", () => {
   assert.equal(preemptionOf({ kind: "job", job: "0abc", host: null }), "preempted to make room for job 0abc");
   assert.equal(preemptionOf({ kind: "host_drained", job: null, host: "ha" }), "moved because host ha is drained");
   assert.equal(
@@ -27,7 +27,7 @@ test("a preemption says what the slots are needed for", () => {
   );
 });
 
-test("a failure has a remedy, a success has none", () => {
+test("running out of memory has a remedy, a completed job needs none", () => {
   assert.match(explanationOf("out_of_memory").remedy ?? "", /batch/);
   assert.equal(explanationOf("completed").remedy, null);
 });

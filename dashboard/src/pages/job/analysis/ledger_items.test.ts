@@ -5,7 +5,7 @@ import { itemsOf, noneOf } from "./ledger_items.ts";
 
 const ledger: Ledger = { leased_s: 10, items: { launch: 1, useful: 6, lost: 3, stalled: 0 } };
 
-test("items have their share, and come in the order of the bar", () => {
+test("items that took time have a share and come in the order of the bar", () => {
   assert.deepEqual(
     itemsOf(ledger).map(({ key, share }) => [key, share]),
     [
@@ -16,7 +16,7 @@ test("items have their share, and come in the order of the bar", () => {
   );
 });
 
-test("what took no time is named", () => {
+test("items that took no time are listed by name", () => {
   assert.ok(noneOf(ledger).includes("stalled"));
   assert.ok(!noneOf(ledger).includes("lost"));
 });

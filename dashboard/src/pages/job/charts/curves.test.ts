@@ -30,7 +30,7 @@ const REAL = metrics({
   epoch_data_wait_s: [0, 1],
 });
 
-test("training and validation of a metric share a chart, and what is known has charts of its own", () => {
+test("training and validation share a chart, and metrics of speed have no learning chart", () => {
   const charts = learningCharts(REAL, LOOK);
   assert.deepEqual(
     charts.map(({ key }) => key),
@@ -42,7 +42,7 @@ test("training and validation of a metric share a chart, and what is known has c
   );
 });
 
-test("a metric of somebody's own has a chart, with its validation", () => {
+test("each custom metric has one chart for its training and validation", () => {
   const charts = learningCharts(metrics({ loss: [0], val_top_5: [-1], top_5: [0, -1], val_only: [-1] }), LOOK);
   const own = charts.filter(({ key }) => key !== "loss");
   assert.deepEqual(
@@ -54,7 +54,7 @@ test("a metric of somebody's own has a chart, with its validation", () => {
   );
 });
 
-test("only losses become logarithmic with the losses, only times with the times", () => {
+test("the log scale of losses affects only losses, that of times only times", () => {
   const logOf = (logs: string[]) => {
     const look = { ...LOOK, logs: new Set(logs) };
     return [...learningCharts(REAL, look), ...speedCharts(REAL, look)].filter((one) => one.isLog).map(({ key }) => key);
@@ -69,7 +69,7 @@ test("only losses become logarithmic with the losses, only times with the times"
   ]);
 });
 
-test("the throughput of all ranks is drawn once", () => {
+test("throughput is drawn once, not once for each rank", () => {
   const throughput = speedCharts(REAL, LOOK).find(({ key }) => key === "samples_per_s");
   assert.deepEqual(
     throughput?.lines.map(({ key }) => key),
@@ -77,7 +77,7 @@ test("the throughput of all ranks is drawn once", () => {
   );
 });
 
-test("a rank has one colour on all charts, and one that is looked at alone keeps it", () => {
+test("a rank has the same colour on all charts, also when it is shown alone", () => {
   const colours = (look: ChartOptions): unknown[] =>
     [...learningCharts(REAL, look), ...speedCharts(REAL, look)]
       .flatMap(({ lines }) => lines)
@@ -87,7 +87,7 @@ test("a rank has one colour on all charts, and one that is looked at alone keeps
   assert.deepEqual(new Set(colours({ ...LOOK, ranks: 1 })), new Set(colours(LOOK)));
 });
 
-test("the mean of ranks is one line", () => {
+test("the mean of the ranks is one line in place of theirs", () => {
   const [loss] = learningCharts(REAL, { ...LOOK, ranks: "mean" });
   assert.deepEqual(
     loss?.lines.map(({ key }) => key),
@@ -95,7 +95,7 @@ test("the mean of ranks is one line", () => {
   );
 });
 
-test("lines of steps are smoothed, those of epochs are not", () => {
+test("lines of steps are smoothed, lines of epochs are not", () => {
   const [loss] = learningCharts(REAL, { ...LOOK, smooth: 0.5 });
   assert.deepEqual(
     loss?.lines.map(({ smooth }) => smooth !== undefined),
@@ -103,7 +103,7 @@ test("lines of steps are smoothed, those of epochs are not", () => {
   );
 });
 
-test("one rank exchanges nothing, and its lines need no number", () => {
+test("a job of one rank has no allreduce chart, and its line has no rank number", () => {
   const charts = speedCharts(metrics({ step_time_s: [0], allreduce_s: [0] }), { ...LOOK, count: 1 });
   assert.deepEqual(
     charts.map(({ key, lines }) => [key, lines[0]?.name]),

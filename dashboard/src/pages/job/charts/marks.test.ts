@@ -28,12 +28,12 @@ test("the best epoch is marked where it ended, on every axis", () => {
   assert.deepEqual(marksOf(JOB, [], epochEnds([5.5, 9.25, 13]), "time"), [{ x: 9.25, text: "best epoch" }]);
 });
 
-test("where epochs are left out of an answer it is the plan that says where one ended, or nothing", () => {
+test("with epochs missing, the plan gives the best epoch's step, and the time axis has no mark", () => {
   assert.deepEqual(marksOf(JOB, [], epochEnds([12, 36]), "step"), [{ x: 20, text: "best epoch" }]);
   assert.deepEqual(marksOf(JOB, [], epochEnds([5.5, 13]), "time"), []);
 });
 
-test("restarts are marked where they went on, or by time when they began", () => {
+test("a restart is marked where it resumed, or at its start on the time axis", () => {
   const job = { ...JOB, summary: null } as Told;
   const at = (axis: "step" | "epoch" | "time") =>
     marksOf(job, AGAIN, epochEnds([]), axis).map(({ x, text }) => [x, text]);
@@ -42,7 +42,7 @@ test("restarts are marked where they went on, or by time when they began", () =>
   assert.deepEqual(at("time"), [[90, "attempt 2"]]);
 });
 
-test("an attempt that has not begun, or has not said from where, has no mark", () => {
+test("an attempt without a start or a resumed step has no mark", () => {
   const job = { ...JOB, summary: null } as Told;
   const waiting = [{ number: 2, resumed_step: null, started_at: null }] as unknown as Attempt[];
   for (const axis of ["step", "epoch", "time"] as const)

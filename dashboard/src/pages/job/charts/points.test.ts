@@ -6,23 +6,23 @@ function points(xs: number[], ys: number[] = xs): Points {
   return { xs, ys, bands: [] };
 }
 
-test("null is a gap", () => {
+test("a null value is a gap in the line", () => {
   assert.deepEqual(pointsOf({ x: [1, 2], y: [3, null], bands: [] }), points([1, 2], [3, Number.NaN]));
 });
 
-test("attempts are one line with a gap between them", () => {
+test("attempts are joined to one line with a gap between them", () => {
   assert.deepEqual(
     joined([points([0, 10]), points([20, 30])]),
     points([0, 10, 20, 20, 30], [0, 10, Number.NaN, 20, 30]),
   );
 });
 
-test("what an attempt did beyond the place from which the next one went on is left out", () => {
+test("points that a later attempt repeats are left out", () => {
   const { xs } = joined([points([0, 10, 20, 30]), points([15, 25])]);
   assert.deepEqual(xs, [0, 10, 15, 15, 25]);
 });
 
-test("samples of a start that stand where the attempt before had come to make no line backwards", () => {
+test("samples from before an attempt's first step do not make the line run backwards", () => {
   // Before its first step an attempt's samples lie at the job's progress, which is beyond the checkpoint.
   const { xs, ys } = joined([points([0, 10], [1, 2]), points([18, 18, 12, 14], [7, 8, 3, 4])]);
   assert.deepEqual(
@@ -35,7 +35,7 @@ test("samples of a start that stand where the attempt before had come to make no
   );
 });
 
-test("an attempt without points takes no place", () => {
+test("an attempt without points adds nothing to the line", () => {
   assert.deepEqual(
     joined([points([]), points([1, 2]), points([])]).xs.filter((x) => x !== 1),
     [2],
@@ -43,18 +43,18 @@ test("an attempt without points takes no place", () => {
   assert.deepEqual(joined([]), points([]));
 });
 
-test("several points at one place all stay", () => {
+test("points at the same position are all kept", () => {
   assert.deepEqual(joined([points([5, 5, 5], [1, 9, 1])]).ys, [1, 9, 1]);
 });
 
-test("detail takes the place of what is coarser, and only within its stretch", () => {
+test("detail replaces coarse points within its range only", () => {
   const wide = points([0, 10, 20, 30, 40]);
   assert.deepEqual(spliced(wide, points([15, 16, 24]), [15, 25]).xs, [0, 10, 15, 16, 24, 30, 40]);
   assert.deepEqual(spliced(wide, points([]), [10, 30]).xs, [0, 40]);
   assert.deepEqual(spliced(wide, points([-1, 50]), [-5, 55]).xs, [-1, 50]);
 });
 
-test("bands of the detail take the place of those that it covers", () => {
+test("bands of the detail replace the coarse bands in its range", () => {
   const band = (x_from: number, x_to: number) => ({ x_from, x_to, count: 1, mean: 0 });
   const wide = { ...points([]), bands: [band(0, 9), band(10, 19), band(20, 29)] };
   const near = { ...points([]), bands: [band(12, 13), band(14, 15)] };

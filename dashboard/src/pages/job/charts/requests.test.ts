@@ -16,47 +16,47 @@ function paramsOf(path: string): URLSearchParams {
   return new URL(path, "http://hora").searchParams;
 }
 
-test("all metrics come in one request, a short job's without bands", () => {
+test("one request asks for all metrics, and for a short job it asks for no bands", () => {
   assert.equal(metricsPath(WANTED, []), "/v1/jobs/abc/metrics?axis=step&max_points=1000");
 });
 
-test("on the axis of epochs what is one a step is named, and what is known of the job", () => {
+test("on the epoch axis, metrics of steps and custom metrics are requested by name, each once", () => {
   const names = paramsOf(metricsPath({ ...WANTED, axis: "epoch" }, ["top5", "loss"])).getAll("name");
   assert.ok(names.includes("loss") && names.includes("step_time_s") && names.includes("top5"));
   assert.equal(new Set(names).size, names.length);
 });
 
-test("of one rank its own series are asked for, and those over all ranks", () => {
+test("for one rank, the request asks for its series and for those over all ranks", () => {
   assert.deepEqual(paramsOf(metricsPath({ ...WANTED, ranks: 1 }, [])).getAll("rank"), ["-1", "1"]);
 });
 
-test("where an answer is thinned, or ranks are averaged, there are bands", () => {
+test("bands are requested for long series and for the mean of ranks", () => {
   assert.ok(paramsOf(metricsPath({ ...WANTED, hasManySteps: true }, [])).has("bands"));
   assert.ok(!paramsOf(utilizationPath({ ...WANTED, hasManySteps: true }, ["cpu_percent"])).has("bands"));
   assert.ok(paramsOf(utilizationPath({ ...WANTED, hasManySeconds: true }, ["cpu_percent"])).has("bands"));
   assert.ok(paramsOf(utilizationPath({ ...WANTED, ranks: "mean" }, ["cpu_percent"])).has("bands"));
 });
 
-test("an answer stays of a size: the more ranks, the fewer points of each; of a stretch there are more", () => {
+test("a series gets fewer points with many ranks, and more points in a range of the axis", () => {
   const points = (wanted: SeriesRequest): number => Number(paramsOf(metricsPath(wanted, [])).get("max_points"));
   assert.ok(points({ ...WANTED, count: 64 }) < points(WANTED));
   assert.ok(points({ ...WANTED, count: 4096 }) >= 4);
   assert.ok(points({ ...WANTED, stretch: [10, 20] }) > points(WANTED));
 });
 
-test("a stretch is asked for with its ends", () => {
+test("a request for a range has both its ends", () => {
   const params = paramsOf(utilizationPath({ ...WANTED, stretch: [1.5, 9] }, ["cpu_percent"]));
   assert.deepEqual([params.get("from"), params.get("to")], ["1.5", "9"]);
 });
 
-test("the stretch that is asked for has as much around the view as the view has, and is round", () => {
+test("the requested range adds half the view on each side and has round ends", () => {
   assert.deepEqual(stretchFor([1000, 2000], null), [500, 2500]);
   const [from, to] = stretchFor([70_003.2, 78_011.7], null) as readonly [number, number];
   assert.ok(from <= 66_000 && to >= 82_000);
   assert.equal(from % 100, 0);
 });
 
-test("small moves ask for nothing new; leaving the stretch, or looking much closer, does", () => {
+test("a small move keeps the requested range; leaving it or zooming in far changes it", () => {
   const before = stretchFor([1000, 2000], null);
   assert.equal(stretchFor([1200, 2200], before), before);
   assert.equal(stretchFor([800, 2200], before), before);

@@ -19,7 +19,7 @@ function samples(all: SampleSeries[], hosts: Utilization["hosts"] = []) {
   return samplesFrom({ series: all, hosts });
 }
 
-test("only what is unfolded is asked for, and what is in two groups once", () => {
+test("only the metrics of open groups are requested, each one once", () => {
   assert.deepEqual(metricsOf(new Set(["learning"])), []);
   const both = metricsOf(new Set(["slots", "hosts"]));
   assert.equal(both.filter((metric) => metric === "cpu_percent").length, 1);
@@ -27,7 +27,7 @@ test("only what is unfolded is asked for, and what is in two groups once", () =>
   assert.ok(!both.includes("gpu_throttle") && metricsOf(new Set(["gpus"])).includes("gpu_throttle"));
 });
 
-test("slots that are shares of a CPU have no charts of GPUs, not even empty ones", () => {
+test("CPU slots have no GPU charts, not even empty ones", () => {
   const sampleSet = samples([series("cpu_percent", 0), series("memory_bytes", 0)]);
   assert.equal(hasGpus(sampleSet), false);
   assert.deepEqual(
@@ -38,7 +38,7 @@ test("slots that are shares of a CPU have no charts of GPUs, not even empty ones
   assert.equal(hasGpus(samples([series("gpu_percent", 0)])), true);
 });
 
-test("the memory of GPUs reaches up to what the greatest has", () => {
+test("the axis of GPU memory ends at the greatest limit, that of a rank's memory has no limit", () => {
   const found = samples([series("gpu_memory_bytes", 0, { limit: 40 }), series("gpu_memory_bytes", 1, { limit: 80 })]);
   const [chart] = slotCharts(found, new Map(), LOOK);
   assert.deepEqual([chart?.yFrom, chart?.yTo], [0, 80]);
@@ -56,7 +56,7 @@ test("a rank has one line over all attempts, in their order, with a gap between 
   assert.deepEqual(chart?.lines[0]?.ys, [1, 2, Number.NaN, 7, 8]);
 });
 
-test("waiting for data is a share of the step", () => {
+test("waiting for data is shown in percent of the step time", () => {
   const of = (ys: number[]) => new Map([[0, { xs: [1, 2], ys, bands: [] }]]);
   const metrics = new Map([
     ["data_wait_s", of([1, 1])],
@@ -66,7 +66,7 @@ test("waiting for data is a share of the step", () => {
   assert.deepEqual(chart?.lines[0]?.ys, [25, 50]);
 });
 
-test("why a clock is low is one reason, the weightiest", () => {
+test("a slowed GPU shows only its most severe reason", () => {
   const found = samples([series("gpu_throttle", 0, { x: [0, 1, 2, 3, 4], y: [1, 4, 0x44, 0x4c, null] })]);
   const [chart] = gpuCharts(found, LOOK);
   const ys = Array.from(chart?.lines[0]?.ys ?? []);
@@ -77,7 +77,7 @@ test("why a clock is low is one reason, the weightiest", () => {
   assert.ok(Number.isNaN(ys[4]));
 });
 
-test("hosts have a line each", () => {
+test("each host has one line", () => {
   const host = (name: string) => ({
     metric: "cpu_percent",
     unit: "",
@@ -94,7 +94,7 @@ test("hosts have a line each", () => {
   );
 });
 
-test("within a stretch the detail is shown, and around it what is coarser; what has none there is not made up", () => {
+test("detail replaces coarse points in its range, also if it has no points there", () => {
   const wide = { series: [series("cpu_percent", 0, { x: [0, 10, 20, 30], y: [0, 1, 2, 3] })], hosts: [] };
   const near = { series: [series("cpu_percent", 0, { x: [9, 10, 11], y: [5, 6, 7] })], hosts: [] };
   const found = samplesFrom(wide, { data: near, stretch: [8, 22] });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { axisOf, rangeFrom, ranksOf, setOf, smoothFrom, textOf, textsOf, toggled } from "./view.ts";
 
-test("what an address does not know is as if it said nothing", () => {
+test("an invalid setting in the address becomes the default or the nearest valid value", () => {
   assert.equal(axisOf("epoch", "step"), "epoch");
   assert.equal(axisOf("furlong", "time"), "time");
   assert.equal(smoothFrom("0"), 0);
@@ -12,13 +12,13 @@ test("what an address does not know is as if it said nothing", () => {
   assert.equal(ranksOf("2", 2), "all");
 });
 
-test("few ranks are all shown, many as their mean, unless somebody wants all of them", () => {
+test("up to 8 ranks are all shown, more as their mean, unless the address asks for all", () => {
   assert.equal(ranksOf("", 8), "all");
   assert.equal(ranksOf("", 9), "mean");
   assert.equal(ranksOf("all", 64), "all");
 });
 
-test("a list is read as it was written, and the default one is not written", () => {
+test("a list reads back as it was written, and the default list is not written", () => {
   const defaultItems = ["a", "b"];
   for (const items of [["a"], ["b", "c"], []]) {
     const text = textOf(new Set(items), defaultItems);
@@ -28,19 +28,19 @@ test("a list is read as it was written, and the default one is not written", () 
   assert.deepEqual([...setOf("", defaultItems)], defaultItems);
 });
 
-test("an item is taken away where it is, and added where it is not", () => {
+test("toggling removes an item that is there and adds one that is not", () => {
   assert.deepEqual([...toggled(new Set(["a"]), "a")], []);
   assert.deepEqual([...toggled(new Set(["a"]), "b")], ["a", "b"]);
 });
 
-test("a stretch is read as it was written, in the few figures that a chart can show", () => {
+test("a range is written with the digits that a chart shows, and read from its two ends", () => {
   assert.deepEqual(textsOf([1234.5678, 5678.1234]), ["1235", "5678"]);
   assert.deepEqual(textsOf([0.123456, 0.125456]), ["0.123456", "0.125456"]);
   assert.deepEqual(textsOf(null), [null, null]);
   assert.deepEqual(rangeFrom("0.5", "2"), [0.5, 2]);
 });
 
-test("half a stretch, or one that ends before it begins, is none", () => {
+test("an incomplete, reversed or invalid range is ignored", () => {
   for (const [from, to] of [
     ["", "2"],
     ["1", ""],

@@ -6,7 +6,7 @@ import { detailOf, isOfEpochs, kindOf } from "./words.ts";
 const event = (kind: string, data: Record<string, unknown> = {}): JobEvent =>
   ({ id: 1, at: "", kind, attempt: 1, data }) as JobEvent;
 
-test("each line of a history says in words what happened", () => {
+test("an event's kind and details are shown in words", () => {
   assert.equal(kindOf(event("placed")), "Placed");
   assert.equal(detailOf(event("submitted", { owner: "ada" })), "by ada");
   assert.equal(
@@ -36,7 +36,7 @@ test("each line of a history says in words what happened", () => {
   assert.equal(detailOf(event("preempt_requested", { for: "job 0abc" })), "for job 0abc");
 });
 
-test("an end says its reason once, and the error as it is", () => {
+test("an end shows its reason once and its error unchanged", () => {
   assert.equal(detailOf(event("ended", { status: "cancelled", end_reason: "cancelled", error: null })), "cancelled");
   assert.equal(
     detailOf(event("ended", { status: "failed", end_reason: "rank_failed", error: "rank_1 died" })),
@@ -45,12 +45,12 @@ test("an end says its reason once, and the error as it is", () => {
   assert.equal(detailOf(event("attempt_ended", { end_reason: "early_stopped", error: null })), "early stopped");
 });
 
-test("a kind from a newer service is shown all the same", () => {
+test("an event of an unknown kind is shown by its name and data", () => {
   assert.equal(kindOf(event("was_moved")), "was moved");
   assert.equal(detailOf(event("was_moved", { to_host: "hb" })), "to host hb");
 });
 
-test("what comes with every epoch is told apart", () => {
+test("events that come with every epoch are recognized", () => {
   assert.ok(isOfEpochs(event("checkpoint_saved")));
   assert.ok(!isOfEpochs(event("ended")));
 });

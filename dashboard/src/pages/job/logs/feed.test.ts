@@ -37,7 +37,7 @@ const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
 
 const extentOf = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
 
-test("a log opens at its newest lines, and goes on with what is printed", async () => {
+test("a log opens at its newest lines and follows new ones", async () => {
   const log = new Log();
   log.print(1200);
   const feed = feedOf(log);
@@ -49,7 +49,7 @@ test("a log opens at its newest lines, and goes on with what is printed", async 
   assert.deepEqual(extentOf(feed.reading), [701, 1203, 503]);
 });
 
-test("older lines come page by page, until there are no more", async () => {
+test("older lines are read page by page, one request at a time, until none are left", async () => {
   const log = new Log();
   log.print(3000);
   const feed = feedOf(log);
@@ -63,7 +63,7 @@ test("older lines come page by page, until there are no more", async () => {
   assert.equal(feed.reading.hasOlder, false);
 });
 
-test("one goes back to a match that was not read yet", async () => {
+test("an older match is found, and lines are loaded back to it", async () => {
   const log = new Log();
   log.print(30_000, (id) => (id === 40 ? "here" : "line"));
   const feed = feedOf(log);
@@ -75,7 +75,7 @@ test("one goes back to a match that was not read yet", async () => {
   assert.equal(await feed.matchBefore("here"), null);
 });
 
-test("a search shows matching lines alone, and does not look through the others again and again", async () => {
+test("a search loads only matching lines, and later reads only new lines", async () => {
   const log = new Log();
   log.print(2050, (id) => (id % 100 === 0 ? "Match" : "line"));
   const feed = feedOf(log, { search: "Match" });
@@ -93,7 +93,7 @@ test("a search shows matching lines alone, and does not look through the others 
   assert.deepEqual(log.asked, ["/v1/jobs/j/logs?after=2050&limit=10000"]);
 });
 
-test("a rank's lines are asked for alone", async () => {
+test("a feed of one rank loads only that rank's lines", async () => {
   const log = new Log();
   log.print(10);
   const feed = feedOf(log, { rank: 0 });
@@ -101,7 +101,7 @@ test("a rank's lines are asked for alone", async () => {
   assert.deepEqual(extentOf(feed.reading), [2, 10, 5]);
 });
 
-test("a problem is told, and the lines stay; it is gone when the api is back", async () => {
+test("a problem is reported and the lines stay; it clears when the api answers again", async () => {
   const log = new Log();
   log.print(2);
   let isAway = false;

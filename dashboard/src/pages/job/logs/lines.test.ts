@@ -17,7 +17,7 @@ import {
 const line = (id: number, text = ""): LogLine => ({ id, text, at: "", attempt: 1, rank: 0 });
 const ids = (lines: readonly LogLine[]): number[] => lines.map(({ id }) => id);
 
-test("a line is shown without what drives a terminal", () => {
+test("terminal codes and overwritten text are removed from a line", () => {
   assert.equal(plain("\u001b[1;31mred\u001b[0m and \u001b]0;title\u0007plain"), "red and plain");
   assert.equal(plain(" 10%\r 50%\r100%\r"), "100%");
   assert.equal(plain("a\tb\u0000c\u202ed"), "a    b\ufffdc\ufffdd");
@@ -31,7 +31,7 @@ test("pages of lines are joined without repeats", () => {
   assert.equal(withOlder(lines, []), lines);
 });
 
-test("a line is found by its id, also where that line is not there", () => {
+test("a line is found by its id; if it is missing, the next line is found", () => {
   const lines = [line(2), line(5), line(9)];
   assert.deepEqual(
     [1, 2, 5, 6, 10].map((id) => indexOfId(lines, id)),
@@ -50,7 +50,7 @@ test("long lines take as many rows as they need", () => {
   assert.deepEqual([...rowStarts(lines, Number.POSITIVE_INFINITY, new Set())], [0, 1, 2, 3]);
 });
 
-test("signs of double width take two columns, and leave one free where only one is left", () => {
+test("a wide character takes two columns and is not split between rows", () => {
   assert.deepEqual([...rowStarts([line(1, "漢".repeat(9)), line(2, "é█".repeat(5))], 10, new Set())], [0, 2, 3]);
   assert.equal(rowStarts([line(1, "漢".repeat(9))], 9, new Set())[1], 3);
 });
@@ -62,20 +62,20 @@ test("a line that is too long is cut until it is opened", () => {
   assert.equal(rowStarts(lines, 10, new Set([1]))[1], CUT / 10 + 5);
 });
 
-test("a search finds lines whatever the case, and takes no sign for others", () => {
+test("a search ignores case and has no wildcards", () => {
   const lines = [line(1, "Loss is NaN"), line(2, "fine"), line(3, "nan.")];
   assert.deepEqual(matchesOf(lines, "nan"), [0, 2]);
   assert.deepEqual(matchesOf(lines, "."), [2]);
   assert.deepEqual(matchesOf(lines, ""), []);
 });
 
-test("what was looked for is every second piece", () => {
+test("a text is split at matches, so that every second piece is a match", () => {
   assert.deepEqual(piecesOf("Loss nan, NAN", "nan"), ["Loss ", "nan", ", ", "NAN", ""]);
   assert.deepEqual(piecesOf("fine", ""), ["fine"]);
   assert.deepEqual(piecesOf("İstanbul nan", "nan"), ["İstanbul nan"]);
 });
 
-test("the last words of a failure are its ranks', or the launcher's where these have none", () => {
+test("a failure shows the ranks' last lines, or all last lines if the launch failed or no rank printed", () => {
   const said = (id: number, rank: number): LogLine => ({ ...line(id, "words"), rank });
   const lines = [said(1, 0), said(2, 1), said(3, -1), line(4, " ")];
   assert.deepEqual(ids(lastWords(lines, false, 2)), [1, 2]);

@@ -26,7 +26,7 @@ const paths = (spec: Parameters<typeof fieldsOf>[0], onlyChanged: boolean): stri
     .filter(({ isChanged }) => isChanged || !onlyChanged)
     .map(({ path }) => path);
 
-test("fields come in the order of the schema, with their paths", () => {
+test("fields come in schema order with their full paths, and unknown fields come last", () => {
   const spec = { gpus: 1, dataset: { augment: [], source: "digits" }, name: "job", newer: 1, labels: {}, probe: null };
   assert.deepEqual(paths(spec, false), [
     "name",
@@ -39,12 +39,12 @@ test("fields come in the order of the schema, with their paths", () => {
   ]);
 });
 
-test("what differs from its default is marked; what has none always is", () => {
+test("a field is changed if it differs from its default or has no default", () => {
   const spec = { name: "mine", dataset: { source: "digits", augment: [] }, gpus: 1, early_stopping: { patience: 9 } };
   assert.deepEqual(paths(spec, true), ["name", "dataset.source", "early_stopping.patience"]);
 });
 
-test("a part that is off is a change where it is on by default, and none where it is off", () => {
+test("a part that is off is a change only if the part is on by default", () => {
   const spec = { early_stopping: null, probe: null };
   assert.deepEqual(paths(spec, true), ["early_stopping"]);
   assert.equal(fieldsOf(spec, schemas)[0]?.defaultValue, "on");
@@ -55,7 +55,7 @@ test("labels are one field", () => {
   assert.deepEqual(changesOf(fieldsOf({ labels: { team: "a" } }, schemas)), { labels: { team: "a" } });
 });
 
-test("the changes are a spec again", () => {
+test("the changed fields alone form a spec to submit", () => {
   const spec = { name: "job", dataset: { source: "digits", augment: ["flip"] }, gpus: 2, early_stopping: null };
   assert.deepEqual(changesOf(fieldsOf(spec, schemas)), {
     dataset: { source: "digits", augment: ["flip"] },
@@ -64,7 +64,7 @@ test("the changes are a spec again", () => {
   });
 });
 
-test("the network has a default, and stands there for the sake of its other fields", () => {
+test("the model name is compared with its default, and kept when another model field changes", () => {
   const usual = fieldsOf({ model: { name: "lenet5", dropout: 0 } }, schemas);
   assert.deepEqual(
     usual.map(({ defaultValue }) => defaultValue),
@@ -76,7 +76,7 @@ test("the network has a default, and stands there for the sake of its other fiel
   assert.deepEqual(changesOf(fieldsOf({ model: { name: "mlp", dropout: 0 } }, schemas)), { model: { name: "mlp" } });
 });
 
-test("a spec is written as YAML that reads back the same", () => {
+test("a spec is written as YAML, with quotes around texts that may need them", () => {
   const spec = {
     name: "on two - fast",
     dataset: { source: "synthetic:samples=5", image_size: [8, 8], cache: "none" },

@@ -35,11 +35,11 @@ function rowsOf(segments: ReturnType<typeof segmentsOf>): (string | number | nul
 
 const live = { created_at: at(0), ended_at: null, paused_at: null };
 
-test("a job that waits has one part, up to now", () => {
+test("a waiting job has one queued segment, up to now", () => {
   assert.deepEqual(rowsOf(segmentsOf(live, [], [], now(5))), [["queued", null, 0, 5]]);
 });
 
-test("a finished job goes through all phases, without gaps", () => {
+test("the segments of a finished job run from queued to finishing without gaps", () => {
   const job = { ...live, ended_at: at(60) };
   const events = [event("first_step", 20, 1), event("epoch_ended", 40, 1), event("epoch_ended", 55, 1)];
   const parts = segmentsOf(job, [attempt(1, { created: 10, started: 12, ended: 60 })], events, now(1000));
@@ -55,7 +55,7 @@ test("a finished job goes through all phases, without gaps", () => {
   assert.equal(lengthOf(parts, 2, "set_up"), null);
 });
 
-test("an attempt that never started is launch, one without a step is set-up", () => {
+test("an attempt without a start is all launch, one without a first step ends in set-up", () => {
   const job = { ...live, ended_at: at(30) };
   const first = { ...attempt(1, { created: 0, ended: 10 }), end_reason: "launch_failed" } as Attempt;
   const second = { ...attempt(2, { created: 15, started: 20, ended: 30 }), end_reason: "bad_data" } as Attempt;
@@ -67,7 +67,7 @@ test("an attempt that never started is launch, one without a step is set-up", ()
   ]);
 });
 
-test("a failed attempt trains up to its end, and the job waits again behind it", () => {
+test("a failed attempt trains until its end, then the job is queued again", () => {
   const failed = { ...attempt(1, { created: 1, started: 2, ended: 30 }), end_reason: "rank_failed" } as Attempt;
   const events = [event("first_step", 5, 1), event("epoch_ended", 10, 1)];
   assert.deepEqual(rowsOf(segmentsOf(live, [failed], events, now(40))).slice(-2), [
@@ -76,7 +76,7 @@ test("a failed attempt trains up to its end, and the job waits again behind it",
   ]);
 });
 
-test("what a person let it wait is told apart from the queue", () => {
+test("the time in which a job is paused is separate from its time in the queue", () => {
   const paused = { ...attempt(1, { created: 0, started: 1, ended: 10 }), end_reason: "paused" } as Attempt;
   const events = [event("pause_requested", 8), event("resumed", 20), event("pause_requested", 25)];
   assert.deepEqual(rowsOf(segmentsOf({ ...live, paused_at: at(25) }, [paused], events, now(30))).slice(-3), [
@@ -86,7 +86,7 @@ test("what a person let it wait is told apart from the queue", () => {
   ]);
 });
 
-test("a live attempt goes on to now; a clock that is behind makes no part of negative length", () => {
+test("a live attempt lasts until now, and a segment of negative length is left out", () => {
   const parts = segmentsOf(live, [attempt(1, { created: 10, started: 9 })], [event("first_step", 12, 1)], now(20));
   assert.deepEqual(rowsOf(parts), [
     ["queued", 1, 0, 10],
@@ -95,12 +95,12 @@ test("a live attempt goes on to now; a clock that is behind makes no part of neg
   ]);
 });
 
-test("without its event the first step is where the parts of the set-up end", () => {
+test("without a first_step event, set-up ends after the sum of its parts", () => {
   const one = { ...attempt(1, { created: 0, started: 2 }), setup: { import: 3, first_step: 1 } } as Attempt;
   assert.deepEqual(rowsOf(segmentsOf(live, [one], [], now(20)))[1], ["set_up", 1, 2, 6]);
 });
 
-test("parts of a set-up come in their order, unknown ones last", () => {
+test("the parts of a set-up come in a fixed order, unknown ones last", () => {
   const names = setUpParts({ zeal: 1, first_step: 1, data: 1, import: 1 }).map(([name]) => name);
   assert.deepEqual(names, ["import", "data", "first_step", "zeal"]);
 });
