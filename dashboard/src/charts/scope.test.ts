@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { newScope, pan, placeAt, report, reveal, type Scope, zoomBy, zoomTo } from "./scope.ts";
 
-function over(...extents: (readonly [number, number])[]): Scope {
+function scopeOver(...extents: (readonly [number, number])[]): Scope {
   const scope = newScope();
   for (const [i, extent] of extents.entries()) report(scope, `chart ${i}`, extent);
   return scope;
@@ -10,11 +10,11 @@ function over(...extents: (readonly [number, number])[]): Scope {
 
 test("all charts share one range, which covers the points of every chart", () => {
   assert.equal(newScope().range.value, null);
-  assert.deepEqual(over([2, 8], [0, 5]).range.value, [0, 8]);
+  assert.deepEqual(scopeOver([2, 8], [0, 5]).range.value, [0, 8]);
 });
 
 test("a new point extends the range at once, and a removed chart no longer counts", () => {
-  const scope = over([0, 5], [0, 5]);
+  const scope = scopeOver([0, 5], [0, 5]);
   report(scope, "chart 1", [0, 6]);
   assert.deepEqual(scope.range.value, [0, 6]);
   report(scope, "chart 1", null);
@@ -22,7 +22,7 @@ test("a new point extends the range at once, and a removed chart no longer count
 });
 
 test("reporting the same extent again changes nothing", () => {
-  const scope = over([0, 5]);
+  const scope = scopeOver([0, 5]);
   const before = scope.extents.value;
   report(scope, "chart 0", [0, 5]);
   report(scope, "another", null);
@@ -30,18 +30,18 @@ test("reporting the same extent again changes nothing", () => {
 });
 
 test("a single point has room around it", () => {
-  assert.deepEqual(over([3, 3]).range.value, [2.5, 3.5]);
+  assert.deepEqual(scopeOver([3, 3]).range.value, [2.5, 3.5]);
 });
 
 test("a zoomed range does not move when new points come", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomTo(scope, 20, 40);
   report(scope, "chart 0", [0, 200]);
   assert.deepEqual(scope.range.value, [20, 40]);
 });
 
 test("zooming stops at the ends of the points, and past both ends it shows everything", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomTo(scope, -50, 40);
   assert.deepEqual(scope.zoom.value, [0, 40]);
   zoomTo(scope, -50, 400);
@@ -49,13 +49,13 @@ test("zooming stops at the ends of the points, and past both ends it shows every
 });
 
 test("a zoom too small to be drawn is ignored", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomTo(scope, 50, 50.00000001);
   assert.equal(scope.zoom.value, null);
 });
 
 test("zooming keeps the position under the pointer where it is", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomBy(scope, 0.5, 20);
   assert.deepEqual(scope.zoom.value, [10, 60]);
   zoomBy(scope, 2, 20);
@@ -63,7 +63,7 @@ test("zooming keeps the position under the pointer where it is", () => {
 });
 
 test("panning stays within the points and keeps the length of the range", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomTo(scope, 40, 60);
   pan(scope, 0.5);
   assert.deepEqual(scope.zoom.value, [50, 70]);
@@ -74,13 +74,13 @@ test("panning stays within the points and keeps the length of the range", () => 
 });
 
 test("panning does nothing when everything is in view", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   pan(scope, 0.5);
   assert.equal(scope.zoom.value, null);
 });
 
 test("a position out of view is panned into view, one in view moves nothing", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomTo(scope, 40, 60);
   reveal(scope, 50);
   assert.deepEqual(scope.zoom.value, [40, 60]);
@@ -92,7 +92,7 @@ test("a position out of view is panned into view, one in view moves nothing", ()
 });
 
 test("a share of the width gives a position in the range in view", () => {
-  const scope = over([0, 100]);
+  const scope = scopeOver([0, 100]);
   zoomTo(scope, 40, 60);
   assert.equal(placeAt(scope, 0.25), 45);
 });

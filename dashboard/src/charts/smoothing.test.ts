@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { smoothed } from "./smoothing.ts";
 
-/** As TensorBoard says it: an average that is told of each value, divided by the weight that it was told of. */
-function byTheBook(ys: readonly number[], weight: number): number[] {
+/** TensorBoard's formula: a moving average, divided by the sum of its weights. */
+function asTensorBoard(ys: readonly number[], weight: number): number[] {
   let sum = 0;
   return ys.map((y, i) => {
     sum = sum * weight + (1 - weight) * y;
@@ -22,7 +22,7 @@ function closeTo(found: ArrayLike<number>, wanted: ArrayLike<number>): void {
 
 test("points at equal distances are smoothed as in TensorBoard", () => {
   const ys = Array.from({ length: 50 }, (_, i) => Math.sin(i) + i / 10);
-  for (const weight of [0.1, 0.6, 0.99]) closeTo(smoothed(steps(50), ys, weight), byTheBook(ys, weight));
+  for (const weight of [0.1, 0.6, 0.99]) closeTo(smoothed(steps(50), ys, weight), asTensorBoard(ys, weight));
 });
 
 test("a weight of zero changes nothing, and the first value never changes", () => {

@@ -4,7 +4,7 @@ import { type Pen, trace } from "./trace.ts";
 
 class Recorder implements Pen {
   readonly moves: [number, number][] = [];
-  readonly sides: [number, number][] = [];
+  readonly lines: [number, number][] = [];
   readonly bars: [x: number, from: number, to: number][] = [];
 
   moveTo(x: number, y: number): void {
@@ -12,7 +12,7 @@ class Recorder implements Pen {
   }
 
   lineTo(x: number, y: number): void {
-    this.sides.push([x, y]);
+    this.lines.push([x, y]);
   }
 
   bar(x: number, from: number, to: number): void {
@@ -31,7 +31,7 @@ function traced(xs: ArrayLike<number>, ys: ArrayLike<number>, toX = same, width 
 test("points that each have their own column are joined by lines", () => {
   const pen = traced([0, 10, 20], [1, 2, 3]);
   assert.deepEqual(pen.moves, [[0, 1]]);
-  assert.deepEqual(pen.sides.slice(-2), [
+  assert.deepEqual(pen.lines.slice(-2), [
     [10, 2],
     [20, 3],
   ]);
@@ -46,7 +46,7 @@ test("the cost of 100,000 points depends on the columns only, and no spike is lo
     const ys = Float64Array.from(xs, (x) => 100 + (x % 7));
     ys[at] = 5000;
     const pen = traced(xs, ys, (x) => (x / count) * columns);
-    assert.ok(pen.moves.length + pen.sides.length + pen.bars.length <= 4 * (columns + 1));
+    assert.ok(pen.moves.length + pen.lines.length + pen.bars.length <= 4 * (columns + 1));
     assert.equal(Math.max(...pen.bars.map(([, , to]) => to)), 5000, `a spike at ${at}`);
   }
 });
@@ -63,7 +63,7 @@ test("a line goes from a bar's last point to the next distant point", () => {
   const pen = traced([0, 0.1, 0.2, 9], [0, 10, 4, 7]);
   assert.deepEqual(pen.bars, [[0, 0, 10]]);
   assert.deepEqual(pen.moves.at(-1), [0, 4]);
-  assert.deepEqual(pen.sides.at(-1), [9, 7]);
+  assert.deepEqual(pen.lines.at(-1), [9, 7]);
 });
 
 test("points of a column that hardly differ become one point, not a bar", () => {
@@ -79,7 +79,7 @@ test("a gap breaks the line, and a point between two gaps is a dot", () => {
     [20, 5],
     [40, 2],
   ]);
-  assert.deepEqual(pen.sides, pen.moves);
+  assert.deepEqual(pen.lines, pen.moves);
 });
 
 test("a bar before a gap is drawn, and not joined to the points after the gap", () => {
@@ -102,5 +102,5 @@ test("only the points in view are drawn", () => {
   const pen = new Recorder();
   trace([0, 10, 20, 30], [1, 2, 3, 4], [1, 3], same, same, 1, pen);
   assert.deepEqual(pen.moves, [[10, 2]]);
-  assert.deepEqual(pen.sides.at(-1), [20, 3]);
+  assert.deepEqual(pen.lines.at(-1), [20, 3]);
 });

@@ -7,7 +7,7 @@ import type { Points } from "./points.ts";
 const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
 const POINTS: Points = { xs: [1, 2, 3], ys: [3, 2, 1], bands: [] };
 
-/** Metrics by name, each of these ranks. */
+/** Metrics by name, each with the same points for the given ranks. */
 function metrics(of: Record<string, readonly number[]>): Metrics {
   return new Map(
     Object.entries(of).map(([name, ranks]) => [name, new Map(ranks.map((rank) => [rank, POINTS] as const))]),

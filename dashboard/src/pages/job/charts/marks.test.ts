@@ -4,16 +4,16 @@ import type { Attempt } from "../../../api/types.ts";
 import type { Metrics } from "./curves.ts";
 import { marksOf } from "./marks.ts";
 
-type Told = Parameters<typeof marksOf>[0];
+type JobFields = Parameters<typeof marksOf>[0];
 
 const JOB = {
   summary: { best_epoch: 2, epochs_run: 3 },
   plan: { steps_per_epoch: 10 },
   started_at: "2030-01-01T00:00:00Z",
   created_at: "2029-12-31T00:00:00Z",
-} as unknown as Told;
+} as unknown as JobFields;
 
-const AGAIN = [
+const TWO_ATTEMPTS = [
   { number: 1, resumed_step: 0, started_at: "2030-01-01T00:00:00Z" },
   { number: 2, resumed_step: 20, started_at: "2030-01-01T00:01:30Z" },
 ] as unknown as Attempt[];
@@ -34,16 +34,16 @@ test("with epochs missing, the plan gives the best epoch's step, and the time ax
 });
 
 test("a restart is marked where it resumed, or at its start on the time axis", () => {
-  const job = { ...JOB, summary: null } as Told;
+  const job = { ...JOB, summary: null } as JobFields;
   const at = (axis: "step" | "epoch" | "time") =>
-    marksOf(job, AGAIN, epochEnds([]), axis).map(({ x, text }) => [x, text]);
+    marksOf(job, TWO_ATTEMPTS, epochEnds([]), axis).map(({ x, text }) => [x, text]);
   assert.deepEqual(at("step"), [[20, "attempt 2"]]);
   assert.deepEqual(at("epoch"), [[2, "attempt 2"]]);
   assert.deepEqual(at("time"), [[90, "attempt 2"]]);
 });
 
 test("an attempt without a start or a resumed step has no mark", () => {
-  const job = { ...JOB, summary: null } as Told;
+  const job = { ...JOB, summary: null } as JobFields;
   const waiting = [{ number: 2, resumed_step: null, started_at: null }] as unknown as Attempt[];
   for (const axis of ["step", "epoch", "time"] as const)
     assert.deepEqual(marksOf(job, waiting, epochEnds([]), axis), []);

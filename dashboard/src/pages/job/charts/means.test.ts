@@ -11,7 +11,7 @@ function closeTo(found: number | undefined, wanted: number, within = 1e-9): void
   assert.ok(found !== undefined && Math.abs(found - wanted) <= within, `${found} is not ${wanted}`);
 }
 
-/** A series of ones with a few spikes, as the api thins it: the spikes are all there, of the ones a few. */
+/** A series of ones with spikes, thinned as the api does it: it keeps all the spikes and a few of the ones. */
 function thinned(): { series: Points; mean: number } {
   const steps = Array.from({ length: 10_000 }, (_, i) => i);
   const valueAt = (step: number): number => (step % 100 === 50 ? 101 : 1);
@@ -69,7 +69,7 @@ test("a share is computed only at steps that both series have", () => {
   const found = shareOf(points([1, 3, 4], [1, 3, 4]), points([1, 2, 4], [2, 2, 0]));
   assert.deepEqual(found.xs, [1, 4]);
   assert.equal(found.ys[0], 0.5);
-  assert.ok(Number.isNaN(found.ys[1]), "nothing has no share");
+  assert.ok(Number.isNaN(found.ys[1]), "the share is unknown where the whole is zero");
 });
 
 test("with bands, the share is computed from the means of the bands", () => {

@@ -23,7 +23,7 @@ test("points that a later attempt repeats are left out", () => {
 });
 
 test("samples from before an attempt's first step do not make the line run backwards", () => {
-  // Before its first step an attempt's samples lie at the job's progress, which is beyond the checkpoint.
+  // Until its first step, an attempt's samples are at the progress of the job, which is beyond the checkpoint.
   const { xs, ys } = joined([points([0, 10], [1, 2]), points([18, 18, 12, 14], [7, 8, 3, 4])]);
   assert.deepEqual(
     xs,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { metricsPath, type SeriesRequest, stretchFor, utilizationPath } from "./requests.ts";
 
-const WANTED: SeriesRequest = {
+const REQUEST: SeriesRequest = {
   id: "abc",
   axis: "step",
   ranks: "all",
@@ -17,35 +17,35 @@ function paramsOf(path: string): URLSearchParams {
 }
 
 test("one request asks for all metrics, and for a short job it asks for no bands", () => {
-  assert.equal(metricsPath(WANTED, []), "/v1/jobs/abc/metrics?axis=step&max_points=1000");
+  assert.equal(metricsPath(REQUEST, []), "/v1/jobs/abc/metrics?axis=step&max_points=1000");
 });
 
 test("on the epoch axis, metrics of steps and custom metrics are requested by name, each once", () => {
-  const names = paramsOf(metricsPath({ ...WANTED, axis: "epoch" }, ["top5", "loss"])).getAll("name");
+  const names = paramsOf(metricsPath({ ...REQUEST, axis: "epoch" }, ["top5", "loss"])).getAll("name");
   assert.ok(names.includes("loss") && names.includes("step_time_s") && names.includes("top5"));
   assert.equal(new Set(names).size, names.length);
 });
 
 test("for one rank, the request asks for its series and for those over all ranks", () => {
-  assert.deepEqual(paramsOf(metricsPath({ ...WANTED, ranks: 1 }, [])).getAll("rank"), ["-1", "1"]);
+  assert.deepEqual(paramsOf(metricsPath({ ...REQUEST, ranks: 1 }, [])).getAll("rank"), ["-1", "1"]);
 });
 
 test("bands are requested for long series and for the mean of ranks", () => {
-  assert.ok(paramsOf(metricsPath({ ...WANTED, hasManySteps: true }, [])).has("bands"));
-  assert.ok(!paramsOf(utilizationPath({ ...WANTED, hasManySteps: true }, ["cpu_percent"])).has("bands"));
-  assert.ok(paramsOf(utilizationPath({ ...WANTED, hasManySeconds: true }, ["cpu_percent"])).has("bands"));
-  assert.ok(paramsOf(utilizationPath({ ...WANTED, ranks: "mean" }, ["cpu_percent"])).has("bands"));
+  assert.ok(paramsOf(metricsPath({ ...REQUEST, hasManySteps: true }, [])).has("bands"));
+  assert.ok(!paramsOf(utilizationPath({ ...REQUEST, hasManySteps: true }, ["cpu_percent"])).has("bands"));
+  assert.ok(paramsOf(utilizationPath({ ...REQUEST, hasManySeconds: true }, ["cpu_percent"])).has("bands"));
+  assert.ok(paramsOf(utilizationPath({ ...REQUEST, ranks: "mean" }, ["cpu_percent"])).has("bands"));
 });
 
 test("a series gets fewer points with many ranks, and more points in a range of the axis", () => {
-  const points = (wanted: SeriesRequest): number => Number(paramsOf(metricsPath(wanted, [])).get("max_points"));
-  assert.ok(points({ ...WANTED, count: 64 }) < points(WANTED));
-  assert.ok(points({ ...WANTED, count: 4096 }) >= 4);
-  assert.ok(points({ ...WANTED, stretch: [10, 20] }) > points(WANTED));
+  const points = (request: SeriesRequest): number => Number(paramsOf(metricsPath(request, [])).get("max_points"));
+  assert.ok(points({ ...REQUEST, count: 64 }) < points(REQUEST));
+  assert.ok(points({ ...REQUEST, count: 4096 }) >= 4);
+  assert.ok(points({ ...REQUEST, stretch: [10, 20] }) > points(REQUEST));
 });
 
 test("a request for a range has both its ends", () => {
-  const params = paramsOf(utilizationPath({ ...WANTED, stretch: [1.5, 9] }, ["cpu_percent"]));
+  const params = paramsOf(utilizationPath({ ...REQUEST, stretch: [1.5, 9] }, ["cpu_percent"]));
   assert.deepEqual([params.get("from"), params.get("to")], ["1.5", "9"]);
 });
 

@@ -43,7 +43,7 @@ test("the axis of GPU memory ends at the greatest limit, that of a rank's memory
   const [chart] = slotCharts(found, new Map(), LOOK);
   assert.deepEqual([chart?.yFrom, chart?.yTo], [0, 80]);
   const [ofCpu] = slotCharts(samples([series("memory_bytes", 0, { limit: 80 })]), new Map(), LOOK);
-  assert.equal(ofCpu?.yTo, undefined, "a rank is not meant to take all that its host has");
+  assert.equal(ofCpu?.yTo, undefined, "a rank does not use all of its host's memory");
 });
 
 test("a rank has one line over all attempts, in their order, with a gap between them", () => {

@@ -4,10 +4,10 @@ import { Problem } from "../../../api/problem.ts";
 import type { LogLine, LogView } from "../../../api/types.ts";
 import { type FetchPage, LogFeed, type Reading, type Source } from "./feed.ts";
 
-/** A log as the api answers with it. */
+/** A log that answers requests like the api. */
 class Log {
   readonly lines: LogLine[] = [];
-  readonly asked: string[] = [];
+  readonly requestedPaths: string[] = [];
 
   print(count: number, text = (id: number): string => `line ${id}`): void {
     for (let i = 0; i < count; i += 1) {
@@ -17,7 +17,7 @@ class Log {
   }
 
   readonly fetchPage: FetchPage = async (path): Promise<LogView> => {
-    this.asked.push(path);
+    this.requestedPaths.push(path);
     const query = new URL(path, "http://host").searchParams;
     const [after, before] = [Number(query.get("after") ?? 0), Number(query.get("before") ?? Number.POSITIVE_INFINITY)];
     const limit = Number(query.get("tail") ?? query.get("limit"));
@@ -54,9 +54,9 @@ test("older lines are read page by page, one request at a time, until none are l
   log.print(3000);
   const feed = feedOf(log);
   await feed.newer();
-  log.asked.length = 0;
+  log.requestedPaths.length = 0;
   await Promise.all([feed.older(), feed.older()]);
-  assert.equal(log.asked.length, 1);
+  assert.equal(log.requestedPaths.length, 1);
   assert.deepEqual(extentOf(feed.reading), [501, 3000, 2500]);
   await feed.older();
   assert.deepEqual(extentOf(feed.reading), [1, 3000, 3000]);
@@ -81,16 +81,16 @@ test("a search loads only matching lines, and later reads only new lines", async
   const feed = feedOf(log, { search: "Match" });
   await feed.newer();
   assert.equal(feed.reading.lines.length, 20);
-  assert.deepEqual(log.asked, [
+  assert.deepEqual(log.requestedPaths, [
     "/v1/jobs/j/logs?tail=1",
     "/v1/jobs/j/logs?tail=500&search=Match",
     "/v1/jobs/j/logs?after=2050&limit=10000",
   ]);
   log.print(10, (id) => (id % 2 === 0 ? "a match" : "line"));
-  log.asked.length = 0;
+  log.requestedPaths.length = 0;
   await feed.newer();
   assert.equal(feed.reading.lines.length, 25);
-  assert.deepEqual(log.asked, ["/v1/jobs/j/logs?after=2050&limit=10000"]);
+  assert.deepEqual(log.requestedPaths, ["/v1/jobs/j/logs?after=2050&limit=10000"]);
 });
 
 test("a feed of one rank loads only that rank's lines", async () => {

@@ -76,10 +76,10 @@ test("a text is split at matches, so that every second piece is a match", () => 
 });
 
 test("a failure shows the ranks' last lines, or all last lines if the launch failed or no rank printed", () => {
-  const said = (id: number, rank: number): LogLine => ({ ...line(id, "words"), rank });
-  const lines = [said(1, 0), said(2, 1), said(3, -1), line(4, " ")];
+  const printed = (id: number, rank: number): LogLine => ({ ...line(id, "words"), rank });
+  const lines = [printed(1, 0), printed(2, 1), printed(3, -1), line(4, " ")];
   assert.deepEqual(ids(lastWords(lines, false, 2)), [1, 2]);
   assert.deepEqual(ids(lastWords(lines, false, 1)), [2]);
   assert.deepEqual(ids(lastWords(lines, true, 9)), [1, 2, 3]);
-  assert.deepEqual(ids(lastWords([said(3, -1)], false, 9)), [3]);
+  assert.deepEqual(ids(lastWords([printed(3, -1)], false, 9)), [3]);
 });
