@@ -12,7 +12,7 @@ const model: Field = {
   format: toldValue,
 };
 
-test("ranges and texts are the same after a way through the address", () => {
+test("ranges and texts are read back from the address unchanged", () => {
   const brushes = new Map([
     ["batch_size", { from: 32, to: 128 }],
     ["learning_rate", { from: -0.5, to: 1e-4 }],
@@ -21,7 +21,7 @@ test("ranges and texts are the same after a way through the address", () => {
   assert.deepEqual(parseBrushes(brushesText(brushes)), brushes);
 });
 
-test("a range is rounded outwards: what lies on its edge stays in it", () => {
+test("a range is rounded outwards, so that a value on its edge stays in it", () => {
   const value = 2 / 3;
   const brush = parseBrushes(brushesText(new Map([["x", { from: value, to: value }]]))).get("x");
   assert.ok(brush !== undefined && "from" in brush);
@@ -29,12 +29,12 @@ test("a range is rounded outwards: what lies on its edge stays in it", () => {
   assert.ok(brush.to - brush.from < 0.001);
 });
 
-test("what says nothing is no range", () => {
+test("ranges without a key or a value are ignored, and a broken percent code is kept as text", () => {
   for (const nonsense of ["", "x", "x:", ":1..2", ","]) assert.equal(parseBrushes(nonsense).size, 0, nonsense);
   assert.deepEqual(parseBrushes("x:%E0%A4%A").get("x"), { texts: ["%E0%A4%A"] });
 });
 
-test("a job without a value lies in no range, and in all where there is none", () => {
+test("a job without a value is outside of a range, and inside if no range is set", () => {
   const without = job("a");
   const brushes = new Map([["model.name", { texts: ["lenet5"] }]]);
   assert.equal(isWithin(job("b", { spec: { model: "lenet5" } }), [model], brushes), true);
@@ -43,7 +43,7 @@ test("a job without a value lies in no range, and in all where there is none", (
   assert.equal(isWithin(without, [model], new Map()), true);
 });
 
-test("a brush is put on an axis and taken off", () => {
+test("a brush can be put on an axis and removed", () => {
   const drawn = withBrush(new Map(), "x", { from: 1, to: 2 });
   assert.deepEqual([...drawn], [["x", { from: 1, to: 2 }]]);
   assert.equal(withBrush(drawn, "x", null).size, 0);

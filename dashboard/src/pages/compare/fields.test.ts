@@ -7,7 +7,7 @@ import { job } from "./job.fixture.ts";
 const accuracy = RESULTS.find(({ key }) => key === "val_accuracy") as Field;
 const loss = RESULTS.find(({ key }) => key === "val_loss") as Field;
 
-test("objects are flat under dotted names, and lists are texts", () => {
+test("objects are flattened to dotted names, and lists become texts", () => {
   const flat = flattened({
     model: { name: "mlp", dropout: 0 },
     dataset: { augment: ["flip", "crop"], labels: [] },
@@ -25,7 +25,7 @@ test("objects are flat under dotted names, and lists are texts", () => {
   );
 });
 
-test("settings that differ are told apart from those that are the same, and names are none", () => {
+test("differing settings are separated from shared ones, and the name is not a setting", () => {
   const { differing, shared } = settingsAmong([
     job("a", { spec: { seed: 1, epochs: 5, model: { name: "mlp" } } }),
     job("b", { spec: { seed: 1, epochs: 9, model: { name: "lenet5" } } }),
@@ -37,7 +37,7 @@ test("settings that differ are told apart from those that are the same, and name
   assert.deepEqual(shared, [{ label: "seed", text: "1" }]);
 });
 
-test("a figure of the plan that says what the spec says is not told twice", () => {
+test("a figure of the plan that equals a setting of the spec is left out", () => {
   const { differing } = settingsAmong([
     job("a", { spec: { batch_size: 32 }, plan: { global_batch: 32, steps_per_epoch: 40 } }),
     job("b", { spec: { batch_size: 64 }, plan: { global_batch: 64, steps_per_epoch: 20 } }),
@@ -48,7 +48,7 @@ test("a figure of the plan that says what the spec says is not told twice", () =
   );
 });
 
-test("a setting that some jobs do not have differs", () => {
+test("a setting that only some jobs have counts as differing", () => {
   const { differing } = settingsAmong([
     job("a", { spec: { labels: { team: "x" } } }),
     job("b", { spec: { labels: {} } }),
@@ -59,7 +59,7 @@ test("a setting that some jobs do not have differs", () => {
   );
 });
 
-test("a job that runs has the figures of its progress", () => {
+test("a running job has the figures of its progress as results", () => {
   const live = job("a", { progress: { metrics: { val_accuracy: 0.5 }, samples_per_s: 100 } });
   assert.equal(accuracy.valueIn(live), 0.5);
   assert.deepEqual(
@@ -68,7 +68,7 @@ test("a job that runs has the figures of its progress", () => {
   );
 });
 
-test("the best is the greatest accuracy and the least loss, and of one job there is none", () => {
+test("the best is the greatest accuracy or the least loss, and null without two different values", () => {
   const jobs = [
     job("a", { summary: { val_accuracy: 0.9, val_loss: 0.3 } }),
     job("b", { summary: { val_accuracy: 0.8, val_loss: 0.2 } }),
@@ -80,7 +80,7 @@ test("the best is the greatest accuracy and the least loss, and of one job there
   assert.equal(bestOf(accuracy, [jobs[0], jobs[0]] as Job[]), null);
 });
 
-test("what has no value is last, whichever way it is sorted", () => {
+test("jobs without a value sort last in both directions", () => {
   const jobs = [
     job("none"),
     job("low", { summary: { val_accuracy: 0.1 } }),

@@ -4,7 +4,7 @@ import { RESULTS } from "./fields.ts";
 import { job } from "./job.fixture.ts";
 import { fadedIds, parseBest, runsOf, shortNames, toggled } from "./runs.ts";
 
-const NO_WISHES = { hidden: new Set<string>(), best: null };
+const ALL_SHOWN = { hidden: new Set<string>(), best: null };
 
 function jobsWith(accuracies: Readonly<Record<string, number | null>>) {
   return new Map(
@@ -15,9 +15,9 @@ function jobsWith(accuracies: Readonly<Record<string, number | null>>) {
   );
 }
 
-test("a run keeps its number and colour when another one is gone or hidden", () => {
+test("a run keeps its number and colour when another one is missing or hidden", () => {
   const jobs = jobsWith({ a: 0.1, c: 0.3 });
-  const runs = runsOf(["a", "b", "c"], jobs, RESULTS, { ...NO_WISHES, hidden: new Set(["a"]) });
+  const runs = runsOf(["a", "b", "c"], jobs, RESULTS, { ...ALL_SHOWN, hidden: new Set(["a"]) });
   assert.deepEqual(
     runs.map(({ id, number, colour, isHidden }) => [id, number, colour, isHidden]),
     [
@@ -27,30 +27,30 @@ test("a run keeps its number and colour when another one is gone or hidden", () 
   );
 });
 
-test("only the best so many are shown", () => {
+test("only the chosen number of best runs is shown", () => {
   const jobs = jobsWith({ a: 0.1, b: 0.9, c: null, d: 0.5 });
-  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...NO_WISHES, best: { count: 2, key: "val_accuracy" } });
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...ALL_SHOWN, best: { count: 2, key: "val_accuracy" } });
   assert.deepEqual(
     runs.filter(({ isHidden }) => !isHidden).map(({ id }) => id),
     ["b", "d"],
   );
 });
 
-test("the best by what nobody knows hides nothing", () => {
+test("a choice of the best runs by an unknown field hides nothing", () => {
   const jobs = jobsWith({ a: 0.1, b: 0.9 });
-  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...NO_WISHES, best: { count: 1, key: "nothing" } });
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...ALL_SHOWN, best: { count: 1, key: "nothing" } });
   assert.ok(runs.every(({ isHidden }) => !isHidden));
 });
 
-test("runs outside of a range stand back, and those without a figure", () => {
+test("runs outside of a range fade, and so do runs without a value", () => {
   const jobs = jobsWith({ a: 0.1, b: 0.9, c: null });
-  const runs = runsOf([...jobs.keys()], jobs, RESULTS, NO_WISHES);
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, ALL_SHOWN);
   const brushes = new Map([["val_accuracy", { from: 0.5, to: 1 }]]);
   assert.deepEqual([...fadedIds(runs, RESULTS, brushes)], ["a", "c"]);
   assert.equal(fadedIds(runs, RESULTS, new Map()).size, 0);
 });
 
-test("names begin where they differ, and a number keeps the word before it", () => {
+test("names lose the first words that they share, but a number keeps the word before it", () => {
   assert.deepEqual(shortNames(["scan gpus 1 batch 32", "scan gpus 2 batch 32"]), [
     "gpus 1 batch 32",
     "gpus 2 batch 32",
@@ -61,12 +61,12 @@ test("names begin where they differ, and a number keeps the word before it", () 
   assert.deepEqual(shortNames(["1 a", "2 a"]), ["1 a", "2 a"]);
 });
 
-test("the best are written as a count and a figure", () => {
+test("a choice of the best runs is read as a count and a field, and other texts as null", () => {
   assert.deepEqual(parseBest("5:val_loss"), { count: 5, key: "val_loss" });
   for (const nonsense of ["", "0:val_loss", "x:val_loss", "5", "5:"]) assert.equal(parseBest(nonsense), null);
 });
 
-test("an item is put in and taken out", () => {
+test("a toggle adds an item, or removes it if it is there", () => {
   assert.deepEqual(toggled(["a"], "b"), ["a", "b"]);
   assert.deepEqual(toggled(["a", "b"], "a"), ["b"]);
 });

@@ -4,8 +4,8 @@ import type { Job } from "../../api/types.ts";
 import { job } from "./job.fixture.ts";
 import { JobStore, type KnownJobs } from "./store.ts";
 
-/** A store whose questions are answered by hand. */
-function played() {
+/** A store whose requests wait until the test calls `answer`. */
+function storeWithAnswers() {
   const fetchedIds: string[] = [];
   const answers = new Map<string, (job: Job | null | Error) => void>();
   let knownJobs: KnownJobs = { jobs: new Map(), gone: new Set() };
@@ -30,8 +30,8 @@ function played() {
   return { store, fetchedIds, answer, failures, knownJobs: () => knownJobs };
 }
 
-test("a few jobs are fetchedIds for at once, each one once", async () => {
-  const { store, fetchedIds, answer } = played();
+test("at most four jobs are fetched at a time, and each job once", async () => {
+  const { store, fetchedIds, answer } = storeWithAnswers();
   store.want(["a", "b", "c", "d", "e", "a"]);
   assert.deepEqual(fetchedIds, ["a", "b", "c", "d"]);
   await answer("b", job("b"));
@@ -40,8 +40,8 @@ test("a few jobs are fetchedIds for at once, each one once", async () => {
   assert.equal(fetchedIds.length, 5);
 });
 
-test("a job that there is not is known to be gone, and not fetchedIds for again", async () => {
-  const { store, fetchedIds, answer, knownJobs } = played();
+test("a job that does not exist is marked as gone and not fetched again", async () => {
+  const { store, fetchedIds, answer, knownJobs } = storeWithAnswers();
   store.want(["a"]);
   await answer("a", null);
   store.want(["a"]);
@@ -52,8 +52,8 @@ test("a job that there is not is known to be gone, and not fetchedIds for again"
 const state = (id: string, revision: number, ended_at: string | null = null) =>
   ({ id, revision, status: ended_at ? "succeeded" : "running", started_at: "2030-01-01T00:00:00Z", ended_at }) as const;
 
-test("what is told of a job is taken in, and no older news", () => {
-  const { store, fetchedIds, knownJobs } = played();
+test("a newer state event updates its job, and older events and unknown jobs are ignored", () => {
+  const { store, fetchedIds, knownJobs } = storeWithAnswers();
   store.put([job("a", { revision: 4 })]);
   store.heard(state("a", 5));
   store.heard({ ...state("a", 4), status: "queued" });
@@ -63,8 +63,8 @@ test("what is told of a job is taken in, and no older news", () => {
   assert.deepEqual(fetchedIds, []);
 });
 
-test("a job that has ended is read once more, for what came of it", async () => {
-  const { store, fetchedIds, answer, knownJobs } = played();
+test("a job that has ended is fetched once more, for its results", async () => {
+  const { store, fetchedIds, answer, knownJobs } = storeWithAnswers();
   store.put([{ ...job("a"), ended_at: null }]);
   store.heard(state("a", 5, "2030-01-01T00:01:00Z"));
   store.heard(state("a", 6, "2030-01-01T00:01:00Z"));
@@ -73,26 +73,26 @@ test("a job that has ended is read once more, for what came of it", async () => 
   assert.equal(knownJobs().jobs.get("a")?.summary?.val_accuracy, 0.9);
 });
 
-test("a job that lives and of which nothing is told is read again, and no other one", () => {
-  const { store, fetchedIds } = played();
-  store.put(["silent", "told"].map((id) => ({ ...job(id), ended_at: null })));
+test("a recheck fetches only live jobs without an event since the last recheck", () => {
+  const { store, fetchedIds } = storeWithAnswers();
+  store.put(["silent", "updated"].map((id) => ({ ...job(id), ended_at: null })));
   store.put([{ ...job("ended"), ended_at: "2030-01-01T00:01:00Z" }]);
-  store.advanced("told", { epoch: 1, step: 1 });
+  store.advanced("updated", { epoch: 1, step: 1 });
   store.recheck();
   assert.deepEqual(fetchedIds, ["silent"]);
   store.recheck();
-  assert.deepEqual(fetchedIds, ["silent", "silent", "told"]);
+  assert.deepEqual(fetchedIds, ["silent", "silent", "updated"]);
 });
 
-test("an older answer does not go before a newer one", () => {
-  const { store, knownJobs } = played();
+test("an older version of a job does not replace a newer one", () => {
+  const { store, knownJobs } = storeWithAnswers();
   store.put([job("a", { revision: 2, name: "new" })]);
   store.put([job("a", { revision: 1, name: "old" })]);
   assert.equal(knownJobs().jobs.get("a")?.name, "new");
 });
 
-test("progress is taken in without a question", () => {
-  const { store, fetchedIds, knownJobs } = played();
+test("a progress event updates its job without a request, and unknown jobs are ignored", () => {
+  const { store, fetchedIds, knownJobs } = storeWithAnswers();
   store.put([job("a")]);
   store.advanced("a", { epoch: 3, step: 30 });
   store.advanced("stranger", { epoch: 1, step: 1 });
@@ -101,8 +101,8 @@ test("progress is taken in without a question", () => {
   assert.deepEqual(fetchedIds, []);
 });
 
-test("a failure ends the round; what is wanted again is fetchedIds for again", async () => {
-  const { store, fetchedIds, answer, failures } = played();
+test("a failed fetch drops the waiting jobs until they are wanted again", async () => {
+  const { store, fetchedIds, answer, failures } = storeWithAnswers();
   store.want(["a", "b", "c", "d", "e"]);
   await answer("a", new Error("away"));
   assert.equal(failures.length, 1);

@@ -11,14 +11,14 @@ const loss = RESULTS.find(({ key }) => key === "val_loss") as Field;
 const jobs = new Map([0.5, 0.9, 0.7].map((val_accuracy, i) => [`j${i}`, job(`j${i}`, { summary: { val_accuracy } })]));
 const runs = runsOf([...jobs.keys()], jobs, RESULTS, { hidden: new Set(), best: null });
 
-test("the first click puts the good end on top, the next ones the other, then their own order", () => {
+test("the first click sorts the best on top, the second the worst, and the third removes the sort", () => {
   assert.equal(nextSort(null, accuracy), "-val_accuracy");
   assert.equal(nextSort(parseSort("-val_accuracy"), accuracy), "val_accuracy");
   assert.equal(nextSort(parseSort("val_accuracy"), accuracy), "");
   assert.equal(nextSort(parseSort("-val_accuracy"), loss), "val_loss");
 });
 
-test("runs are sorted by a column, and stay as they are by none", () => {
+test("runs are sorted by a known column, and otherwise keep their order", () => {
   const ids = (sort: string): string[] => sortedRuns(runs, RESULTS, parseSort(sort)).map(({ id }) => id);
   assert.deepEqual(ids("-val_accuracy"), ["j1", "j2", "j0"]);
   assert.deepEqual(ids("val_accuracy"), ["j0", "j2", "j1"]);
@@ -26,7 +26,7 @@ test("runs are sorted by a column, and stay as they are by none", () => {
   assert.deepEqual(ids("no_such_column"), ["j0", "j1", "j2"]);
 });
 
-test("each column has its best value", () => {
+test("each column has its best value, or null without values", () => {
   assert.equal(bestValues([accuracy, loss], [...jobs.values()]).get("val_accuracy"), 0.9);
   assert.equal(bestValues([accuracy, loss], [...jobs.values()]).get("val_loss"), null);
 });

@@ -30,13 +30,13 @@ const LOST = host("south-1", [slot(0, "free"), slot(1, "quarantined")], { alive:
 const HOSTS = [BUSY, DRAINED, LOST];
 const names = (hosts: readonly Host[]) => hosts.map(({ name }) => name);
 
-test("a host that is lost is so even where it is drained", () => {
+test("a lost host counts as lost even if it is drained", () => {
   assert.deepEqual(HOSTS.map(stateOf), ["alive", "drained", "lost"]);
   assert.equal(stateOf({ ...DRAINED, alive: false }), "lost");
   assert.deepEqual(statesOf(HOSTS), { alive: 1, drained: 1, lost: 1 });
 });
 
-test("a free slot of a host that takes no jobs is out of service, and a leased one is leased", () => {
+test("a free slot of a lost or drained host is out of service, and a leased one stays leased", () => {
   assert.deepEqual(
     DRAINED.slots.map((each) => slotStateOf(DRAINED, each)),
     ["leased", "out_of_service"],
@@ -44,7 +44,7 @@ test("a free slot of a host that takes no jobs is out of service, and a leased o
   assert.deepEqual(countsOf(HOSTS), { leased: 2, free: 1, out_of_service: 2, quarantined: 1, retired: 0 });
 });
 
-test("hosts are found by name, address, hardware and the jobs that they hold or keep slots for", () => {
+test("hosts are found by name, address, hardware and the jobs that they run or keep slots for", () => {
   assert.deepEqual(names(narrowed(HOSTS, "NORTH", "")), ["north-1", "north-2"]);
   assert.deepEqual(names(narrowed(HOSTS, "10.0.0.7", "")), ["north-1"]);
   assert.deepEqual(names(narrowed(HOSTS, "def", "")), ["north-2"]);
@@ -53,7 +53,7 @@ test("hosts are found by name, address, hardware and the jobs that they hold or 
   assert.deepEqual(names(narrowed(HOSTS, "h200", "")), []);
 });
 
-test("hosts are narrowed by what they and their slots are up to", () => {
+test("hosts are filtered by their state and that of their slots, and an unknown filter shows all", () => {
   assert.deepEqual(names(narrowed(HOSTS, "", "free")), ["north-1"]);
   assert.deepEqual(names(narrowed(HOSTS, "", "leased")), ["north-1", "north-2"]);
   assert.deepEqual(names(narrowed(HOSTS, "", "trouble")), ["south-1"]);
@@ -66,6 +66,6 @@ test("equal slots are counted together", () => {
   assert.equal(hardwareOf(BUSY), "2 × NVIDIA H100");
 });
 
-test("the hosts that keep slots for a job are named", () => {
+test("the hosts that keep slots for a job are listed by job", () => {
   assert.deepEqual([...keptFor([...HOSTS, { ...BUSY, kept_for: "xyz" }])], [["xyz", ["south-1", "north-1"]]]);
 });

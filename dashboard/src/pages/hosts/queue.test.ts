@@ -7,7 +7,7 @@ function job(id: string, position: number | null, status: Job["status"] = "queue
   return { id, status, waiting: { position, reason: "is next" } } as Job;
 }
 
-test("jobs stand in the order of their places, and those without one apart", () => {
+test("queued jobs are sorted by position, and those without one are listed apart", () => {
   const { waiting, outOfTurn } = queueOf([job("c", 10), job("a", 2), job("p", null), job("b", 9)]);
   assert.deepEqual(
     waiting.map(({ id }) => id),
@@ -19,6 +19,6 @@ test("jobs stand in the order of their places, and those without one apart", () 
   );
 });
 
-test("a job that was placed meanwhile is not in the queue", () => {
+test("a job that is no longer queued is left out", () => {
   assert.deepEqual(queueOf([job("a", 1, "launching")]), { waiting: [], outOfTurn: [] });
 });

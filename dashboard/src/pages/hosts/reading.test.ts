@@ -15,7 +15,7 @@ const CARD: Omit<Slot, "reading"> = {
   rank: null,
 };
 
-test("a reading tells its figures, and why the clock is low", () => {
+test("a reading has its figures and the reasons for a reduced clock", () => {
   const reading = { percent: 83, memory_bytes: 1e9, power_w: 310.5, temperature_c: 61, throttle: 0x24, processes: 1 };
   const read = readingOf({ ...CARD, reading: { ...reading, at: "2030-01-31T09:00:00Z" } });
   assert.deepEqual(read?.slowed, ["power cap", "hot"]);
@@ -23,7 +23,7 @@ test("a reading tells its figures, and why the clock is low", () => {
   assert.equal(read?.at, "2030-01-31T09:00:00Z");
 });
 
-test("what a card does not tell is unknown, and being idle is no slowdown", () => {
+test("figures that a card does not report are null, and an idle clock is no slowdown", () => {
   const read = readingOf({ ...CARD, reading: { percent: null, throttle: 1 } });
   assert.equal(read?.percent, null);
   assert.equal(read?.power_w, null);

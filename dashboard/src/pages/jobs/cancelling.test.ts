@@ -4,7 +4,7 @@ import { Problem } from "../../api/problem.ts";
 import { cancelled } from "./cancelling.ts";
 import { rowsOf } from "./row.fixture.ts";
 
-test("every job has its outcome, whatever became of those before it", async () => {
+test("every job is cancelled and gets its outcome, even after another one failed", async () => {
   const cancelledIds: string[] = [];
   const outcomeCounts: number[] = [];
   const outcomes = await cancelled(

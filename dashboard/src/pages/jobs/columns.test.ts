@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLUMNS, chosenColumns, columnsOf, defaultColumns } from "./columns.ts";
 
-test("a wide page shows more columns than a narrow one, and in the same order", () => {
+test("a wide page shows more columns than a narrow one, in the same order", () => {
   const narrow = defaultColumns(800);
   const wide = defaultColumns(1440);
   assert.deepEqual(narrow, ["status", "name", "progress", "created"]);
@@ -13,7 +13,7 @@ test("a wide page shows more columns than a narrow one, and in the same order", 
   assert.ok(wide.includes("throughput") && !wide.includes("project"));
 });
 
-test("the columns of a page have room on it", () => {
+test("the default columns fit the width of the page", () => {
   for (const page_px of [760, 860, 950, 1060, 1120, 1190, 1260, 1340, 1440]) {
     const shown = columnsOf(defaultColumns(page_px), "val_accuracy");
     const width_px = shown.reduce((sum, column) => sum + column.width_px, 38 + 2 * 16 + 15);
@@ -21,27 +21,27 @@ test("the columns of a page have room on it", () => {
   }
 });
 
-test("chosen columns come in the order of the table, with the name among them", () => {
+test("chosen columns are in the order of the table and include the name", () => {
   assert.deepEqual(chosenColumns("owner,status"), ["status", "name", "owner"]);
 });
 
-test("nothing stored, or nothing that is a column, is no choice", () => {
+test("an empty or unknown stored choice counts as no choice", () => {
   assert.equal(chosenColumns(null), null);
   assert.equal(chosenColumns(""), null);
   assert.equal(chosenColumns("colour"), null);
 });
 
-test("the best value can be sorted by where the api has it for all jobs", () => {
+test("the column of the best value is sortable only by metrics that the api sorts by", () => {
   const sortOf = (metric: string) => columnsOf(["best"], metric)[0]?.sort;
   assert.equal(sortOf("val_loss"), "val_loss");
   assert.equal(sortOf("val_accuracy"), "val_accuracy");
   assert.equal(sortOf("loss"), undefined);
 });
 
-test("the curve is titled with its metric", () => {
+test("the curve column is titled with its metric", () => {
   assert.equal(columnsOf(["name", "curve"], "loss")[1]?.title, "loss");
 });
 
-test("no column is there twice", () => {
+test("the ids of the columns are unique", () => {
   assert.equal(new Set(COLUMNS.map(({ id }) => id)).size, COLUMNS.length);
 });

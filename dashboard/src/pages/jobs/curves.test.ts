@@ -11,7 +11,7 @@ function curve(job: string, y: number[]) {
   return { id: job, series };
 }
 
-test("the curve of a live job is read again with every epoch, that of an ended one with its revision", () => {
+test("the curve of a live job is read again after each epoch, that of an ended job after each revision", () => {
   const curves = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
   assert.deepEqual(missing([LIVE, ENDED], curves), []);
   const now = [
@@ -38,7 +38,7 @@ test("a job that was never launched has no curve", () => {
   assert.deepEqual(missing([rowWith({ attempt: 0 })], new Map()), []);
 });
 
-test("the curves of all rows in view are read with one request, in one order", async () => {
+test("the curves of all wanted rows are read with one request, with sorted ids", async () => {
   const paths: string[] = [];
   const fetchMetrics: FetchMetrics = async (path) => {
     paths.push(path);
@@ -55,7 +55,7 @@ test("the curves of all rows in view are read with one request, in one order", a
   curves.close();
 });
 
-test("a curve that has not changed is not sent again, and stays", async () => {
+test("a curve stays when the api answers that it has not changed", async () => {
   const etags: (string | null)[] = [];
   const fetchMetrics: FetchMetrics = async (_, etag) => {
     etags.push(etag);
@@ -72,7 +72,7 @@ test("a curve that has not changed is not sent again, and stays", async () => {
   curves.close();
 });
 
-test("curves that could not be read are wanted still", async () => {
+test("curves that could not be read are requested again", async () => {
   let isAway = true;
   const fetchMetrics: FetchMetrics = async () => {
     if (isAway) throw new Error("away");

@@ -11,19 +11,19 @@ test("j, k and the arrows move, x selects, Enter opens, / searches, Escape clear
   assert.deepEqual(actions, ["next", "next", "previous", "previous", "select", "open", "search", "clear", null]);
 });
 
-test("what is typed belongs to the field, and the arrows to the select", () => {
+test("keys do nothing in text fields, selects and dialogs", () => {
   for (const control of ["text", "search", "select-one", "textarea", "dialog"])
     assert.equal(actionOf({ ...PRESSED, key: "j" }, control), null, control);
 });
 
-test("Enter on a link or a button is theirs, the other keys are the list's", () => {
+test("Enter on a link or a button does nothing in the list, but other keys do", () => {
   assert.equal(actionOf({ ...PRESSED, key: "Enter" }, "a"), null);
   assert.equal(actionOf({ ...PRESSED, key: "Enter" }, "button"), null);
   assert.equal(actionOf({ ...PRESSED, key: "x" }, "a"), "select");
   assert.equal(actionOf({ ...PRESSED, key: "j" }, "checkbox"), "next");
 });
 
-test("keys of the browser, and those that somebody has taken, do nothing", () => {
+test("keys with Ctrl, and keys that were handled already, do nothing", () => {
   assert.equal(actionOf({ ...PRESSED, key: "k", ctrlKey: true }, ""), null);
   assert.equal(actionOf({ ...PRESSED, key: "Escape", defaultPrevented: true }, ""), null);
 });

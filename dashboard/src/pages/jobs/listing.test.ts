@@ -10,16 +10,16 @@ function page(ids: string, next: string | null, changes: Partial<Job> = {}): Lis
   return { items: [...ids].map((id) => jobWith({ id, ...changes })), next_cursor: next };
 }
 
-function opened(view: Partial<View>, head: Listed<Job>, answers: Record<string, Listed<Job> | Job> = {}) {
+function openedListing(view: Partial<View>, head: Listed<Job>, answers: Record<string, Listed<Job> | Job> = {}) {
   const requests: string[] = [];
   const listing = new Listing(
     { ...EVERYTHING, ...view },
     {
       read: async <T>(path: string) => {
         requests.push(path);
-        const found = Object.entries(answers).find(([end]) => path.endsWith(end));
-        if (found === undefined) throw new Problem(0, "away", "The api does not answer");
-        return found[1] as T;
+        const answer = Object.entries(answers).find(([end]) => path.endsWith(end));
+        if (answer === undefined) throw new Problem(0, "away", "The api does not answer");
+        return answer[1] as T;
       },
       pollHead: () => requests.push("head"),
     },
@@ -34,15 +34,15 @@ function shownIds(listing: Listing): string {
 
 const LATER = "2030-01-02T00:00:00Z";
 
-test("new jobs appear at once where the first row is in view", () => {
-  const { listing } = opened({}, page("ba", null));
+test("new jobs appear at once when the first row is in view", () => {
+  const { listing } = openedListing({}, page("ba", null));
   listing.takeHead(page("cba", null));
   assert.equal(shownIds(listing), "cba");
   assert.equal(listing.newCount.value, 0);
 });
 
-test("rows that somebody reads do not move: new ones are counted, and come when the first row is in view again", () => {
-  const { listing } = opened({}, page("ba", "x"));
+test("new jobs are only counted while the first row is out of view, and appear when it is back", () => {
+  const { listing } = openedListing({}, page("ba", "x"));
   listing.setAtTop(false);
   listing.takeHead(page("dcb", "y", { name: "renamed", revision: 2 }));
   assert.equal(shownIds(listing), "ba");
@@ -53,17 +53,17 @@ test("rows that somebody reads do not move: new ones are counted, and come when 
   assert.equal(listing.newCount.value, 0);
 });
 
-test("the next page is loaded once, however often it is requests for", async () => {
-  const { listing, requests } = opened({}, page("dc", "x"), { "cursor=x": page("ba", null) });
+test("the next page is loaded once, even if it is requested several times", async () => {
+  const { listing, requests } = openedListing({}, page("dc", "x"), { "cursor=x": page("ba", null) });
   await Promise.all([listing.more(), listing.more()]);
   await listing.more();
   assert.equal(shownIds(listing), "dcba");
   assert.equal(requests.length, 1);
 });
 
-test("a page that does not come is told of, and can be requests for again", async () => {
+test("a next page that failed to load is reported, and can be requested again", async () => {
   const answers: Record<string, Listed<Job>> = {};
-  const { listing } = opened({}, page("dc", "x"), answers);
+  const { listing } = openedListing({}, page("dc", "x"), answers);
   await listing.more();
   assert.equal((listing.tail.value as Problem).isAway, true);
   answers["cursor=x"] = page("ba", null);
@@ -72,8 +72,8 @@ test("a page that does not come is told of, and can be requests for again", asyn
   assert.equal(shownIds(listing), "dcba");
 });
 
-test("a state is shown in place", () => {
-  const { listing } = opened({}, page("ba", null));
+test("state and progress events change a row in place", () => {
+  const { listing } = openedListing({}, page("ba", null));
   listing.takeState(jobWith({ id: "a", status: "running", revision: 2 }));
   listing.takeProgress({ id: "a", progress: { epoch: 2, step: 5 } });
   listing.takeNews();
@@ -82,16 +82,16 @@ test("a state is shown in place", () => {
   listing.close();
 });
 
-test("a job that leaves the statuses that are wanted leaves the list", () => {
-  const { listing } = opened({ statuses: ["running"] }, page("ba", null, { status: "running" }));
+test("a job leaves the list when its new status does not pass the filter", () => {
+  const { listing } = openedListing({ statuses: ["running"] }, page("ba", null, { status: "running" }));
   listing.takeState(jobWith({ id: "a", status: "failed", revision: 2 }));
   listing.takeNews();
   assert.equal(shownIds(listing), "b");
   listing.close();
 });
 
-test("in another order than that of their submission, new jobs are counted as they are told of", () => {
-  const { listing } = opened({ order: "name", statuses: ["queued"] }, page("ba", "x"));
+test("in other orders than newest first, new jobs that pass the filter are counted from events", () => {
+  const { listing } = openedListing({ order: "name", statuses: ["queued"] }, page("ba", "x"));
   listing.takeState(jobWith({ id: "c", created_at: LATER }));
   listing.takeState(jobWith({ id: "d", created_at: LATER, status: "running" }));
   listing.takeState(jobWith({ id: "e", created_at: "2029-01-01T00:00:00Z" }));
@@ -100,17 +100,17 @@ test("in another order than that of their submission, new jobs are counted as th
   listing.close();
 });
 
-test("nobody can tell from the stream whether a new job matches a search", () => {
-  const { listing } = opened({ order: "name", search: "lenet" }, page("ba", "x"));
+test("new jobs are not counted from events while there is a search", () => {
+  const { listing } = openedListing({ order: "name", search: "lenet" }, page("ba", "x"));
   listing.takeState(jobWith({ id: "c", created_at: LATER }));
   listing.takeNews();
   assert.equal(listing.newCount.value, 0);
   listing.close();
 });
 
-test("news of jobs that are not loaded have the first page read, once for many", (context) => {
+test("several events of jobs that are not loaded cause one read of the first page", (context) => {
   context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
-  const { listing, requests } = opened({}, page("ba", "x"));
+  const { listing, requests } = openedListing({}, page("ba", "x"));
   for (const id of "cde") {
     listing.takeState(jobWith({ id, created_at: LATER }));
     listing.takeNews();

@@ -9,28 +9,28 @@ function stale(page: string | null, ids: string, isAlone = false) {
   return [...ids].map((id) => ({ id, page, isAlone }));
 }
 
-test("many jobs of a page are read with the page, few one by one", () => {
+test("many stale jobs of a page are read with the page, a few are read one by one", () => {
   assert.deepEqual(readsOf([...stale(null, "abcd"), ...stale("p", "ef")]), { pages: [null], jobs: ["e", "f"] });
 });
 
-test("a job that its page no longer has is read by itself", () => {
+test("a job that is no longer on its page is read by itself", () => {
   assert.deepEqual(readsOf(stale("p", "abcdef", true)), { pages: [], jobs: ["a", "b", "c", "d", "e", "f"] });
 });
 
-test("a round has a few requests at most, whatever there is to read", () => {
-  const much = [..."12345678"].flatMap((page) => stale(page, `${page}abcd`));
-  assert.equal(readsOf(much).pages.length, 6);
+test("a round makes at most six requests", () => {
+  const staleJobs = [..."12345678"].flatMap((page) => stale(page, `${page}abcd`));
+  assert.equal(readsOf(staleJobs).pages.length, 6);
   assert.equal(readsOf([...stale(null, "abcd"), ...stale("p", "0123456789", true)]).jobs.length, 5);
 });
 
-interface Played {
+interface TestReader {
   reader: Rereader;
   requests: string[];
   takenRows: Row[];
   dropped: string[];
 }
 
-function played(pages: Record<string, string>, refuse: (id: string) => Problem | null = () => null): Played {
+function readerOf(pages: Record<string, string>, refuse: (id: string) => Problem | null = () => null): TestReader {
   const [requests, takenRows, dropped]: [string[], Row[], string[]] = [[], [], []];
   const reader = new Rereader({
     readPage: async (cursor) => {
@@ -49,8 +49,8 @@ function played(pages: Record<string, string>, refuse: (id: string) => Problem |
   return { reader, requests, takenRows, dropped };
 }
 
-test("what a page brought is read, what it has lost is read in the next round", async () => {
-  const { reader, requests, takenRows } = played({ p: "abcx" });
+test("a round reads a page, and the next round reads the jobs that the page no longer has", async () => {
+  const { reader, requests, takenRows } = readerOf({ p: "abcx" });
   reader.add(rowsOf("abcd").map((row) => ({ ...row, page: "p" })));
   await reader.round();
   assert.deepEqual([requests, idsOf(takenRows)], [["page p"], "abcx"]);
@@ -61,9 +61,9 @@ test("what a page brought is read, what it has lost is read in the next round", 
   reader.close();
 });
 
-test("a job that is no more is dropped, one that could not be read is tried again", async () => {
+test("a job that no longer exists is dropped, one that could not be read is tried again", async () => {
   const problems = { a: new Problem(404, "no-such-job", "No such job"), b: new Problem(0, "away", "Away") };
-  const { reader, requests, dropped } = played({}, (id) => problems[id as "a" | "b"]);
+  const { reader, requests, dropped } = readerOf({}, (id) => problems[id as "a" | "b"]);
   reader.add(rowsOf("ab"));
   await reader.round();
   await reader.round();
@@ -71,8 +71,8 @@ test("a job that is no more is dropped, one that could not be read is tried agai
   reader.close();
 });
 
-test("what somebody else has read is not read again", async () => {
-  const { reader, requests } = played({});
+test("a job that was read elsewhere is not read again", async () => {
+  const { reader, requests } = readerOf({});
   reader.add(rowsOf("ab"));
   reader.settle(rowsOf("a"));
   await reader.round();

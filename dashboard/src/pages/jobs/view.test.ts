@@ -24,25 +24,25 @@ const NARROW: View = {
   metric: "val_loss",
 };
 
-test("a view comes back from its address as it was, with a comma in a label too", () => {
+test("a view is read back from its address unchanged, even with a comma in a label", () => {
   assert.deepEqual(viewOf(withParams("", paramsOf(NARROW))), NARROW);
 });
 
-test("the view of all jobs has nothing in the address", () => {
+test("the view of all jobs has no parameters in the address", () => {
   assert.equal(withParams("", paramsOf(EVERYTHING)), "");
   assert.deepEqual(viewOf(""), EVERYTHING);
 });
 
-test("a change of the view leaves what it does not name", () => {
+test("a change of the view keeps the other parameters of the address", () => {
   assert.equal(withParams("q=lenet&sort=name&x=1", paramsOf(NO_FILTER)), "sort=name&x=1");
 });
 
-test("a status, an order and a label that there are not are left out", () => {
+test("an unknown status or order is ignored, and a label with a stray percent sign is kept", () => {
   const view = viewOf("status=running,sleeping&sort=-colour&label=a%3Ab,%25ZZ");
   assert.deepEqual([view.statuses, view.order, view.labels], [["running"], "-created_at", ["a:b", "%ZZ"]]);
 });
 
-test("the api is asked for a page of the view", () => {
+test("the path of the list has the filters and order of the view, the limit and the cursor", () => {
   assert.equal(
     listPath(NARROW, 100, "c1"),
     "/v1/jobs?search=a+%26+b&status=running&status=failed&owner=ada&project=vision&label=team%3Avision" +
@@ -51,17 +51,17 @@ test("the api is asked for a page of the view", () => {
   assert.equal(listPath(EVERYTHING, 50), "/v1/jobs?sort=-created_at&limit=50");
 });
 
-test("the stream is asked for what it can filter by", () => {
+test("the path of the stream has only the filters that the stream supports", () => {
   assert.equal(streamPath({ ...NARROW, labels: ["a:b"] }), "/v1/events?owner=ada&project=vision&label=a%3Ab");
   assert.equal(streamPath(EVERYTHING), "/v1/events");
 });
 
-test("an order and a metric are no filter", () => {
+test("the order and the metric do not count as filters", () => {
   assert.equal(isFiltered({ ...EVERYTHING, order: "name", metric: "loss" }), false);
   assert.equal(isFiltered({ ...EVERYTHING, study: "s1" }), true);
 });
 
-test("a header sorts from the greatest first, a name and a loss from the least, and turns round with the next click", () => {
+test("a first click sorts falling, or rising for names and losses, and the next click reverses the order", () => {
   assert.equal(nextOrder("-created_at", "gpus"), "-gpus");
   assert.equal(nextOrder("-gpus", "gpus"), "gpus");
   assert.equal(nextOrder("gpus", "gpus"), "-gpus");

@@ -13,25 +13,25 @@ test("a plain string stands for the main field of a part", () => {
   assert.equal(valueAt({ early_stopping: null }, "early_stopping.patience"), undefined);
 });
 
-test("a field of a part that was a string makes it an object, and a string again when it is taken away", () => {
+test("a part written as a string becomes an object with a second field, and a string again without it", () => {
   const larger = tidied(edited({ dataset: "digits" }, field("dataset.image_size"), [8, 8]), FIELDS);
   assert.deepEqual(larger, { dataset: { source: "digits", image_size: [8, 8] } });
   assert.deepEqual(tidied(edited(larger, field("dataset.image_size"), undefined), FIELDS), { dataset: "digits" });
 });
 
-test("a part is sent with its main field, as it is not merged with its default", () => {
+test("a part with another field set includes its main field, and a part at its default is left out", () => {
   assert.deepEqual(tidied(edited({}, field("model.dropout"), 0.5), FIELDS), {
     model: { name: "lenet5", dropout: 0.5 },
   });
   assert.deepEqual(tidied({ model: { name: "lenet5" } }, FIELDS), {});
 });
 
-test("a part that is off by itself stays when it says nothing more, and one that is on goes", () => {
+test("an empty part is kept only if it is off by default, and a part that is switched off is kept", () => {
   assert.deepEqual(tidied({ probe: {}, early_stopping: {} }, FIELDS), { probe: {} });
   assert.deepEqual(tidied({ early_stopping: null }, FIELDS), { early_stopping: null });
 });
 
-test("of a whole spec the differences are left", () => {
+test("the differences are the fields of a spec that are not at their defaults", () => {
   const spec = {
     name: "job",
     dataset: { source: "digits", image_size: null, validation: 0.2 },
@@ -49,12 +49,12 @@ test("of a whole spec the differences are left", () => {
   });
 });
 
-test("the values of a part that is on are kept where they differ", () => {
+test("the differences of a part that is on are its values that are not at their defaults", () => {
   const spec = { dataset: "digits", early_stopping: { patience: 5 }, probe: { smallest: 8 } };
   assert.deepEqual(differences(spec, FIELDS), { dataset: "digits", early_stopping: { patience: 5 }, probe: {} });
 });
 
-test("a change is laid over a spec as the api does it", () => {
+test("a change is merged into a spec as the api does it, and its paths are listed", () => {
   const spec = { dataset: "digits", early_stopping: null, labels: { a: "1" } };
   const change = { dataset: { image_size: [8, 8] }, early_stopping: { patience: 2 }, labels: { b: "2" } };
   assert.deepEqual(merged(spec, change), {
@@ -70,12 +70,12 @@ test("a change is laid over a spec as the api does it", () => {
   ]);
 });
 
-test("only an object is a draft", () => {
+test("only a JSON object is read as a draft", () => {
   assert.deepEqual(parsed('{"dataset":"digits"}'), { dataset: "digits" });
   for (const text of ["", "[]", "null", '{"dataset":', '"digits"']) assert.equal(parsed(text), undefined, text);
 });
 
-test("values are compared by what they say", () => {
+test("objects and lists are compared by their contents", () => {
   assert.ok(isSame({ a: [1, 2] }, { a: [1, 2] }));
   assert.ok(!isSame({ a: 1 }, { b: 1 }));
   assert.ok(!isSame([1], [1, 2]));

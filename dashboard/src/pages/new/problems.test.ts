@@ -15,7 +15,7 @@ function pathOf(field: string): string | undefined {
   return [...placeErrors([error(field)], FIELDS).byPath.keys()][0];
 }
 
-test("each error stands at the field that it is said of", () => {
+test("each error is placed at the field that it belongs to", () => {
   assert.equal(pathOf("batch_size"), "batch_size");
   assert.equal(pathOf("dataset"), "dataset.source");
   assert.equal(pathOf("dataset.image_size.0"), "dataset.image_size");
@@ -24,14 +24,14 @@ test("each error stands at the field that it is said of", () => {
   assert.equal(pathOf("labels.a.b.[key]"), "labels");
 });
 
-test("an error of no field is kept", () => {
+test("an error that belongs to no field is kept apart", () => {
   assert.deepEqual(
     placeErrors([error("foo"), error("")], FIELDS).withoutField.map(({ field }) => field),
     ["foo", ""],
   );
 });
 
-test("what is allowed is said once, with what came", () => {
+test("the text of errors names the item, what is allowed and, once, the received value", () => {
   const field = (path: string) => FIELDS.find((each) => each.path === path) ?? assert.fail(path);
   assert.equal(errorText([error("batch_size", "0")], field("batch_size")), "is wrong. It was 0.");
   assert.equal(errorText([error("dataset")], field("dataset.source")), "is wrong.");

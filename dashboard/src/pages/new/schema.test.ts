@@ -5,7 +5,7 @@ import { fieldsOf } from "./schema.ts";
 
 const FIELDS = new Map(fieldsOf(DOCUMENT).map((field) => [field.path, field]));
 
-test("every kind of field is found, and the fields of the parts", () => {
+test("fields of every kind are found, also inside parts", () => {
   const kinds = Object.fromEntries([...FIELDS.values()].map(({ path, kind }) => [path, kind]));
   assert.deepEqual(kinds, {
     name: "text",
@@ -28,7 +28,7 @@ test("every kind of field is found, and the fields of the parts", () => {
   });
 });
 
-test("defaults are those of the schema; what has to be given has none", () => {
+test("defaults come from the schema, and a required field has none", () => {
   assert.equal(FIELDS.get("batch_size")?.defaultValue, 32);
   assert.equal(FIELDS.get("dataset.source")?.defaultValue, undefined);
   assert.equal(FIELDS.get("model.name")?.defaultValue, "lenet5");
@@ -37,7 +37,7 @@ test("defaults are those of the schema; what has to be given has none", () => {
   assert.equal(FIELDS.get("min_gpus")?.isNullable, true);
 });
 
-test("descriptions are those of the schema", () => {
+test("descriptions come from the schema", () => {
   const description = (path: string) => FIELDS.get(path)?.description;
   assert.equal(description("batch_size"), "Samples in one step: of each GPU, or of all with `batch_per: global`.");
   assert.equal(description("probe"), "Makes the job a batch probe.");
@@ -45,7 +45,7 @@ test("descriptions are those of the schema", () => {
   assert.equal(description("name"), "");
 });
 
-test("limits are said in words", () => {
+test("limits are written in words", () => {
   assert.equal(FIELDS.get("batch_size")?.limits, "1 to 1,048,576");
   assert.equal(FIELDS.get("learning_rate")?.limits, "above 0, at most 1,000");
   assert.equal(FIELDS.get("model.dropout")?.limits, "at least 0, below 1");

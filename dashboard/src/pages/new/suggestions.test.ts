@@ -15,7 +15,7 @@ const DIGITS = {
   error: null,
 };
 
-test("a dataset tells its size and shape, and what it is", () => {
+test("a suggested dataset shows its state, size, shape and description", () => {
   assert.equal(ofDataset(DIGITS).detail, "1,500 samples of 8×8×1 in 10 classes. Handwritten digits");
   assert.equal(
     ofDataset({ ...DIGITS, description: "", trainable: null, shape: null, classes: null, status: "validating" }).detail,
@@ -23,7 +23,7 @@ test("a dataset tells its size and shape, and what it is", () => {
   );
 });
 
-test("of recent jobs each source comes once, and none that is registered", () => {
+test("each source of recent jobs is suggested once, unless it is a registered dataset", () => {
   const jobs = ["chips@2", "digits", "chips@2", "/data/x"].map((source, index) => ({
     name: `job ${index}`,
     spec: { dataset: { source } },

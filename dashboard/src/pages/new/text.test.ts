@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { brief, lowered, objectOf, textOf, typed, withSize } from "./text.ts";
 
-test("numbers are read in every way in which people write them", () => {
+test("numbers are read in the usual notations", () => {
   for (const [text, value] of [
     ["32", 32],
     ["0.0010", 0.001],
@@ -13,7 +13,7 @@ test("numbers are read in every way in which people write them", () => {
     assert.equal(typed("number", text), value, text);
 });
 
-test("what is no number yet is sent as it is, and nothing typed is nothing", () => {
+test("a text that is no number is kept as it is, and a blank text has no value", () => {
   assert.equal(typed("integer", "1e-"), "1e-");
   assert.equal(typed("integer", "Infinity"), "Infinity");
   assert.equal(typed("number", "1e999"), "1e999");
@@ -23,18 +23,18 @@ test("what is no number yet is sent as it is, and nothing typed is nothing", () 
   assert.equal(typed("text_or_number", "sets/held-out"), "sets/held-out");
 });
 
-test("a value is shown as one would type it", () => {
+test("a value is shown as a person would type it", () => {
   assert.equal(textOf(0.001), "0.001");
   assert.equal(textOf(null), "");
 });
 
-test("of two sizes one may come after the other", () => {
+test("either of two sizes can be set first, and without both the value is null", () => {
   assert.deepEqual(withSize(null, 0, 96), [96, null]);
   assert.deepEqual(withSize([96, null], 1, 64), [96, 64]);
   assert.equal(withSize([96, null], 0, undefined), null);
 });
 
-test("a summary is short", () => {
+test("a summary shows a value of each kind in a few words", () => {
   assert.equal(brief([96, 64], "sizes"), "96 × 64");
   assert.equal(brief(null, "part"), "off");
   assert.equal(brief({ a: "1", b: "2" }, "pairs"), "a:1, b:2");
@@ -42,7 +42,7 @@ test("a summary is short", () => {
   assert.equal(brief(false, "flag"), "off");
 });
 
-test("pairs without a key are left out, and of a key that comes twice the later one stands", () => {
+test("pairs without a key are left out, and the last pair of a repeated key is kept", () => {
   assert.deepEqual(
     objectOf([
       ["a", "1"],
@@ -53,6 +53,6 @@ test("pairs without a key are left out, and of a key that comes twice the later 
   );
 });
 
-test("a name within a sentence begins small, unless it is an abbreviation", () => {
+test("a name within a sentence begins with a small letter, unless it is an abbreviation", () => {
   assert.deepEqual(["Speed-up", "GPU-hours"].map(lowered), ["speed-up", "GPU-hours"]);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { position, wordsOf } from "./words.ts";
 
-test("a field that the form does not know is called by its name, and stands last beside the fields of its part", () => {
+test("an unknown field is labelled with its name, in the group of its part, and comes last", () => {
   assert.deepEqual(wordsOf("clip_norm"), { group: "scheduling", label: "Clip norm" });
   assert.deepEqual(wordsOf("dataset.balance"), { group: "data", label: "Balance" });
   assert.deepEqual(wordsOf("early_stopping.from_epoch"), { group: "stopping", label: "From epoch" });

@@ -9,19 +9,19 @@ const cellText = (of: CellReport, key: string): string | undefined =>
     .find((column) => column.key === key)
     ?.format(of);
 
-test("columns that no cell has anything in are left out", () => {
+test("columns in which no cell has a value are left out", () => {
   assert.deepEqual(
     columnsOf(SCALING).map(({ key }) => key),
     ["values.gpus", "values.batch_size", "repeats", "wall_s", "speedup"],
   );
 });
 
-test("hosts are told where a cell has more than one", () => {
+test("hosts are shown if a cell has more than one", () => {
   const keys = columnsOf(report([cell({ gpus: 8 }, { hosts: 2 })])).map(({ key }) => key);
   assert.ok(keys.includes("hosts"));
 });
 
-test("repeats say what is missing", () => {
+test("repeats show how many succeeded, failed or are to come", () => {
   assert.equal(repeatsText(cell({}), 3), "3");
   assert.equal(
     repeatsText(cell({}, { repeats: 1, failed: 1, unfinished: 1 }), 3),
@@ -36,7 +36,7 @@ test("a difference in accuracy says whether it is more than chance", () => {
   assert.equal(cellText(cell({}, { accuracy_agreement: agreement(null) }), "accuracy_agreement"), "−0.0120 ?");
 });
 
-test("cells are sorted by a column with those that have no figure last, and keep their places in the grid", () => {
+test("cells without a figure sort last in both directions, and cells keep their positions in the grid", () => {
   const cells = [
     cell({ gpus: 1 }),
     cell({ gpus: 2 }, { wall_s: interval(2) }),
@@ -50,7 +50,7 @@ test("cells are sorted by a column with those that have no figure last, and keep
   assert.deepEqual(places("nonsense"), [0, 1, 2]);
 });
 
-test("a click sorts rising, then falling, then not", () => {
+test("clicks on a header sort rising, then falling, then not at all", () => {
   assert.equal(nextSort("", "wall_s"), "wall_s");
   assert.equal(nextSort("wall_s", "wall_s"), "-wall_s");
   assert.equal(nextSort("-wall_s", "wall_s"), "");

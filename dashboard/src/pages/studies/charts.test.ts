@@ -6,14 +6,14 @@ import { cell, interval, report, SCALING } from "./study.fixture.ts";
 
 const time = figureOf("wall_s");
 
-test("charts are drawn over GPUs where they vary, else over the first field", () => {
+test("charts are drawn over GPUs if they vary, else over the first field", () => {
   assert.equal(mainField(SCALING), "gpus");
   assert.equal(mainField(report([cell({ batch_size: 1, gpus: 2 })])), "gpus");
   assert.equal(mainField(report([cell({ batch_size: 1, seed: 2 })])), "batch_size");
   assert.equal(mainField(report([cell({})])), "");
 });
 
-test("bars are in groups of the GPU count, with a series for each batch", () => {
+test("bars are grouped by GPU count, with a series for each batch size", () => {
   const { groups, series } = barsOf(SCALING, time);
   assert.deepEqual(groups, ["1", "2"]);
   assert.deepEqual(
@@ -34,7 +34,7 @@ test("a study that varies nothing has one bar", () => {
   );
 });
 
-test("lines of speed-up have the points that there are, and keep their colour whatever is missing", () => {
+test("lines of speed-up leave out missing points and keep their colour", () => {
   const lines = speedupLines(SCALING);
   assert.deepEqual(
     lines.map(({ name, colour, points }) => [name, colour, points.map(({ x, value }) => [x, value])]),
@@ -52,7 +52,7 @@ test("lines of speed-up have the points that there are, and keep their colour wh
   );
 });
 
-test("cost needs both an accuracy and GPU-hours", () => {
+test("the cost chart shows only cells with both an accuracy and GPU-hours", () => {
   const both = { val_accuracy: interval(0.9), gpu_hours: interval(2) };
   const lines = costLines(report([cell({ gpus: 1 }, both), cell({ gpus: 2 }, { val_accuracy: interval(0.8) })]));
   assert.deepEqual(
@@ -61,7 +61,7 @@ test("cost needs both an accuracy and GPU-hours", () => {
   );
 });
 
-test("the matrix has the mean of the cells that differ in further fields", () => {
+test("the matrix shows the mean of the cells that differ only in other fields", () => {
   const cells = [1, 2].flatMap((gpus) =>
     [7, 8].map((seed) => cell({ gpus, batch_size: 32, seed }, { wall_s: interval(gpus * seed) })),
   );

@@ -5,7 +5,7 @@ import { duration, number } from "../../format.ts";
 import { estimateOf, estimateText, figuresOf, intervalText, othersKey, valueText } from "./figures.ts";
 import { cell, interval, report, SCALING } from "./study.fixture.ts";
 
-test("the interval of a speed-up is that of the cell's own time", () => {
+test("the interval of a speed-up comes from the cell's own time", () => {
   assert.deepEqual(estimateOf(SCALING, SCALING.cells[2] as CellReport, "speedup"), {
     value: 2,
     low: 10 / 6,
@@ -13,14 +13,14 @@ test("the interval of a speed-up is that of the cell's own time", () => {
   });
 });
 
-test("a speed-up of one repeat has no interval, nor one whose time may be nothing", () => {
+test("a speed-up has no interval if its time has none, or one that reaches zero", () => {
   for (const wall_s of [interval(5), interval(5, 6)]) {
     const cells = [
       cell({ gpus: 1 }, { wall_s: interval(10, 1), speedup: 1 }),
       cell({ gpus: 2 }, { wall_s, speedup: 2 }),
     ];
-    const found = estimateOf(report(cells), cells[1] as CellReport, "speedup");
-    assert.deepEqual(found, { value: 2, low: null, high: null });
+    const estimate = estimateOf(report(cells), cells[1] as CellReport, "speedup");
+    assert.deepEqual(estimate, { value: 2, low: null, high: null });
   }
 });
 
@@ -29,14 +29,14 @@ test("a figure that a cell does not have is null", () => {
   assert.equal(estimateOf(SCALING, SCALING.cells[3] as CellReport, "speedup"), null);
 });
 
-test("only those figures are offered that a cell has", () => {
+test("only figures that at least one cell has are offered", () => {
   assert.deepEqual(
     figuresOf(SCALING).map(({ key }) => key),
     ["wall_s", "speedup"],
   );
 });
 
-test("an interval is told in two digits, and a single repeat has none", () => {
+test("an interval is written with two digits, and without an interval the mean stands alone", () => {
   assert.equal(intervalText(interval(0.8034, 0.3398), duration), "0.8 s ± 0.34 s");
   assert.equal(intervalText(interval(0.9733, 0.01656), number), "0.9733 ± 0.017");
   assert.equal(intervalText(interval(8, 0), number), "8 ± 0");
@@ -45,7 +45,7 @@ test("an interval is told in two digits, and a single repeat has none", () => {
   assert.equal(estimateText({ value: 2, low: 1.5, high: 3 }, number), "2 (1.5 to 3)");
 });
 
-test("cells are named by their values", () => {
+test("a cell is named by its values, without the excluded fields", () => {
   const named = cell({ gpus: 2, "dataset.fraction": 0.5, model: { name: "mlp" } });
   assert.equal(othersKey(named), 'GPUs 2, dataset fraction 0.5, model {"name":"mlp"}');
   assert.equal(othersKey(named, ["gpus", "model"]), "dataset fraction 0.5");

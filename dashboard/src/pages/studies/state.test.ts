@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { gridLine, isPaused, partsOf, progressLine, statusOf } from "./state.ts";
 import { line } from "./study.fixture.ts";
 
-test("a study that is over ended as its jobs did", () => {
+test("the status of a complete study comes from how its jobs ended", () => {
   assert.equal(statusOf(line({ succeeded: 12 })), "succeeded");
   assert.equal(statusOf(line({ succeeded: 11, failed: 1 })), "failed");
   assert.equal(statusOf(line({ succeeded: 11, cancelled: 1 })), "cancelled");
@@ -14,32 +14,32 @@ test("a study that is over ended as its jobs did", () => {
   );
 });
 
-test("a study that goes on is as far as its furthest job", () => {
+test("an incomplete study has the status of its furthest live job, or runs with only ended and queued ones", () => {
   assert.equal(statusOf(line({ queued: 12 })), "queued");
   assert.equal(statusOf(line({ queued: 11, launching: 1 })), "launching");
   assert.equal(statusOf(line({ queued: 10, launching: 1, running: 1 })), "running");
   assert.equal(statusOf(line({ queued: 6, succeeded: 6 })), "running");
 });
 
-test("a study is paused when all that lives of it is", () => {
+test("a study is paused when all its live jobs are paused", () => {
   assert.equal(isPaused(line({ queued: 2, succeeded: 1 }, { paused: 2 })), true);
   assert.equal(isPaused(line({ queued: 1, running: 1 }, { paused: 1 })), false);
   assert.equal(isPaused(line({ succeeded: 3 })), false);
 });
 
-test("progress says how many ended, and what became of the others", () => {
+test("progress shows how many jobs ended, and counts failed and live ones by status", () => {
   assert.equal(
     progressLine(line({ succeeded: 4, failed: 1, running: 2, queued: 5 })),
     "5 of 12 jobs ended, 1 failed, 2 running, 5 queued",
   );
 });
 
-test("the grid is told in words", () => {
+test("the grid is described in words", () => {
   assert.equal(gridLine(line({ succeeded: 12 })), "GPUs × batch size, 4 cells × 3 repeats");
   assert.equal(gridLine(line({ succeeded: 1 }, { varied: [], repeats: 1 })), "nothing varies, 1 cell × 1 repeat");
 });
 
-test("the parts of the bar are all of the jobs", () => {
+test("the parts of the bar are the shares of jobs by status", () => {
   const parts = partsOf(line({ succeeded: 1, failed: 1, queued: 2 }));
   assert.deepEqual(
     parts.map(({ status, share }) => [status, share]),
