@@ -27,7 +27,7 @@ STUDIES = sorted(ROOT.glob("examples/studies/*"))
 
 
 def rows(page: str, heading: str, first_cell: str = "") -> list[list[str]]:
-    """The cells of the first table below a heading that begins with `first_cell`, without its two head lines."""
+    """The cells of the first table below `heading` that begins with `first_cell`, without its two head lines."""
     _, _, below = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")
     table = re.search(rf"^\| ?{first_cell}.*\n(?:^\|.*\n)+", below, re.MULTILINE)
     assert table is not None, f"no table below {heading!r} in {page}"
@@ -35,17 +35,17 @@ def rows(page: str, heading: str, first_cell: str = "") -> list[list[str]]:
 
 
 def code(cell: str) -> list[str]:
-    """What stands between backticks."""
+    """The texts between backticks."""
     return re.findall(r"`([^`]*)`", cell)
 
 
-def test_the_transitions_are_those_of_the_code() -> None:
+def test_documented_transitions_match_the_code() -> None:
     assert {code(status)[0]: set(code(to)) for status, to in rows("states.md", "Transitions")} == {
         status.value: {to.value for to in ends} for status, ends in NEXT.items()
     }
 
 
-def test_the_end_reasons_are_those_of_the_code() -> None:
+def test_documented_end_reasons_match_the_code() -> None:
     yes_no = {True: "yes", False: "no"}
     assert {
         code(reason)[0]: (code(status)[0], retried, counts)
@@ -56,26 +56,26 @@ def test_the_end_reasons_are_those_of_the_code() -> None:
     }
 
 
-def test_the_events_are_those_of_the_code() -> None:
+def test_documented_events_match_the_code() -> None:
     _, _, below = (ROOT / "docs/states.md").read_text().partition("\n## Events\n")
     assert code(below) == [kind.value for kind in EventKind]
 
 
 @pytest.mark.parametrize(("path", "page"), pages().items(), ids=lambda one: one.name if isinstance(one, Path) else "")
-def test_the_tables_of_fields_and_settings_are_those_of_the_models(path: Path, page: str) -> None:
+def test_generated_tables_are_up_to_date(path: Path, page: str) -> None:
     assert path.read_text() == page, "python -m tests.field_tables writes it anew"
 
 
 @pytest.mark.parametrize(("page", "model"), [("spec.md", Spec), ("studies.md", StudySpec)])
-def test_the_fields_of_the_spec_are_those_of_the_code(page: str, model: type[BaseModel]) -> None:
+def test_documented_fields_match_the_models(page: str, model: type[BaseModel]) -> None:
     assert [(code(field)[0], default, meaning) for field, default, meaning in rows(page, "Fields")] == [
         (path, default_of(field), field.description) for path, field in fields_of(model)
     ]
 
 
-def test_the_environment_is_that_of_the_settings() -> None:
+def test_documented_environment_variables_match_the_settings() -> None:
     documented = {code(variable)[0]: default for variable, default, _ in rows("operations.md", "Environment")}
-    documented.pop("HORA_URL")  # the command line alone reads it
+    documented.pop("HORA_URL")  # only the command line reads it
     assert documented.keys() == {f"HORA_{name.upper()}" for name in Settings.model_fields}
     for name, field in Settings.model_fields.items():
         if isinstance(field.default, int | float | str) and field.default != "":
@@ -83,7 +83,7 @@ def test_the_environment_is_that_of_the_settings() -> None:
             assert code(documented[f"HORA_{name.upper()}"]) == [shown]
 
 
-def test_the_sampled_metrics_are_those_of_the_code() -> None:
+def test_documented_sampled_metrics_match_the_code() -> None:
     documented = [
         (code(metric)[0], subject, unit, code(gauge), meaning)
         for metric, subject, unit, gauge, meaning in rows("telemetry.md", "What is sampled", first_cell="metric")
@@ -94,7 +94,7 @@ def test_the_sampled_metrics_are_those_of_the_code() -> None:
     ]
 
 
-def test_the_decisions_are_listed_by_their_titles() -> None:
+def test_every_decision_is_listed_by_its_title() -> None:
     folder = ROOT / "docs" / "decisions"
     pages = sorted(folder.glob("[0-9]*.md"))
     titles = [path.read_text().partition("\n")[0].removeprefix("# ") for path in pages]
@@ -103,17 +103,17 @@ def test_the_decisions_are_listed_by_their_titles() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_point_to_existing_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_code_that_a_page_names_is_there(page: Path) -> None:
+def test_code_named_on_a_page_exists(page: Path) -> None:
     assert missing_code(page.read_text()) == []
 
 
-def test_code_that_is_gone_is_found() -> None:
+def test_missing_code_is_detected() -> None:
     there = (
         "`jobs.lifecycle.store.transition` `worker/attempt/ending.py` `trainer.checkpoint` `hora.Client` `jobs.model`"
     )
@@ -144,19 +144,19 @@ def snippets(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("spec", [text for page in PAGES for text in snippets(page)])
-def test_specs_on_the_pages_can_be_submitted_where_there_is_data(spec: str) -> None:
+def test_json_specs_on_the_pages_can_be_submitted(spec: str) -> None:
     assert unsupported(parse_spec(spec), SitePolicy(data_roots=["/data"])) == []
 
 
 def yaml_blocks(page: Path) -> list[str]:
-    """The YAML that a page shows: specs, parts of specs, studies, files of Compose."""
+    """The YAML that a page shows: specs, parts of specs, studies, Compose files."""
     return re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("text", [text for page in PAGES for text in yaml_blocks(page)])
 def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
     document = load_yaml(text)
-    if "services" in document:  # a file of Compose
+    if "services" in document:  # a Compose file
         return
     if "base" in document:
         specs = [cell.spec for cell in cells_of(StudySpec.model_validate_json(json.dumps(document)))]
@@ -166,7 +166,7 @@ def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
 
 
 def shown_commands(page: Path) -> Iterator[list[str]]:
-    """The words behind `hora` of each command line in the code of a page: indented, or behind a prompt."""
+    """The words after `hora` in each command line that a page shows, indented or after a prompt."""
     for line in re.findall(r"^(?:    |\$ )(?:\.venv/bin/)?hora (.*)$", page.read_text(), re.MULTILINE):
         words = shlex.split(line.partition(" | ")[0], comments=True)
         yield words[2:] if words[0] == "--profile" else words

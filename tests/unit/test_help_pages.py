@@ -1,11 +1,11 @@
-"""The documentation as it is built here: nothing in it needs more than the Content-Security-Policy lets it do."""
+"""The built documentation: it is small, and it needs nothing that its Content-Security-Policy refuses."""
 
 import gzip
 from html.parser import HTMLParser
 from pathlib import Path
 
 HELP = Path(__file__).parents[2] / "api" / "help"
-MOST_BYTES = 1_500_000  # of everything, packed: it is in every wheel and image
+MOST_BYTES = 1_500_000  # of all files, compressed: every wheel and image has them
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "use": "href"}
 
 
@@ -25,7 +25,7 @@ class Refused(HTMLParser):
             self.found.append(self.get_starttag_text() or tag)
 
 
-def test_the_pages_have_nothing_that_their_policy_refuses() -> None:
+def test_pages_have_nothing_that_their_content_security_policy_refuses() -> None:
     pages = sorted(HELP.rglob("*.html"))
     assert HELP / "docs" / "index.html" in pages, "not built: make setup"
     refused = {}
@@ -36,7 +36,7 @@ def test_the_pages_have_nothing_that_their_policy_refuses() -> None:
     assert refused == {}
 
 
-def test_what_the_policy_refuses_is_found() -> None:
+def test_parser_finds_what_the_policy_refuses() -> None:
     parser = Refused()
     parser.feed(
         '<p style="a"><style></style><script>1</script><b onclick="x"><script src="//a/b.js"></script><a href="http://a">'
@@ -44,6 +44,6 @@ def test_what_the_policy_refuses_is_found() -> None:
     assert len(parser.found) == 5
 
 
-def test_the_documentation_is_small() -> None:
+def test_built_documentation_stays_below_its_size_limit() -> None:
     packed = sum(len(gzip.compress(path.read_bytes(), 5)) for path in HELP.rglob("*") if path.is_file())
     assert packed < MOST_BYTES

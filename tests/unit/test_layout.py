@@ -1,4 +1,4 @@
-"""Rules of the tree that no linter knows."""
+"""Rules for the source tree that no linter checks."""
 
 from pathlib import Path
 
@@ -10,5 +10,5 @@ SAYS_NOTHING = {"common", "helpers", "misc", "util", "utils"}
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_modules_are_named_for_what_is_in_them(room: str) -> None:
+def test_no_module_has_a_name_that_says_nothing(room: str) -> None:
     assert [path for path in (ROOT / room).rglob("*") if path.stem in SAYS_NOTHING] == []

@@ -1,4 +1,4 @@
-"""Ranges of bytes as RFC 9110 has them, and what a download is called."""
+"""Byte ranges of RFC 9110, and the file names and media types of downloads."""
 
 import pytest
 
@@ -29,14 +29,14 @@ from api.problems import Problem
         ("bytes=1-" + 30 * "9", None),
     ],
 )
-def test_which_bytes_are_asked_for(header: str | None, expected: range | None) -> None:
+def test_range_header_selects_bytes_or_the_whole_file(header: str | None, expected: range | None) -> None:
     assert byte_range(header, 100) == expected
 
 
 @pytest.mark.parametrize(
     ("header", "size"), [("bytes=100-", 100), ("bytes=100-200", 100), ("bytes=-0", 100), ("bytes=0-", 0)]
 )
-def test_an_empty_range_is_refused_with_the_size(header: str, size: int) -> None:
+def test_empty_range_gets_416_with_the_size_of_the_file(header: str, size: int) -> None:
     with pytest.raises(Problem) as refused:
         byte_range(header, size)
     assert (refused.value.status, refused.value.headers) == (416, {"Content-Range": f"bytes */{size}"})
@@ -52,11 +52,11 @@ def test_an_empty_range_is_refused_with_the_size(header: str, size: int) -> None
         ("größe.txt", "attachment; filename=\"gr__e.txt\"; filename*=UTF-8''gr%C3%B6%C3%9Fe.txt"),
     ],
 )
-def test_a_name_cannot_leave_its_place_in_the_header(name: str, header: str) -> None:
+def test_file_name_is_escaped_in_content_disposition(name: str, header: str) -> None:
     assert _attachment(name) == header
 
 
-def test_a_media_type_is_told_only_where_it_is_known() -> None:
+def test_media_type_is_octet_stream_when_unknown_or_compressed() -> None:
     assert [media_type_of(name) for name in ("a.json", "a.png", "a.keras", "a.tar.gz", "events.out.tfevents.1.2")] == [
         "application/json", "image/png", *3 * ["application/octet-stream"],
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Token buckets: what they hold, when there is more, and how many there are."""
+"""Rate limits: what token buckets hold, how fast they refill, how many are kept, and who shares one."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from jobs.runtime.settings import Settings
 
 
 class Clock:
-    """A clock that stands until it is set forward."""
+    """A clock that moves only when a test sets it."""
 
     def __init__(self) -> None:
         self.now = 1e6
@@ -21,7 +21,7 @@ class Clock:
         return self.now
 
 
-def test_a_bucket_holds_two_seconds_and_fills_at_its_rate() -> None:
+def test_bucket_holds_two_seconds_of_requests_and_refills_at_its_rate() -> None:
     clock = Clock()
     buckets = Buckets(2.0, clock=clock)
     assert [buckets.take("a", 5) == 0 for _ in range(11)] == [True] * 10 + [False]
@@ -33,7 +33,7 @@ def test_a_bucket_holds_two_seconds_and_fills_at_its_rate() -> None:
     assert [buckets.take("a", 5) == 0 for _ in range(11)] == [True] * 10 + [False]
 
 
-def test_a_slow_bucket_holds_one() -> None:
+def test_slow_bucket_holds_one_request() -> None:
     clock = Clock()
     buckets = Buckets(2.0, clock=clock)
     assert buckets.take("a", 0.1) == 0
@@ -43,7 +43,7 @@ def test_a_slow_bucket_holds_one() -> None:
 
 
 @given(st.lists(st.floats(0, 3), max_size=200), st.floats(0.2, 50))
-def test_nobody_gets_more_than_the_rate_and_a_burst(pauses: list[float], per_s: float) -> None:
+def test_no_key_gets_more_than_its_rate_and_one_burst(pauses: list[float], per_s: float) -> None:
     clock = Clock()
     buckets = Buckets(2.0, clock=clock)
     started, taken_count = clock.now, 0
@@ -51,7 +51,7 @@ def test_nobody_gets_more_than_the_rate_and_a_burst(pauses: list[float], per_s: 
         clock.now += pause
         wait_s = buckets.take("a", per_s)
         taken_count += wait_s == 0
-        if wait_s:  # whoever waits for so long gets one
+        if wait_s:  # after this wait the next request is allowed
             clock.now += wait_s + 1e-6
             assert buckets.take("a", per_s) == 0
             taken_count += 1
@@ -67,7 +67,7 @@ def test_requests_put_back_can_be_taken_again() -> None:
     assert len(buckets) == 1
 
 
-def test_there_are_never_more_buckets_than_may_be() -> None:
+def test_full_or_oldest_buckets_are_forgotten_when_there_are_too_many() -> None:
     clock = Clock()
     buckets = Buckets(2.0, most=3, clock=clock)
     for key in "abc":
@@ -76,12 +76,12 @@ def test_there_are_never_more_buckets_than_may_be() -> None:
     assert len(buckets) == 3
     assert buckets.take("d", 0.1) > 0
     assert buckets.take("c", 0.1) > 0
-    clock.now += 100  # all are full again, so nothing is lost with them
+    clock.now += 100  # all buckets are full again, so forgetting them loses nothing
     assert buckets.take("e", 0.1) == 0
     assert len(buckets) == 1
 
 
-def test_an_admin_is_limited_by_their_token_alone() -> None:
+def test_rate_is_that_of_the_token_or_the_default_except_for_admins() -> None:
     limits = RateLimits(Settings(rate_limit_per_s=3), clock=Clock())
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN)) is None
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN, 2.0)) == 2
@@ -90,8 +90,8 @@ def test_an_admin_is_limited_by_their_token_alone() -> None:
 
 
 @pytest.mark.parametrize(("limit", "tabs"), [(None, 7), (15.0, 1)])
-def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
-    """All are opened at once, and then poll for a minute: docs/access.md says how often."""
+def test_open_tabs_of_the_page_stay_below_the_rate_limit(limit: float | None, tabs: int) -> None:
+    """All tabs open at once, and then poll for a minute as often as docs/access.md says."""
     clock = Clock()
     limits, session = RateLimits(Settings(), clock=clock), Bearer("a", "1", "session", Scope.READ, limit)
     for _ in range(tabs * 25):
@@ -114,7 +114,7 @@ def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
         ("testclient", None, False),
     ],
 )
-def test_addresses_of_one_network_share_a_count(first: str, second: str | None, is_shared: bool) -> None:
+def test_ipv6_addresses_of_one_network_share_a_limit(first: str, second: str | None, is_shared: bool) -> None:
     limits = RateLimits(Settings(auth_failures_per_s=0.01), clock=Clock())
     limits.charge_attempt(first)
     if is_shared:

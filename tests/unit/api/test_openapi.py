@@ -1,4 +1,4 @@
-"""The OpenAPI document: valid, complete, and the same as it was."""
+"""The OpenAPI document is valid and complete, and its operations keep their names."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from api.problems import MEDIA_TYPE
 from tests.unit.api.operations import PINNED, operations, pinned
 
 CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
-# Without a token, so neither 401 nor 403; /login is where a token comes from.
+# These need no token, so they need not list 401, 403 and 429.
 OPEN = {"/healthz", "/readyz", "/metrics", "/login"}
 
 
@@ -25,17 +25,15 @@ def test_the_document_is_valid(openapi: dict[str, Any]) -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(openapi).iter_errors()] == []
 
 
-def test_no_operation_changes_its_name_unseen(openapi: dict[str, Any]) -> None:
-    """After a wanted change: python -m tests.unit.api.operations."""
+def test_operation_names_are_pinned(openapi: dict[str, Any]) -> None:
+    """After an intended change, run `python -m tests.unit.api.operations`."""
     assert pinned(openapi) == PINNED.read_text()
     names = [operation["operationId"] for _, _, operation in operations(openapi)]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", name) for name in names)
 
 
-def test_every_operation_says_what_it_does_and_what_it_takes(
-    openapi: dict[str, Any], subtests: pytest.Subtests
-) -> None:
+def test_every_operation_and_parameter_is_described(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
     for method, path, operation in operations(openapi):
         with subtests.test(operation=f"{method} {path}"):
             assert operation["summary"]
@@ -45,14 +43,14 @@ def test_every_operation_says_what_it_does_and_what_it_takes(
             assert lacking == []
 
 
-def test_every_field_of_a_spec_and_of_a_study_says_what_it_means(openapi: dict[str, Any]) -> None:
+def test_every_field_of_a_spec_and_a_study_is_described(openapi: dict[str, Any]) -> None:
     schemas = openapi["components"]["schemas"]
     for name in ("Spec", "DatasetSpec", "ModelSpec", "EarlyStopping", "CheckpointSpec", "ProbeSpec", "StudySpec"):
         fields = schemas[name]["properties"]
         assert [field for field, schema in fields.items() if not schema.get("description", "").endswith(".")] == []
 
 
-def test_no_field_links_to_a_page_that_the_api_does_not_serve(openapi: dict[str, Any]) -> None:
+def test_field_descriptions_have_no_links(openapi: dict[str, Any]) -> None:
     fields = [
         field for schema in openapi["components"]["schemas"].values() for field in schema.get("properties", {}).values()
     ]
@@ -61,7 +59,7 @@ def test_no_field_links_to_a_page_that_the_api_does_not_serve(openapi: dict[str,
     assert source["description"].startswith("A registered name or a version of it, such as `chips@3`.")
 
 
-def test_every_body_has_an_example(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
+def test_every_request_body_has_an_example(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
     for method, path, operation in operations(openapi):
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
             if media_type == "application/octet-stream":
@@ -80,7 +78,7 @@ def test_every_error_is_a_problem(openapi: dict[str, Any], subtests: pytest.Subt
             answers = operation["responses"]
             errors = {status: answer for status, answer in answers.items() if status[0] in "45"}
             assert all(answer["description"] for answer in answers.values())
-            assert list(errors.pop("400")["content"]) == ["text/plain"]  # the server's own, before there is a request
+            assert list(errors.pop("400")["content"]) == ["text/plain"]  # from the server, before the app runs
             for answer in errors.values():
                 assert answer["content"] == {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
             needed = {"422", "503"} | ({"401", "403", "429"} if path not in OPEN else set())
@@ -91,7 +89,7 @@ def test_every_error_is_a_problem(openapi: dict[str, Any], subtests: pytest.Subt
                 assert "404" in errors
 
 
-def test_the_scope_that_a_token_needs_is_told(openapi: dict[str, Any]) -> None:
+def test_document_states_the_scope_that_an_operation_needs(openapi: dict[str, Any]) -> None:
     scopes = {operation["operationId"]: operation.get("security") for _, _, operation in operations(openapi)}
     assert scopes["get_job"] == [{"HTTPBearer": ["read"]}]
     assert scopes["submit_job"] == [{"HTTPBearer": ["submit"]}]
@@ -111,7 +109,7 @@ def test_the_document_lists_the_headers_of_answers(openapi: dict[str, Any], subt
                 assert "ETag" in answers["304"]["headers"]
                 assert "ETag" in answers["200"]["headers"]
                 assert "If-None-Match" in {of["name"] for of in operation["parameters"]}
-            if answers.keys() >= {"200", "201"}:  # of what may be a dry run
+            if answers.keys() >= {"200", "201"}:  # an operation with a dry run
                 assert answers["201"]["headers"].keys() >= {"Location", "ETag"}
             for status in {"429", "503"} & answers.keys():
                 assert "Retry-After" in answers[status]["headers"]

@@ -47,14 +47,14 @@ def of_database(kind: type, cause: Exception) -> Exception:
         (RecursionError(), 500, "internal-error"),
     ],
 )
-def test_each_error_has_its_status(error: Exception, status: int, slug: str) -> None:
+def test_each_error_maps_to_its_status_and_slug(error: Exception, status: int, slug: str) -> None:
     problem = problem_of(error)
 
     assert (problem.status, problem.slug) == (status, slug)
     assert problem.title
 
 
-def test_wrong_fields_are_listed_and_told() -> None:
+def test_wrong_fields_are_listed_in_errors_and_detail() -> None:
     problems = [FieldProblem("gpus", "too many", "9"), FieldProblem("", "not JSON")]
     problem = problem_of(InvalidSpec(problems))
 
@@ -62,7 +62,7 @@ def test_wrong_fields_are_listed_and_told() -> None:
     assert problem.detail == "gpus: too many; body: not JSON"
 
 
-def test_a_problem_is_told_at_a_bounded_length() -> None:
+def test_length_of_a_problem_is_limited() -> None:
     problem = problem_of(InvalidSpec([FieldProblem("f" * 10_000, "m" * 10_000)] * 1000))
 
     assert {(len(error.field), len(error.message)) for error in problem.errors} == {(200, 2000)}
@@ -70,7 +70,7 @@ def test_a_problem_is_told_at_a_bounded_length() -> None:
     assert len(problem.detail) < 50 * 2300
 
 
-def test_a_fault_of_the_service_does_not_show_its_cause() -> None:
+def test_internal_error_does_not_show_its_cause() -> None:
     problem = problem_of(RuntimeError("swordfish"))
 
     assert "swordfish" not in f"{problem.title} {problem.detail}"

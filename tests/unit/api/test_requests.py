@@ -1,4 +1,4 @@
-"""The limit of a body, byte by byte, and what is left of an answer to HEAD."""
+"""The size limit of request bodies, and answers to HEAD."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from api.problems import BodyTooLarge
 
 
 def bytes_read(chunks: Sequence[bytes], *, limit: int, content_length: str | None = None) -> int:
-    """How many bytes reach an application behind the limit."""
+    """How many bytes reach the application behind `BodyLimit`."""
     messages = iter([{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks])
     count = 0
 
@@ -32,25 +32,25 @@ def bytes_read(chunks: Sequence[bytes], *, limit: int, content_length: str | Non
     return count
 
 
-def test_a_body_of_the_limit_passes() -> None:
+def test_body_of_exactly_the_limit_is_accepted() -> None:
     assert bytes_read([b"ab", b"", b"c"], limit=3) == 3
     assert bytes_read([b"abc"], limit=3, content_length="3") == 3
 
 
 @pytest.mark.parametrize("content_length", [None, "1", "nonsense"])
-def test_one_byte_more_is_refused_whatever_the_header_says(content_length: str | None) -> None:
+def test_body_above_the_limit_is_refused_whatever_its_content_length(content_length: str | None) -> None:
     with pytest.raises(BodyTooLarge):
         bytes_read([b"ab", b"cd"], limit=3, content_length=content_length)
 
 
 @pytest.mark.parametrize("content_length", ["4", "9" * 100])
-def test_a_body_that_says_it_is_too_large_is_not_read(content_length: str) -> None:
+def test_content_length_above_the_limit_is_refused_without_reading_the_body(content_length: str) -> None:
     with pytest.raises(BodyTooLarge):
         bytes_read([], limit=3, content_length=content_length)
 
 
 def answer_through_head_as_get(method: str) -> list[Message]:
-    """What reaches the server of an answer with a body that comes in pieces."""
+    """The messages that reach the server when the application sends its body in pieces."""
     messages: list[Message] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

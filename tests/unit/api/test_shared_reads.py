@@ -1,4 +1,4 @@
-"""Questions that share a read: which read answers which question, and what becomes of errors."""
+"""Requests that share a read of the database: which read answers which request, and who gets its errors."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from tests.waiting import until
 
 
 class Reads:
-    """Reads that wait until they are let go. `keys_by_read` has the keys of each."""
+    """Reads that block until `let_go`. `keys_by_read` has the keys of each read."""
 
     def __init__(self) -> None:
         self.keys_by_read: list[list[str]] = []
@@ -41,7 +41,7 @@ def play(story: Callable[[Reads, SharedReads[str, str]], Awaitable[None]]) -> No
     asyncio.run(run())
 
 
-def test_a_request_during_a_read_gets_the_next_read() -> None:
+def test_request_during_a_shared_read_waits_for_the_next_one() -> None:
     async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
         first = asyncio.create_task(shared("a"))
         await reads.started(1)
@@ -54,12 +54,12 @@ def test_a_request_during_a_read_gets_the_next_read() -> None:
         assert await asyncio.gather(*later) == ["a2", "b2", "b2", None]
         assert reads.keys_by_read == [["a"], ["a", "b", "nothing"]]
         reads.let_go()
-        assert await shared("a") == "a3"  # nothing is kept
+        assert await shared("a") == "a3"  # nothing is cached
 
     play(story)
 
 
-def test_an_error_is_the_answer_to_those_who_wait_for_that_read_alone() -> None:
+def test_error_reaches_only_the_callers_of_the_read_that_failed() -> None:
     async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
         reads.error = ValueError("away")
         failing = [asyncio.create_task(shared("a")) for _ in range(2)]
@@ -88,7 +88,7 @@ def test_a_caller_that_gives_up_does_not_cancel_the_shared_read() -> None:
     play(story)
 
 
-def test_after_a_crowd_the_next_read_waits_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_read_starts_later_after_many_callers_shared_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedReads, "_EACH_S", 1.0)
     monkeypatch.setattr(SharedReads, "_MOST_S", 1.0)
 

@@ -35,7 +35,7 @@ def test_parquet_holds_every_image_beside_its_label(samples: Samples, tmp_path: 
     assert np.array_equal(pixels, samples.images[order])
 
 
-def test_some_of_the_classes(samples: Samples) -> None:
+def test_samples_can_be_limited_to_some_classes_and_a_count(samples: Samples) -> None:
     some = samples.of_classes([0, 2])
     assert set(some.labels) == {0, 2}
     assert len(some.images) == np.isin(samples.labels, [0, 2]).sum()

@@ -1,4 +1,4 @@
-"""What the table of the articles makes of jobs."""
+"""The figures of trained jobs that `bench.articles` reports."""
 
 from operator import attrgetter
 
@@ -21,14 +21,14 @@ def test_time_to_an_accuracy_counts_the_epoch_that_reached_it() -> None:
         trained(6).time_to_s(0.9)
 
 
-def test_figures_of_epochs_are_those_over_all_ranks() -> None:
+def test_epoch_figures_use_the_series_over_all_ranks() -> None:
     assert trained(6).epoch_s == trained(6).later_epoch_s == 2
     assert trained(6).wait_share == pytest.approx(1 / 3)
     assert trained(6).later_wait_share == 0.25
     assert trained(6).test_accuracy == 0.8
 
 
-def test_a_ratio_is_the_median_of_those_within_a_turn() -> None:
+def test_ratio_is_the_median_over_turns_and_spread_adds_the_range() -> None:
     some, others = [trained(wall_s) for wall_s in (1, 10, 100)], [trained(wall_s) for wall_s in (2, 10, 50)]
     assert ratio(some, others, attrgetter("wall_s")) == 1
     assert spread(some, attrgetter("wall_s")) == "10.0 (1.0 to 100.0)"

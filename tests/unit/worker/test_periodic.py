@@ -1,4 +1,4 @@
-"""The base of the worker's periodic threads, by a clock that only waiting moves."""
+"""The base of the worker's periodic threads, with a clock that moves only while a thread waits."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ from worker.periodic import PeriodicThread
 
 
 class Passes(PeriodicThread):
-    """Notes the time of each pass and stops after `most` of them. Run in the test's own thread."""
+    """Records the time of each pass and stops after `most` passes. Most tests call `run` in their own thread."""
 
     def __init__(
         self, *, period_s: float = 5.0, rests_first: bool = True, most: int = 3, during: Callable[["Passes"], None]
@@ -45,7 +45,7 @@ def test_a_pass_is_made_once_a_period(rests_first: bool, expected: list[float]) 
     assert passes.started_at == expected
 
 
-def test_the_pause_is_asked_for_after_every_pass() -> None:
+def test_pause_length_is_asked_again_after_every_pass() -> None:
     class Slower(Passes):
         def pause_s(self) -> float:
             return 2.0 ** len(self.started_at)
@@ -55,7 +55,7 @@ def test_the_pause_is_asked_for_after_every_pass() -> None:
     assert passes.started_at == [0.0, 2.0, 6.0]
 
 
-def test_a_wake_during_a_pass_makes_the_next_one_at_once() -> None:
+def test_wake_during_a_pass_starts_the_next_one_at_once() -> None:
     def wake_in_first(passes: Passes) -> None:
         if len(passes.started_at) == 1:
             passes.wake()
@@ -72,7 +72,7 @@ def test_a_thread_that_is_stopped_before_its_first_pass_makes_none() -> None:
     assert passes.started_at == []
 
 
-def test_a_stop_ends_the_pause_at_once() -> None:
+def test_stop_during_a_pass_skips_the_pause_after_it() -> None:
     passes = Passes(most=2, during=nothing)
     passes.run()
     assert passes.started_at == [5.0, 10.0]
@@ -91,7 +91,7 @@ def test_a_pass_that_fails_is_logged_and_the_next_one_is_made(caplog: pytest.Log
     assert "ValueError: this one" in caplog.text
 
 
-def test_a_database_that_is_away_is_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreachable_database_is_logged_in_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     def find_it_away(passes: Passes) -> None:
         raise OperationalError("SELECT 1", {}, psycopg.OperationalError("connection refused"))
 
@@ -105,7 +105,7 @@ def test_a_database_that_is_away_is_one_line_without_a_traceback(caplog: pytest.
     ]
 
 
-def test_stopping_waits_for_the_pass_at_hand() -> None:
+def test_stop_waits_for_the_current_pass() -> None:
     in_pass, may_end = threading.Event(), threading.Event()
 
     def take_long(passes: Passes) -> None:

@@ -1,4 +1,4 @@
-"""Why an attempt ended, from what its ranks said last."""
+"""Why an attempt ended: from the last records of its ranks, and from requests to stop it."""
 
 import pytest
 
@@ -37,51 +37,51 @@ def judged(
 FOR_JOB_X = PreemptionCause.for_job("x")
 
 
-def test_all_ranks_completed() -> None:
+def test_attempt_completes_when_all_ranks_completed() -> None:
     assert judged(EndReason.COMPLETED, EndReason.COMPLETED, launcher_code=0) == Ending(EndReason.COMPLETED)
 
 
-def test_all_ranks_stopped_early() -> None:
+def test_attempt_is_stopped_early_when_all_ranks_stopped_early() -> None:
     assert judged(EndReason.EARLY_STOPPED, EndReason.EARLY_STOPPED) == Ending(EndReason.EARLY_STOPPED)
 
 
-def test_what_the_ranks_say_outweighs_the_launchers_code() -> None:
+def test_rank_records_outweigh_the_launchers_exit_code() -> None:
     assert judged(EndReason.COMPLETED, EndReason.COMPLETED, launcher_code=1).reason is EndReason.COMPLETED
     assert judged(EndReason.COMPLETED, None, launcher_code=0).reason is EndReason.RANK_FAILED
 
 
-def test_a_run_that_came_to_its_end_is_completed_even_when_it_was_being_stopped() -> None:
+def test_attempt_completes_despite_a_stop_when_all_ranks_completed() -> None:
     stopped = Ending(EndReason.TIME_LIMIT, "still running")
     assert judged(EndReason.COMPLETED, EndReason.COMPLETED, stopped_for=stopped).reason is EndReason.COMPLETED
 
 
 @pytest.mark.parametrize("fault", [EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR])
-def test_one_ranks_own_fault_explains_the_attempt(fault: EndReason) -> None:
+def test_fault_of_one_rank_is_the_end_reason_of_the_attempt(fault: EndReason) -> None:
     assert judged(UnexplainedExit.PEER_LOST, fault, messages={1: "because"}) == Ending(fault, "because")
     assert judged(None, fault).reason is fault
     assert judged(EndReason.COMPLETED, fault).error == f"rank 1 ended: {fault}"
     assert judged(fault, None, stopped_for=Ending(EndReason.STALLED, "no step")).reason is fault
 
 
-def test_bad_data_explains_more_than_the_errors_that_follow_from_it() -> None:
+def test_bad_data_outranks_out_of_memory_and_that_outranks_internal_errors() -> None:
     ending = judged(EndReason.INTERNAL_ERROR, EndReason.OUT_OF_MEMORY, EndReason.BAD_DATA, messages={2: "torn file"})
     assert ending == Ending(EndReason.BAD_DATA, "torn file")
     assert judged(EndReason.INTERNAL_ERROR, EndReason.OUT_OF_MEMORY).reason is EndReason.OUT_OF_MEMORY
 
 
-def test_the_lowest_rank_speaks_for_those_with_the_same_fault() -> None:
+def test_error_of_the_lowest_rank_is_shown_when_ranks_share_a_fault() -> None:
     assert judged(EndReason.BAD_DATA, EndReason.BAD_DATA, messages={0: "mine", 1: "also mine"}).error == "mine"
 
 
 @pytest.mark.parametrize("reason", [EndReason.CANCELLED, EndReason.TIME_LIMIT, EndReason.STALLED, EndReason.HOST_LOST])
-def test_an_attempt_that_was_stopped_ends_for_that(reason: EndReason) -> None:
+def test_stopped_attempt_ends_for_the_reason_of_the_stop(reason: EndReason) -> None:
     stopped = Ending(reason, "asked to")
     assert judged(UnexplainedExit.STOP_REQUESTED, UnexplainedExit.STOP_REQUESTED, stopped_for=stopped) == stopped
     assert judged(UnexplainedExit.PEER_LOST, None, stopped_for=stopped) == stopped
     assert judged(None, None, started=0, stopped_for=stopped) == stopped
 
 
-def test_no_rank_that_came_up_is_a_failed_launch_in_the_launchers_words() -> None:
+def test_failed_launch_quotes_the_launcher_when_no_rank_started() -> None:
     ending = judged(None, None, started=0, launcher_says="no route to host")
     assert ending.reason is EndReason.LAUNCH_FAILED
     assert "no route to host" in (ending.error or "")
@@ -95,18 +95,18 @@ def test_a_rank_that_died_without_a_record_is_named() -> None:
     assert "137" in (ending.error or "")
 
 
-def test_ranks_that_all_left_before_the_end_have_failed() -> None:
+def test_unexplained_exits_fail_an_attempt_that_nobody_stopped() -> None:
     assert judged(UnexplainedExit.STOP_REQUESTED, UnexplainedExit.STOP_REQUESTED).reason is EndReason.RANK_FAILED
     assert judged(UnexplainedExit.PEER_LOST, UnexplainedExit.PEER_LOST).reason is EndReason.RANK_FAILED
     assert judged(EndReason.COMPLETED, UnexplainedExit.PEER_LOST).reason is EndReason.RANK_FAILED
 
 
 def told_by_horovodrun(rank: int, code: int) -> str:
-    """The last lines of its log."""
+    """The last lines of horovodrun's log after a rank failed."""
     return f"job to be terminated. The first process to do so was: | Process name: {rank} | Exit code: {code} | "
 
 
-def test_a_rank_that_was_killed_may_have_had_no_memory_left() -> None:
+def test_error_of_a_killed_rank_advises_a_smaller_batch_or_model() -> None:
     ending = judged(UnexplainedExit.PEER_LOST, None, launcher_says=told_by_horovodrun(1, 137))
     assert ending.reason is EndReason.RANK_FAILED
     assert (ending.error or "").startswith("rank 1 was killed (SIGKILL)")
@@ -118,12 +118,12 @@ def test_a_rank_that_was_killed_may_have_had_no_memory_left() -> None:
 @pytest.mark.parametrize(
     ("rank", "code"), [(1, 1), (1, 1370), (0, 137)], ids=["it failed", "another code", "it said why it left"]
 )
-def test_only_a_silent_rank_that_was_killed_gets_that_advice(rank: int, code: int) -> None:
+def test_memory_advice_is_only_for_a_killed_rank_without_a_record(rank: int, code: int) -> None:
     ending = judged(UnexplainedExit.PEER_LOST, None, launcher_says=told_by_horovodrun(rank, code))
     assert "died without a word" in (ending.error or "")
 
 
-def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
+def test_expired_lease_is_the_end_reason_unless_there_is_a_fault_or_a_stop() -> None:
     ending = judged(EndReason.LEASE_EXPIRED, UnexplainedExit.PEER_LOST, EndReason.LEASE_EXPIRED)
     assert ending == Ending(EndReason.LEASE_EXPIRED, "rank 0, 2 left: nobody extended its lease")
     assert judged(EndReason.LEASE_EXPIRED, EndReason.BAD_DATA).reason is EndReason.BAD_DATA
@@ -147,7 +147,5 @@ def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
         (StopRequests(cancel_requested=True, pause_requested=True, preemption=FOR_JOB_X), Ending(EndReason.CANCELLED)),
     ],
 )
-def test_a_cancel_comes_before_a_pause_and_a_pause_before_making_room(
-    requests: StopRequests, end: Ending | None
-) -> None:
+def test_cancel_wins_over_pause_and_pause_over_preemption(requests: StopRequests, end: Ending | None) -> None:
     assert requested_ending(requests) == end

@@ -1,4 +1,4 @@
-"""What is started, with which arguments and which environment."""
+"""What the launcher starts for an attempt: command lines, environments, launch files and paths."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ TWO_HOSTS = Layout(
 )
 
 
-def test_the_command_that_starts_the_ranks_of_one_host() -> None:
+def test_command_for_one_host_uses_loopback_and_no_ssh() -> None:
     launch_dir = Path("/runs/j/attempt-1/launch")
     assert horovodrun_argv(on_this_host(2), launch_dir=launch_dir, python="/venv/bin/python") == [
         "/venv/bin/python", "-m", "worker.horovodrun",
@@ -36,7 +36,7 @@ def test_the_command_that_starts_the_ranks_of_one_host() -> None:
     ]  # fmt: skip
 
 
-def test_the_command_that_starts_the_ranks_of_several_hosts() -> None:
+def test_command_for_several_hosts_uses_ssh_and_their_network_interface() -> None:
     launch_dir, ssh_config = Path("/runs/j/attempt-1/launch"), Path("/home/ssh/lead/ssh_config")
     argv = horovodrun_argv(TWO_HOSTS, launch_dir=launch_dir, ssh_config=ssh_config, python="/venv/bin/python")
     assert argv == [
@@ -63,7 +63,7 @@ def test_a_member_gets_the_paths_and_gpus_of_its_own_host() -> None:
     assert member_launch.checkpoints_dir == "/home/runs/j/checkpoints"
 
 
-def test_what_a_member_is_started_by_is_quoted_for_a_shell() -> None:
+def test_command_that_starts_a_member_is_quoted_for_the_shell() -> None:
     paths = paths_of(Path("/runs"), "j", 2)
     environment = {"PYTHONPATH": "/a b;touch /tmp/t0p", "PATH": "/bin"}
     task = members_launch([], TWO_HOSTS, paths, ssh=["ssh"], environment=environment, ready_within_s=9)
@@ -78,7 +78,7 @@ def environment(inherited: dict[str, str]) -> dict[str, str]:
     return rank_environment(inherited, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2)
 
 
-def test_the_environment_of_the_ranks() -> None:
+def test_ranks_inherit_only_listed_variables_and_get_those_of_the_attempt() -> None:
     assert environment({"PATH": "/bin", "LANG": "C.UTF-8", "EDITOR": "vi"}) == {
         "PATH": "/bin",
         "LANG": "C.UTF-8",
@@ -99,7 +99,7 @@ def test_no_secret_reaches_the_environment_of_the_ranks() -> None:
     assert given.keys().isdisjoint({"HORA_TOKEN", "HORA_DATABASE_URL", "HORA_BROKER_URL"})
 
 
-def test_every_key_is_safe_to_write_into_a_shell_command() -> None:
+def test_every_variable_name_is_safe_in_a_shell_command() -> None:
     given = environment(SECRETS | {"PATH": "/bin", "PYTHONPATH": "/src"})
     assert all(re.fullmatch(r"[A-Z_][A-Z0-9_]*", key) for key in given)
 
@@ -115,7 +115,7 @@ def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
     assert first.launch_dir == Path("/runs/j/attempt-1/launch")
 
 
-def test_the_start_message_of_a_supervisor_carries_its_lease() -> None:
+def test_supervisor_task_carries_its_lease() -> None:
     task = SupervisorTask(7, "token", "j", 2, ["true"], {}, "/log")
     assert task.lease == Lease(7, "token", "j", 2)
     assert SupervisorTask(**task.__dict__) == task
@@ -128,7 +128,7 @@ def launched(**model: str) -> Launch:
     return launch_of(lease, spec, paths, settings, on_this_host(2, threads=1))
 
 
-def test_the_ranks_are_told_what_the_operator_allows() -> None:
+def test_launch_file_has_the_operators_settings_and_no_lease_token() -> None:
     launch = launched()
     assert (launch.data_roots, launch.models) == (["/data", "s3://bucket/sets"], ["acme.nets:wide"])
     assert (launch.cache_dir, launch.weights_dir) == ("/home/cache", "/home/weights")

@@ -1,4 +1,4 @@
-"""Following a file by whole lines: nothing twice, nothing lost, nothing torn."""
+"""Following a file by whole lines: no byte is read twice, no byte is lost, and no character is split."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def append(file: Path, data: bytes) -> None:
 
 
 def everything(tail: Tail) -> list[bytes]:
-    """All lines, the offset moved on as a caller does."""
+    """All lines that are left. Moves the offset on after each read, as a caller does."""
     all_lines: list[bytes] = []
     while True:
         lines, after = tail.read()
@@ -32,25 +32,25 @@ def everything(tail: Tail) -> list[bytes]:
     return all_lines + lines
 
 
-def test_whole_lines_come_without_their_ends(file: Path) -> None:
+def test_lines_are_read_without_their_line_ends(file: Path) -> None:
     append(file, b"one\ntwo\n\nfour\n")
     assert Tail(file).read() == ([b"one", b"two", b"", b"four"], 14)
 
 
-def test_reading_moves_nothing_by_itself(file: Path) -> None:
+def test_read_does_not_move_the_offset(file: Path) -> None:
     append(file, b"one\n")
     tail = Tail(file)
     assert tail.read() == tail.read() == ([b"one"], 4)
     assert tail.offset == 0
 
 
-def test_reading_goes_on_at_the_offset(file: Path) -> None:
+def test_read_starts_at_the_offset(file: Path) -> None:
     append(file, b"one\ntwo\n")
     assert Tail(file, offset=4).read() == ([b"two"], 8)
     assert Tail(file, offset=8).read() == ([], 8)
 
 
-def test_a_torn_last_line_waits_for_its_end(file: Path) -> None:
+def test_unfinished_last_line_is_left_until_it_is_complete(file: Path) -> None:
     append(file, b"one\ntw")
     tail = Tail(file)
     lines, tail.offset = tail.read()
@@ -60,26 +60,26 @@ def test_a_torn_last_line_waits_for_its_end(file: Path) -> None:
     assert tail.read() == ([b"two"], 8)
 
 
-def test_a_torn_last_line_is_given_at_the_end(file: Path) -> None:
+def test_final_read_returns_an_unfinished_last_line(file: Path) -> None:
     append(file, b"one\ntw")
     assert Tail(file).read(final=True) == ([b"one", b"tw"], 6)
     assert Tail(file, offset=6).read(final=True) == ([], 6)
 
 
-def test_a_file_that_is_not_there_yet_is_read_once_it_is(file: Path) -> None:
+def test_missing_file_has_no_lines_until_it_appears(file: Path) -> None:
     tail = Tail(file)
     assert tail.read() == tail.read(final=True) == ([], 0)
     append(file, b"late\n")
     assert tail.read() == ([b"late"], 5)
 
 
-def test_a_long_line_comes_in_pieces(file: Path) -> None:
+def test_long_line_is_returned_in_pieces(file: Path) -> None:
     append(file, b"a" * (2 * MAX_LINE_BYTES + 5) + b"\nnext\n")
     lines, _ = Tail(file).read()
     assert [len(line) for line in lines] == [MAX_LINE_BYTES, MAX_LINE_BYTES, 5, 4]
 
 
-def test_a_long_line_without_an_end_is_not_waited_for(file: Path) -> None:
+def test_unfinished_line_is_returned_once_it_reaches_the_limit(file: Path) -> None:
     append(file, b"a" * MAX_LINE_BYTES)
     assert Tail(file).read() == ([b"a" * MAX_LINE_BYTES], MAX_LINE_BYTES)
 
@@ -93,7 +93,7 @@ def test_a_longer_limit_keeps_a_long_line_whole(file: Path) -> None:
     assert tail.read()[0] == [line]
 
 
-def test_one_reading_is_bounded_and_the_next_goes_on(file: Path) -> None:
+def test_one_read_has_a_size_limit_and_the_next_continues(file: Path) -> None:
     line = b"x" * 99 + b"\n"
     append(file, line * 20_000)
     tail = Tail(file)
@@ -106,7 +106,7 @@ def test_one_reading_is_bounded_and_the_next_goes_on(file: Path) -> None:
 @pytest.mark.parametrize("letter", ["é", "€", "😀"])
 @pytest.mark.parametrize("shift", [0, 1, 2, 3])
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_a_character_is_never_torn(file: Path, letter: str, shift: int, end: str) -> None:
+def test_pieces_never_split_a_character(file: Path, letter: str, shift: int, end: str) -> None:
     text = "a" * shift + letter * MAX_LINE_BYTES
     append(file, (text + end).encode())
     pieces = everything(Tail(file))
@@ -115,14 +115,14 @@ def test_a_character_is_never_torn(file: Path, letter: str, shift: int, end: str
 
 
 @pytest.mark.parametrize("byte", [b"\x80", b"\xff", b"\xf0"])
-def test_bytes_that_are_no_text_do_not_stop_it(file: Path, byte: bytes) -> None:
+def test_bytes_that_are_not_utf_8_are_read_unchanged(file: Path, byte: bytes) -> None:
     append(file, byte * (3 * MAX_LINE_BYTES + 1))
     assert b"".join(everything(Tail(file))) == byte * (3 * MAX_LINE_BYTES + 1)
 
 
 @settings(max_examples=50)
 @given(chunks=st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"a", b"\n")), max_size=12))
-def test_every_byte_comes_once_however_the_writes_fall(
+def test_every_line_is_read_once_however_writes_split_it(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes]
 ) -> None:
     file = tmp_path_factory.mktemp("tail") / "log"

@@ -1,4 +1,4 @@
-"""Archives that somebody sent: what comes out, and what does not. Below a folder of the test's own."""
+"""Unpacking untrusted archives: which files are written, and what is refused."""
 
 import io
 import tarfile
@@ -26,7 +26,7 @@ FILES = {"chips/cracked/1.png": b"one", "chips/whole/2.png": b"two"}
 
 
 def unpacked(archive: bytes, folder: Path, *, filename: str = "a.zip", limits: Limits = LIMITS) -> dict[str, bytes]:
-    """What comes out of an archive, by its names."""
+    """The bytes of each file that is unpacked from an archive, by path."""
     path = folder / "archive"
     path.write_bytes(archive)
     into = folder / "into"
@@ -46,7 +46,7 @@ def test_every_file_of_an_archive_is_unpacked(kind: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["./a/b.png", "a/./b.png", "ordner/größe.png", "ф/1.png", "-rf/$(reboot).png"])
-def test_a_plain_name_is_kept(name: str, tmp_path: Path) -> None:
+def test_harmless_name_is_kept_except_for_dot_parts(name: str, tmp_path: Path) -> None:
     plain = "/".join(part for part in name.split("/") if part != ".")
     assert unpacked(zip_of({name: b"x"}), tmp_path) == {plain: b"x"}
 
@@ -58,14 +58,14 @@ WRONG_NAMES = [
 
 
 @pytest.mark.parametrize("name", WRONG_NAMES, ids=lambda name: ascii(name[:12]))
-def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+def test_unsafe_name_is_refused(name: str) -> None:
     with pytest.raises(Refused, match="the name"):
         parts_of(name)
 
 
 @pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
 @pytest.mark.parametrize("name", ["/tmp/hora-slip", "../slip", "chips/../../slip"])
-def test_nothing_is_written_outside(make: object, name: str, tmp_path: Path) -> None:
+def test_nothing_is_written_outside_the_target_folder(make: object, name: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"is absolute|leads outside"):
         unpacked(make({"a.png": b"fine", name: b"not"}), tmp_path)  # type: ignore[operator]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "into"]
@@ -84,13 +84,13 @@ def test_nothing_is_written_outside(make: object, name: str, tmp_path: Path) -> 
     ],
     ids=["symlink out", "symlink", "hard link", "pipe", "block device", "character device"],
 )
-def test_only_files_and_folders_come_out_of_a_tar(what: tarfile.TarInfo, tmp_path: Path) -> None:
+def test_links_pipes_and_devices_in_a_tar_are_refused(what: tarfile.TarInfo, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="link, a device"):
         unpacked(tar_of({"a.png": b"x"}, what), tmp_path)
     assert not any(path.is_symlink() for path in (tmp_path / "into").rglob("*"))
 
 
-def test_no_link_comes_out_of_a_zip(tmp_path: Path) -> None:
+def test_link_in_a_zip_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="link"):
         unpacked(zip_link("evil", "/etc"), tmp_path)
 
@@ -108,7 +108,7 @@ def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
      ("\u00e9.png", "e\u0301.png")],
     ids=["equal", "case", "case of a folder", "file, then folder", "folder, then file", "two ways to write é"],
 )  # fmt: skip
-def test_no_name_comes_twice(names: tuple[str, str], tmp_path: Path) -> None:
+def test_colliding_names_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as file:
         for name in names:
@@ -118,12 +118,12 @@ def test_no_name_comes_twice(names: tuple[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a_.png", "ä_.png"], ids=["plain", "flagged as UTF-8"])
-def test_a_name_in_a_zip_is_not_cut_at_a_nul(name: str, tmp_path: Path) -> None:
+def test_zip_name_with_a_nul_is_refused_rather_than_cut(name: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="control characters"):
         unpacked(zip_of({name: b"x"}).replace(b"_.png", b"\0.png"), tmp_path)
 
 
-def test_a_name_in_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     latin = zip_of({"gr_sse.png": b"x"}).replace(b"gr_sse", b"gr\xf6sse")
     with pytest.raises(Refused, match="UTF-8"):
         unpacked(latin, tmp_path)
@@ -135,7 +135,7 @@ def test_a_name_in_another_encoding_is_refused(tmp_path: Path) -> None:
         unpacked(out.getvalue(), tmp_path / "tar")
 
 
-def test_a_zip_without_the_flag_for_utf_8_is_read_as_such(tmp_path: Path) -> None:
+def test_zip_name_is_read_as_utf_8_without_the_utf_8_flag(tmp_path: Path) -> None:
     plain = zip_of({"gr__sse.png": b"x"}).replace(b"gr__sse", "grösse".encode())
     assert unpacked(plain, tmp_path) == {"grösse.png": b"x"}
 
@@ -144,27 +144,27 @@ BOMB = bytes(80 * 2**20)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_a_bomb_is_stopped_by_its_ratio_while_it_comes_out(kind: str, tmp_path: Path) -> None:
+def test_compression_bomb_is_stopped_while_it_is_unpacked(kind: str, tmp_path: Path) -> None:
     archive = zip_of({"a.bin": BOMB}) if kind == "zip" else gzipped(tar_of({"a.bin": BOMB}))
     with pytest.raises(Refused, match="bytes come out"):
         unpacked(archive, tmp_path)
     assert sum(file.stat().st_size for file in (tmp_path / "into").rglob("*")) <= 64 * 2**20
 
 
-def test_the_bytes_of_all_files_count(tmp_path: Path) -> None:
+def test_size_limit_counts_the_bytes_of_all_files(tmp_path: Path) -> None:
     limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
     with pytest.raises(Refused, match="more than 1000 bytes"):
         unpacked(zip_of({f"{number}.bin": bytes(400) for number in range(3)}), tmp_path, limits=limits)
 
 
-def test_a_file_that_is_itself_the_data_is_counted_too(tmp_path: Path) -> None:
+def test_size_limit_applies_to_a_single_data_file(tmp_path: Path) -> None:
     limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
     with pytest.raises(Refused, match="more than 1000 bytes"):
         unpacked(bytes(1001), tmp_path, filename="a.npz", limits=limits)
 
 
-def test_headers_without_an_end_are_counted(tmp_path: Path) -> None:
-    header = tarfile.TarInfo.create_pax_global_header({"comment": "x" * 30_000})  # of no file, and kept nowhere
+def test_size_limit_counts_the_headers_of_a_tar(tmp_path: Path) -> None:
+    header = tarfile.TarInfo.create_pax_global_header({"comment": "x" * 30_000})  # belongs to no file
     limits = Limits(max_bytes=100_000, max_entries=10, max_ratio=200)
     assert unpacked(header + tar_of(FILES), tmp_path, limits=limits) == FILES
     (tmp_path / "many").mkdir()
@@ -172,7 +172,7 @@ def test_headers_without_an_end_are_counted(tmp_path: Path) -> None:
         unpacked(gzipped(header * 100 + tar_of(FILES)), tmp_path / "many", limits=limits)
 
 
-def test_what_the_headers_say_does_not_count(tmp_path: Path) -> None:
+def test_zip_that_understates_its_size_is_refused(tmp_path: Path) -> None:
     limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
     with pytest.raises(Refused, match="cannot be read"):
         unpacked(zip_that_lies(bytes(50_000), said_bytes=10), tmp_path, limits=limits)
@@ -182,7 +182,7 @@ def test_what_the_headers_say_does_not_count(tmp_path: Path) -> None:
 def test_the_number_of_files_is_limited(make: object, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="more than 1000 files"):
         unpacked(make({f"{number}.txt": b"" for number in range(1001)}), tmp_path)  # type: ignore[operator]
-    if make is zip_of:  # it says so beforehand
+    if make is zip_of:  # a zip lists its files, so it is refused before any is written
         assert not list((tmp_path / "into").iterdir())
 
 
@@ -191,7 +191,7 @@ def test_an_archive_whose_files_share_bytes_is_refused(tmp_path: Path) -> None:
         unpacked(zip_of_overlapping(bytes(1000), 50), tmp_path)
 
 
-def test_nothing_is_unpacked_into_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_nothing_is_unpacked_into_an_existing_folder(tmp_path: Path) -> None:
     (tmp_path / "into").mkdir()
     for filename in ("a.zip", "a.npz"):
         with pytest.raises(FileExistsError):
@@ -224,7 +224,7 @@ def test_a_file_that_is_no_archive_is_refused(content: bytes, tmp_path: Path) ->
         unpacked(content, tmp_path)
 
 
-def test_a_file_of_arrays_is_itself_the_data(tmp_path: Path) -> None:
+def test_npz_file_is_stored_whole_under_a_fixed_name(tmp_path: Path) -> None:
     arrays = zip_of({"x_train.npy": b"1", "y_train.npy": b"2"})
     assert unpacked(arrays, tmp_path, filename="../../Evil.NPZ") == {"data.npz": arrays}
 
@@ -249,16 +249,18 @@ def answer_to(folder: Path, archive: bytes, **changes: object) -> dict[str, obje
     ],
     ids=["classes", "one folder", "folder in a folder", "with what a Mac adds", "beside a file"],
 )
-def test_folders_that_hold_everything_are_passed(files: dict[str, bytes], top: str, tmp_path: Path) -> None:
+def test_data_starts_below_outer_folders_that_hold_everything(
+    files: dict[str, bytes], top: str, tmp_path: Path
+) -> None:
     assert answer_to(tmp_path, zip_of(files)) == {"top": top, "file": None}
 
 
-def test_an_archive_that_is_not_what_was_sent_is_refused(tmp_path: Path) -> None:
+def test_archive_with_another_size_or_sha_256_is_refused(tmp_path: Path) -> None:
     assert "SHA-256" in str(answer_to(tmp_path, zip_of(FILES), sha256="0" * 64)["refused"])
     assert "bytes on this host" in str(answer_to(tmp_path, zip_of(FILES), size_bytes=1)["refused"])
 
 
-def test_a_full_disk_is_reported_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_as_the_reason_for_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""What ssh is told: by whom to be let in, whom to believe, and nothing of the machine's own."""
+"""The configurations of ssh and sshd: they use only the stack's keys and ignore the machine's settings."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_ssh_uses_one_client_key_and_one_file_of_known_hosts() -> None:
     assert (told["User"], told["Port"]) == ("hora", "2222")
 
 
-def test_a_silent_connection_is_given_up_within_half_a_lease() -> None:
+def test_silent_connection_is_closed_after_half_a_lease_but_not_before_six_seconds() -> None:
     for lease_s, interval_s in ((60.0, "5"), (12.0, "1"), (2.0, "1")):
         told = options(client_config(KEYS, FILES, user="hora", port=2222, lease_s=lease_s))
         assert (told["ServerAliveInterval"], told["ServerAliveCountMax"]) == (interval_s, "6")

@@ -1,4 +1,4 @@
-"""What the files of /proc say, as a host, a container and a broken one write them."""
+"""Readings of the files of /proc: of a host, of a container, and of malformed files."""
 
 from pathlib import Path
 
@@ -24,11 +24,11 @@ DISKS = """   7       0 loop0 5 0 5 0 5 0 5 0 0 0 0 0 0 0 0 0 0
 """
 
 
-def test_interfaces_with_hardware_are_counted_once() -> None:
+def test_only_interfaces_with_hardware_are_counted() -> None:
     assert network_bytes(NET.encode(), {"eth0", "eth1"}.__contains__) == Moved(1010, 220)
 
 
-def test_in_a_container_all_but_loopback_are_counted() -> None:
+def test_container_counts_all_interfaces_except_loopback() -> None:
     assert network_bytes(NET.encode(), lambda _: False) == Moved(1510, 720)
     only_loopback = "\n".join(NET.splitlines()[:3])
     assert network_bytes(only_loopback.encode(), lambda _: False) is None
@@ -39,13 +39,13 @@ def test_disks_are_counted_without_their_partitions_loops_and_volumes() -> None:
     assert disk_bytes(DISKS.encode(), lambda _: False) is None
 
 
-def test_memory_in_use_is_what_is_not_available() -> None:
+def test_memory_in_use_is_total_minus_available() -> None:
     assert memory_in_use(MEMINFO.encode()) == 400 * 1024
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A machine of files."""
+    """A folder with the /proc and /sys of a machine."""
     (tmp_path / "proc/net").mkdir(parents=True)
     for device in ("sys/class/net/eth0", "sys/class/net/eth1", "sys/block/nvme0n1", "sys/block/sda"):
         (tmp_path / device / "device").mkdir(parents=True)
@@ -63,13 +63,13 @@ def change(root: Path, name: str, *replaced: tuple[str, str]) -> None:
 
 
 def readings_of(root: Path, monkeypatch: pytest.MonkeyPatch) -> HostReadings:
-    """Two seconds pass between two looks."""
+    """Readings of `root`, with two seconds between one and the next."""
     clock = iter(range(1000))
     monkeypatch.setattr(host_readings.time, "monotonic", lambda: 2.0 * (next(clock) // 3))
     return HostReadings(root)
 
 
-def test_rates_are_since_the_look_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_since_the_previous_reading(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = readings_of(root, monkeypatch)
     assert readings.read() == HostReading(memory_bytes=400 * 1024)
     change(root, "stat", ("100 0 50 800 50", "130 0 60 850 60"))  # 40 busy of 100 ticks
@@ -79,7 +79,7 @@ def test_rates_are_since_the_look_before(root: Path, monkeypatch: pytest.MonkeyP
     assert readings.read() == HostReading(None, 400 * 1024, 0, 0, 0, 0)  # no tick has passed
 
 
-def test_a_counter_that_began_anew_has_no_rate(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counter_that_was_reset_has_no_rate(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = readings_of(root, monkeypatch)
     readings.read()
     change(root, "net/dev", ("1000", "10"))
@@ -89,7 +89,7 @@ def test_a_counter_that_began_anew_has_no_rate(root: Path, monkeypatch: pytest.M
     assert reading.cpu_percent is None
 
 
-def test_what_a_container_does_not_have_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_malformed_files_give_no_values(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = readings_of(root, monkeypatch)
     readings.read()
     (root / "proc/diskstats").unlink()
