@@ -5,11 +5,13 @@ the data and above itself to everybody. PostgreSQL refuses to run as root. There
 enter the home and nothing else.
 """
 
+import fcntl
 import os
 import pwd
 import shutil
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -169,15 +171,33 @@ def _data_version(data: Path) -> str | None:
 
 def _system_user() -> pwd.struct_passwd:
     """The user whom root runs the server as; made on the first call."""
-    add = ["useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
     with suppress(KeyError):
         return pwd.getpwnam(SYSTEM_USER)
-    with suppress(OSError):
-        subprocess.run([*add, SYSTEM_USER], check=False, capture_output=True)
-    try:  # another stack may have made it meanwhile
+    with _one_stack_at_a_time():
+        try:  # another stack may have made it meanwhile
+            return pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            add = ["useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent"]
+            with suppress(OSError):
+                subprocess.run([*add, "--shell", "/usr/sbin/nologin", SYSTEM_USER], check=False, capture_output=True)
+    try:
         return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         raise StackError(
             f"PostgreSQL does not run as root, and its user {SYSTEM_USER} could not be made; run hora as an "
             "ordinary user, or set HORA_DATABASE_URL."
         ) from None
+
+
+@contextmanager
+def _one_stack_at_a_time() -> Iterator[None]:
+    """Hold a lock on the folder of the user database.
+
+    Two `useradd` of one name at once both succeed, with different ids, and the second replaces the first.
+    """
+    folder = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
