@@ -32,7 +32,7 @@ from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import sweep
+from worker.attempt.processes import pids_of_supervisors, send_signal, sweep
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import Gpu
@@ -177,16 +177,25 @@ class Agent(PeriodicThread):
             self._end(lease, ending.reason, ending.error)
 
     def _sweep(self, attempt: Attempt) -> bool:
-        """Kill the remaining processes of an attempt here, and a stopped supervisor. Returns whether none is left.
+        """Kill the remaining processes of an attempt here, and its supervisor. Returns whether none is left.
 
-        Such a supervisor was stopped or hung for longer than its lease. Its children may lack the mark.
+        A supervisor that is still alive was stopped or hung for longer than its lease. It is stopped first, because it
+        could start `horovodrun` at any moment. It is killed last, because its children may lack the mark.
         """
-        supervisor = supervisor_of(attempt) if attempt.host == self._settings.host else None
-        below = supervisor.pid if supervisor is not None and supervisor.is_alive else None
-        clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S, below=below)
-        if supervisor is not None:
-            supervisor.signal(signal.SIGKILL)
+        mark = mark_of(attempt.job_id, attempt.number)
+        supervisors = self._supervisors_of(attempt, mark)
+        send_signal(supervisors, signal.SIGSTOP)
+        clean = sweep(mark, timeout_s=_STUCK_S, below=supervisors)
+        send_signal(supervisors, signal.SIGKILL)
         return clean
+
+    def _supervisors_of(self, attempt: Attempt, mark: str) -> set[int]:
+        """Pids of the living supervisors here. A worker that died in a launch left one that no row records."""
+        if attempt.host != self._settings.host:
+            return set()
+        supervisor = supervisor_of(attempt)
+        recorded = {supervisor.pid} if supervisor is not None and supervisor.is_alive else set()
+        return recorded | set(pids_of_supervisors(mark))
 
     def _release(self, attempt: Attempt) -> None:
         """Release the slots of an ended attempt, if none of its processes is left here."""

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ def start_members(task: dict[str, Any]) -> "Members | None":
     except MemberFailed as error:
         task["argv"] = [sys.executable, *_SAY_WHY, str(error)]
         return None
+
+
+def lease_is_over(task: dict[str, Any]) -> bool:
+    """Whether this process, or the worker that started it, stood still for longer than the lease.
+
+    The slots may belong to another attempt by now. The agent ends this one.
+    """
+    from worker.attempt.lease_file import read_until
+
+    until = read_until(Path(task["lease_file"]))
+    return until is not None and time.monotonic() >= until
 
 
 def start_horovodrun(task: dict[str, Any]) -> "subprocess.Popen[bytes]":
@@ -70,6 +82,8 @@ def main() -> int:
 
     adopt_orphans()  # before there can be an orphan: one with an empty environment would never be found
     members = start_members(task)
+    if lease_is_over(task):
+        sys.exit("the lease was over before the launch: nothing was started")
     launcher = start_horovodrun(task)
     wait_for_a_rank(task, launcher)
 

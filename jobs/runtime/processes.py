@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "HORA_ATTEMPT"  # in the environment of every process of an attempt, beside HORA_HOME
+SUPERVISOR_MARK = "HORA_SUPERVISED_ATTEMPT"  # in that of its supervisor
 _EMPTY_LOOKS = 5
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _EXEC_LOOKS = 1000  # a millisecond apart: an exec takes about that long
 
 
 def mark_of(job_id: str, number: int) -> str:
-    """The value of `HORA_ATTEMPT` in every process of an attempt."""
+    """The value of both marks."""
     return f"{job_id}.{number}"
 
 

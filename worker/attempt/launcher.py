@@ -26,7 +26,7 @@ from jobs.model.problems import InvalidSpec
 from jobs.model.records import Expected, Launch, launch_file_name
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
-from jobs.runtime.processes import MARK, ProcessId, mark_of
+from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from worker.attempt import lease_file
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -116,6 +116,7 @@ class SupervisorTask:
     argv: list[str]
     environment: dict[str, str]
     launcher_log: str
+    lease_file: str
     members: dict[str, Any] = field(default_factory=dict)  # a `MembersLaunch`; empty for a job on one host
 
     @property
@@ -190,6 +191,7 @@ class Launcher:
             argv=horovodrun_argv(layout, launch_dir=paths.launch_dir, ssh_config=files.client_config),
             environment=environment,
             launcher_log=str(paths.launcher_log),
+            lease_file=str(paths.lease_file),
             members=asdict(members) if member_tasks else {},
         )
 
@@ -201,6 +203,7 @@ class Launcher:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
+                env={**os.environ, SUPERVISOR_MARK: mark_of(task.job_id, task.number)},
                 start_new_session=True,  # so that it does not end with the worker
             )
         with self._lock:

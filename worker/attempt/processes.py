@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from jobs.runtime.processes import MARK, descendants, environment, pids, state_and_parent
+from jobs.runtime.processes import MARK, SUPERVISOR_MARK, descendants, environment, pids, state_and_parent
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _LOOKS = 2  # a single look may miss a process that is just getting another parent
@@ -38,7 +38,16 @@ def reap_orphans(spared: Collection[int]) -> None:
 
 def pids_with_mark(mark: str) -> list[int]:
     """Pids of the living processes with the mark. Zombies have no environment, so they are not included."""
-    variable = f"{MARK}={mark}".encode()
+    return _pids_with(MARK, mark)
+
+
+def pids_of_supervisors(mark: str) -> list[int]:
+    """Pids of the living supervisors of the attempt, and of what they started with their own environment."""
+    return _pids_with(SUPERVISOR_MARK, mark)
+
+
+def _pids_with(name: str, value: str) -> list[int]:
+    variable = f"{name}={value}".encode()
     return [pid for pid in pids() if variable in environment(pid)]
 
 
@@ -47,11 +56,11 @@ def is_stopped(pid: int) -> bool:
     return state_and_parent(pid)[0] in "Tt"
 
 
-def pids_of_attempt(mark: str, *, below: int | None = None, spared: Collection[int] = ()) -> list[int]:
-    """Pids of the processes with the mark, and of those below the process `below`, if there is one."""
+def pids_of_attempt(mark: str, *, below: Collection[int] = (), spared: Collection[int] = ()) -> list[int]:
+    """Pids of the processes with the mark, and of those below the processes in `below`."""
     pids_found = dict.fromkeys(pids_with_mark(mark))
-    if below is not None:
-        pids_found |= dict.fromkeys(descendants(below, spared=spared))
+    for pid in below:
+        pids_found |= dict.fromkeys(descendants(pid, spared=spared))
     return list(pids_found)
 
 
@@ -69,12 +78,12 @@ def signal_marked(mark: str, number: int) -> int:
     return len(pids_found)
 
 
-def sweep(mark: str, *, timeout_s: float = 5.0, below: int | None = None, spared: Collection[int] = ()) -> bool:
+def sweep(mark: str, *, timeout_s: float = 5.0, below: Collection[int] = ()) -> bool:
     """Kill every process of the attempt. Returns False if one still exists after `timeout_s` (stuck in the kernel)."""
     give_up_at = time.monotonic() + timeout_s
     empty_looks = 0
     while empty_looks < _LOOKS:
-        pids_found = pids_of_attempt(mark, below=below, spared=spared)
+        pids_found = pids_of_attempt(mark, below=below)
         empty_looks = 0 if pids_found else empty_looks + 1
         send_signal(pids_found, signal.SIGKILL)
         if pids_found:

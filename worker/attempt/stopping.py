@@ -55,7 +55,7 @@ class LocalProcesses:
 
     def pids(self) -> list[int]:
         """The living processes."""
-        return pids_of_attempt(self.mark, below=os.getpid(), spared=self.spared())
+        return pids_of_attempt(self.mark, below=[os.getpid()], spared=self.spared())
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tests.waiting import slowdown, until
 from worker.agent import Agent
 from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
-from worker.attempt.processes import pids_with_mark
+from worker.attempt.processes import pids_of_supervisors, pids_with_mark
 from worker.host_shutdown import stop_jobs_of_host
 
 
@@ -110,6 +110,37 @@ def test_a_supervisor_of_an_ended_attempt_is_ended_with_its_processes(
     assert supervisor.wait(120) == -signal.SIGKILL
     until(lambda: ProcessId.of(pid) is None)
     assert job_rows.the_attempt(sessions, lease).ended_at is not None
+    assert lease.attempt_id not in job_rows.holders(sessions)
+
+
+def test_a_stopped_supervisor_that_no_row_records_is_ended_before_its_slots_are_released(
+    sessions: Sessions, settings: Settings, hints: Hints, start: Start
+) -> None:
+    """The worker died between the supervisor's start and its record."""
+    lease = job_rows.a_running_attempt(sessions)
+    mark = mark_of(lease.job_id, lease.number)
+    supervisor = start("exec sleep 60", HORA_ATTEMPT="", HORA_SUPERVISED_ATTEMPT=mark)
+    until(lambda: pids_of_supervisors(mark) == [supervisor.pid])
+    supervisor.send_signal(signal.SIGSTOP)
+    job_rows.expire_lease(sessions, lease)
+    agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
+    assert supervisor.wait(120) == -signal.SIGKILL
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
+    assert lease.attempt_id not in job_rows.holders(sessions)
+
+
+def test_a_supervisor_that_still_starts_processes_leaves_none(sessions: Sessions, agent: Agent, start: Start) -> None:
+    """It continued after its lease, when another host had ended the attempt."""
+    lease = job_rows.a_running_attempt(sessions)
+    mark = mark_of(lease.job_id, lease.number)
+    supervisor = start(f"while :; do HORA_ATTEMPT={mark} sleep 60 & sleep 0.01; done", HORA_ATTEMPT="")
+    supervised_by(sessions, lease, living(supervisor.pid))
+    until(lambda: pids_with_mark(mark))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+    agent.reconcile()
+    assert supervisor.wait(120) == -signal.SIGKILL
+    assert pids_with_mark(mark) == []
     assert lease.attempt_id not in job_rows.holders(sessions)
 
 

@@ -117,19 +117,21 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
     program = tmp_path / "rank.py"
     program.write_text(RANK)
 
-    def run(mood: str = "obedient", *, save_s: float = 0.0, lease_s: float = 60, **fields: Any) -> Supervised:
+    def run(
+        mood: str = "obedient", *, save_s: float = 0.0, lease_s: float = 60, starts_s: float = _STARTED_S, **fields: Any
+    ) -> Supervised:
         job_rows.a_host(sessions, slots=1)
         lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, **fields), slots=[0])
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
         paths.create()
-        lease_file.extend(paths.lease_file, time.monotonic() + _STARTED_S)
+        lease_file.extend(paths.lease_file, time.monotonic() + starts_s)
         task = SupervisorTask(
             attempt_id=lease.attempt_id, token=lease.token, job_id=lease.job_id, number=lease.number,
             argv=[sys.executable, "-S", str(program), str(paths.root), mood, str(save_s)],
             environment={"PATH": os.environ["PATH"], MARK: mark_of(lease.job_id, lease.number)},
-            launcher_log=str(paths.launcher_log),
+            launcher_log=str(paths.launcher_log), lease_file=str(paths.lease_file),
         )  # fmt: skip
         variables = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
         variables |= {"LEASE_S": str(lease_s)}
@@ -167,6 +169,15 @@ def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
     supervised = run("brief")
     assert supervised.wait_for_end() is EndReason.COMPLETED
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
+
+
+def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
+    """It stood still before the launch: its slots may belong to another attempt."""
+    supervised = run(starts_s=0.0)
+    assert supervised.process.wait(120) == 1
+    assert "the lease was over before the launch" in supervised.paths.supervisor_log.read_text()
+    assert not supervised.paths.launcher_log.exists()
+    assert job_rows.the_attempt(supervised.sessions, supervised.lease).ended_at is None  # the agent ends it
 
 
 def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) -> None:

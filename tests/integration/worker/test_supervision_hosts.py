@@ -95,8 +95,9 @@ def supervised(
     lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
     members = OtherHosts(spared=spared, lost_at=lost_at)
     task = SupervisorTask(
-        lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log=""
-    )
+        lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log="",
+        lease_file="",
+    )  # fmt: skip
     Supervision(task, launcher, members, sessions, config).run()
     assert launcher.poll() is not None
     return members

@@ -116,7 +116,7 @@ def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
 
 
 def test_supervisor_task_carries_its_lease() -> None:
-    task = SupervisorTask(7, "token", "j", 2, ["true"], {}, "/log")
+    task = SupervisorTask(7, "token", "j", 2, ["true"], {}, "/log", "/lease")
     assert task.lease == Lease(7, "token", "j", 2)
     assert SupervisorTask(**task.__dict__) == task
 
