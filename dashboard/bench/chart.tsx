@@ -18,14 +18,14 @@ const scope = newScope();
 const place = document.getElementById("ours") as HTMLElement;
 render(<Plot title="Loss" lines={[line]} scope={scope} xName="step" height={240} />, place);
 
-/** Milliseconds that a frame takes to draw all points, pixels included: reading one back waits for them. */
+/** Milliseconds that a frame takes to draw all points. Reading a pixel back waits until they are drawn. */
 async function oursMs(): Promise<number> {
   const context = contextOf("#ours canvas");
   let begun = 0;
   requestAnimationFrame(() => {
     begun = performance.now();
   });
-  scope.zoom.value = [0, POINTS - 1 - Math.random()]; // all but the last point; the chart draws them next in that frame
+  scope.zoom.value = [0, POINTS - 1 - Math.random()]; // all but the last point; the chart is drawn in the same frame
   await nextFrame();
   context.getImageData(0, 0, 1, 1);
   return performance.now() - begun;

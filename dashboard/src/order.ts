@@ -1,6 +1,6 @@
 // The order of values in a column of a table. Pure.
 
-/** Compare two values. Null comes last, rising or falling. Numbers within texts are compared as numbers. */
+/** Compare two values. Null comes last in both directions. Numbers within texts are compared as numbers. */
 export function byValue<T extends number | string | boolean>(
   here: T | null,
   there: T | null,

@@ -38,7 +38,7 @@ const loaded = new Map<Page, ComponentType<{ id: string }>>();
 export function PageAt({ path }: { path: string }) {
   const page = PAGES.find(({ pattern }) => pattern.test(path));
   const [, setCount] = useState(0);
-  const [failed, setFailed] = useState<Page>();
+  const [failedPage, setFailedPage] = useState<Page>();
   useEffect(() => {
     document.title = page === undefined ? "Hora" : `${page.title} · Hora`;
     if (page === undefined || loaded.has(page)) return;
@@ -47,7 +47,7 @@ export function PageAt({ path }: { path: string }) {
         loaded.set(page, component);
         setCount(loaded.size);
       },
-      () => setFailed(page), // the service has a newer version, or is away
+      () => setFailedPage(page), // the service has a newer version, or is away
     );
   }, [page]);
   if (page === undefined) {
@@ -59,7 +59,7 @@ export function PageAt({ path }: { path: string }) {
   }
   const Component = loaded.get(page);
   if (Component !== undefined) return <Component key={path} id={page.pattern.exec(path)?.[1] ?? ""} />;
-  if (failed !== page) return null;
+  if (failedPage !== page) return null;
   return (
     <Notice kind="warn" title="This part of the page could not be loaded">
       <button type="button" onClick={() => window.location.reload()}>

@@ -1,4 +1,4 @@
-// The page's address as a signal. It contains all that a link should show again: the page and its settings.
+// The page's address as a signal. It contains everything that a link should restore: the page and its settings.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { withParams } from "./query.ts";

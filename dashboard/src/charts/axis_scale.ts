@@ -61,18 +61,18 @@ function distinct(values: readonly number[]): number[] {
   return [...new Set(values)].sort((a, b) => a - b);
 }
 
-function numberScale(values: readonly number[], wants: boolean, top: number, bottom: number): AxisScale {
+function numberScale(values: readonly number[], prefersLog: boolean, top: number, bottom: number): AxisScale {
   const least = values[0] ?? 0;
   const greatest = values.at(-1) ?? 1;
-  const isLog = wants && least > 0;
+  const isLog = prefersLog && least > 0;
   const room = least === greatest ? Math.abs(least) * 0.1 || 1 : 0;
   const scale = new Scale([least - room, greatest + room], [bottom, top], isLog);
   const round = isLog ? logPlaces(least, greatest) : scale.ticks(5);
-  const named = values.length <= FEW ? values : round;
+  const tickValues = values.length <= FEW ? values : round;
   return {
     kind: isLog ? "log" : "linear",
     at: (value) => (typeof value === "number" ? scale.at(value) : null),
-    ticks: apart(named.map((value) => ({ y: scale.at(value), text: number(value, 3) }))),
+    ticks: apart(tickValues.map((value) => ({ y: scale.at(value), text: number(value, 3) }))),
     between: (y, other) => {
       const [from, to] = [scale.valueAt(clamp(Math.max(y, other))), scale.valueAt(clamp(Math.min(y, other)))];
       return { from, to };
@@ -89,7 +89,7 @@ function textScale(values: readonly AxisValue[], top: number, bottom: number): A
   const texts = [...new Set(values.filter((value) => value !== null).map(String))].sort((a, b) =>
     a.localeCompare(b, "en", { numeric: true }),
   );
-  const { left: start } = bands(texts.length, [bottom, top], 1); // bands without gaps: their middles
+  const { left: start } = bands(texts.length, [bottom, top], 1); // with a gap of 1, a band's left end is its middle
   const at = (text: string): number => start(texts.indexOf(text));
   return {
     kind: "text",

@@ -31,11 +31,11 @@ interface Props {
   xName: string;
   yName: string;
   height: number;
-  /** Of the legend, which a single entry does not need. */
+  /** The entries of the legend. A single entry is not shown. */
   entries: readonly Entry[];
   axes: (room: Room) => { readonly x: Axis; readonly y: Axis };
   children: (x: Axis, y: Axis, room: Room) => ComponentChildren;
-  /** The same as a table. */
+  /** The same figures as a table. */
   table: ComponentChildren;
 }
 

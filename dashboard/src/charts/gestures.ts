@@ -9,7 +9,7 @@ export class Gestures {
   readonly #element: HTMLElement;
   readonly #scope: Scope;
   readonly #select: (stretch: readonly [number, number] | null) => void;
-  /** Where each finger, or the pressed mouse, is. */
+  /** The position of each finger, or of the pressed mouse. */
   readonly #pressed = new Map<number, number>();
   #selectsFrom: number | null = null;
   #pans = false;
@@ -55,17 +55,17 @@ export class Gestures {
     this.#point(left);
   }
 
-  #release(event: PointerEvent, isMeant: boolean): void {
+  #release(event: PointerEvent, isLifted: boolean): void {
     this.#pressed.delete(event.pointerId);
     const from = this.#selectsFrom;
     if (from === null) return;
     this.#selectsFrom = null;
     this.#select(null);
     const [start, end] = ordered(from, this.#left(event));
-    if (isMeant && end - start >= LEAST_PX) zoomTo(this.#scope, this.#at(start), this.#at(end));
+    if (isLifted && end - start >= LEAST_PX) zoomTo(this.#scope, this.#at(start), this.#at(end));
   }
 
-  /** A mouse that leaves removes the cursor. A finger leaves it, so that its values can be read. */
+  /** The cursor goes when the mouse leaves. It stays when a finger is lifted, so that its values can be read. */
   #leave(event: PointerEvent): void {
     if (event.pointerType === "mouse") this.#scope.cursor.value = null;
   }
@@ -82,7 +82,7 @@ export class Gestures {
 
   /** Zoom so that the same points stay below the two fingers. */
   #pinch(id: number, before: number, now: number): void {
-    const [other] = [...this.#pressed].filter(([one]) => one !== id).map(([, left]) => left);
+    const [other] = [...this.#pressed].filter(([fingerId]) => fingerId !== id).map(([, left]) => left);
     if (other === undefined) return;
     const factor = Math.max(1, Math.abs(before - other)) / Math.max(1, Math.abs(now - other));
     zoomBy(this.#scope, factor, this.#at(other));

@@ -9,7 +9,7 @@ export interface Line {
   readonly name: string;
   /** Ascending. */
   readonly xs: Numbers;
-  /** As many; NaN is a gap. */
+  /** As many as `xs`; NaN is a gap. */
   readonly ys: Numbers;
   /** The same line smoothed; then `ys` itself is drawn faintly behind it. */
   readonly smooth?: Numbers;
@@ -20,24 +20,24 @@ export interface Line {
 
 export type Range = readonly [from: number, to: number];
 
-/** The index of the last x that is at most `x`; -1 where there is none. */
+/** The index of the last x that is at most `x`; -1 if there is none. */
 export function indexUpTo(xs: Numbers, x: number): number {
-  return countOf(xs, (one) => one <= x) - 1;
+  return countOf(xs, (each) => each <= x) - 1;
 }
 
 /** How many numbers at the start of a sorted list match. */
-function countOf(xs: Numbers, isOne: (x: number) => boolean): number {
+function countOf(xs: Numbers, isMatch: (x: number) => boolean): number {
   let low = 0;
   let high = xs.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (isOne(xs[middle] as number)) low = middle + 1;
+    if (isMatch(xs[middle] as number)) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-/** The index of the x that is nearest to `x`; -1 of no points. */
+/** The index of the x that is nearest to `x`; -1 without points. */
 export function indexNearest(xs: Numbers, x: number): number {
   const before = indexUpTo(xs, x);
   if (before < 0) return xs.length === 0 ? -1 : 0;
@@ -70,8 +70,8 @@ export function xExtent(lines: readonly Line[]): Range | null {
 }
 
 /**
- * From the least to the greatest value within a range of x; null without any. If no point lies within, the lines that
- * pass through count by their ends. `above` leaves out what is not above it.
+ * From the least to the greatest value within a range of x; null without any. If no point lies within, the
+ * neighbours on both sides count. Only values greater than `above` count.
  */
 export function yExtent(lines: readonly Line[], range: Range, above = Number.NEGATIVE_INFINITY): Range | null {
   return (
@@ -80,12 +80,12 @@ export function yExtent(lines: readonly Line[], range: Range, above = Number.NEG
   );
 }
 
-function extentOf(lines: readonly Line[], above: number, which: (line: Line) => Range): Range | null {
+function extentOf(lines: readonly Line[], above: number, indexRange: (line: Line) => Range): Range | null {
   let least = Number.POSITIVE_INFINITY;
   let greatest = Number.NEGATIVE_INFINITY;
   for (const line of lines) {
     const { ys } = line;
-    const [first, end] = which(line);
+    const [first, end] = indexRange(line);
     for (let i = first; i < end; i++) {
       const y = ys[i] as number;
       if (!(y > above && y < Number.POSITIVE_INFINITY)) continue;

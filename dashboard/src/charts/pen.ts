@@ -9,7 +9,7 @@ export interface Mark {
   readonly text: string;
 }
 
-/** Where on a canvas the lines lie, in its own pixels. */
+/** The part of a canvas that the lines fill, in pixels of the canvas. */
 export interface Field {
   readonly ctx: CanvasRenderingContext2D;
   readonly box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number };

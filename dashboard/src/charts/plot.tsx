@@ -27,7 +27,7 @@ export interface PlotProps {
   /** The units of the values and of the x axis: the axes have round figures of them. */
   unit?: Unit;
   unitX?: Unit;
-  /** The axis reaches at least over these. */
+  /** The axis contains at least these values. */
   yFrom?: number | undefined;
   yTo?: number | undefined;
   /** Vertical lines with a word: a restart, the best epoch. */

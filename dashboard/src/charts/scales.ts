@@ -30,13 +30,13 @@ export class Scale {
     return this.#isLog ? 10 ** value : value;
   }
 
-  /** About so many round values, at equal distances. */
+  /** About `count` round values, at equal distances. */
   ticks(count: number): number[] {
     return ticks(this.domain[0], this.domain[1], count);
   }
 }
 
-/** The same stretch, with round ends. */
+/** The same range, with round ends. */
 export function rounded([from, to]: Ends, count: number): Ends {
   const [least, greatest] = nice(from, to, count);
   return [least, greatest];

@@ -14,7 +14,7 @@ export interface Scope {
   readonly extents: Signal<ReadonlyMap<string, Range>>;
 }
 
-const SHORTEST = 1e-6; // of all that there is
+const SHORTEST = 1e-6; // of the whole axis
 
 /** A new scope. Pass `zoom` if the page's address contains it. */
 export function newScope(zoom: Signal<Range | null> = signal(null)): Scope {
@@ -39,7 +39,7 @@ export function report(scope: Scope, chart: string, extent: Range | null): void 
   scope.extents.value = next;
 }
 
-/** Move the stretch in view by a share of its length, but not beyond the points. */
+/** Move the range in view by a share of its length, but not beyond the points. */
 export function pan(scope: Scope, share: number): void {
   const all = union(scope.extents.peek().values());
   const now = scope.zoom.peek();
@@ -49,7 +49,7 @@ export function pan(scope: Scope, share: number): void {
   if (from !== now[0]) scope.zoom.value = [from, from + length];
 }
 
-/** Make the stretch in view shorter (`factor` below 1) or longer around a place on the axis. */
+/** Make the range in view shorter (`factor` below 1) or longer around a place on the axis. */
 export function zoomBy(scope: Scope, factor: number, around: number): void {
   const now = scope.range.peek();
   if (now !== null) zoomTo(scope, around - (around - now[0]) * factor, around + (now[1] - around) * factor);
@@ -75,7 +75,7 @@ export function reveal(scope: Scope, x: number): void {
   else if (x > now[1]) pan(scope, (x - now[1]) / length + 0.1);
 }
 
-/** A range of one place, with room around it. */
+/** The range. If it is a single place, it gets room around it. */
 function widened(range: Range | null): Range | null {
   return range !== null && range[0] === range[1] ? [range[0] - 0.5, range[1] + 0.5] : range;
 }

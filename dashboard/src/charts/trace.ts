@@ -16,7 +16,7 @@ export interface Pen {
   bar(x: number, from: number, to: number): void;
 }
 
-/** Draw the points of `view`, in columns `width` pixels wide. Where `toY` is not finite is a gap. */
+/** Draw the points of `view`, in columns `width` pixels wide. A point whose `toY` is not finite is a gap. */
 export function trace(
   xs: Numbers,
   ys: Numbers,

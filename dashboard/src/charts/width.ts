@@ -1,4 +1,4 @@
-// How wide an element is, kept up to date: charts of SVG are drawn in pixels, so that their texts keep their size.
+// The width of an element, kept up to date. SVG charts are drawn in pixels, so that their texts keep their size.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// A figure of a table, marked where it is the best of its column.
+// A figure of a table, marked if it is the best of its column.
 
 import styles from "./figure.module.css";
 

@@ -40,7 +40,7 @@ export function ProblemNotice({ problem }: { problem: Problem | undefined }) {
   );
 }
 
-/** Shown until data has come: a problem, or that it is loading. */
+/** Shown until data has come: the problem, or that the data is loading. */
 export function Waiting({ problem, subject }: { problem: Problem | undefined; subject: string }) {
   if (problem !== undefined && !problem.isAway && problem.status !== 401) return <ProblemNotice problem={problem} />;
   if (connection.value.state !== "ok") return null;

@@ -16,7 +16,7 @@ const LOOKS: Record<Status, readonly [sign: string, tone: Tone]> = {
 interface Props {
   status: Status;
   reason?: EndReason | null;
-  /** When a person asked it to end, or to pause. */
+  /** When a person asked to cancel the job, or to pause it. */
   cancelRequestedAt?: string | null;
   pausedAt?: string | null;
 }

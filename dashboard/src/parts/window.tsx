@@ -5,7 +5,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface InView {
   readonly first: number;
-  /** Behind the last one. */
+  /** The index after the last one. */
   readonly end: number;
 }
 
@@ -19,11 +19,11 @@ export function rowsInView(count: number, height: number, top: number, room: num
 
 /** The same, kept up to date as `scroller` scrolls and changes its size. */
 export function useRowsInView(scroller: RefObject<HTMLElement | null>, count: number, height: number): InView {
-  const [viewport, setPlace] = useState({ top: 0, room: 800 });
+  const [viewport, setViewport] = useState({ top: 0, room: 800 });
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    const measure = (): void => setPlace({ top: element.scrollTop, room: element.clientHeight });
+    const measure = (): void => setViewport({ top: element.scrollTop, room: element.clientHeight });
     const watcher = new ResizeObserver(measure);
     watcher.observe(element);
     element.addEventListener("scroll", measure, { passive: true });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { brushesText, isWithin, parseBrushes, withBrush } from "./brushes.ts";
-import { type Field, toldValue } from "./fields.ts";
+import { type Field, valueText } from "./fields.ts";
 import { job } from "./job.fixture.ts";
 
 const model: Field = {
@@ -9,7 +9,7 @@ const model: Field = {
   label: "model",
   isResult: false,
   valueIn: ({ spec }) => (spec["model"] as string | undefined) ?? null,
-  format: toldValue,
+  format: valueText,
 };
 
 test("ranges and texts are read back from the address unchanged", () => {

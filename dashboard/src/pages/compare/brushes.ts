@@ -3,7 +3,7 @@
 
 import type { Job } from "../../api/types.ts";
 import type { Brush } from "../../charts/axis_scale.ts";
-import { type Field, toldValue, type Value } from "./fields.ts";
+import { type Field, type Value, valueText } from "./fields.ts";
 
 /** By the key of the field. */
 export type Brushes = ReadonlyMap<string, Brush>;
@@ -11,12 +11,12 @@ export type Brushes = ReadonlyMap<string, Brush>;
 export function parseBrushes(text: string): Brushes {
   const brushes = new Map<string, Brush>();
   for (const part of text === "" ? [] : text.split(",")) {
-    const [key = "", said = ""] = part.split(/:(.*)/s);
-    const [from, to] = said.split("..").map(Number);
-    if (key === "" || said === "") continue;
+    const [key = "", rangeText = ""] = part.split(/:(.*)/s);
+    const [from, to] = rangeText.split("..").map(Number);
+    if (key === "" || rangeText === "") continue;
     if (from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to))
       brushes.set(key, { from, to });
-    else brushes.set(key, { texts: said.split("|").map(decoded) });
+    else brushes.set(key, { texts: rangeText.split("|").map(decoded) });
   }
   return brushes;
 }
@@ -48,7 +48,7 @@ export function isWithin(job: Job, fields: readonly Field[], brushes: Brushes): 
 }
 
 function contains(brush: Brush, value: Value): boolean {
-  if ("texts" in brush) return brush.texts.includes(toldValue(value));
+  if ("texts" in brush) return brush.texts.includes(valueText(value));
   return typeof value === "number" && value >= brush.from && value <= brush.to;
 }
 

@@ -7,7 +7,7 @@ import { extentOf, RAMP, rampColour, shareOf } from "../../charts/ramp.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./coordinates.module.css";
 import { canBeLog } from "./curves.ts";
-import { type Field, toldValue } from "./fields.ts";
+import { type Field, valueText } from "./fields.ts";
 import { focused } from "./focus.ts";
 import { Ranges } from "./ranges.tsx";
 import { type Run, toggled } from "./runs.ts";
@@ -101,7 +101,7 @@ function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) 
   const raw = runs.map(({ job }) => field.valueIn(job));
   const isText = raw.some((value) => typeof value === "string" || typeof value === "boolean");
   const values: AxisValue[] = raw.map((value) =>
-    value === null ? null : isText || typeof value === "boolean" ? toldValue(value) : value,
+    value === null ? null : isText || typeof value === "boolean" ? valueText(value) : value,
   );
   return { key: field.key, label: field.label, values, isLog: isLog ?? (canBeLog(field.key) && wantsLog(values)) };
 }

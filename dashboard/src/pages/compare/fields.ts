@@ -46,7 +46,7 @@ export function labelOf(key: string): string {
   );
 }
 
-export function toldValue(value: Value): string {
+export function valueText(value: Value): string {
   if (value === null) return "–";
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : number(value, 6);
   return typeof value === "boolean" ? (value ? "yes" : "no") : value;
@@ -99,7 +99,7 @@ export function settingsAmong(jobs: readonly Job[]): Settings {
     seenColumns.add(column);
     if (!isSame) differing.push(setting(key));
     else if (values[0] !== null && values[0] !== undefined)
-      shared.push({ label: labelOf(key), text: toldValue(values[0]) });
+      shared.push({ label: labelOf(key), text: valueText(values[0]) });
   }
   return { differing, shared };
 }
@@ -116,7 +116,7 @@ function setting(key: string): Field {
     label: labelOf(key),
     isResult: false,
     valueIn: (job) => settingsOf(job).get(key) ?? null,
-    format: toldValue,
+    format: valueText,
   };
 }
 
@@ -132,7 +132,7 @@ function figure(job: Job, name: string): number | null {
 
 const numberOrNull = (value: Value): number | null => (typeof value === "number" ? value : null);
 
-function result(key: string, label: string, better: "more" | "less" | undefined, told = number): Field {
+function result(key: string, label: string, better: "more" | "less" | undefined, format = number): Field {
   const of = (job: Job): number | null => figure(job, key);
   return {
     key,
@@ -140,7 +140,7 @@ function result(key: string, label: string, better: "more" | "less" | undefined,
     isResult: true,
     ...(better ? { better } : {}),
     valueIn: of,
-    format: (value) => told(numberOrNull(value)),
+    format: (value) => format(numberOrNull(value)),
   };
 }
 
@@ -178,7 +178,7 @@ export function bestOf(field: Field, jobs: readonly Job[]): Value {
   return field.better === "more" ? Math.max(...values) : Math.min(...values);
 }
 
-/** Compares jobs by a field. Jobs without a value come last, rising or falling. */
+/** Compares jobs by a field. Jobs without a value come last in both directions. */
 export function compared(field: Field, isFalling: boolean): (a: Job, b: Job) => number {
   return (a, b) => byValue(field.valueIn(a), field.valueIn(b), isFalling);
 }

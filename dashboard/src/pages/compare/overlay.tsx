@@ -83,8 +83,8 @@ function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps)
   const smoothCurves = useMemo(() => {
     const smoothedByCurve = new Map<Curve, Float64Array>();
     if (smooth === 0) return smoothedByCurve;
-    for (const of of curves?.values() ?? []) {
-      const curve = of.get(metric);
+    for (const curveByMetric of curves?.values() ?? []) {
+      const curve = curveByMetric.get(metric);
       if (curve !== undefined) smoothedByCurve.set(curve, smoothed(curve.xs, curve.ys, smooth));
     }
     return smoothedByCurve;
@@ -120,7 +120,7 @@ function placeOf(event: PointerEvent, { cursor, range }: Scope): Place | null | 
 }
 
 const FEW = 4; // runs whose names have room in a legend
-const LONGEST = 20; // letters of them
+const LONGEST = 20; // letters of a name
 
 function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count: number, isBack: boolean): Line {
   const label = run.label.length > LONGEST ? `${run.label.slice(0, LONGEST - 1)}…` : run.label;

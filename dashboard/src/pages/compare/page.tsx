@@ -91,12 +91,12 @@ function Comparison({ jobs }: { jobs: Jobs }) {
   const settings = useMemo(() => settingsAmong(loadedJobs), [loadedJobs]);
   const results = useMemo(() => resultsAmong(loadedJobs), [loadedJobs]);
   const fields = useMemo(() => [...settings.differing, ...results], [settings, results]);
-  const [hide, best, drawn] = [hideParam.value, bestParam.value, brushes.value];
+  const [hide, best, drawnBrushes] = [hideParam.value, bestParam.value, brushes.value];
   const runs = useMemo(
     () => runsOf(jobs.ids, jobs.jobs, fields, { hidden: new Set(listOf(hide)), best: parseBest(best) }),
     [jobs.ids, jobs.jobs, fields, hide, best],
   );
-  const faded = useMemo(() => fadedIds(runs, fields, drawn), [runs, fields, drawn]);
+  const faded = useMemo(() => fadedIds(runs, fields, drawnBrushes), [runs, fields, drawnBrushes]);
   const [metrics, axis] = [metricsNow(), axisNow()];
   const curves = useCurves(runs, metrics, axis);
   const onHide = (id: string): void => hideParam.set(toggled(listOf(hide), id).join());

@@ -11,7 +11,7 @@ import { pathWith } from "../../query.ts";
 import { labelOf } from "./fields.ts";
 import styles from "./picker.module.css";
 
-const FOUND = 30;
+const MOST_LISTED = 30;
 const TYPING_MS = 250;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
@@ -65,7 +65,7 @@ function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "s
     <section aria-label="Studies">
       <h3>Whole studies</h3>
       <ul class={styles["list"]}>
-        {matchingStudies.slice(0, needle === "" ? 3 : FOUND).map((line) => (
+        {matchingStudies.slice(0, needle === "" ? 3 : MOST_LISTED).map((line) => (
           <li key={line.id}>
             <span class={styles["name"]}>
               {line.name} <span class="muted">{line.varied.map(labelOf).join(" × ")}</span>
@@ -87,7 +87,7 @@ function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "s
 }
 
 function Jobs({ search, chosenIds, onToggle }: { search: string } & Pick<Props, "chosenIds" | "onToggle">) {
-  const { data, problem } = usePolled<Listed<Job>>(pathWith("/v1/jobs", { search, limit: FOUND }), ONCE);
+  const { data, problem } = usePolled<Listed<Job>>(pathWith("/v1/jobs", { search, limit: MOST_LISTED }), ONCE);
   return (
     <section aria-label="Jobs">
       <h3>{search === "" ? "Newest jobs" : "Jobs"}</h3>

@@ -1,7 +1,7 @@
 // The ranges of the axes as a table with inputs: for the keyboard and exact values.
 
 import type { Brush } from "../../charts/axis_scale.ts";
-import { type Field, toldValue } from "./fields.ts";
+import { type Field, valueText } from "./fields.ts";
 import styles from "./ranges.module.css";
 import { type Run, toggled } from "./runs.ts";
 import { brushes, setBrush } from "./view.ts";
@@ -43,7 +43,7 @@ function Range({ field, runs, brush }: { field: Field; runs: readonly Run[]; bru
         {isNumeric ? (
           <Limits field={field} least={least} greatest={greatest} brush={brush} />
         ) : (
-          <Texts field={field} texts={[...new Set(values.map(toldValue))].sort()} brush={brush} />
+          <Texts field={field} texts={[...new Set(values.map(valueText))].sort()} brush={brush} />
         )}
       </td>
     </tr>

@@ -3,13 +3,13 @@
 
 import type { Job, Progress } from "../../api/types.ts";
 
-/** A few at once: a browser has six connections to a host, and the page wants some for its charts. */
+/** A few at once: a browser has six connections to a host, and the page needs some for its charts. */
 const AT_ONCE = 4;
 
 /** The jobs that were read; a new object with every change. */
 export interface KnownJobs {
   readonly jobs: ReadonlyMap<string, Job>;
-  /** Ids of which the api says that there is no such job. */
+  /** Ids for which the api has no job. */
   readonly gone: ReadonlySet<string>;
 }
 
@@ -20,9 +20,9 @@ export type StreamedState = Pick<Job, "id" | "status" | "started_at" | "ended_at
 export type FetchJob = (id: string) => Promise<Job | null>;
 
 export class JobStore {
-  #known: KnownJobs = { jobs: new Map(), gone: new Set() };
+  #knownJobs: KnownJobs = { jobs: new Map(), gone: new Set() };
   #waiting = new Set<string>();
-  #asking = 0;
+  #requestsRunning = 0;
   #updatedIds = new Set<string>();
   readonly #fetchJob: FetchJob;
   readonly #changed: (known: KnownJobs) => void;
@@ -36,20 +36,20 @@ export class JobStore {
 
   /** Read the jobs that are not known yet. */
   want(ids: readonly string[]): void {
-    for (const id of ids) if (!this.#known.jobs.has(id) && !this.#known.gone.has(id)) this.#waiting.add(id);
+    for (const id of ids) if (!this.#knownJobs.jobs.has(id) && !this.#knownJobs.gone.has(id)) this.#waiting.add(id);
     this.#next();
   }
 
   /** Store jobs that came with a list. */
   put(jobs: readonly Job[]): void {
-    const next = new Map(this.#known.jobs);
+    const next = new Map(this.#knownJobs.jobs);
     for (const job of jobs) if ((next.get(job.id)?.revision ?? -1) <= job.revision) next.set(job.id, job);
-    this.#set({ ...this.#known, jobs: next });
+    this.#set({ ...this.#knownJobs, jobs: next });
   }
 
   /** Store a state event of a job. When a job ends it is read again, for its results. */
   heard(state: StreamedState): void {
-    const job = this.#known.jobs.get(state.id);
+    const job = this.#knownJobs.jobs.get(state.id);
     this.#updatedIds.add(state.id);
     if (job === undefined) return;
     this.put([{ ...job, ...state }]);
@@ -60,25 +60,26 @@ export class JobStore {
 
   /** Store a progress event of a job. */
   advanced(id: string, progress: Progress): void {
-    const job = this.#known.jobs.get(id);
+    const job = this.#knownJobs.jobs.get(id);
     this.#updatedIds.add(id);
-    if (job !== undefined) this.#set({ ...this.#known, jobs: new Map(this.#known.jobs).set(id, { ...job, progress }) });
+    if (job !== undefined)
+      this.#set({ ...this.#knownJobs, jobs: new Map(this.#knownJobs.jobs).set(id, { ...job, progress }) });
   }
 
   /** Read live jobs without an event since the last call: one may have ended before the stream began. */
   recheck(): void {
-    for (const { id, ended_at } of this.#known.jobs.values())
+    for (const { id, ended_at } of this.#knownJobs.jobs.values())
       if (ended_at === null && !this.#updatedIds.has(id)) this.#waiting.add(id);
     this.#updatedIds.clear();
     this.#next();
   }
 
   #next(): void {
-    while (this.#asking < AT_ONCE) {
+    while (this.#requestsRunning < AT_ONCE) {
       const id = this.#waiting.values().next().value;
       if (id === undefined) return;
       this.#waiting.delete(id);
-      this.#asking += 1;
+      this.#requestsRunning += 1;
       void this.#read(id);
     }
   }
@@ -87,17 +88,17 @@ export class JobStore {
     try {
       const job = await this.#fetchJob(id);
       if (job !== null) this.put([job]);
-      else this.#set({ ...this.#known, gone: new Set(this.#known.gone).add(id) });
+      else this.#set({ ...this.#knownJobs, gone: new Set(this.#knownJobs.gone).add(id) });
     } catch (error) {
       this.#waiting.clear();
       this.#failed(error);
     }
-    this.#asking -= 1;
+    this.#requestsRunning -= 1;
     this.#next();
   }
 
   #set(known: KnownJobs): void {
-    this.#known = known;
+    this.#knownJobs = known;
     this.#changed(known);
   }
 }

@@ -19,7 +19,7 @@ const AXES = [
   ["time", "Time"],
 ] as const;
 
-/** The axis in the address; an unknown word is the default. */
+/** The axis in the address; an unknown word means the default. */
 export function axisNow(): Axis {
   return AXES.find(([axis]) => axis === axisParam.value)?.[0] ?? "epoch";
 }

@@ -10,12 +10,12 @@ import { pathWith } from "../../query.ts";
 import { MOST_RUNS } from "./runs.ts";
 import { JobStore, type KnownJobs, type StreamedState } from "./store.ts";
 
-const AGAIN_MS = 3000;
+const RETRY_MS = 3000;
 const RECHECK_MS = 15_000;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 export interface Jobs extends KnownJobs {
-  /** Of the address and of the study, without repeats, in their order. */
+  /** The ids of the address, then those of the study, without repeats. */
   readonly ids: readonly string[];
   /** The study has more jobs than the page compares. */
   readonly isCut: boolean;
@@ -29,7 +29,7 @@ export function useJobs(namedIds: readonly string[], study: string): Jobs {
   const [knownJobs, setKnownJobs] = useState<KnownJobs>({ jobs: new Map(), gone: new Set() });
   const [problem, setProblem] = useState<Problem>();
   const store = useRef<JobStore>(null);
-  store.current ??= new JobStore(askFor, setKnownJobs, (error) =>
+  store.current ??= new JobStore(fetchJob, setKnownJobs, (error) =>
     setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error))),
   );
   const ofStudy = useStudy(study);
@@ -46,7 +46,7 @@ export function useJobs(namedIds: readonly string[], study: string): Jobs {
   }, [namedIds]);
   useEffect(() => {
     if (problem === undefined) return;
-    const timer = setTimeout(() => store.current?.want(namedIds.slice(0, MOST_RUNS)), AGAIN_MS);
+    const timer = setTimeout(() => store.current?.want(namedIds.slice(0, MOST_RUNS)), RETRY_MS);
     return () => clearTimeout(timer);
   }, [problem, namedIds]);
 
@@ -64,7 +64,7 @@ export function useJobs(namedIds: readonly string[], study: string): Jobs {
   };
 }
 
-async function askFor(id: string): Promise<Job | null> {
+async function fetchJob(id: string): Promise<Job | null> {
   try {
     return (await call<Job>("GET", `/v1/jobs/${encodeURIComponent(id)}`)).data;
   } catch (error) {

@@ -11,7 +11,7 @@ import styles from "./host_list.module.css";
 import { HostRows } from "./host_rows.tsx";
 import { NARROWINGS, narrowed } from "./hosts.ts";
 
-const CARDS = 12; // with more hosts than these a table is easier to read
+const CARDS = 12; // with more hosts, a table is easier to read
 const MOST_CARDS = 60;
 
 interface Props {
@@ -41,7 +41,7 @@ export function HostList({ hosts, names, isAdmin, onChanged }: Props) {
         <>
           {open !== undefined && <HostCard {...card(open)} onClose={() => opened.set("")} />}
           <Panel title={shownHosts.length === 1 ? "1 host" : `${number(shownHosts.length)} hosts`} flush>
-            {/* What was searched for begins at its top. */}
+            {/* The key lets the results of a new search start at the top. */}
             <HostRows key={`${narrowing.value} ${text.value}`} hosts={shownHosts} names={names} opened={opened.value} />
           </Panel>
         </>

@@ -6,7 +6,7 @@ import { Space, useRowsInView } from "../../parts/window.tsx";
 import { pathWith } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./host_rows.module.css";
-import { HostBadge, heardOf, sinceWhen } from "./host_state.tsx";
+import { HostBadge, heartbeatText, sinceWhen } from "./host_state.tsx";
 import { ALL_SLOT_STATES, countsOf, hardwareOf, SLOT_STATES, slotStateOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import slotStyles from "./slots.module.css";
@@ -87,7 +87,7 @@ function HostRow({ host, names, index, isOpened }: RowProps) {
       <td class="figure">{countsOf([host]).free}</td>
       <td class={styles["wide"]}>{hardwareOf(host)}</td>
       <td class={`${styles["wide"]} muted`} title={sinceWhen(host)}>
-        {heardOf(host)}
+        {heartbeatText(host)}
       </td>
       <td class={styles["wide"]}>{host.kept_for !== null && <JobLink id={host.kept_for} names={names} />}</td>
     </tr>

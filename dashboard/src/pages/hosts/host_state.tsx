@@ -14,12 +14,12 @@ export function HostBadge({ host }: { host: Host }) {
 }
 
 /** When its last heartbeat was. */
-export function heardOf(host: Host): string {
+export function heartbeatText(host: Host): string {
   return host.alive ? `${duration(host.heartbeat_age_s)} ago` : moment(host.heartbeat_at);
 }
 
 /** The same as a phrase, and since when it is drained. */
 export function sinceWhen(host: Host): string {
-  const heard = `${host.alive ? "" : "last "}heartbeat ${heardOf(host)}`;
-  return host.drained_at === null ? heard : `${heard}, drained since ${moment(host.drained_at)}`;
+  const heartbeat = `${host.alive ? "" : "last "}heartbeat ${heartbeatText(host)}`;
+  return host.drained_at === null ? heartbeat : `${heartbeat}, drained since ${moment(host.drained_at)}`;
 }

@@ -64,8 +64,8 @@ export const NARROWINGS = [
 
 /** The hosts that pass the filter and have this text in their name, address, slots or jobs. */
 export function narrowed(hosts: readonly Host[], text: string, narrowing: string): readonly Host[] {
-  const wanted = text.trim().toLowerCase();
-  return hosts.filter((host) => isOf(host, narrowing) && (wanted === "" || textOf(host).includes(wanted)));
+  const needle = text.trim().toLowerCase();
+  return hosts.filter((host) => isOf(host, narrowing) && (needle === "" || textOf(host).includes(needle)));
 }
 
 function isOf(host: Host, narrowing: string): boolean {
@@ -80,7 +80,7 @@ function textOf(host: Host): string {
   return [host.name, host.address ?? "", host.kept_for ?? "", ...slots].join(" ").toLowerCase();
 }
 
-/** What slots a host has: "8 × NVIDIA H100". */
+/** The slots of a host by kind: "8 × NVIDIA H100". */
 export function hardwareOf(host: Host): string {
   const counts = new Map<string, number>();
   for (const { name } of host.slots) counts.set(name, (counts.get(name) ?? 0) + 1);

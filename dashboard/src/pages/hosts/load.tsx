@@ -12,7 +12,7 @@ const MINUTES = 10;
 const SPAN_S = MINUTES * 60;
 const FRESH_S = 20;
 const MAX_POINTS = 120;
-const LEAST_RATE = 1024; // bytes a second at the top of a chart at least, so that low rates stay low
+const LEAST_RATE = 1024; // bytes a second: no chart ends below this, so that low rates look low
 const [WIDTH, HEIGHT, EDGE] = [200, 32, 2];
 
 type Series = Pick<HostUtilization["series"][number], "x" | "y">;

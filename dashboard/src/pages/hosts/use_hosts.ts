@@ -22,9 +22,9 @@ export interface Hosts {
 /** The first 2,000 hosts: four pages, each after the cursor of the previous one. */
 export function useHosts(): Hosts {
   const first = usePolled<Listed<Host>>(pathWith("/v1/hosts", { limit: PAGE }));
-  const second = usePolled<Listed<Host>>(behind(first.data), SELDOM);
-  const third = usePolled<Listed<Host>>(behind(second.data), SELDOM);
-  const fourth = usePolled<Listed<Host>>(behind(third.data), SELDOM);
+  const second = usePolled<Listed<Host>>(pathAfter(first.data), SELDOM);
+  const third = usePolled<Listed<Host>>(pathAfter(second.data), SELDOM);
+  const fourth = usePolled<Listed<Host>>(pathAfter(third.data), SELDOM);
   const pages = [first, second, third, fourth];
   return {
     hosts: first.data === undefined ? undefined : pages.flatMap(({ data }) => data?.items ?? []),
@@ -36,7 +36,7 @@ export function useHosts(): Hosts {
   };
 }
 
-function behind(page: Listed<Host> | undefined): string | null {
+function pathAfter(page: Listed<Host> | undefined): string | null {
   const cursor = page?.next_cursor ?? null;
   return cursor === null ? null : pathWith("/v1/hosts", { limit: PAGE, cursor });
 }
@@ -45,11 +45,11 @@ function behind(page: Listed<Host> | undefined): string | null {
 export function useJobNames(hosts: readonly Host[]): ReadonlyMap<string, string> {
   const names = useRef(new Map<string, string>());
   const isUnknown = (id: string | null): boolean => id !== null && !names.current.has(id);
-  const isAsked = hosts.some(
+  const hasUnknown = hosts.some(
     ({ slots, kept_for }) => isUnknown(kept_for) || slots.some(({ job_id }) => isUnknown(job_id)),
   );
   const path = pathWith("/v1/jobs", { status: ["queued", "launching", "running"], limit: JOBS });
-  const { data } = usePolled<Listed<Job>>(isAsked ? path : null, { every_s: 10 });
+  const { data } = usePolled<Listed<Job>>(hasUnknown ? path : null, { every_s: 10 });
   for (const { id, name } of data?.items ?? []) names.current.set(id, name);
   return names.current;
 }

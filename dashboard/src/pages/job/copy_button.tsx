@@ -10,13 +10,13 @@ interface Props {
   class?: string | undefined;
 }
 
-const SAID_MS = 1500;
+const MESSAGE_MS = 1500;
 
 export function CopyButton({ text, label, children, class: name }: Props) {
   const [message, setMessage] = useState<string>();
   useEffect(() => {
     if (message === undefined) return;
-    const timer = setTimeout(() => setMessage(undefined), SAID_MS);
+    const timer = setTimeout(() => setMessage(undefined), MESSAGE_MS);
     return () => clearTimeout(timer);
   }, [message]);
   return (
@@ -31,7 +31,7 @@ export function CopyButton({ text, label, children, class: name }: Props) {
   );
 }
 
-/** Whether it was copied. Over plain HTTP to other machines, browsers have only the old way. */
+/** Whether it was copied. Over plain HTTP from another machine, browsers offer only the old command. */
 async function copied(text: string): Promise<boolean> {
   if (navigator.clipboard !== undefined) {
     return navigator.clipboard.writeText(text).then(

@@ -1,4 +1,4 @@
-// Why a job failed, what to do about it, and what was printed last: above all else on the page of such a job.
+// Why a job failed, what to do about it, and its last log lines. Shown first on the page of a failed job.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Advice, EndReason, Job, Listed, LogLine, LogView } from "../../api/types.ts";
@@ -8,18 +8,18 @@ import styles from "./failure.module.css";
 import { lastWords, plain, rankName } from "./logs/lines.ts";
 import { explanationOf } from "./reasons.ts";
 
-const LOOKED_AT = 200; // lines, in which those of the ranks are looked for
+const FETCHED = 200; // lines of the log, from which the lines of the ranks are picked
 const SHOWN = 20;
 
 interface Props {
   job: Job;
   advice: Listed<Advice> | undefined;
-  /** Without the last lines, where the log itself is shown, or something else that one came for. */
+  /** Without the last lines of the log, for tabs other than the overview. */
   isBrief: boolean;
 }
 
 export function Failure({ job, advice, isBrief }: Props) {
-  const { data } = usePolled<LogView>(isBrief ? null : `/v1/jobs/${job.id}/logs?tail=${LOOKED_AT}`, {
+  const { data } = usePolled<LogView>(isBrief ? null : `/v1/jobs/${job.id}/logs?tail=${FETCHED}`, {
     every_s: Number.POSITIVE_INFINITY,
   });
   const explanation = explanationOf(job.end_reason as EndReason);
@@ -50,7 +50,7 @@ function LastLines({ lines }: { lines: readonly LogLine[] }) {
   return (
     <div class={styles["lines"]}>
       <h3>
-        Last lines <a href={`?${withParams(query.value, { tab: "logs" })}`}>all of the log</a>
+        Last lines <a href={`?${withParams(query.value, { tab: "logs" })}`}>whole log</a>
       </h3>
       <pre tabIndex={0} role="region" aria-label="Last lines of the log">
         {lines.map(({ id, rank, text }) => (
@@ -64,7 +64,7 @@ function LastLines({ lines }: { lines: readonly LogLine[] }) {
   );
 }
 
-/** An error as a sentence of its own; a name that it begins with stays as it is. */
+/** An error as a sentence. A name at its start keeps its case. */
 function sentence(text: string): string {
   return /^[a-z]+ /.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }

@@ -56,7 +56,7 @@ function Charts({ job }: { job: Job }) {
   return <JobCharts job={job} />;
 }
 
-/** GPU where the slots are GPUs; slots are parts of a CPU where there are none. */
+/** "GPU" if the slots are GPUs. Otherwise they are shares of a CPU. */
 function unitOf({ utilization }: Analysis): string {
   return utilization.some(({ metric }) => metric === "gpu_percent") ? "GPU" : "slot";
 }

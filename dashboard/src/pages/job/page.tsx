@@ -24,7 +24,7 @@ const TABS = [
   ["events", "Events"],
 ] as const;
 
-const ANALYSED_S = 60; // the api computes the advice of a live job for each request
+const ADVICE_S = 60; // the api computes the advice of a live job for each request
 const tab = param("tab", "overview");
 
 export function JobPage({ id }: { id: string }) {
@@ -62,7 +62,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
   const isOverview = !TABS.slice(1).some(([value]) => value === tab.value);
   const isAdvised = job.attempt > 0 && (isOverview || job.status === "failed");
   const advicePath = isAdvised ? `/v1/jobs/${job.id}/advice` : null;
-  const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, ANALYSED_S);
+  const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, ADVICE_S);
   return (
     <div class={styles["page"]}>
       <Header job={job} onChange={onChange}>

@@ -5,7 +5,7 @@ import { words } from "../../format.ts";
 
 interface Explanation {
   readonly cause: string;
-  /** What a person can do about it; null where there is nothing to do. */
+  /** What a person can do about it; null if there is nothing to do. */
   readonly remedy: string | null;
 }
 

@@ -24,13 +24,13 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
   const [isLive, setLive] = useState(true);
   const { data, problem, refresh } = usePolled<Job>(`/v1/jobs/${id}`, { every_s: isLive ? 5 : 60 });
   const [news, setNews] = useState<News>({});
-  const toldAt = useRef(0);
+  const progressAt = useRef(0);
   const [events, add] = useGathered();
 
   useEffect(() => {
     if (data === undefined) return;
     setLive(!isTerminal(data.status));
-    setNews((now) => newsAfter(now, data, performance.now() - toldAt.current < STREAMING_MS));
+    setNews((now) => newsAfter(now, data, performance.now() - progressAt.current < STREAMING_MS));
   }, [data]);
 
   const hasHistory = useRef(false); // once it is read, it is followed
@@ -39,7 +39,7 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
   useStream(data === undefined ? null : `/v1/jobs/${id}/events?include=${include}`, {
     event: add,
     progress: (progress: Progress) => {
-      toldAt.current = performance.now();
+      progressAt.current = performance.now();
       setNews((now) => ({ ...now, progress }));
     },
     state: (state: State) => {
@@ -75,10 +75,10 @@ export function useOfJob<T>(path: string | null, revision: number, every_s: numb
   const polled = usePolled<T>(path, { every_s });
   const refresh = useRef(polled.refresh);
   refresh.current = polled.refresh;
-  const seen = useRef(revision);
+  const seenRevision = useRef(revision);
   useEffect(() => {
-    if (seen.current !== revision) refresh.current();
-    seen.current = revision;
+    if (seenRevision.current !== revision) refresh.current();
+    seenRevision.current = revision;
   }, [revision]);
   return polled;
 }

@@ -48,8 +48,8 @@ test("the curves of all wanted rows are read with one request, with sorted ids",
   curves.want([ENDED, LIVE]);
   await curves.load();
   assert.deepEqual(paths, ["/v1/metrics?job=a&job=b&name=loss&rank=-1&axis=epoch&max_points=40"]);
-  assert.deepEqual(curves.known.value.get("a")?.y, [3, 2]);
-  assert.deepEqual(curves.known.value.get("b")?.y, []);
+  assert.deepEqual(curves.byJob.value.get("a")?.y, [3, 2]);
+  assert.deepEqual(curves.byJob.value.get("b")?.y, []);
   await curves.load();
   assert.equal(paths.length, 1);
   curves.close();
@@ -68,7 +68,7 @@ test("a curve stays when the api answers that it has not changed", async () => {
   curves.want([{ ...LIVE, epoch: 4 }]);
   await curves.load();
   assert.deepEqual(etags, [null, "W/1"]);
-  assert.deepEqual(curves.known.value.get("a"), { state: "1/4", x: [0, 1], y: [3, 2] });
+  assert.deepEqual(curves.byJob.value.get("a"), { state: "1/4", x: [0, 1], y: [3, 2] });
   curves.close();
 });
 
@@ -81,9 +81,9 @@ test("curves that could not be read are requested again", async () => {
   const curves = new Curves("loss", fetchMetrics);
   curves.want([LIVE]);
   await curves.load();
-  assert.equal(curves.known.value.size, 0);
+  assert.equal(curves.byJob.value.size, 0);
   isAway = false;
   await curves.load();
-  assert.deepEqual(curves.known.value.get("a")?.y, [1]);
+  assert.deepEqual(curves.byJob.value.get("a")?.y, [1]);
   curves.close();
 });

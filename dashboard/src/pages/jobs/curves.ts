@@ -30,18 +30,18 @@ export function stateOf(row: Row): string {
 }
 
 /** The rows whose curve is missing or out of date. */
-export function missing(rows: readonly Row[], known: ReadonlyMap<string, Curve>): Row[] {
-  return rows.filter((row) => row.attempt > 0 && known.get(row.id)?.state !== stateOf(row));
+export function missing(rows: readonly Row[], byJob: ReadonlyMap<string, Curve>): Row[] {
+  return rows.filter((row) => row.attempt > 0 && byJob.get(row.id)?.state !== stateOf(row));
 }
 
 /** The curves of one metric. */
 export class Curves {
   readonly #metric: string;
   readonly #fetchMetrics: FetchMetrics;
-  readonly #known: Signal<ReadonlyMap<string, Curve>> = signal(new Map());
+  readonly #byJob: Signal<ReadonlyMap<string, Curve>> = signal(new Map());
   #rows: readonly Row[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #isAsking = false;
+  #isReading = false;
   #newest: { path: string; etag: string | null } | null = null;
 
   constructor(metric: string, fetchMetrics: FetchMetrics) {
@@ -50,8 +50,8 @@ export class Curves {
   }
 
   /** The curves that were read, by job. */
-  get known(): ReadonlySignal<ReadonlyMap<string, Curve>> {
-    return this.#known;
+  get byJob(): ReadonlySignal<ReadonlyMap<string, Curve>> {
+    return this.#byJob;
   }
 
   /** Read the missing curves of these rows soon. */
@@ -69,11 +69,11 @@ export class Curves {
   async load(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const rows = missing(this.#rows, this.#known.peek());
-    if (rows.length === 0 || this.#isAsking) return;
+    const rows = missing(this.#rows, this.#byJob.peek());
+    if (rows.length === 0 || this.#isReading) return;
     const job = rows.map((row) => row.id).sort();
     const path = pathWith("/v1/metrics", { job, name: this.#metric, rank: -1, axis: "epoch", max_points: MOST_POINTS });
-    this.#isAsking = true;
+    this.#isReading = true;
     let restMs = GROWN_MS;
     try {
       const answer = await this.#fetchMetrics(path, this.#newest?.path === path ? this.#newest.etag : null);
@@ -82,15 +82,15 @@ export class Curves {
     } catch {
       restMs = AFTER_FAILURE_MS; // another part of the page shows that the api is away
     }
-    this.#isAsking = false;
+    this.#isReading = false;
     this.#restIfAny(restMs);
   }
 
   #restIfAny(ms: number): void {
-    const known = this.#known.peek();
-    const rows = missing(this.#rows, known);
+    const byJob = this.#byJob.peek();
+    const rows = missing(this.#rows, byJob);
     if (rows.length === 0) return;
-    if (ms === GROWN_MS && rows.some((row) => !known.has(row.id))) {
+    if (ms === GROWN_MS && rows.some((row) => !byJob.has(row.id))) {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => void this.load(), SETTLED_MS);
     } else this.#timer ??= setTimeout(() => void this.load(), ms);
@@ -98,13 +98,13 @@ export class Curves {
 
   /** Store an answer; null means that nothing changed. A job without the metric gets a curve without points. */
   #take(rows: readonly Row[], answer: ManyMetrics | null): void {
-    const curves = new Map(this.#known.peek());
+    const curves = new Map(this.#byJob.peek());
     const seriesById = new Map(answer?.jobs.map(({ id, series }) => [id, series[0]]));
     for (const row of rows) {
       const before = curves.get(row.id);
       const { x, y } = (answer === null ? before : seriesById.get(row.id)) ?? { x: [], y: [] };
       curves.set(row.id, { state: stateOf(row), x, y });
     }
-    this.#known.value = curves;
+    this.#byJob.value = curves;
   }
 }

@@ -40,7 +40,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
     (label: string) => onChange({ labels: [...new Set([...view.labels, label])] }),
     [onChange, view.labels],
   );
-  const shared = { rows, inView, metric: view.metric, curves: curves.known.value, marks, onLabel };
+  const shared = { rows, inView, metric: view.metric, curves: curves.byJob.value, marks, onLabel };
   return (
     <section class={styles["panel"]} aria-label="Jobs" aria-busy={isOld}>
       <NewJobs

@@ -1,4 +1,4 @@
-// The jobs of one view: loaded, polled and updated by events. A view of other jobs or order has another listing.
+// The jobs of one view: loaded, polled and updated by events. Each set of filters, with an order, has its own listing.
 
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { Problem } from "../../api/problem.ts";
@@ -10,7 +10,7 @@ import { listPath, NEWEST_FIRST, type View } from "./view.ts";
 
 export const PAGE_ROWS = 100;
 const GATHERED_MS = 100; // events of about the same time are shown together
-const HEAD_MS = 2000; // between two reads of the first page because of events
+const HEAD_MS = 2000; // at least, between two reads of the first page because of events
 
 export interface Sources {
   /** Read an answer of the api. */
@@ -97,8 +97,8 @@ export class Listing {
   }
 
   /** Store a `state` event of `GET /v1/events`. */
-  takeState(told: StreamedState): void {
-    this.#states.set(told.id, told);
+  takeState(state: StreamedState): void {
+    this.#states.set(state.id, state);
     this.#newsTimer ??= setTimeout(() => this.takeNews(), GATHERED_MS);
   }
 
@@ -133,9 +133,9 @@ export class Listing {
 
   /** Events of jobs that are not in the list: they may be new, or may belong in it now. */
   #meet(states: News["states"], list: JobList): void {
-    const known = new Set(list.rows.map((row) => row.id));
-    const unknown = [...states.values()].filter((told) => !known.has(told.id));
-    if (unknown.length === 0) return;
+    const listedIds = new Set(list.rows.map((row) => row.id));
+    const unlisted = [...states.values()].filter((state) => !listedIds.has(state.id));
+    if (unlisted.length === 0) return;
     this.#headTimer ??= setTimeout(
       () => {
         this.#headTimer = undefined;
@@ -146,9 +146,9 @@ export class Listing {
     const { statuses, search, study } = this.view;
     if (search !== "" || study !== "") return; // the stream cannot filter by these
     const newest = list.rows.reduce((latest, row) => Math.max(latest, Date.parse(row.created_at)), 0);
-    for (const told of unknown) {
-      const isWanted = statuses.length === 0 || statuses.includes(told.status);
-      if (isWanted && Date.parse(told.created_at) > newest) this.#unseen.add(told.id);
+    for (const { id, status, created_at } of unlisted) {
+      const isOfView = statuses.length === 0 || statuses.includes(status);
+      if (isOfView && Date.parse(created_at) > newest) this.#unseen.add(id);
     }
     this.#count();
   }
@@ -161,10 +161,10 @@ export class Listing {
 
   /** Count new jobs. With the newest first they are in the first page; in other orders only events report them. */
   #count(): void {
-    const known = new Set(this.#list.peek()?.rows.map((row) => row.id));
-    const told =
+    const listedIds = new Set(this.#list.peek()?.rows.map((row) => row.id));
+    const newIds =
       this.view.order === NEWEST_FIRST ? (this.#heldBack?.rows.map((row) => row.id) ?? []) : [...this.#unseen];
-    this.#newCount.value = told.filter((id) => !known.has(id)).length;
+    this.#newCount.value = newIds.filter((id) => !listedIds.has(id)).length;
   }
 
   #change(by: (list: JobList) => JobList): void {

@@ -27,8 +27,8 @@ export function useListing(view: View): Jobs {
   const listing = useMemo(() => new Listing(view, { read: get, pollHead: () => refresh.current() }), [path]);
   // The stream is opened first: a change between the two then comes twice, and is not missed.
   useStream(streamPath(view), {
-    state: (told: StreamedState) => listing.takeState(told),
-    progress: (told: StreamedProgress) => listing.takeProgress(told),
+    state: (state: StreamedState) => listing.takeState(state),
+    progress: (progress: StreamedProgress) => listing.takeProgress(progress),
   });
   const head = usePolled<Listed<Job>>(path, { every_s: EVERY_S });
   refresh.current = head.refresh;

@@ -131,6 +131,6 @@ function Suggestions({ list, id, options, active, onPoint, onChoose }: Suggestio
 }
 
 function matching(options: readonly Option[], text: string): readonly Option[] {
-  const wanted = text.trim().toLowerCase();
-  return options.filter(({ value, detail }) => `${value} ${detail}`.toLowerCase().includes(wanted));
+  const needle = text.trim().toLowerCase();
+  return options.filter(({ value, detail }) => `${value} ${detail}`.toLowerCase().includes(needle));
 }

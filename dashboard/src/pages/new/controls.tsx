@@ -100,7 +100,7 @@ function Select({ field, id, value, about, isInvalid, onEdit }: ControlProps) {
       aria-invalid={isInvalid}
       onChange={(event) => onEdit(event.currentTarget.value)}
     >
-      {/* What the text of the spec says may be none of the choices; the api says so then. */}
+      {/* A spec that was written as JSON may have another value. The api then reports an error. */}
       {!field.options.includes(text) && <option value={text}>{text}</option>}
       {field.options.map((option) => (
         <option key={option} value={option}>

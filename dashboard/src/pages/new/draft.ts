@@ -9,14 +9,14 @@ export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function isSame(one: Json | undefined, other: Json | undefined): boolean {
-  if (Array.isArray(one) && Array.isArray(other))
-    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
-  if (isObject(one) && isObject(other)) {
-    const names = Object.keys(one);
-    return names.length === Object.keys(other).length && names.every((name) => isSame(one[name], other[name]));
+export function isSame(first: Json | undefined, second: Json | undefined): boolean {
+  if (Array.isArray(first) && Array.isArray(second))
+    return first.length === second.length && first.every((item, index) => isSame(item, second[index]));
+  if (isObject(first) && isObject(second)) {
+    const names = Object.keys(first);
+    return names.length === Object.keys(second).length && names.every((name) => isSame(first[name], second[name]));
   }
-  return one === other;
+  return first === second;
 }
 
 /** The value at a dotted path of a spec or a draft; undefined if there is none. */
@@ -83,7 +83,7 @@ export function pathsOf(change: JsonObject, fields: readonly Field[]): string[] 
   return fields.map(({ path }) => path).filter((path) => valueAt(change, path) !== undefined);
 }
 
-/** The draft of a text; undefined where the text is no JSON object. */
+/** The draft of a text; undefined if the text is not a JSON object. */
 export function parsed(text: string): Draft | undefined {
   try {
     const value = JSON.parse(text) as Json;

@@ -45,14 +45,14 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
         defaultValue={defaultOf(form, field)}
         placeholder={field.defaultValue === undefined ? "" : (empty ?? "")}
         isInvalid={errors.length > 0}
-        about={`${id}-error ${id}-says`}
+        about={`${id}-error ${id}-description`}
         options={options}
         onEdit={(next) => form.edit(field, next)}
       />
       <p id={`${id}-error`} class={styles["error"]}>
         {errors.length > 0 && errorText(errors, field)}
       </p>
-      <p id={`${id}-says`} class={styles["says"]}>
+      <p id={`${id}-description`} class={styles["description"]}>
         {chosenOption?.detail || withCode(field.description)}
         <span class={styles["range"]}>{range(field, empty)}</span>
       </p>

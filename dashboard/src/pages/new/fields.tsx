@@ -64,7 +64,7 @@ function Group({ title, form, fields, children }: GroupProps) {
         <span class={styles["summary"]}>
           {changed.length === 0 && <span class={styles["untouched"]}>{labelsOf(fields)}</span>}
           {changed.map((field) => (
-            <span key={field.path} class={styles["told"]}>
+            <span key={field.path} class={styles["changed"]}>
               {wordsOf(field.path).label} <b>{brief(valueIn(form, field), field.kind)}</b>
             </span>
           ))}

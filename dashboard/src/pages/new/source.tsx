@@ -13,8 +13,8 @@ interface Props {
 
 export function Source({ draft, onDraft, onReadable }: Props) {
   // A text that is not a valid draft changes nothing, and stays as it is.
-  const says = (text: string): boolean => isSame(parsed(text) ?? draft, draft);
-  const { text, type } = useText(JSON.stringify(draft, null, 2), says, (next) => {
+  const isCurrent = (text: string): boolean => isSame(parsed(text) ?? draft, draft);
+  const { text, type } = useText(JSON.stringify(draft, null, 2), isCurrent, (next) => {
     const read = parsed(next);
     onReadable(read !== undefined);
     if (read !== undefined) onDraft(read);

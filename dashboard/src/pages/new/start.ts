@@ -15,7 +15,7 @@ export interface Start {
   readonly advised: readonly string[];
 }
 
-interface Asked {
+interface LoadedStart {
   readonly start: Start | undefined;
   readonly problem: Problem | undefined;
 }
@@ -23,7 +23,7 @@ interface Asked {
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 /** `clone` is a job's id, `advice` the number of a piece of its advice; both "" for an empty form. */
-export function useStart(clone: string, advice: string, fields: readonly Field[] | undefined): Asked {
+export function useStart(clone: string, advice: string, fields: readonly Field[] | undefined): LoadedStart {
   const job = usePolled<Job>(clone === "" ? null : `/v1/jobs/${encodeURIComponent(clone)}`, ONCE);
   const isAdvised = clone !== "" && advice !== "";
   const list = usePolled<Listed<Advice>>(isAdvised ? `/v1/jobs/${encodeURIComponent(clone)}/advice` : null, ONCE);

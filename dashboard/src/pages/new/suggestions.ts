@@ -37,16 +37,16 @@ export function ofDataset(dataset: DatasetLine): Option {
     shape === null ? "" : `of ${shape.join("×")}`,
     classes === null ? "" : `in ${classes} classes`,
   ];
-  const told = facts.filter((fact) => fact !== "").join(" ");
-  return { value: dataset.name, detail: [told, description].filter((text) => text !== "").join(". ") };
+  const factsText = facts.filter((fact) => fact !== "").join(" ");
+  return { value: dataset.name, detail: [factsText, description].filter((text) => text !== "").join(". ") };
 }
 
 /** The data of recent jobs that is not registered. */
-export function recent(jobs: readonly Pick<Job, "name" | "spec">[], known: ReadonlySet<string>): Option[] {
+export function recent(jobs: readonly Pick<Job, "name" | "spec">[], registered: ReadonlySet<string>): Option[] {
   const options = new Map<string, Option>();
   for (const { name, spec } of jobs) {
     const source = (spec["dataset"] as { source?: unknown } | undefined)?.source;
-    if (typeof source !== "string" || known.has(source) || options.has(source)) continue;
+    if (typeof source !== "string" || registered.has(source) || options.has(source)) continue;
     options.set(source, { value: source, detail: `As in ${name}` });
   }
   return [...options.values()];

@@ -1,5 +1,5 @@
 // Converts values to typed text and back. A text that cannot be read is sent as it is: the api says what is
-// wrong with it, and what it takes.
+// wrong with it, and what it accepts.
 
 import type { Field, Json } from "./schema.ts";
 

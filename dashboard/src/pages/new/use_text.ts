@@ -10,11 +10,11 @@ interface Typing {
   readonly leave: () => void;
 }
 
-/** `says` tells whether a text means the current value; `shown` is the value in its own form. */
-export function useText(shown: string, says: (text: string) => boolean, onType: (text: string) => void): Typing {
+/** `isCurrent` is true for a text that means the current value; `shown` is the value in its own form. */
+export function useText(shown: string, isCurrent: (text: string) => boolean, onType: (text: string) => void): Typing {
   const [own, setOwn] = useState<string>();
   return {
-    text: own !== undefined && says(own) ? own : shown,
+    text: own !== undefined && isCurrent(own) ? own : shown,
     type: (text) => {
       setOwn(text);
       onType(text);

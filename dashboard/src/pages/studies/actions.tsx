@@ -74,11 +74,11 @@ export function Actions({ study, onChange }: { study: Study; onChange: () => voi
 /** The actions that would change something now. */
 function possible(study: Study): Action[] {
   const live = liveJobs(study);
-  const found: Action[] = [];
-  if (live > 0 && !isPaused(study)) found.push("pause");
-  if (study.paused > 0 || lost(study) > 0) found.push("resume");
-  if (live > 0) found.push("cancel");
-  return found;
+  const actions: Action[] = [];
+  if (live > 0 && !isPaused(study)) actions.push("pause");
+  if (study.paused > 0 || lost(study) > 0) actions.push("resume");
+  if (live > 0) actions.push("cancel");
+  return actions;
 }
 
 function lost({ counts }: Study): number {

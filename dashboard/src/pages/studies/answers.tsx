@@ -20,8 +20,8 @@ export function Speedup({ report }: { report: StudyReport }) {
   const counts = [...new Set(report.cells.map(({ gpus }) => gpus))].sort((a, b) => a - b);
   return (
     <Panel title="Speed-up">
-      <p class={styles["told"]}>
-        Training time on {countText(baseline.gpus, "GPU")}, which was measured, divided by that of the cell
+      <p class={styles["explanation"]}>
+        The measured training time on {countText(baseline.gpus, "GPU")}, divided by that of the cell
         {report.scaling === "strong" && ", with the same global batch (strong scaling)"}
         {report.scaling === "weak" && ", with the same batch per GPU (weak scaling)"}. {intervals(report)}
       </p>
@@ -97,7 +97,7 @@ function Reached({ report: { target, cells } }: { report: StudyReport }) {
   const measured = cells.filter(({ repeats }) => repeats > 0);
   const all = measured.filter((cell) => cell.reached_target === cell.repeats).length;
   return (
-    <p class={styles["told"]}>
+    <p class={styles["explanation"]}>
       To a val accuracy of {target.value}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
       {countText(measured.length, "cell")} reached it with every repeat.{" "}
       {all === 0 ? "Choose a lower target to see times." : all < measured.length ? "The others have no bar." : ""}
@@ -112,7 +112,7 @@ export function Cost({ report }: { report: StudyReport }) {
   const format = figureOf("val_accuracy").format;
   return (
     <Panel title="Cost of accuracy">
-      <p class={styles["told"]}>Each point is a cell: further left is cheaper, further up is more accurate.</p>
+      <p class={styles["explanation"]}>Each point is a cell: further left is cheaper, further up is more accurate.</p>
       <PointChart
         title="Cost of accuracy"
         xName="GPU-hours"

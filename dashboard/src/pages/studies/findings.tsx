@@ -29,10 +29,10 @@ export function Findings({ report }: { report: StudyReport }) {
       )}
       {bestTexts.length > 0 && (
         <dl class={styles["best"]}>
-          {bestTexts.map(([cell, what]) => (
+          {bestTexts.map(([cell, figures]) => (
             <div key={cell}>
               <dt>{cell}</dt>
-              <dd>{what}</dd>
+              <dd>{figures}</dd>
             </div>
           ))}
         </dl>
@@ -42,7 +42,7 @@ export function Findings({ report }: { report: StudyReport }) {
 }
 
 /** The best cells with the figures in which they are best. A single cell has nothing to compare with. */
-function bestCells(report: StudyReport): [cell: string, what: string][] {
+function bestCells(report: StudyReport): [cell: string, figures: string][] {
   if (report.cells.length < 2) return [];
   const figuresByCell = new Map<string, string[]>();
   for (const [figure, position] of Object.entries(report.best)) {
@@ -51,5 +51,5 @@ function bestCells(report: StudyReport): [cell: string, what: string][] {
     const name = othersKey(cell);
     figuresByCell.set(name, [...(figuresByCell.get(name) ?? []), BEST[figure] ?? figure]);
   }
-  return [...figuresByCell].map(([cell, what]) => [cell, what.join(", ")]);
+  return [...figuresByCell].map(([cell, figures]) => [cell, figures.join(", ")]);
 }

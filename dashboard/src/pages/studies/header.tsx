@@ -39,7 +39,7 @@ export function Header({ study, report, onChange }: Props) {
         </span>
         <span title={moment(study.created_at)}>created {ago(study.created_at)}</span>
       </p>
-      <nav class={styles["links"]} aria-label="Of this study">
+      <nav class={styles["links"]} aria-label="Links of this study">
         <a href={`/?study=${study.id}`}>Its jobs</a>
         <a href={`/compare?study=${study.id}`}>Compare its runs</a>
         <Downloads id={study.id} />

@@ -90,7 +90,7 @@ function Row({ study }: { study: StudyLine }) {
       </td>
       <td class={styles["jobs"]}>
         <CountsBar study={study} />
-        <span class={styles["told"]}>{progressLine(study)}</span>
+        <span class={styles["progress"]}>{progressLine(study)}</span>
       </td>
       <td>
         {gridLine(study)}

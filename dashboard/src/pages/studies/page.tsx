@@ -23,9 +23,9 @@ export function StudyPage({ id }: { id: string }) {
   const study = usePolled<Study>(path, { every_s: LIVE_S });
   const every_s = study.data?.complete ? ENDED_S : LIVE_S;
   const polled = usePolled<StudyReport>(pathWith(`${path}/report`, { target: targetNow() }), { every_s });
-  const kept = useRef(polled.data);
-  kept.current = polled.data ?? kept.current; // while the report for another target is on its way
-  const report = kept.current;
+  const newestReport = useRef(polled.data);
+  newestReport.current = polled.data ?? newestReport.current; // while the report for another target is on its way
+  const report = newestReport.current;
   if (study.problem?.status === 404) return <NotFound id={id} />;
   if (study.data === undefined) return <Waiting problem={study.problem} subject="the study" />;
   const refresh = (): void => {
@@ -62,7 +62,7 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
           The figures below are from these jobs alone. They update as others end.
         </Notice>
       )}
-      <div class={styles["told"]}>
+      <div class={styles["texts"]}>
         <Findings report={report} />
         <Notes study={study} onChange={onChange} />
       </div>

@@ -15,7 +15,7 @@ interface Props {
 
 export function LedgerPanel({ ledger, unit, isComplete }: Props) {
   const items = itemsOf(ledger);
-  const none = noneOf(ledger);
+  const unusedNames = noneOf(ledger);
   return (
     <Panel title={`Where the ${unit} time went`} id="ledger">
       {items.length === 0 ? (
@@ -28,7 +28,7 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
           </p>
           <Bar items={items} />
           <Table items={items} unit={unit} />
-          {none.length > 0 && <p class="muted">No time on: {none.join(", ")}.</p>}
+          {unusedNames.length > 0 && <p class="muted">No time on: {unusedNames.join(", ")}.</p>}
         </div>
       )}
     </Panel>
@@ -53,7 +53,7 @@ function Bar({ items }: { items: readonly Item[] }) {
 }
 
 function Table({ items, unit }: { items: readonly Item[]; unit: string }) {
-  const dearest = [...items].sort((a, b) => b.seconds - a.seconds);
+  const longestFirst = [...items].sort((a, b) => b.seconds - a.seconds);
   return (
     <table class={styles["table"]}>
       <thead>
@@ -69,7 +69,7 @@ function Table({ items, unit }: { items: readonly Item[]; unit: string }) {
         </tr>
       </thead>
       <tbody>
-        {dearest.map(({ key, name, meaning, seconds, share }) => (
+        {longestFirst.map(({ key, name, meaning, seconds, share }) => (
           <tr key={key} title={meaning}>
             <th scope="row">
               <span class={`${styles["swatch"]} ${styles[key]}`} aria-hidden="true" />

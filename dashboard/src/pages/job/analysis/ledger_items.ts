@@ -25,7 +25,7 @@ const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
   ["set_up", "set-up", "From the first rank's first line to the end of the first step"],
   ["after_best", "after the best epoch", "All epochs after the best one, by the monitored metric"],
   ["lost", "lost", "Steps, validations and checkpoints that a later attempt repeated"],
-  ["stalled", "stalled", "Stretches without a step, far longer than steps take"],
+  ["stalled", "stalled", "Periods without a step, far longer than a step takes"],
   ["idle", "idle", "Everything else: the test and saving at the end of the job, and gaps between the parts"],
 ];
 

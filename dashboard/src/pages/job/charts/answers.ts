@@ -65,13 +65,13 @@ function refined<K>(wide: ReadonlyMap<K, Points>, near: ReadonlyMap<K, Points>, 
   return new Map([...wide].map(([key, points]) => [key, spliced(points, near.get(key) ?? none, stretch)]));
 }
 
-function grouped<K, T>(all: readonly T[], keyOf: (one: T) => K): Map<K, T[]> {
+function grouped<K, T>(all: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
-  for (const one of all) {
-    const key = keyOf(one);
+  for (const item of all) {
+    const key = keyOf(item);
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, [one]);
-    else group.push(one);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
   }
   return groups;
 }

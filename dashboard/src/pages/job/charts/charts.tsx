@@ -55,8 +55,11 @@ interface Props {
 function Groups({ job, series, view, scope }: Props) {
   const { ranks, logs, open, hidden } = view;
   const smooth = view.smooth.value;
-  const look: ChartOptions = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
-  const groups = useMemo(() => groupsOf(series, look), [series, look]);
+  const options: ChartOptions = useMemo(
+    () => ({ smooth, ranks, logs, count: job.gpus }),
+    [smooth, ranks, logs, job.gpus],
+  );
+  const groups = useMemo(() => groupsOf(series, options), [series, options]);
   const marks = useMarks(job, series);
   if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <NoCurves job={job} />;
   const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
@@ -120,7 +123,7 @@ function NoCurves({ job }: { job: Job }) {
   if (!isTerminal(job.status))
     return (
       <p class={styles["nothing"]}>
-        No steps yet. Curves begin with the first step; over time, utilization is shown before.
+        No steps yet. Curves begin with the first step. The axis Time shows utilization before that.
       </p>
     );
   return <p class={styles["nothing"]}>This job has no curves.</p>;

@@ -6,7 +6,7 @@ import { number, words } from "../../../format.ts";
 import { type ByRank, type Chart, type ChartOptions, lineOf, rankLines, type Style } from "./chart.ts";
 import { shortTime } from "./quantities.ts";
 
-/** The points of metrics, by name and rank; -1 is over all ranks, one an epoch. */
+/** The points of metrics, by name and rank; -1 is over all ranks, with one point for each epoch. */
 export type Metrics = ReadonlyMap<string, ByRank>;
 
 const ALL_RANKS = -1;
@@ -19,14 +19,14 @@ const FIRST = ["loss", "accuracy"];
 
 export function learningCharts(metrics: Metrics, options: ChartOptions): Chart[] {
   const names = new Set([...metrics.keys()].map((name) => name.replace(/^val_/, "")));
-  const customNames = [...names].filter((name) => !isKnown(name)).toSorted();
+  const customNames = [...names].filter((name) => !isBuiltIn(name)).toSorted();
   const charts = [...FIRST, ...customNames].map((name) => curve(metrics, name, options));
   const rate = overAll(metrics.get("learning_rate"), { key: "train", name: "epoch" });
   charts.push({ key: "learning_rate", title: "Learning rate", format: number, lines: rate });
   return charts.filter((chart) => chart.lines.length > 0);
 }
 
-function isKnown(name: string): boolean {
+function isBuiltIn(name: string): boolean {
   return (
     [...FIRST, "learning_rate"].includes(name) || OF_SPEED.has(name) || UNSHOWN.has(name) || /^step_time_p/.test(name)
   );
@@ -69,10 +69,10 @@ export function speedCharts(metrics: Metrics, options: ChartOptions): Chart[] {
 }
 
 /** Each rank reports the throughput of all ranks, so one line is enough. */
-function throughput(metrics: Metrics, look: ChartOptions): Line[] {
+function throughput(metrics: Metrics, options: ChartOptions): Line[] {
   const ranks = metrics.get("samples_per_s") ?? NONE;
   const first = ranks.get(Math.min(...[...ranks.keys()].filter((rank) => rank !== ALL_RANKS)));
-  const steps = first && lineOf({ key: "step", name: "each step", colour: runColour(0) }, first, look.smooth);
+  const steps = first && lineOf({ key: "step", name: "each step", colour: runColour(0) }, first, options.smooth);
   return [...(steps ? [steps] : []), ...overAll(ranks, { key: "train", name: "epoch" })];
 }
 

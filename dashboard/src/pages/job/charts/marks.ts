@@ -6,9 +6,9 @@ import type { Metrics } from "./curves.ts";
 import type { Axis } from "./view.ts";
 
 /** The fields of a job that its marks depend on. */
-type Told = Pick<Job, "summary" | "plan" | "started_at" | "created_at">;
+type MarkedJob = Pick<Job, "summary" | "plan" | "started_at" | "created_at">;
 
-export function marksOf(job: Told, attempts: readonly Attempt[], metrics: Metrics, axis: Axis): Mark[] {
+export function marksOf(job: MarkedJob, attempts: readonly Attempt[], metrics: Metrics, axis: Axis): Mark[] {
   const best = bestEpochAt(job, metrics, axis);
   const restarts = attempts.flatMap((attempt) => {
     const x = attempt.number > 1 ? restartAt(job, attempt, axis) : null;
@@ -17,7 +17,7 @@ export function marksOf(job: Told, attempts: readonly Attempt[], metrics: Metric
   return best === null ? restarts : [...restarts, { x: best, text: "best epoch" }];
 }
 
-function bestEpochAt(job: Told, metrics: Metrics, axis: Axis): number | null {
+function bestEpochAt(job: MarkedJob, metrics: Metrics, axis: Axis): number | null {
   const epoch = job.summary?.best_epoch;
   if (epoch == null || epoch < 1) return null;
   if (axis === "epoch") return epoch;
@@ -28,12 +28,12 @@ function bestEpochAt(job: Told, metrics: Metrics, axis: Axis): number | null {
   return axis === "step" ? stepsOf(job, epoch) : null;
 }
 
-function stepsOf(job: Told, epoch: number): number | null {
+function stepsOf(job: MarkedJob, epoch: number): number | null {
   const perEpoch = job.plan?.["steps_per_epoch"];
   return typeof perEpoch === "number" ? epoch * perEpoch : null;
 }
 
-function restartAt(job: Told, attempt: Attempt, axis: Axis): number | null {
+function restartAt(job: MarkedJob, attempt: Attempt, axis: Axis): number | null {
   if (axis === "time") {
     const [zero, start] = [job.started_at ?? job.created_at, attempt.started_at];
     return start ? (Date.parse(start) - Date.parse(zero)) / 1000 : null;

@@ -1,4 +1,4 @@
-// Computed from the points of series: a smooth line, the mean of several, the share of another one.
+// Computes from the points of series: a smooth line, the mean of several series, one series as a share of another.
 //
 // The api thins a long series and keeps its extremes, so the mean of the points in an answer is biased to spikes. The
 // bands of the answer have the means of all points; where a band was thinned, its mean stands for its points here.

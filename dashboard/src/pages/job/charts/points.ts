@@ -13,7 +13,7 @@ export interface Band {
 export interface Points {
   /** Ascending. */
   readonly xs: readonly number[];
-  /** As many; NaN is a gap. */
+  /** As many as `xs`; NaN is a gap. */
   readonly ys: readonly number[];
   readonly bands: readonly Band[];
 }
@@ -29,8 +29,8 @@ export function pointsOf({ x, y, bands }: Series): Points {
 }
 
 /**
- * The attempts of a rank as one line, with a gap between each two. What an attempt did beyond the place from which a
- * later one went on is left out, as it was done again.
+ * The attempts of a rank as one line, with a gap between each two. Points of an attempt beyond the start of a later
+ * one are left out, because the later attempt repeats their steps.
  */
 export function joined(attempts: readonly Points[]): Points {
   const xs = attempts.flatMap((one, i) => (i === 0 || one.xs[0] === undefined ? one.xs : [one.xs[0], ...one.xs]));

@@ -39,8 +39,8 @@ const SLOWED: readonly (readonly [bits: number, level: number])[] = [
 const LEVELS = ["no", "power", "heat", "hardware"];
 
 /**
- * Why a GPU's clock is lower than it could be, from NVML's bits (nvmlClocksEventReasons): the weightiest reason, as a
- * level that can be drawn. That it is idle, or was told a lower clock, is none.
+ * Why a GPU's clock is lower than it could be, from NVML's bits (nvmlClocksEventReasons): the most serious reason, as a
+ * level that can be drawn. An idle GPU and a clock that a person set are not slowdowns: their level is 0.
  */
 export function slowedLevel(bits: number): number {
   if (!Number.isFinite(bits)) return Number.NaN;

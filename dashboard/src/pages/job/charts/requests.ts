@@ -5,7 +5,7 @@ import type { Range } from "../../../charts/lines.ts";
 import { pathWith } from "../../../query.ts";
 import type { Axis, Ranks } from "./view.ts";
 
-/** The settings that decide what to request. */
+/** The settings that a request depends on. */
 export interface SeriesRequest {
   readonly id: string;
   readonly axis: Axis;
@@ -66,7 +66,7 @@ function size({ stretch, ranks, count }: SeriesRequest, hasBands: boolean) {
 
 const WIDEST = 4; // times the view; a wider old range is not used again
 
-/** The range to request: `view` with as much again around it. The previous range is kept while it is good enough. */
+/** The range to request: `view` and half its length on each side. The previous range stays while it is good enough. */
 export function stretchFor(view: Range | null, before: Range | null): Range | null {
   if (view === null) return null;
   const length = view[1] - view[0];

@@ -62,14 +62,14 @@ export function metricsOf(open: ReadonlySet<string>): string[] {
   return [...new Set(names)];
 }
 
-export function slotCharts({ slots }: Samples, metrics: Metrics, look: ChartOptions): Chart[] {
-  return [...chartsOf(SLOTS, slots, linesWith(look)), ...waitingChart(metrics, look)];
+export function slotCharts({ slots }: Samples, metrics: Metrics, options: ChartOptions): Chart[] {
+  return [...chartsOf(SLOTS, slots, linesWith(options)), ...waitingChart(metrics, options)];
 }
 
-export function gpuCharts({ slots }: Samples, look: ChartOptions): Chart[] {
+export function gpuCharts({ slots }: Samples, options: ChartOptions): Chart[] {
   const levels = slots.get("gpu_throttle");
   const shown = levels === undefined ? slots : new Map(slots).set("gpu_throttle", inLevels(levels));
-  return chartsOf(GPUS, shown, linesWith(look));
+  return chartsOf(GPUS, shown, linesWith(options));
 }
 
 export function hostCharts({ hosts }: Samples, { smooth }: ChartOptions): Chart[] {
@@ -83,8 +83,8 @@ export function hasGpus({ slots }: Samples): boolean {
   return [...slots.keys()].some((metric) => metric.startsWith("gpu_"));
 }
 
-function linesWith(look: ChartOptions) {
-  return (of: ByRank, isSmooth: boolean): Chart["lines"] => rankLines(of, look, { alone: "rank 0", isSmooth });
+function linesWith(options: ChartOptions) {
+  return (of: ByRank, isSmooth: boolean): Chart["lines"] => rankLines(of, options, { alone: "rank 0", isSmooth });
 }
 
 function chartsOf<K>(

@@ -45,8 +45,8 @@ export function useSeries({ job, axis, ranks, sampled, scope }: SeriesInput): {
   const metricNames = useNames(job.id, axis, isLive);
   const [everyS, nearS] = isLive ? [stretch === null ? LIVE_S : BEHIND_S, LIVE_S] : [ONCE, ONCE];
 
-  const metricsAt = (wanted: SeriesRequest) => (metricNames === undefined ? null : metricsPath(wanted, metricNames));
-  const samplesAt = (wanted: SeriesRequest) => (sampled.length === 0 ? null : utilizationPath(wanted, sampled));
+  const metricsAt = (request: SeriesRequest) => (metricNames === undefined ? null : metricsPath(request, metricNames));
+  const samplesAt = (request: SeriesRequest) => (sampled.length === 0 ? null : utilizationPath(request, sampled));
   const metrics = useKept<MetricsAnswer>(metricsAt(wholeRequest), wholeRequest, everyS);
   const samples = useKept<Utilization>(samplesAt(wholeRequest), wholeRequest, everyS);
   const nearMetrics = useKept<MetricsAnswer>(stretch && metricsAt(detailRequest), detailRequest, nearS);

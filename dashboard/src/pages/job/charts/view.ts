@@ -17,7 +17,7 @@ export const AXES: readonly (readonly [Axis, string])[] = [
 ];
 export const DEFAULTS = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
 export const MOST_SMOOTH = 0.99;
-const FEW_RANKS = 8; // each of which has a colour of its own
+const FEW_RANKS = 8; // each has a colour of its own
 
 export function axisOf(text: string, defaultAxis: Axis): Axis {
   return AXES.find(([axis]) => axis === text)?.[0] ?? defaultAxis;
@@ -35,12 +35,12 @@ export function ranksOf(text: string, count: number): Ranks {
   return count <= FEW_RANKS ? "all" : "mean";
 }
 
-/** A list that may be empty; without a text the default one. */
+/** The items of a list, which may be empty. Without a text, the default items. */
 export function setOf(text: string, defaultItems: readonly string[]): ReadonlySet<string> {
   return new Set(text === "" ? defaultItems : text === "none" ? [] : listOf(text));
 }
 
-/** The text of such a list; null where it is the default one, which needs none. */
+/** The text of such a list; null for the default items. */
 export function textOf(items: ReadonlySet<string>, defaultItems: readonly string[]): string | null {
   if (items.size === defaultItems.length && defaultItems.every((item) => items.has(item))) return null;
   return items.size === 0 ? "none" : [...items].join(",");
@@ -57,7 +57,7 @@ export function rangeFrom(from: string, to: string): Range | null {
   return from !== "" && to !== "" && range[0] < range[1] ? range : null;
 }
 
-/** The ends of a range in as few figures as a chart shows. */
+/** The ends of a range, with no more digits than a chart shows. */
 export function textsOf(range: Range | null): [from: string | null, to: string | null] {
   if (range === null) return [null, null];
   const places = Math.max(0, 3 - Math.floor(Math.log10(range[1] - range[0])));

@@ -52,11 +52,11 @@ export class LogFeed {
     await this.#tried(async () => {
       if (this.#reading.hasOlder === null) await this.#open();
       for (;;) {
-        // Without the search: else lines that do not match would be searched again each time.
+        // Without the search: with it, lines that do not match would be searched again each time.
         const page = await this.#page({ after: this.#after, limit: MOST }, "");
         if (page === null) return;
         this.#after = page.next_after;
-        this.#show({ lines: withNewer(this.#reading.lines, cleaned(page.items).filter(this.#isWanted)) });
+        this.#show({ lines: withNewer(this.#reading.lines, cleaned(page.items).filter(this.#isMatch)) });
         if (page.items.length < MOST) return;
       }
     });
@@ -93,11 +93,11 @@ export class LogFeed {
   async matchBefore(text: string): Promise<number | null> {
     const first = this.#reading.lines[0]?.id;
     if (first === undefined || this.#before === null) return null;
-    let found: number | null = null;
+    let matchId: number | null = null;
     await this.#tried(async () => {
-      found = (await this.#page({ before: first, limit: 1 }, text))?.items[0]?.id ?? null;
+      matchId = (await this.#page({ before: first, limit: 1 }, text))?.items[0]?.id ?? null;
     });
-    return found;
+    return matchId;
   }
 
   async #open(): Promise<void> {
@@ -114,7 +114,7 @@ export class LogFeed {
     return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
   }
 
-  readonly #isWanted = ({ text }: LogLine): boolean => text.toLowerCase().includes(this.#source.search.toLowerCase());
+  readonly #isMatch = ({ text }: LogLine): boolean => text.toLowerCase().includes(this.#source.search.toLowerCase());
 
   async #tried(work: () => Promise<void>): Promise<void> {
     try {

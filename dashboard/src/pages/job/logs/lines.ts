@@ -5,9 +5,9 @@ import type { LogLine } from "../../../api/types.ts";
 
 export const CUT = 2000; // characters of a line that are shown until a person opens it
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them
 const TERMINAL_CODES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** A line as a terminal would finally show it: without colours, and with the last text after carriage returns. */
@@ -83,12 +83,12 @@ function firstIndex(count: number, isPast: (index: number) => boolean): number {
 /** The indices of the lines that contain a text, ignoring case. */
 export function matchesOf(lines: readonly LogLine[], needle: string): readonly number[] {
   if (needle === "") return [];
-  const wanted = needle.toLowerCase();
-  const found: number[] = [];
+  const lowerNeedle = needle.toLowerCase();
+  const matchIndexes: number[] = [];
   lines.forEach(({ text }, index) => {
-    if (text.toLowerCase().includes(wanted)) found.push(index);
+    if (text.toLowerCase().includes(lowerNeedle)) matchIndexes.push(index);
   });
-  return found;
+  return matchIndexes;
 }
 
 /** A text split at matches; every second piece is a match. */
@@ -96,18 +96,18 @@ export function piecesOf(text: string, needle: string): string[] {
   const lower = text.toLowerCase();
   // If lower case has another length, its indices do not fit the text.
   if (needle === "" || lower.length !== text.length) return [text];
-  const wanted = needle.toLowerCase();
+  const lowerNeedle = needle.toLowerCase();
   const pieces: string[] = [];
   let from = 0;
-  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
-    pieces.push(text.slice(from, at), text.slice(at, at + wanted.length));
-    from = at + wanted.length;
+  for (let at = lower.indexOf(lowerNeedle); at >= 0; at = lower.indexOf(lowerNeedle, from)) {
+    pieces.push(text.slice(from, at), text.slice(at, at + lowerNeedle.length));
+    from = at + lowerNeedle.length;
   }
   return [...pieces, text.slice(from)];
 }
 
 /** The last lines of a failed job: those of its ranks, as the launcher's lines only show where the launcher
- *  noticed it; or all lines if no rank printed anything. */
+ *  noticed the failure. All lines count if the launch failed, or if no rank printed anything. */
 export function lastWords(lines: readonly LogLine[], isOfLauncher: boolean, most: number): readonly LogLine[] {
   const ofRanks = isOfLauncher ? [] : lines.filter(({ rank }) => rank >= 0);
   return (ofRanks.length === 0 ? lines : ofRanks).filter(({ text }) => text.trim() !== "").slice(-most);

@@ -14,17 +14,17 @@ import styles from "./logs.module.css";
 import { useLog } from "./use_log.ts";
 import { useMatches } from "./use_matches.ts";
 
-const rankShown = param("log_rank");
-const lookedFor = param("log_find");
-const onlyMatches = param("log_only");
-const wrapping = param("log_wrap", "on");
+const rankParam = param("log_rank");
+const needleParam = param("log_find");
+const onlyMatchesParam = param("log_only");
+const wrapParam = param("log_wrap", "on");
 
 const TYPING_MS = 300;
 
 export function LogPanel({ job }: { job: Job }) {
-  const needle = lookedFor.value;
-  const search = useRested(onlyMatches.value === "" ? "" : needle);
-  const source = { job: job.id, rank: rankOf(rankShown.value), search };
+  const needle = needleParam.value;
+  const search = useRested(onlyMatchesParam.value === "" ? "" : needle);
+  const source = { job: job.id, rank: rankOf(rankParam.value), search };
   const feed = useLog(source, job.ended_at === null);
   const [isFollowing, setFollowing] = useState(true);
   const topId = useRef<number>(0);
@@ -47,9 +47,9 @@ export function LogPanel({ job }: { job: Job }) {
         <LogSearch
           needle={needle}
           matches={matches}
-          isOnlyMatches={onlyMatches.value !== ""}
-          onNeedle={lookedFor.set}
-          onOnlyMatches={(isOnly) => onlyMatches.set(isOnly ? "1" : "")}
+          isOnlyMatches={onlyMatchesParam.value !== ""}
+          onNeedle={needleParam.set}
+          onOnlyMatches={(isOnly) => onlyMatchesParam.set(isOnly ? "1" : "")}
         />
         <ProblemNotice problem={problem} />
         <div class={styles["view"]}>
@@ -59,7 +59,7 @@ export function LogPanel({ job }: { job: Job }) {
             <LogRows
               lines={lines}
               hasOlder={hasOlder === true}
-              isWrapped={wrapping.value === "on"}
+              isWrapped={wrapParam.value === "on"}
               isFollowing={isFollowing}
               onFollow={setFollowing}
               onNearTop={() => void feed.older()}
@@ -85,7 +85,7 @@ function Tools({ job, source }: { job: Job; source: Source }) {
     <>
       <label class={styles["field"]}>
         From
-        <select value={rankShown.value} onChange={(event) => rankShown.set(event.currentTarget.value)}>
+        <select value={rankParam.value} onChange={(event) => rankParam.set(event.currentTarget.value)}>
           <option value="">all</option>
           <option value="launcher">launcher</option>
           {Array.from({ length: job.gpus }, (_, rank) => (
@@ -98,8 +98,8 @@ function Tools({ job, source }: { job: Job; source: Source }) {
       <label class={styles["field"]}>
         <input
           type="checkbox"
-          checked={wrapping.value === "on"}
-          onChange={(event) => wrapping.set(event.currentTarget.checked ? "on" : "off")}
+          checked={wrapParam.value === "on"}
+          onChange={(event) => wrapParam.set(event.currentTarget.checked ? "on" : "off")}
         />
         Wrap
       </label>

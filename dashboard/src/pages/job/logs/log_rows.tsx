@@ -159,7 +159,7 @@ function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpen
   const position = { transform: `translateY(${topPx}px)` };
   const names = [styles["line"], isTarget && styles["target"], isFirstOfAttempt && styles["begins"]];
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: nothing happens but that the hint is made
+    // biome-ignore lint/a11y/noStaticElementInteractions: a hover only sets the hint
     <div
       class={names.filter(Boolean).join(" ")}
       style={position}

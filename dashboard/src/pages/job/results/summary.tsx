@@ -28,11 +28,11 @@ export function Summary({ job }: { job: Job }) {
 }
 
 function resultsOf({ summary, progress }: Job): Figure[] {
-  const so = progress as { metrics?: Record<string, number>; samples_per_s?: number };
+  const soFar = progress as { metrics?: Record<string, number>; samples_per_s?: number };
   const best = summary === null ? undefined : `epoch ${summary.best_epoch ?? "–"}`;
   return [
-    { name: "Val accuracy", value: number(summary?.val_accuracy ?? so.metrics?.["val_accuracy"]), more: best },
-    { name: "Val loss", value: number(summary?.val_loss ?? so.metrics?.["val_loss"]) },
+    { name: "Val accuracy", value: number(summary?.val_accuracy ?? soFar.metrics?.["val_accuracy"]), more: best },
+    { name: "Val loss", value: number(summary?.val_loss ?? soFar.metrics?.["val_loss"]) },
     { name: "Test accuracy", value: number(summary?.test_accuracy) },
     { name: "Test loss", value: number(summary?.test_loss) },
     {
@@ -41,7 +41,7 @@ function resultsOf({ summary, progress }: Job): Figure[] {
       more: summary?.stopped_early ? "stopped early" : undefined,
     },
     { name: "After the best epoch", value: percent(summary?.after_best_share), more: "of the training" },
-    { name: "Samples/s", value: short(summary?.train_samples_per_s ?? so.samples_per_s) },
+    { name: "Samples/s", value: short(summary?.train_samples_per_s ?? soFar.samples_per_s) },
     { name: "Training", value: duration(summary?.wall_s) },
     { name: "Set-up", value: duration(summary?.setup_s) },
     { name: "Parameters", value: short(summary?.parameters), more: sizeOf(summary) },

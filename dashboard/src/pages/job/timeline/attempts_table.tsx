@@ -24,7 +24,7 @@ export function AttemptsTable({ attempts, segments }: Props) {
     { name: "Began", cell: beginning },
     phase("Queued", "queued"),
     phase("Launch", "launch"),
-    { ...phase("Set-up", "set_up"), title: setUpTold },
+    { ...phase("Set-up", "set_up"), title: setUpText },
     phase("Training", "training"),
     phase("Test and saving", "finishing"),
     { name: "Ended", cell: ({ ended_at }) => moment(ended_at) },
@@ -47,7 +47,7 @@ function beginning({ created_at, resumed_step }: Attempt) {
   );
 }
 
-function setUpTold({ setup }: Attempt): string {
+function setUpText({ setup }: Attempt): string {
   return setUpParts(setup)
     .map(([name, seconds]) => `${words(name)} ${duration(seconds)}`)
     .join("\n");
