@@ -1,7 +1,7 @@
 // Figures in groups, with their intervals: bars from zero, or points if the distance from zero means nothing.
 
 import { FiguresTable } from "./figures_table.tsx";
-import { type Entry, Frame, Whisker } from "./frame.tsx";
+import { type Entry, Frame, type Room, Whisker } from "./frame.tsx";
 import styles from "./marks.module.css";
 import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
 import { bands } from "./scales.ts";
@@ -26,19 +26,8 @@ interface Props {
   height?: number;
 }
 
-export function Bars({
-  title,
-  xName,
-  yName,
-  groups,
-  series,
-  isFromZero,
-  maximum,
-  format,
-  formatEstimate,
-  height = 260,
-}: Props) {
-  const estimates = series.flatMap(({ values }) => values.filter((value) => value !== null));
+export function Bars(props: Props) {
+  const { title, xName, yName, groups, series, isFromZero, maximum, format, formatEstimate, height = 260 } = props;
   return (
     <Frame
       title={title}
@@ -51,7 +40,7 @@ export function Bars({
         const ticks = groups.map((text, i) => ({ at: places.left(i) + places.width / 2, text }));
         return {
           x: { at: Number, ticks },
-          y: valueAxis(reachOf(estimates), { isFromZero, maximum }, [bottom, top], format),
+          y: valueAxis(reachOf(estimatesOf(series)), { isFromZero, maximum }, [bottom, top], format),
         };
       }}
       table={
@@ -65,27 +54,7 @@ export function Bars({
         />
       }
     >
-      {(_, y, room) => {
-        const groupBands = bands(groups.length, [room.left, room.right], GAP);
-        const within = bands(series.length, [0, groupBands.width], GAP / 2);
-        return groups.map((group, i) =>
-          series.map(({ name, colour, values }, j) => {
-            const estimate = values[i];
-            if (estimate == null) return null;
-            const left = groupBands.left(i) + within.left(j);
-            return (
-              <Bar
-                key={`${group} ${name}`}
-                estimate={estimate}
-                title={`${group} ${xName}${name === "" ? "" : `, ${name}`}: ${formatEstimate(estimate)}`}
-                label={estimates.length <= FEW ? format(estimate.value) : null}
-                colour={colour}
-                box={{ left, width: within.width, bottom: isFromZero ? room.bottom : null, y }}
-              />
-            );
-          }),
-        );
-      }}
+      {(_, y, room) => <BarGroups {...props} y={y} room={room} />}
     </Frame>
   );
 }
@@ -93,8 +62,46 @@ export function Bars({
 const GAP = 0.24; // between groups, as a share of the room of each
 const FEW = 12; // with at most so many bars, each has its figure above it
 
+/** The figures of all series; groups without a figure are left out. */
+function estimatesOf(series: readonly Series[]): Estimate[] {
+  return series.flatMap(({ values }) => values.filter((value) => value !== null));
+}
+
 function estimateText(estimate: Estimate | null | undefined, formatEstimate: (estimate: Estimate) => string): string {
   return estimate == null ? "–" : formatEstimate(estimate);
+}
+
+interface BarGroupsProps extends Props {
+  y: Axis;
+  room: Room;
+}
+
+/** The bars of each group, side by side. */
+function BarGroups({ xName, groups, series, isFromZero, format, formatEstimate, y, room }: BarGroupsProps) {
+  const groupBands = bands(groups.length, [room.left, room.right], GAP);
+  const within = bands(series.length, [0, groupBands.width], GAP / 2);
+  const hasLabels = estimatesOf(series).length <= FEW;
+  return (
+    <>
+      {groups.map((group, i) =>
+        series.map(({ name, colour, values }, j) => {
+          const estimate = values[i];
+          if (estimate == null) return null;
+          const left = groupBands.left(i) + within.left(j);
+          return (
+            <Bar
+              key={`${group} ${name}`}
+              estimate={estimate}
+              title={`${group} ${xName}${name === "" ? "" : `, ${name}`}: ${formatEstimate(estimate)}`}
+              label={hasLabels ? format(estimate.value) : null}
+              colour={colour}
+              box={{ left, width: within.width, bottom: isFromZero ? room.bottom : null, y }}
+            />
+          );
+        }),
+      )}
+    </>
+  );
 }
 
 interface BarProps {

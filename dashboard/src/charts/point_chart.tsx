@@ -76,27 +76,15 @@ export function PointChart(props: Props) {
         <>
           {ideal && <Joined points={ideal.points} x={x} y={y} colour="muted" dash={IDEAL} />}
           {lines.map((line, i) => (
-            <g key={line.name} transform={`translate(${props.isJoined ? aside(i, lines.length) : 0} 0)`}>
-              {props.isJoined && (
-                <Joined
-                  points={line.points.map((point) => [point.x, point.value])}
-                  x={x}
-                  y={y}
-                  colour={line.colour}
-                  dash={line.dash ?? []}
-                />
-              )}
-              {line.points.map((point) => (
-                <Dot
-                  key={point.label}
-                  point={point}
-                  x={x}
-                  y={y}
-                  colour={line.colour}
-                  title={`${point.label}: ${formatEstimate(point)}`}
-                />
-              ))}
-            </g>
+            <LinePoints
+              key={line.name}
+              line={line}
+              shiftPx={props.isJoined ? aside(i, lines.length) : 0}
+              isJoined={props.isJoined}
+              x={x}
+              y={y}
+              formatEstimate={formatEstimate}
+            />
           ))}
         </>
       )}
@@ -110,6 +98,42 @@ const ASIDE_PX = 6;
 /** Lines have points at the same x. They are moved a little aside, so that all intervals are visible. */
 function aside(place: number, count: number): number {
   return (place - (count - 1) / 2) * Math.min(ASIDE_PX, 36 / count);
+}
+
+interface LinePointsProps {
+  line: PointLine;
+  shiftPx: number;
+  isJoined: boolean;
+  x: Axis;
+  y: Axis;
+  formatEstimate: (estimate: Estimate) => string;
+}
+
+/** The points of a line with their intervals, joined or not. */
+function LinePoints({ line, shiftPx, isJoined, x, y, formatEstimate }: LinePointsProps) {
+  return (
+    <g transform={`translate(${shiftPx} 0)`}>
+      {isJoined && (
+        <Joined
+          points={line.points.map((point) => [point.x, point.value])}
+          x={x}
+          y={y}
+          colour={line.colour}
+          dash={line.dash ?? []}
+        />
+      )}
+      {line.points.map((point) => (
+        <Dot
+          key={point.label}
+          point={point}
+          x={x}
+          y={y}
+          colour={line.colour}
+          title={`${point.label}: ${formatEstimate(point)}`}
+        />
+      ))}
+    </g>
+  );
 }
 
 interface JoinedProps {

@@ -8,11 +8,13 @@ import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
 import styles from "./header.module.css";
 
+type Verb = "cancel" | "pause" | "resume";
+
 export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
   const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Problem>();
 
-  async function requestAction(verb: "cancel" | "pause" | "resume"): Promise<void> {
+  async function requestAction(verb: Verb): Promise<void> {
     try {
       await post(`/v1/jobs/${job.id}/${verb}`);
       setProblem(undefined);
@@ -27,23 +29,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
     <div class={styles["actions"]}>
       {isLive && job.cancel_requested_at === null && (
         <>
-          {job.paused_at === null ? (
-            <button
-              type="button"
-              title="The job saves a checkpoint, releases its slots and waits"
-              onClick={() => requestAction("pause")}
-            >
-              Pause
-            </button>
-          ) : (
-            <button
-              type="button"
-              title="The job continues from its newest checkpoint"
-              onClick={() => requestAction("resume")}
-            >
-              Resume
-            </button>
-          )}
+          <PauseButton isPaused={job.paused_at !== null} onRequest={requestAction} />
           <button type="button" class="danger" onClick={() => setAsking(true)}>
             Cancel…
           </button>
@@ -69,6 +55,25 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
         </Confirm>
       )}
     </div>
+  );
+}
+
+/** The button that pauses a job, or resumes a paused one. */
+function PauseButton({ isPaused, onRequest }: { isPaused: boolean; onRequest: (verb: Verb) => void }) {
+  if (isPaused)
+    return (
+      <button type="button" title="The job continues from its newest checkpoint" onClick={() => onRequest("resume")}>
+        Resume
+      </button>
+    );
+  return (
+    <button
+      type="button"
+      title="The job saves a checkpoint, releases its slots and waits"
+      onClick={() => onRequest("pause")}
+    >
+      Pause
+    </button>
   );
 }
 

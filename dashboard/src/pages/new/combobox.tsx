@@ -23,6 +23,53 @@ interface Props {
 }
 
 export function Combobox({ id, text, placeholder, about, isInvalid, options, onType, onLeave }: Props) {
+  const listbox = useListbox(options, text, onType);
+  const { isOpen, active } = listbox;
+  return (
+    <span class={styles["combobox"]}>
+      <input
+        id={id}
+        class={styles["text"]}
+        type="text"
+        role="combobox"
+        autocomplete="off"
+        spellcheck={false}
+        value={text}
+        placeholder={placeholder}
+        aria-autocomplete="list"
+        aria-expanded={isOpen}
+        aria-controls={`${id}-options`}
+        aria-activedescendant={isOpen && active >= 0 ? `${id}-option-${active}` : undefined}
+        aria-describedby={about}
+        aria-invalid={isInvalid}
+        onInput={(event) => {
+          onType(event.currentTarget.value);
+          listbox.setOpen("matching");
+          listbox.setActive(-1);
+        }}
+        onClick={() => listbox.setOpen("all")}
+        onKeyDown={listbox.press}
+        onBlur={() => {
+          listbox.close();
+          onLeave();
+        }}
+      />
+      {isOpen && (
+        <Suggestions
+          list={listbox.list}
+          id={id}
+          options={listbox.shownOptions}
+          active={active}
+          onPoint={listbox.setActive}
+          onChoose={listbox.choose}
+        />
+      )}
+    </span>
+  );
+}
+
+/** The list of options: which are shown, which is active, and the keys that choose one. */
+function useListbox(options: readonly Option[], text: string, onType: (text: string) => void) {
   const [open, setOpen] = useState<"no" | "all" | "matching">("no");
   const [active, setActive] = useState(-1);
   const list = useRef<HTMLDivElement>(null);
@@ -58,41 +105,7 @@ export function Combobox({ id, text, placeholder, about, isInvalid, options, onT
       close();
     }
   };
-
-  return (
-    <span class={styles["combobox"]}>
-      <input
-        id={id}
-        class={styles["text"]}
-        type="text"
-        role="combobox"
-        autocomplete="off"
-        spellcheck={false}
-        value={text}
-        placeholder={placeholder}
-        aria-autocomplete="list"
-        aria-expanded={isOpen}
-        aria-controls={`${id}-options`}
-        aria-activedescendant={isOpen && active >= 0 ? `${id}-option-${active}` : undefined}
-        aria-describedby={about}
-        aria-invalid={isInvalid}
-        onInput={(event) => {
-          onType(event.currentTarget.value);
-          setOpen("matching");
-          setActive(-1);
-        }}
-        onClick={() => setOpen("all")}
-        onKeyDown={press}
-        onBlur={() => {
-          close();
-          onLeave();
-        }}
-      />
-      {isOpen && (
-        <Suggestions list={list} id={id} options={shownOptions} active={active} onPoint={setActive} onChoose={choose} />
-      )}
-    </span>
-  );
+  return { list, shownOptions, isOpen, active, setOpen, setActive, close, choose, press };
 }
 
 interface SuggestionsProps {

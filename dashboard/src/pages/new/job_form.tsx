@@ -1,6 +1,6 @@
 // The form: its fields or its JSON, the plan and the quote, and the submit button.
 
-import type { TargetedKeyboardEvent } from "preact";
+import type { ComponentChildren, TargetedKeyboardEvent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Me } from "../../api/types.ts";
 import { Choice } from "../../parts/choice.tsx";
@@ -67,25 +67,16 @@ export function JobForm({ fields, start, advice, me }: Props) {
           view.set(next);
         }}
       />
-      <div class={styles["notices"]}>
-        <Origin start={start} number={advice} />
-        {me?.scope === "read" && (
-          <Notice kind="warn" title="You cannot submit">
-            Your token has only the scope read. Ask an admin for one with the scope submit.
-          </Notice>
-        )}
+      <Notices start={start} advice={advice} me={me}>
         <Trouble
           problem={problem}
           errors={isText ? [] : wrong.withoutField}
           isSubmitted={submission.problem !== undefined}
         />
-      </div>
+      </Notices>
       <div class={styles["main"]}>
         {isText ? (
-          <Panel title="The job">
-            <Source draft={draft} onDraft={setDraft} onReadable={setReadable} />
-            <Errors errors={problem?.errors ?? []} />
-          </Panel>
+          <JsonPanel draft={draft} onDraft={setDraft} onReadable={setReadable} errors={problem?.errors ?? []} />
         ) : (
           <Fields form={form} suggestions={suggestions} />
         )}
@@ -116,6 +107,33 @@ function Header({ isText, onView }: { isText: boolean; onView: (view: "form" | "
   );
 }
 
+type NoticesProps = Pick<Props, "start" | "advice" | "me"> & { children: ComponentChildren };
+
+/** The notices above the form: its origin, a missing scope, and its problems. */
+function Notices({ start, advice, me, children }: NoticesProps) {
+  return (
+    <div class={styles["notices"]}>
+      <Origin start={start} number={advice} />
+      {me?.scope === "read" && (
+        <Notice kind="warn" title="You cannot submit">
+          Your token has only the scope read. Ask an admin for one with the scope submit.
+        </Notice>
+      )}
+      {children}
+    </div>
+  );
+}
+
+/** The draft as JSON, with all of its errors. */
+function JsonPanel({ errors, ...source }: Parameters<typeof Source>[0] & Parameters<typeof Errors>[0]) {
+  return (
+    <Panel title="The job">
+      <Source {...source} />
+      <Errors errors={errors} />
+    </Panel>
+  );
+}
+
 function Actions({ isSending, isOff, verdict }: { isSending: boolean; isOff: boolean; verdict: string }) {
   return (
     <div class={styles["actions"]}>
@@ -143,9 +161,7 @@ function firstWrong(wrong: PlacedErrors): string | undefined {
 function verdict(wrong: PlacedErrors, fields: readonly Field[], first: string | undefined): string {
   if (first === undefined) return "";
   const count = wrong.byPath.size;
-  const what = `${wordsOf(first).label}: ${errorText(
-    wrong.byPath.get(first) ?? [],
-    fields.find(({ path }) => path === first),
-  )}`;
-  return count === 1 ? what : `${count} fields to change. ${what}`;
+  const field = fields.find(({ path }) => path === first);
+  const firstText = `${wordsOf(first).label}: ${errorText(wrong.byPath.get(first) ?? [], field)}`;
+  return count === 1 ? firstText : `${count} fields to change. ${firstText}`;
 }

@@ -4,7 +4,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { LogLine } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
-import { useRowsInView } from "../../../parts/window.tsx";
+import { type InView, useRowsInView } from "../../../parts/window.tsx";
 import { CUT, indexOfId, lineAtRow, piecesOf, rankName, rowStarts } from "./lines.ts";
 import styles from "./logs.module.css";
 import { useColumns } from "./use_columns.ts";
@@ -62,8 +62,6 @@ export function LogRows({
     if (hasOlder && element.scrollTop < NEAR_ROWS * ROW_PX) onNearTop();
   }
 
-  const first = lineAtRow(starts, inView.first);
-  const end = inView.end === 0 ? 0 : lineAtRow(starts, inView.end - 1) + 1;
   return (
     <div
       ref={scroller}
@@ -77,21 +75,55 @@ export function LogRows({
         {SAMPLE}
       </span>
       <div style={{ height: `${rows * ROW_PX}px` }} class={styles["lines"]}>
-        {lines.slice(first, end).map((line, index) => (
-          <Line
-            key={line.id}
-            line={line}
-            topPx={(starts[first + index] as number) * ROW_PX}
-            widthPx={isWrapped ? columns.count * columns.widthPx + 0.5 : null}
-            isFirstOfAttempt={index > 0 && line.attempt !== lines[first + index - 1]?.attempt}
-            needle={needle}
-            isTarget={line.id === target?.id}
-            isOpened={opened.has(line.id)}
-            onOpen={() => setOpened(new Set([...opened, line.id]))}
-          />
-        ))}
+        <LinesInView
+          lines={lines}
+          starts={starts}
+          inView={inView}
+          widthPx={isWrapped ? columns.count * columns.widthPx + 0.5 : null}
+          needle={needle}
+          targetId={target?.id ?? null}
+          opened={opened}
+          onOpen={(id) => setOpened(new Set([...opened, id]))}
+        />
       </div>
     </div>
+  );
+}
+
+interface LinesInViewProps {
+  lines: readonly LogLine[];
+  /** The first row of each line. */
+  starts: Uint32Array;
+  /** In rows. */
+  inView: InView;
+  /** Of the text, where it is wrapped. */
+  widthPx: number | null;
+  needle: string;
+  targetId: number | null;
+  /** Ids of the long lines that are shown in full. */
+  opened: ReadonlySet<number>;
+  onOpen: (id: number) => void;
+}
+
+function LinesInView({ lines, starts, inView, widthPx, needle, targetId, opened, onOpen }: LinesInViewProps) {
+  const first = lineAtRow(starts, inView.first);
+  const end = inView.end === 0 ? 0 : lineAtRow(starts, inView.end - 1) + 1;
+  return (
+    <>
+      {lines.slice(first, end).map((line, index) => (
+        <Line
+          key={line.id}
+          line={line}
+          topPx={(starts[first + index] as number) * ROW_PX}
+          widthPx={widthPx}
+          isFirstOfAttempt={index > 0 && line.attempt !== lines[first + index - 1]?.attempt}
+          needle={needle}
+          isTarget={line.id === targetId}
+          isOpened={opened.has(line.id)}
+          onOpen={() => onOpen(line.id)}
+        />
+      ))}
+    </>
   );
 }
 
