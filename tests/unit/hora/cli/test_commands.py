@@ -1,4 +1,4 @@
-"""The table of commands against the modules that have them."""
+"""The table of commands lists every command with its module."""
 
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,6 @@ def test_each_command_is_in_the_module_that_the_table_names() -> None:
     assert {command: module for module in modules for command in commands_of(module)} == MODULES
 
 
-def test_a_command_that_is_not_there_is_refused_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_is_refused_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sumbit"]) == 2
     assert "Did you mean 'submit'?" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Exit codes and sentences."""
+"""The exit code and the message of each error."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from jobs.model.problems import FieldProblem, InvalidSpec
         (StackError("Port 1 is taken."), 1, "Port 1 is taken."),
     ],
 )
-def test_every_error_has_a_code_and_a_sentence(error: Exception, code: int, first: str) -> None:
+def test_every_error_has_an_exit_code_and_a_message(error: Exception, code: int, first: str) -> None:
     found, lines = explain(error)
     assert found == code
     assert lines[0].startswith(first)

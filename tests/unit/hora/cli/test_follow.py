@@ -1,4 +1,4 @@
-"""What a person who waits for a job sees, line by line."""
+"""The lines that the command line prints while it waits for a job."""
 
 import io
 from typing import Any, cast
@@ -10,7 +10,7 @@ from hora.service import Service
 
 
 class Played:
-    """A service that has these events of the job."""
+    """A service that returns the events in `happened`."""
 
     def __init__(self) -> None:
         self.happened: list[dict[str, Any]] = []
@@ -23,7 +23,7 @@ def queued(position: int | None, reason: str, **changes: Any) -> dict[str, Any]:
     return {"id": "0abc", "status": "queued", "waiting": {"position": position, "reason": reason}, **changes}
 
 
-def test_a_waiting_job_tells_each_new_reason_but_not_each_new_figure() -> None:
+def test_waiting_job_prints_a_line_for_a_new_reason_but_not_for_new_numbers() -> None:
     service, console = Played(), Console(file=io.StringIO(), width=200)
     with plain_lines(cast("Service", service), console) as watch:
         watch(queued(12, "needs 4 slots on one host; best host has 2 free"))

@@ -1,4 +1,4 @@
-"""What a person who waits for a study sees, line by line."""
+"""The lines that the command line prints while it waits for a study."""
 
 import io
 from typing import Any
@@ -9,7 +9,7 @@ from hora.cli.follow_study import plain_lines
 
 
 def study(*jobs: tuple[str, str | None], repeats: int = 2) -> dict[str, Any]:
-    """A study whose jobs, two a cell, are in these statuses, for these reasons."""
+    """A study with two jobs a cell; each job has a status and an end reason."""
     made = [
         {"id": f"job{place}", "repeat": place % 2, "status": status, "end_reason": reason}
         for place, (status, reason) in enumerate(jobs)
@@ -26,7 +26,7 @@ def printed_lines(*seen: dict[str, Any]) -> list[str]:
     return written.getvalue().splitlines()
 
 
-def test_each_job_that_ends_is_told_once() -> None:
+def test_each_job_is_printed_once_when_it_ends() -> None:
     waits, done = ("queued", None), ("succeeded", "completed")
     assert printed_lines(
         study(waits, waits, waits, waits),
@@ -40,7 +40,7 @@ def test_each_job_that_ends_is_told_once() -> None:
     ]
 
 
-def test_a_single_job_is_called_by_the_study() -> None:
+def test_single_job_is_printed_under_the_name_of_its_study() -> None:
     alone = study(("succeeded", "completed"), repeats=1)
     alone["cells"][0]["values"] = {}
     assert printed_lines(alone) == ["grid: succeeded job0  (1 of 1)"]

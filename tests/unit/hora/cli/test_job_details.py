@@ -11,7 +11,7 @@ ANSWERS = {"": {"id": "x"}, "/attempts": ATTEMPTS, "/analysis": {"findings": []}
 
 
 def details(*absent: str, status: int = 500) -> JobDetails:
-    """The details of a job where the service fails for some of them."""
+    """The details of a job when the service fails for the paths in `absent`."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         name = request.url.path.removeprefix("/v1/jobs/x")
@@ -23,7 +23,7 @@ def details(*absent: str, status: int = 500) -> JobDetails:
         return fetch_details(client, "x")
 
 
-def test_a_job_comes_with_all_that_belongs_to_it() -> None:
+def test_details_hold_the_job_its_newest_attempt_its_analysis_and_its_advice() -> None:
     assert details() == JobDetails({"id": "x"}, {"number": 2}, {"findings": []}, [{"number": 1}], [])
 
 
@@ -36,6 +36,6 @@ def test_an_unavailable_part_is_named_and_the_rest_is_shown() -> None:
     ]
 
 
-def test_a_job_that_is_not_there_is_an_error() -> None:
+def test_missing_job_raises_not_found() -> None:
     with pytest.raises(NotFound):
         details("", "/attempts", "/analysis", "/advice", status=404)

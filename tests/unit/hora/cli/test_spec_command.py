@@ -1,4 +1,4 @@
-"""Options of the command line that are fields of the spec, and what their help says."""
+"""Options of the command line that are fields of the spec, and their help."""
 
 from typing import Any
 
@@ -23,19 +23,19 @@ def shown_help(command: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "fields"), [("submit", OF_SPEC | TRAINING), ("probe", OF_SPEC)])
-def test_an_option_is_described_as_the_field_of_the_spec(name: str, fields: dict[str, Any]) -> None:
+def test_help_of_an_option_is_the_description_of_the_spec_field(name: str, fields: dict[str, Any]) -> None:
     options = shown_help(dict(commands())[(name,)])
     assert {option: options[option] for option in fields} == {
         option: without_links(field.description) for option, field in fields.items()
     }
 
 
-def test_the_help_of_a_command_has_it_too() -> None:
+def test_submit_help_prints_the_description_of_a_spec_field() -> None:
     done = CliRunner().invoke(app, ["submit", "--help"], env={"COLUMNS": "200"})
     assert str(Spec.model_fields["learning_rate"].description) in done.output
 
 
-def test_every_option_has_a_help() -> None:
+def test_every_option_has_its_own_help_or_is_a_spec_field() -> None:
     for path, command in commands():
         lacking = [option.name for option in command.params if option.param_type_name == "option" and not option.help]
         assert not lacking or isinstance(command, SpecCommand), path

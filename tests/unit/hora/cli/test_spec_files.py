@@ -1,4 +1,4 @@
-"""Documents from files and options."""
+"""Spec documents made from files and options."""
 
 import io
 
@@ -8,16 +8,16 @@ from hora.cli.spec_files import read_document, validated, validated_study, with_
 from jobs.model.problems import InvalidSpec
 
 
-def test_options_lie_over_the_file_and_set_over_both() -> None:
+def test_options_override_the_file_and_set_overrides_both() -> None:
     document = {"dataset": {"source": "chips", "validation": 0.1}, "gpus": 1, "epochs": 5}
     result = with_options(
         document, {"dataset": "digits", "gpus": 2, "epochs": None}, ["gpus=4", "dataset.validation=0.2"]
     )
     assert result == {"dataset": {"source": "digits", "validation": 0.2}, "gpus": 4, "epochs": 5}
-    assert document["gpus"] == 1  # the file's own document is left alone
+    assert document["gpus"] == 1  # the document of the file is not changed
 
 
-def test_a_nested_field_turns_the_short_form_into_the_long_one() -> None:
+def test_setting_a_nested_field_expands_the_short_form() -> None:
     result = with_options({"dataset": "digits", "model": "mlp"}, {}, ["dataset.fraction=0.5", "model.dropout=0.1"])
     assert result == {
         "dataset": {"source": "digits", "fraction": 0.5},
@@ -60,13 +60,13 @@ def test_standard_input_may_be_json_or_yaml(text: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "just words", "a: [", "", "x" * (1024 * 1024 + 1)])
-def test_a_text_that_is_no_spec_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_or_oversized_document_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     with pytest.raises(InvalidSpec):
         read_document("-")
 
 
-def test_a_missing_file_is_named() -> None:
+def test_missing_file_is_named_in_the_error() -> None:
     with pytest.raises(InvalidSpec, match=r"/no/such\.yaml: cannot be read: No such file"):
         read_document("/no/such.yaml")
 
@@ -77,7 +77,7 @@ def test_every_wrong_field_is_named() -> None:
     assert {problem.field for problem in caught.value.problems} == {"gpus", "learning_rate", "colour"}
 
 
-def test_a_yaml_date_is_text_and_not_an_error_of_ours() -> None:
+def test_yaml_date_is_read_as_text() -> None:
     document = with_options({}, {}, ["dataset=digits", "name=2024-01-01"])
     assert validated(document)["name"] == "2024-01-01"
 
@@ -85,22 +85,22 @@ def test_a_yaml_date_is_text_and_not_an_error_of_ours() -> None:
 @pytest.mark.parametrize(
     "name", ["[red]x[/red] :a:", "run #5", "a: b", "8", "null", "it's <ok>", "{x}", "Zoë 訓練", "- x"]
 )
-def test_a_name_is_what_was_typed_and_no_yaml(name: str) -> None:
+def test_names_and_labels_are_taken_literally_and_not_as_yaml(name: str) -> None:
     changes = [f"name={name}", f"labels.k={name}", f"base.name={name}", f"base.labels.k={name}"]
     texts = {"name": name, "labels": {"k": name}}
     assert with_options({}, {}, changes) == texts | {"base": texts}
 
 
-def test_a_name_in_quotes_is_what_they_hold() -> None:
+def test_quotes_around_a_name_or_label_are_removed() -> None:
     assert with_options({}, {}, ['name="a: b"', "labels.k='x'"]) == {"name": "a: b", "labels": {"k": "x"}}
 
 
-def test_a_change_that_is_no_finite_number_is_refused() -> None:
+def test_value_that_is_not_a_finite_number_is_refused() -> None:
     with pytest.raises(InvalidSpec, match=r"learning_rate: is not a finite number"):
         with_options({}, {}, ["learning_rate=.nan"])
 
 
-def test_a_field_of_a_grid_keeps_its_dots_and_one_of_the_base_does_not() -> None:
+def test_grid_field_keeps_its_dots_and_base_field_is_nested() -> None:
     study = {"base": {"dataset": "digits"}, "grid": {"gpus": [1]}}
     changes = ["base.dataset.validation=0.2", "grid.dataset.fraction=[0.5, 1.0]", "grid.gpus=[1, 2]", "repeats=3"]
     assert with_options(study, {}, changes, whole_below="grid") == {
@@ -113,7 +113,7 @@ def test_a_field_of_a_grid_keeps_its_dots_and_one_of_the_base_does_not() -> None
         with_options(study, {}, ["grid.=1"], whole_below="grid")
 
 
-def test_the_form_of_a_study_is_checked() -> None:
+def test_study_document_is_validated() -> None:
     good = {"base": {"dataset": "digits"}, "grid": {"gpus": [1, 2]}}
     assert validated_study(good) is good
     with pytest.raises(InvalidSpec) as caught:

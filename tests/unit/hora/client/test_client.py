@@ -47,7 +47,9 @@ def test_all_public_names_can_be_imported() -> None:
     ],
     ids=["a mapping", "fields", "both", "a spec", "a spec and fields"],
 )
-def test_a_spec_is_submitted_however_it_is_given(spec: Any, fields: dict[str, Any], body: dict[str, Any]) -> None:
+def test_submit_and_dry_run_take_a_mapping_a_spec_or_fields(
+    spec: Any, fields: dict[str, Any], body: dict[str, Any]
+) -> None:
     client, requests = answering(
         json_answer(job(), 201), json_answer({"spec": json.loads(SPEC.model_dump_json()), "plan": PLAN})
     )
@@ -58,7 +60,7 @@ def test_a_spec_is_submitted_however_it_is_given(spec: Any, fields: dict[str, An
     assert requests[0].headers["Idempotency-Key"]
 
 
-def test_a_submission_without_an_answer_is_sent_again_under_its_key() -> None:
+def test_failed_submission_is_retried_with_the_same_idempotency_key() -> None:
     client, requests = answering(httpx.ReadTimeout("late"), json_answer({}, 503), json_answer(job(), 201))
     client.jobs.submit(dataset="digits")
     assert len({request.headers["Idempotency-Key"] for request in requests}) == 1
@@ -86,7 +88,7 @@ def test_extra_fields_of_a_newer_service_are_kept() -> None:
     assert client.studies.get("0stu").cells[0].jobs[0].model_extra == {"host": "ha"}
 
 
-def test_what_cannot_be_read_names_the_field() -> None:
+def test_error_of_an_unreadable_answer_names_the_field() -> None:
     short = job()
     del short["owner"]
     client, _ = answering(json_answer(short), json_answer(job(status="dreaming")))
@@ -116,7 +118,7 @@ def test_refreshing_a_job_updates_it_in_place() -> None:
     assert requests[-1].url.path == "/v1/jobs/0job/cancel"
 
 
-def test_waiting_can_check_how_it_ended() -> None:
+def test_wait_with_check_raises_when_the_job_failed_or_was_cancelled() -> None:
     failed = ended("failed", "out_of_memory", error="the GPU is full")
     client, _ = answering(
         json_answer(job()), json_answer(failed), json_answer(failed), json_answer(ended("cancelled", "cancelled"))
@@ -131,7 +133,7 @@ def test_waiting_can_check_how_it_ended() -> None:
         mine.wait(check=True)
 
 
-def test_waiting_has_an_end() -> None:
+def test_wait_raises_after_its_timeout() -> None:
     client = playing(lambda _: json_answer(job()))
     with pytest.raises(WaitTimeout, match="job 0job is still queued"):
         client.jobs.get("0job").wait(timeout_s=0)
@@ -155,7 +157,7 @@ def series(name: str, rank: int, y: list[float | None]) -> dict[str, Any]:
     return {"name": name, "rank": rank, "x": [1.0, 2.0], "y": y, "bands": []}
 
 
-def test_metrics_are_series_arrays_and_a_table() -> None:
+def test_metrics_convert_to_numpy_arrays_and_a_pandas_table() -> None:
     pytest.importorskip("pandas")
     client, requests = answering(
         json_answer({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]})
@@ -175,7 +177,7 @@ def test_metrics_are_series_arrays_and_a_table() -> None:
 
 
 @pytest.mark.parametrize("package", ["numpy", "pandas"])
-def test_a_package_that_is_not_there_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_in_the_error(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     client, _ = answering(json_answer({"series": []}))
     with pytest.raises(ImportError, match=f"needs {package}, which is not installed"):
@@ -186,7 +188,7 @@ def line(number: int) -> dict[str, Any]:
     return {"id": number, "at": "2030-01-02T03:04:05Z", "attempt": 1, "rank": 0, "text": f"line {number}"}
 
 
-def test_logs_are_followed_to_the_end() -> None:
+def test_logs_are_followed_until_the_job_has_ended() -> None:
     client, requests = answering(
         json_answer(job(status="running")), json_answer({"items": [line(7)], "next_after": 7}),
         json_answer(job(status="running")), json_answer({"items": [], "next_after": 7}),
@@ -237,7 +239,7 @@ def test_a_token_without_an_address_is_not_sent_anywhere() -> None:
         Client(token="secret")
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_missing_job_raises_not_found() -> None:
     client, _ = answering(json_answer({"title": "Job not found", "detail": "there is no job x"}, 404))
     with pytest.raises(NotFound, match="there is no job x"):
         client.jobs.get("x")

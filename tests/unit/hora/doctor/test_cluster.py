@@ -1,4 +1,4 @@
-"""What `hora doctor` makes of the service's words about its needs, hosts and jobs."""
+"""What `hora doctor` finds in the service's answers about its readiness, hosts and jobs."""
 
 from typing import Any
 
@@ -30,15 +30,15 @@ def a_job(gpus: int = 1, *, attempt: int = 0, **changes: Any) -> Json:
 
 
 def findings_of(*hosts: Json) -> dict[str, tuple[str, str]]:
-    """Of each check but the first (that jobs can be placed): its level and what it found."""
+    """The level and the finding of each check of these hosts."""
     return {one.check: (one.level, one.found) for one in host_findings(hosts)}
 
 
-def test_a_service_that_has_all_it_needs() -> None:
+def test_ready_service_gets_no_warning() -> None:
     assert [one.level for one in readiness_findings(READY)] == ["ok", "ok"]
 
 
-def test_what_a_service_lacks_is_a_warning_since_it_works() -> None:
+def test_schema_mismatch_and_unavailable_broker_are_warnings() -> None:
     database, broker = readiness_findings(READY | {"schema": "0009; this version was made for 0003", "broker": "away"})
     assert (database.level, broker.level) == ("warn", "warn")
     assert "0009" in database.found
@@ -57,11 +57,11 @@ def test_a_refused_request_comes_with_advice(error: ProblemError, advice: str) -
     assert advice in advice_on(error)
 
 
-def test_healthy_hosts_are_one_line() -> None:
+def test_healthy_hosts_are_summed_up_in_one_finding() -> None:
     assert findings_of(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
 
 
-def test_without_a_slot_no_job_can_start() -> None:
+def test_finding_without_a_usable_slot_is_a_failure() -> None:
     for hosts in ([], [a_host(alive=False)], [a_host(drained_at="2030-01-01T00:00:00Z")]):
         (finding,) = host_findings(hosts)
         assert (finding.level, "No job can start" in finding.advice) == ("fail", True)
@@ -99,7 +99,7 @@ def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
         "cannot share jobs with ha: hc (interface ib0, not eth0), hd (another setting differs)",
     )
     assert "several hosts" not in findings_of(alone)  # one host needs no other
-    assert findings_of(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # nobody asked for it
+    assert findings_of(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # no host has an address
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
         (a_job(3, min_gpus=1), [a_host()]),
     ],
 )
-def test_a_job_that_needs_more_than_there_is_waits_for_ever(job: Json, hosts: list[Json]) -> None:
+def test_job_that_no_set_of_hosts_can_hold_is_reported_as_stuck(job: Json, hosts: list[Json]) -> None:
     finding = stuck([job], hosts)
     assert (finding.level, "0abc" in finding.found) == ("warn", True)
 
@@ -130,11 +130,11 @@ def test_a_job_that_needs_more_than_there_is_waits_for_ever(job: Json, hosts: li
         (a_job(9, paused_at="2030-01-01T00:00:00Z"), [a_host()]),
     ],
 )
-def test_a_job_that_waits_for_others_does_not(job: Json, hosts: list[Json]) -> None:
+def test_paused_job_or_job_that_can_start_later_is_not_reported_as_stuck(job: Json, hosts: list[Json]) -> None:
     assert stuck([job], hosts).level == "ok"
 
 
-def test_a_job_that_is_restarted_again_and_again_is_named() -> None:
+def test_job_with_many_restarts_or_losses_is_named() -> None:
     assert restarted([a_job(losses=2, restarts=2)]).level == "ok"
     assert restarted([a_job(), a_job(losses=3)]).found == "0abc (0 failed, 3 lost)"
     assert restarted([a_job(restarts=5)]).level == "warn"

@@ -1,4 +1,4 @@
-"""What `hora doctor` says of this machine: of the data roots, of keys, of the parts of a stack, of what jobs left."""
+"""What `hora doctor` says about this machine: data roots, SSH keys and the parts of a stack."""
 
 import os
 from pathlib import Path
@@ -12,13 +12,13 @@ from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
 
 
-def test_data_roots_that_are_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_data_roots_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORA_DATA_ROOTS", f"{tmp_path}:s3://bucket/sets")
     finding = data_roots()
     assert (finding.level, finding.found) == ("ok", f"{tmp_path}, s3://bucket/sets")
 
 
-def test_a_data_root_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_root_that_is_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HORA_DATA_ROOTS", f"{tmp_path}:{tmp_path / 'gone'}:{tmp_path / 'file'}")
     finding = data_roots()
@@ -27,7 +27,7 @@ def test_a_data_root_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyt
     assert "HORA_DATA_ROOTS" in finding.advice
 
 
-def test_without_data_roots_there_are_registered_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_data_roots_only_registered_datasets_are_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HORA_DATA_ROOTS", raising=False)
     finding = data_roots()
     assert (finding.level, "registered" in finding.found) == ("ok", True)
@@ -42,7 +42,7 @@ def test_a_wrong_setting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshKeys:
-    """Keys as `hora keys` leaves them, to look at."""
+    """SSH keys as `hora keys` writes them."""
     keys = SshKeys(tmp_path / "ssh")
     keys.folder.mkdir(mode=0o700)
     for file in (keys.client_key, keys.host_key):
@@ -52,7 +52,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshKeys:
     return keys
 
 
-def test_keys_are_looked_at_where_there_are_any(keys: SshKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_keys_are_checked_only_when_their_folder_is_set(keys: SshKeys, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(ssh_keys()) == [Finding("ssh keys", "ok", str(keys.folder))]
     monkeypatch.delenv("HORA_SSH_DIR")
     assert list(ssh_keys()) == []
@@ -68,7 +68,7 @@ def test_keys_that_others_can_read_are_named(keys: SshKeys) -> None:
     assert (finding.level, finding.found) == ("fail", f"open to other users: {keys.folder}")
 
 
-def test_keys_that_are_missing_are_named(keys: SshKeys) -> None:
+def test_missing_keys_are_named(keys: SshKeys) -> None:
     keys.host_key.unlink()
     (finding,) = ssh_keys()
     assert (finding.level, finding.found) == ("fail", f"not in {keys.folder}: {keys.host_key.name}")

@@ -1,4 +1,4 @@
-"""What `hora show` tells of a job's analysis and advice."""
+"""How `hora show` shows the analysis and the advice of a job."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ EMPTY: dict[str, Any] = {
 
 
 def analysis_facts(**known: Any) -> dict[str, str]:
-    """The rows that an analysis with this in it gives; its form is that of the API."""
+    """The rows of an analysis with these fields, in the form of the API."""
     analysis = Analysis.model_validate({**EMPTY, **known}).model_dump(mode="json")
     rows = {name: row for name, row in analysis_rows(analysis).items() if row is not None}
     return facts_of(facts(rows)) if rows else {}
@@ -40,7 +40,7 @@ def test_a_job_without_evidence_gets_no_rows() -> None:
     assert advice_rows([]) == {}
 
 
-def test_a_job_is_named_for_what_it_is() -> None:
+def test_findings_are_shown_with_their_kind_and_text() -> None:
     findings = [
         {"kind": "input_bound", "text": "The ranks wait for data 63 % of the time.", "evidence": {"data_wait": 0.63}},
         {"kind": "overfits", "text": "Loss rises\x1b[2J.", "evidence": {}},
@@ -50,12 +50,12 @@ def test_a_job_is_named_for_what_it_is() -> None:
     )
 
 
-def test_the_step_time_is_that_of_all_ranks() -> None:
+def test_step_time_is_shown_for_all_ranks_together() -> None:
     expected = "18.2 ms, of which 60 % computing, 12 % waiting for data, 28 % in allreduce"
     assert analysis_facts(steps=STEPS)["step time"] == expected
 
 
-def test_utilization_is_a_line_for_each_rank_of_the_newest_attempt() -> None:
+def test_utilization_has_a_line_for_each_rank_of_the_newest_attempt() -> None:
     cpu = {**USE, "rank": 1, "attempt": 2, "slot": 4, "metric": "cpu_percent", "period_s": None}
     assert analysis_facts(utilization=[USE, {**USE, "attempt": 2}, cpu])["utilization"] == (
         "rank 0 (ha 3): GPU busy 95 %, mean 81 %, 12-99 % (p5-p95), spikiness 0.62, every 4.0 s\n"
@@ -63,14 +63,14 @@ def test_utilization_is_a_line_for_each_rank_of_the_newest_attempt() -> None:
     )
 
 
-def test_of_many_ranks_the_first_are_listed() -> None:
+def test_only_the_first_sixteen_ranks_are_listed() -> None:
     uses = [SlotUse.model_validate({**USE, "rank": rank}).model_dump() for rank in range(20)]
     lines = analysis_facts(utilization=uses)["utilization"].splitlines()
     assert len(lines) == 17
     assert lines[-1] == "and 4 ranks more"
 
 
-def test_stalls_say_when_for_how_long_and_for_what() -> None:
+def test_stalls_are_shown_with_time_length_and_cause() -> None:
     now = {**STALL, "length_s": 75.0, "ongoing": True, "use_percent": None, "cause": "data", "rank": None}
     lines = analysis_facts(stalls=[STALL, now, {**now, "cause": "unknown"}, *3 * [STALL]])["stalls"].splitlines()
     assert lines == [
@@ -81,7 +81,7 @@ def test_stalls_say_when_for_how_long_and_for_what() -> None:
     ]
 
 
-def test_the_ledger_is_a_line_of_shares_the_largest_first() -> None:
+def test_ledger_is_one_line_of_shares_with_the_largest_first() -> None:
     items = {"launch": 5.0, "set_up": 20.0, "useful": 60.0, "data_wait": 14.7, "saving": 0.3, "idle": 0.0}
     expected = "1 min 40 s: useful 60 %, set-up 20 %, waiting for data 15 %, launch 5 %"
     assert analysis_facts(ledger={"leased_s": 100.0, "items": items})["slot time"] == expected
@@ -93,7 +93,7 @@ def test_imbalances_are_shown_with_their_text() -> None:
     assert analysis_facts(imbalances=[uneven])["uneven"] == "Rank 0 holds twice."
 
 
-def test_advice_is_numbered_with_why_and_what_it_brings() -> None:
+def test_advice_is_numbered_with_its_reason_and_expected_gain() -> None:
     gain = {"time_factor": 0.37, "gpu_hours_factor": 0.37, "accuracy": None, "text": "About 63 % less time."}
     item = {"rule": "early_stopping", "what": "Stop early.", "why": "22 epochs too many.", "evidence": {}, "gain": gain}
     items = [

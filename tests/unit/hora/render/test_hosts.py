@@ -1,4 +1,4 @@
-"""What a person sees of hosts."""
+"""How the terminal shows hosts and their slots."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,7 @@ from tests.printed import as_text, facts_of
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
+def test_slots_of_a_lost_host_do_not_count_as_free() -> None:
     slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "leased", "quarantined")]
     hosts = [
         {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots},
@@ -22,7 +22,7 @@ def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
     assert second.split()[:4] == ["b", "no", "3", "0"]
 
 
-def test_what_keeps_jobs_from_a_host_is_noted() -> None:
+def test_hosts_table_notes_drained_kept_and_quarantined() -> None:
     slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "quarantined", "quarantined")]
     base = {"alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots}
     hosts = [{**base, "name": "a", "drained_at": NOW.isoformat()}, {**base, "name": "b", "kept_for": "0abc"}]
@@ -38,7 +38,7 @@ def gpu(index: int, **more: Any) -> dict[str, Any]:
     return {**base, "state": "free", "job_id": None, "attempt": None, "rank": None, "reading": None, **more}
 
 
-def test_a_host_is_shown_with_its_machine_and_what_keeps_jobs_from_it() -> None:
+def test_host_details_show_its_hardware_and_that_it_is_drained() -> None:
     host = {
         "name": "ha",
         "alive": True,
@@ -77,7 +77,7 @@ def test_a_host_is_shown_with_its_machine_and_what_keeps_jobs_from_it() -> None:
         ),
     ],
 )
-def test_the_topology_is_told_by_the_way_of_the_pairs(ways: list[tuple[Any, ...]], told: str) -> None:
+def test_topology_groups_gpu_pairs_by_their_link(ways: list[tuple[Any, ...]], told: str) -> None:
     pairs = [{"gpus": [one, other], "nvlinks": nvlinks, "pcie": pcie} for one, other, nvlinks, pcie in ways]
     host = {"name": "ha", "alive": False, "heartbeat_at": None, "info": {"topology": pairs}}
     found = facts_of(host_facts(host, now=NOW))
@@ -85,7 +85,7 @@ def test_the_topology_is_told_by_the_way_of_the_pairs(ways: list[tuple[Any, ...]
     assert found["status"] == "lost, seen -"
 
 
-def test_a_host_is_shown_with_the_means_of_its_last_minute() -> None:
+def test_host_details_show_the_means_of_the_last_minute() -> None:
     def series(metric: str, *values: float | None) -> dict[str, Any]:
         return {"metric": metric, "unit": "", "x": [*range(len(values))], "y": [*values]}
 
@@ -102,13 +102,13 @@ def test_a_host_is_shown_with_the_means_of_its_last_minute() -> None:
     assert "last minute" not in facts_of(host_facts({"name": "ha", "heartbeat_at": None}, {"series": []}, NOW))
 
 
-def test_slots_of_a_host_without_gpus_are_shown_without_what_gpus_do() -> None:
+def test_slots_table_of_a_host_without_gpus_has_no_gpu_columns() -> None:
     head, line = as_text(slots_table({"slots": [gpu(0, kind="cpu", name="CPU share")]})).splitlines()
     assert head.split() == ["SLOT", "DEVICE", "STATE", "JOB", "RANK"]
     assert line.split() == ["0", "CPU", "share", "free", "-", "-"]
 
 
-def test_slots_are_shown_with_what_their_gpus_do() -> None:
+def test_slots_table_shows_the_readings_of_each_gpu() -> None:
     reading = {"percent": 83.0, "memory_bytes": 3_100_000_000, "power_w": 210.4, "temperature_c": 61.0}
     slots = [
         gpu(0, state="leased", job_id="0abc", rank=0, reading={**reading, "sm_clock_mhz": 1410.0, "throttle": 0x24}),

@@ -1,4 +1,4 @@
-"""What a person sees of jobs and epochs."""
+"""How the terminal shows jobs and epochs."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -41,17 +41,17 @@ JOB = {
     ("seconds", "text"),
     [(None, "-"), (0.52, "0.5 s"), (59.9, "59.9 s"), (185, "3 min 05 s"), (7620, "2 h 07 min"), (3599.8, "1 h 00 min")],
 )
-def test_durations(seconds: float | None, text: str) -> None:
+def test_durations_are_shown_in_readable_units(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_the_list_has_a_line_for_a_job() -> None:
+def test_jobs_table_has_a_line_for_a_job() -> None:
     head, line = as_text(jobs_table([JOB], NOW)).splitlines()
     assert head.split() == ["ID", "NAME", "STATUS", "GPUS", "EPOCH", "VAL", "ACCURACY", "SAMPLES/S", "SUBMITTED"]
     assert " ".join(line.split()) == "0abc digits-2 succeeded (early_stopped) 2 7/30 0.9733 12,506 1 min 30 s ago"
 
 
-def test_positions_and_slots_are_told_as_people_say_them() -> None:
+def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
     ]  # fmt: skip
@@ -63,7 +63,7 @@ def waits(position: int | None, reason: str, **changes: object) -> dict[str, obj
     return {**JOB, **queued, "summary": None, **changes}
 
 
-def test_the_list_says_why_jobs_wait() -> None:
+def test_jobs_table_shows_why_jobs_wait() -> None:
     jobs = [waits(3, "needs 4 slots; 2 are free"), waits(None, "paused", paused_at=NOW.isoformat()), JOB]
     head, third, paused, ended = as_text(jobs_table(jobs, NOW)).splitlines()
     assert head.endswith("IN QUEUE")
@@ -73,14 +73,14 @@ def test_the_list_says_why_jobs_wait() -> None:
     assert ended.endswith("  -")
 
 
-def test_a_job_that_is_asked_to_pause_says_so_until_it_ends() -> None:
+def test_pausing_job_is_shown_as_pausing_until_it_ends() -> None:
     paused = {"paused_at": NOW.isoformat(), "end_reason": None}
     assert "running (pausing)" in as_text(job_details({**JOB, **paused, "status": "running"}, NOW))
     over = {**paused, "status": "succeeded", "ended_at": NOW.isoformat()}
     assert "paus" not in as_text(job_details({**JOB, **over}, NOW))
 
 
-def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
+def test_job_details_show_the_slots_and_the_reason_of_a_preemption() -> None:
     shares = [{"host": "ha", "slots": [0, 1, 2]}, {"host": "hb", "slots": [1]}]
     attempt = {"shares": shares, "preempted_for": "job 0def", "preemption": {"kind": "job", "job": "0def"}}
     told = facts_of(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt))
@@ -91,19 +91,19 @@ def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
     assert "preempted      because host ha is drained" in as_text(job_details(JOB, NOW, attempt=moved))
 
 
-def test_a_job_of_a_study_says_which_of_its_jobs_it_is() -> None:
+def test_job_of_a_study_is_shown_with_its_cell_and_repeat() -> None:
     told = facts_of(job_details({**JOB, "study": "0stu", "study_cell": 2, "study_repeat": 0}, NOW))
     assert told["study"] == "0stu, cell 3, repeat 1"
     assert "study" not in facts_of(job_details({**JOB, "study": None}, NOW))
 
 
-def test_other_details_of_a_job_come_last() -> None:
+def test_additional_rows_of_a_job_come_last() -> None:
     told = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
     assert list(told)[-2:] == ["epochs run", "advice"]
     assert told["advice"] == "1. Stop early.\n   It pays."
 
 
-def test_the_results_of_a_job() -> None:
+def test_results_table_shows_the_summary_of_a_job() -> None:
     assert as_text(results_table(JOB, "http://here/v1/jobs/0abc")).splitlines() == [
         "Job 0abc (digits-2)",
         "status         succeeded (early_stopped)",
@@ -118,7 +118,7 @@ def test_the_results_of_a_job() -> None:
     ]
 
 
-def test_a_job_that_has_only_been_submitted() -> None:
+def test_queued_job_has_no_result_rows() -> None:
     job = {**JOB, "status": "queued", "end_reason": None, "plan": {}, "summary": None, "attempt": 0, "started_at": None}
     job["progress"] = {"epoch": 0, "epochs": None, "step": 0, "steps": None, "eta_s": None}
     text = as_text(job_details(job, NOW))
@@ -139,7 +139,7 @@ DATA = {
 }
 
 
-def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
+def test_job_details_show_the_data_and_the_set_up_times() -> None:
     setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
     told = facts_of(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup}))
     assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
@@ -149,7 +149,7 @@ def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
     assert "damaged" not in whole
 
 
-def test_the_best_epoch_is_shown_with_what_came_after_it() -> None:
+def test_best_epoch_is_shown_with_the_share_of_time_after_it() -> None:
     def best_epoch_row(share: float | None) -> str:
         summary = {**JOB["summary"], "after_best_share": share}  # type: ignore[dict-item]
         (line,) = [
@@ -162,7 +162,7 @@ def test_the_best_epoch_is_shown_with_what_came_after_it() -> None:
     assert best_epoch_row(None) == "4"
 
 
-def test_progress_says_only_what_is_known() -> None:
+def test_progress_line_leaves_out_unknown_figures() -> None:
     assert progress_line({"epoch": 0, "epochs": 30, "step": 0, "steps": None}) == "epoch 0/30  step 0"
     assert (
         progress_line({**JOB["progress"], "metrics": {"accuracy": 0.9, "val_accuracy": 0.91}})  # type: ignore[dict-item]
@@ -170,7 +170,7 @@ def test_progress_says_only_what_is_known() -> None:
     )
 
 
-def test_an_epoch_tells_training_before_validation() -> None:
+def test_epoch_line_shows_training_metrics_before_validation_metrics() -> None:
     data = {
         "epoch": 3,
         "step": 30,
@@ -187,7 +187,7 @@ def test_an_epoch_tells_training_before_validation() -> None:
     )
 
 
-def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
+def test_control_characters_in_text_are_escaped() -> None:
     assert plain("a\x1b[31mb\x07\rc\td\n") == "a\\x1b[31mb\\x07\\x0dc\td\\x0a"
     assert plain("\u202egpj.exe\u2066\u2028\x9b2J\udcff") == r"\u202egpj.exe\u2066\u2028\x9b2J\udcff"
     assert plain("Grüße, 你好, مرحبا, 👩‍👩‍👧") == "Grüße, 你好, مرحبا, 👩‍👩‍👧"
@@ -196,7 +196,7 @@ def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "한국어", "=1+1", "e\u0301"])
-def test_the_column_behind_a_name_stands_where_its_head_does(name: str) -> None:
+def test_columns_stay_aligned_after_names_in_any_script(name: str) -> None:
     head, first, second = as_text(jobs_table([JOB | {"name": name}, JOB], NOW)).splitlines()
     assert name in first
     place = cell_len(first[: first.index("succeeded")])

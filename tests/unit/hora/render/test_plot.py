@@ -13,7 +13,7 @@ SERIES = [
 ]
 
 
-def test_a_plot_for_loss_and_one_for_accuracy_with_its_validation() -> None:
+def test_default_plots_show_loss_and_accuracy_with_its_validation() -> None:
     loss, accuracy = plots(SERIES, width=80)
     assert "(loss)" in loss
     assert "accuracy" in accuracy
@@ -22,21 +22,21 @@ def test_a_plot_for_loss_and_one_for_accuracy_with_its_validation() -> None:
     assert max(len(line) for line in (loss + accuracy).splitlines()) <= 90
 
 
-def test_a_name_asks_for_that_metric_alone() -> None:
+def test_names_select_the_metrics_to_plot() -> None:
     (speed,) = plots(SERIES, width=80, names=["samples_per_s"])
     assert "(samples_per_s)" in speed
 
 
-def test_one_epoch_is_enough() -> None:
+def test_series_of_one_epoch_is_plotted() -> None:
     assert len(plots([{"name": "loss", "rank": -1, "x": [1], "y": [0.5]}], width=40)) == 1
 
 
-def test_nothing_to_plot() -> None:
+def test_series_without_values_give_no_plot() -> None:
     assert plots([], width=80) == []
     assert plots([{"name": "loss", "rank": -1, "x": [1], "y": [None]}], width=80) == []
 
 
-def test_colours_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plots_have_colours_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[" not in plots(SERIES, width=80)[0]
     assert "\x1b[" in plots(SERIES, width=80, colour=True)[0]

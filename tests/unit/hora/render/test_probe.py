@@ -1,4 +1,4 @@
-"""What a person sees of a batch probe."""
+"""How the terminal shows a batch probe."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ PROBE: dict[str, Any] = {
 JOB = {"id": "0abc", "probe": PROBE}
 
 
-def test_the_batches_are_a_table() -> None:
+def test_batches_are_shown_as_a_table() -> None:
     head, first, second = points_lines(POINTS)
     assert head.split("  ")[-1] == "memory"
     assert first.split() == ["64", "128", "6,400", "20.00", "20", "%", "40", "%", "1,210", "MB"]
@@ -29,12 +29,12 @@ def test_the_batches_are_a_table() -> None:
     assert len(head) == len(first)
 
 
-def test_a_batch_is_a_line() -> None:
+def test_batch_is_shown_as_one_line() -> None:
     assert point_line(POINTS[0]) == "batch 64 per GPU, 128 in all: 6,400 samples/s, 20.00 ms a step"
     assert point_line(POINTS[1]) == "batch 128 per GPU, 256 in all: does not fit the memory"
 
 
-def test_the_findings_have_the_command_that_trains_so() -> None:
+def test_findings_include_the_command_that_trains_with_the_proposal() -> None:
     rows = probe_rows(JOB)
     assert rows["largest"] == "64 per GPU: the next one does not fit the memory"
     assert rows["knee"] is None
@@ -45,13 +45,13 @@ def test_the_findings_have_the_command_that_trains_so() -> None:
     assert "\x1b" not in str(rows["why"])
 
 
-def test_a_probe_that_goes_on_has_batches_and_no_proposal_yet() -> None:
+def test_running_probe_shows_its_batches_but_no_proposal() -> None:
     goes_on = {"points": POINTS[:1], "ended_by": None}
     assert set(probe_rows({"id": "0abc", "probe": goes_on})) == {"batches"}
     assert probe_rows({"id": "0abc", "probe": {"points": [], "ended_by": None}}) == {"batches": None}
 
 
-def test_without_a_batch_that_fits_there_is_no_command() -> None:
+def test_probe_without_a_batch_that_fits_has_no_proposal_and_no_command() -> None:
     nothing = {**PROBE, "largest_batch": None, "batch_size": None, "learning_rate": None}
     assert {"proposal", "train so"}.isdisjoint(probe_rows({"id": "0abc", "probe": nothing}))
 
@@ -62,7 +62,7 @@ def test_the_progress_of_a_probe_counts_batches() -> None:
     assert probe_progress({"step": 0, "steps": None, "per_gpu_batch": None}) == "0/? batches"
 
 
-def test_the_command_repeats_what_was_given_but_for_the_probe() -> None:
+def test_training_command_repeats_the_given_options_except_the_probe() -> None:
     options = {"dataset": "digits", "batch_size": None, "gpus": 2}
     changes = ["probe.seconds=1", "optimizer=sgd", "probe = {}"]
     given = as_given(None, options, changes, is_probe=False)
@@ -70,7 +70,7 @@ def test_the_command_repeats_what_was_given_but_for_the_probe() -> None:
     assert as_given("a.yaml", {}, changes, is_probe=True) == ["a.yaml", "--set", "optimizer=sgd", "--set", "probe=null"]
 
 
-def test_show_has_the_findings_of_a_probe() -> None:
+def test_job_details_include_the_findings_of_a_probe() -> None:
     job = {**JOB, "name": "p", "status": "succeeded", "end_reason": "completed", "gpus": 2, "spec": {}}
     rows = job_details(job)
     assert "batches" in [str(cell) for cell in rows.columns[0].cells]

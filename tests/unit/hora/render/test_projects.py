@@ -1,4 +1,4 @@
-"""What a person sees of projects, and what their options come to."""
+"""How the terminal shows projects, and the document that their options make."""
 
 from typing import Any
 
@@ -17,19 +17,19 @@ def project(**values: Any) -> dict[str, Any]:
     return base | limits | values
 
 
-def test_a_line_has_what_is_used_and_what_may_be() -> None:
+def test_projects_table_shows_usage_and_limits() -> None:
     limited = project(max_slots=4, max_queued=10, max_gpu_hours=1000.0, members=["ada", "bob"], description="Images")
     _, free, held = as_text(projects_table([project(), limited])).splitlines()
     assert free.split() == ["vision", "3", "2", "12.3", "0", "-"]
     assert held.split() == ["vision", "3", "of", "4", "2", "of", "10", "12.3", "of", "1,000", "2", "Images"]
 
 
-def test_what_keeps_jobs_from_a_project_is_noted() -> None:
+def test_projects_table_notes_archived_and_members_only() -> None:
     table = as_text(projects_table([project(is_open=False, archived_at="2026-11-01T00:00:00Z")]))
     assert "archived, members only" in table
 
 
-def test_the_facts_of_a_project_are_shown() -> None:
+def test_project_details_show_limits_members_and_status() -> None:
     told = facts_of(project_facts(project(max_slots=4, members=["ada", "b\x1b[1mob"], is_open=False)))
     assert told["slots"] == "3 of 4 leased"
     assert told["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"
@@ -45,11 +45,11 @@ def test_only_options_that_were_given_are_sent() -> None:
 
 
 @pytest.mark.parametrize("text", ["four", "1.5", "", "inf"])
-def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
+def test_slot_limit_that_is_not_a_whole_number_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
         _document(None, None, text, None, None)
 
 
-def test_hours_that_are_not_finite_are_refused() -> None:
+def test_infinite_gpu_hours_are_refused() -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
         _document(None, None, None, None, "inf")

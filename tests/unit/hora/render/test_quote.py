@@ -1,4 +1,4 @@
-"""What `--dry-run` tells."""
+"""What `--dry-run` shows."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_a_plan_without_a_quote_says_so() -> None:
     assert rows["expected"] == "nothing: no past job is comparable"
 
 
-def test_a_quote_gives_ranges_and_what_it_rests_on() -> None:
+def test_quote_shows_ranges_and_the_jobs_it_is_based_on() -> None:
     rows = preview_facts(
         {
             "basis": "same_spec",
@@ -54,7 +54,7 @@ def test_a_quote_gives_ranges_and_what_it_rests_on() -> None:
     assert "samples/s" not in rows
 
 
-def test_warnings_are_lines_of_their_own() -> None:
+def test_each_warning_has_its_own_line() -> None:
     assert warning_lines({"warnings": ["It pays little.", "a\x1bb"]}) == [
         "Warning: It pays little.",
         "Warning: a\\x1bb",

@@ -1,4 +1,4 @@
-"""What a person sees of a study's report."""
+"""How the terminal shows the report of a study."""
 
 import io
 from typing import Any
@@ -49,13 +49,13 @@ TARGET = {"metric": "val_accuracy", "value": 0.9, "chosen_by": "request"}
 
 
 def rows(told: dict[str, Any]) -> list[dict[str, str]]:
-    """The lines of the table by the heads of their columns, which no value reaches beyond."""
+    """The lines of the table; each maps the heads of the columns to its values."""
     table = report_table(told)
     columns = [(str(column.header), [str(value) for value in column.cells]) for column in table.columns]
     return [{head: values[row] for head, values in columns} for row in range(table.row_count)]
 
 
-def test_a_line_for_each_cell_with_intervals_where_there_are_any() -> None:
+def test_report_table_has_a_line_for_each_cell_with_known_intervals() -> None:
     one, two = rows(report(ONE, TWO, target=TARGET))
     assert one == {
         "GPUS": "1", "BATCH SIZE": "64", "HOSTS": "1", "REPEATS": "2", "TIME": "12.3 s ± 0.4", "SET-UP": "5.0 s",
@@ -77,7 +77,7 @@ def test_columns_without_a_figure_are_left_out() -> None:
     ]
 
 
-def test_what_the_table_rests_on_is_told_below() -> None:
+def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None:
     note = {"id": 1, "at": "2026-01-02T03:04:05Z", "author": "ada", "text": "Again\x1b[2J."}
     best = {"wall_s": 1, "samples_per_s": 1, "val_accuracy": 0}
     told = report(ONE, TWO, target=TARGET, best=best, findings=["2 GPUs pay."], notes=[note])
@@ -98,13 +98,13 @@ def test_the_best_figures_are_bold() -> None:
     assert [str(getattr(value, "style", "")) for value in times.cells] == ["", "bold"]
 
 
-def test_an_accuracy_that_is_equal_has_no_sign_of_being_less() -> None:
+def test_accuracy_difference_that_rounds_to_zero_has_no_minus_sign() -> None:
     equal = {"difference": -1e-16, "low": None, "high": None, "agrees": None}
     (one,) = rows(report(cell(2, accuracy_agreement=equal)))
     assert one["VS BASELINE"] == "+0.0000 ?"
 
 
-def test_on_a_narrow_page_the_less_telling_columns_are_left_out_and_named() -> None:
+def test_narrow_terminal_leaves_out_minor_columns_and_names_them() -> None:
     told = report(ONE, TWO, target=TARGET)
     wide, narrow = (report_text(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))
     assert "Left out" not in wide

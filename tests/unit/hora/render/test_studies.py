@@ -1,4 +1,4 @@
-"""What a person sees of studies."""
+"""How the terminal shows studies."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def study(*statuses: str, **changes: Any) -> dict[str, Any]:
-    """A study of cells with two jobs each, as the API answers it."""
+    """A study of cells with two jobs each, as the API returns it."""
     jobs = [
         {"id": f"job{number}", "repeat": number % 2, "status": status, "end_reason": None, "paused": False,
          "replaced": []}
@@ -58,7 +58,7 @@ def study(*statuses: str, **changes: Any) -> dict[str, Any]:
         (("queued", "succeeded"), {}, None, "running"),
     ],
 )
-def test_a_study_stands_as_its_jobs_do(
+def test_status_and_outcome_of_a_study_follow_from_its_jobs(
     statuses: tuple[str, ...], changes: dict[str, Any], outcome: str | None, told: str
 ) -> None:
     found = study(*statuses, **changes)
@@ -66,21 +66,21 @@ def test_a_study_stands_as_its_jobs_do(
     assert study_status(found).plain == told
 
 
-def test_how_far_a_study_is() -> None:
+def test_progress_of_a_study_counts_jobs_by_status() -> None:
     assert jobs_line(study("succeeded", "failed", "running", "queued")) == (
         "2 of 4 jobs ended, 1 failed, 1 running, 1 queued"
     )
     assert jobs_line(study("succeeded", "succeeded")) == "2 of 2 jobs ended"
 
 
-def test_the_list_has_a_line_for_a_study() -> None:
+def test_studies_table_has_a_line_for_a_study() -> None:
     _, line = as_text(studies_table([study("succeeded", "failed", "running", "queued")], NOW)).splitlines()
     assert line.split() == [
         "0stu", "grid\\x1b[2J", "running", "2/4", "1", "gpus,", "dataset.augment", "2", "0.0", "s", "ago",
     ]  # fmt: skip
 
 
-def test_a_study_is_shown_with_its_notes() -> None:
+def test_study_details_show_its_notes_and_its_target() -> None:
     notes = [{"id": 1, "at": NOW, "author": "ada", "text": "Try\na larger rate\x07."}]
     told = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
     assert told["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\\x07."
@@ -95,7 +95,7 @@ def test_each_cell_is_a_line_with_its_values_and_jobs() -> None:
     assert " ".join(second.split()) == '2 2 ["flip_horizontal"] 1 running, 1 queued job2 job3'
 
 
-def test_what_a_study_would_run() -> None:
+def test_planned_table_shows_the_plan_of_each_cell() -> None:
     spec = parse_spec('{"dataset": "digits", "batch_size": 64, "gpus": 2, "learning_rate": 0.001, "epochs": 3}')
     cell = {"values": {"gpus": 2, "model": None}, "plan": resolve_plan(spec, None).model_dump()}
     preview = StudyPreview.model_validate(

@@ -1,4 +1,4 @@
-"""The client against a service that is played."""
+"""The `Service` class against simulated answers."""
 
 import json
 import time
@@ -44,14 +44,14 @@ def in_turn(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.R
     return playing(answer), requests
 
 
-def test_the_token_goes_along() -> None:
+def test_token_is_sent_and_the_job_id_is_escaped() -> None:
     client, requests = in_turn(httpx.Response(200, json={"id": "a"}))
     assert client.job("a/b") == {"id": "a"}
     assert requests[0].headers["Authorization"] == "Bearer secret"
     assert requests[0].url.raw_path == b"/v1/jobs/a%2Fb"
 
 
-def test_a_submission_that_got_no_answer_is_sent_again_with_the_same_key() -> None:
+def test_submission_without_an_answer_is_retried_with_the_same_key() -> None:
     client, requests = in_turn(
         httpx.ReadTimeout("late"), httpx.ConnectError("gone"), httpx.Response(201, json={"id": "a"})
     )
@@ -60,21 +60,21 @@ def test_a_submission_that_got_no_answer_is_sent_again_with_the_same_key() -> No
     assert [json.loads(request.content) for request in requests] == 3 * [{"dataset": "digits"}]
 
 
-def test_two_submissions_have_two_keys() -> None:
+def test_two_submissions_have_different_keys() -> None:
     client, requests = in_turn(httpx.Response(201, json={"id": "a"}), httpx.Response(201, json={"id": "b"}))
     client.submit({})
     client.submit({})
     assert requests[0].headers["Idempotency-Key"] != requests[1].headers["Idempotency-Key"]
 
 
-def test_of_a_spec_only_what_was_set_is_sent() -> None:
+def test_submit_sends_only_the_spec_fields_that_were_set() -> None:
     client, requests = in_turn(httpx.Response(201, json={}))
     client.submit(parse_spec('{"dataset": "digits", "gpus": 2}'), idempotency_key="k")
     assert json.loads(requests[0].content) == {"dataset": {"source": "digits"}, "gpus": 2}
     assert requests[0].headers["Idempotency-Key"] == "k"
 
 
-def test_a_service_that_is_not_there() -> None:
+def test_unreachable_service_raises_after_four_tries() -> None:
     client, requests = in_turn(*[httpx.ConnectError("Connection refused") for _ in range(4)])
     with pytest.raises(ServiceUnavailable, match=r"http://hora\.test gives no answer \(Connection refused\)"):
         client.job("a")
@@ -84,7 +84,7 @@ def test_a_service_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"), [(401, NotAuthorized), (403, NotAuthorized), (404, NotFound), (422, ProblemError)]
 )
-def test_problems_are_exceptions(status: int, kind: type[ProblemError]) -> None:
+def test_problem_documents_are_raised_as_exceptions(status: int, kind: type[ProblemError]) -> None:
     problem = {"title": "No", "detail": "because", "errors": [{"field": "gpus", "message": "too many"}]}
     client, _ = in_turn(httpx.Response(status, json=problem))
     with pytest.raises(kind) as caught:
@@ -94,25 +94,25 @@ def test_problems_are_exceptions(status: int, kind: type[ProblemError]) -> None:
     assert str(caught.value) == "No: because"
 
 
-def test_an_error_that_is_no_problem_document() -> None:
+def test_error_without_a_problem_document_is_raised_with_its_http_status() -> None:
     client, _ = in_turn(*4 * [httpx.Response(502, text="<html>bad gateway")])
     with pytest.raises(ProblemError, match="HTTP 502 Bad Gateway"):
         client.job("a")
 
 
-def test_something_else_listens_there() -> None:
+def test_answer_that_is_not_json_is_refused() -> None:
     client, _ = in_turn(httpx.Response(200, text="<html>"))
     with pytest.raises(HoraError, match="is not a Hora service"):
         client.job("a")
 
 
-def test_the_metrics_of_many_jobs_are_asked_for_at_once() -> None:
+def test_metrics_of_many_jobs_take_one_request() -> None:
     client, requests = in_turn(httpx.Response(200, json={"jobs": [{"id": "b", "series": []}]}))
     assert client.metrics_of(["b", "a"], name=["loss", "accuracy"], max_points=40) == [{"id": "b", "series": []}]
     assert requests[0].url.raw_path == b"/v1/metrics?job=b&job=a&name=loss&name=accuracy&max_points=40"
 
 
-def test_lines_are_asked_for_from_any_place() -> None:
+def test_log_request_sends_search_position_and_limit() -> None:
     page = {"items": [], "next_after": 6, "previous_before": None}
     client, requests = in_turn(httpx.Response(200, json=page))
     assert client.logs("a", search="100 %", before=7, limit=5) == page
@@ -131,7 +131,7 @@ def test_lists_are_fetched_page_by_page() -> None:
     assert [job["id"] for job in playing(answer).jobs(status="running")] == ["a", "b"]
 
 
-def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
+def test_waiting_reports_each_change_once_and_survives_a_restart_of_the_service() -> None:
     def job(status: str, etag: str) -> httpx.Response:
         return httpx.Response(200, json={"id": "a", "status": status}, headers={"ETag": etag})
 
@@ -150,7 +150,7 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
 
 
 def test_a_304_answer_does_not_count_as_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hora.service.waiting.AWAY_LIMIT_S", -1.0)  # an error is raised at once
+    monkeypatch.setattr("hora.service.waiting.AWAY_LIMIT_S", -1.0)  # any error would be raised at once
     unchanged = [httpx.Response(304) for _ in range(3)]
     client, _ = in_turn(
         httpx.Response(200, json={"id": "a", "status": "queued"}, headers={"ETag": "1"}),
@@ -175,7 +175,7 @@ def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
         playing(lambda _: study(0, complete=False)).wait_study("s", timeout_s=0)
 
 
-def test_requests_about_studies() -> None:
+def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
     client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(12)])
     client.submit_study({"base": {}}, idempotency_key="k")
     client.dry_run_study({"base": {}})
@@ -207,14 +207,14 @@ def test_requests_about_studies() -> None:
     assert json.loads(requests[7].content) == {"text": "again"}
 
 
-def test_a_note_that_got_no_answer_is_not_written_twice() -> None:
+def test_note_without_an_answer_is_not_sent_again() -> None:
     client, requests = in_turn(httpx.ReadTimeout("late"))
     with pytest.raises(ServiceUnavailable):
         client.note_study("s", "again")
     assert len(requests) == 1
 
 
-def test_a_report_is_a_mapping_a_text_or_a_picture() -> None:
+def test_report_is_a_mapping_text_or_bytes_depending_on_its_format() -> None:
     client, requests = in_turn(
         httpx.Response(200, json={"cells": []}),
         httpx.Response(200, text="gpus,time\n", headers={"Content-Type": "text/csv; charset=utf-8"}),
@@ -226,7 +226,7 @@ def test_a_report_is_a_mapping_a_text_or_a_picture() -> None:
     assert [request.url.query for request in requests] == [b"target=0.9&format=json", b"format=csv", b"format=png"]
 
 
-def test_a_name_that_is_no_text_is_an_error_of_ours() -> None:
+def test_invalid_unicode_raises_a_hora_error() -> None:
     client, requests = in_turn(httpx.Response(404, json={"title": "Job not found"}))
     with pytest.raises(NotFound):
         client.job("\udcff")
@@ -237,7 +237,7 @@ def test_a_name_that_is_no_text_is_an_error_of_ours() -> None:
     assert len(requests) == 1
 
 
-def test_requests_about_jobs_and_hosts() -> None:
+def test_each_method_for_jobs_and_hosts_sends_its_request() -> None:
     client, requests = in_turn(*[httpx.Response(200, json={"name": "a"}) for _ in range(5)], httpx.Response(204))
     client.pause("x")
     client.resume("x")
@@ -256,13 +256,13 @@ def test_requests_about_jobs_and_hosts() -> None:
     assert json.loads(requests[3].content) == {"requeue": True}
 
 
-def test_waiting_for_a_job_that_is_not_there_ends_at_once() -> None:
+def test_waiting_for_a_missing_job_raises_at_once() -> None:
     client, _ = in_turn(httpx.Response(404, json={"title": "Job not found"}))
     with pytest.raises(NotFound):
         client.wait("a")
 
 
-def test_waiting_has_a_limit() -> None:
+def test_waiting_raises_after_its_timeout() -> None:
     client = playing(lambda _: httpx.Response(200, json={"id": "a", "status": "running"}))
     with pytest.raises(WaitTimeout, match="job a is still running"):
         client.wait("a", timeout_s=0)

@@ -1,4 +1,4 @@
-"""What is sent again, when, and where to."""
+"""Which requests are retried, after which pause, and to which address."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ BUSY = {"title": "Too many requests"}
 
 @pytest.fixture
 def paused(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long it was waited before each further sending."""
+    """The pause before each retry, in seconds."""
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     return pauses
@@ -28,7 +28,7 @@ def service(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.R
     return Service("http://hora.test", "secret", transport=transport), requests
 
 
-def test_pauses_grow_and_differ_by_chance(paused: list[float]) -> None:
+def test_pauses_between_retries_grow_and_are_random(paused: list[float]) -> None:
     for _ in range(20):
         client, _ = service(*3 * [httpx.ConnectError("gone")], json_answer({"id": "a"}))
         client.job("a")
@@ -40,7 +40,7 @@ def test_pauses_grow_and_differ_by_chance(paused: list[float]) -> None:
 
 def test_a_429_is_retried_after_the_time_in_the_answer(paused: list[float]) -> None:
     client, requests = service(json_answer(BUSY, 429, **{"Retry-After": "3"}), json_answer({"number": 1}, 201))
-    assert client.note_study("s", "once") == {"number": 1}  # nothing was done, so it is safe
+    assert client.note_study("s", "once") == {"number": 1}  # safe to repeat: a 429 means that nothing was done
     assert len(requests) == 2
     assert 3 <= paused[0] < 4
 
@@ -61,7 +61,7 @@ def test_a_long_retry_after_is_an_error_at_once(paused: list[float]) -> None:
     assert (len(requests), paused, caught.value.retry_after_s) == (1, [], float(wanted))
 
 
-def test_when_to_ask_again_may_be_a_date_or_nonsense(paused: list[float]) -> None:
+def test_retry_after_may_be_a_date_and_nonsense_is_ignored(paused: list[float]) -> None:
     in_five_s = format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)
     client, _ = service(
         json_answer(BUSY, 429, **{"Retry-After": in_five_s}),
@@ -74,39 +74,39 @@ def test_when_to_ask_again_may_be_a_date_or_nonsense(paused: list[float]) -> Non
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
-def test_a_service_that_is_away_is_asked_again_only_where_that_is_safe(status: int, paused: list[float]) -> None:
+def test_only_repeatable_requests_are_retried_when_the_service_is_unavailable(status: int, paused: list[float]) -> None:
     client, requests = service(json_answer({}, status), json_answer({"id": "a"}))
     assert client.job("a") == {"id": "a"}
     assert len(requests) == 2
     client, requests = service(json_answer({}, status), json_answer({"id": "a"}, 201))
-    assert client.submit({}) == {"id": "a"}  # which carries a key
+    assert client.submit({}) == {"id": "a"}  # safe to repeat: a submission carries a key
     client, requests = service(json_answer({}, status))
     with pytest.raises(ProblemError):
         client.note_study("s", "once")
     assert (len(requests), len(paused)) == (1, 2)
 
 
-def test_readiness_is_asked_once(paused: list[float]) -> None:
+def test_readiness_check_is_not_retried(paused: list[float]) -> None:
     client, requests = service(json_answer({}, 503, **{"Retry-After": "2"}))
     assert not client.is_ready()
     assert (len(requests), paused) == (1, [])
 
 
-def test_a_failure_of_the_service_is_not_asked_for_again(paused: list[float]) -> None:
+def test_internal_error_of_the_service_is_not_retried(paused: list[float]) -> None:
     client, requests = service(json_answer({"title": "Internal error"}, 500))
     with pytest.raises(ProblemError, match="Internal error"):
         client.job("a")
     assert (len(requests), paused) == (1, [])
 
 
-def test_the_token_is_carried_to_no_other_address() -> None:
+def test_token_is_not_sent_to_the_target_of_a_redirect() -> None:
     client, requests = service(httpx.Response(307, headers={"Location": "http://elsewhere.test/v1/jobs/a"}))
     with pytest.raises(ServiceUnavailable, match=r"redirects to http://elsewhere\.test/v1/jobs/a"):
         client.job("a")
     assert [request.url.host for request in requests] == ["hora.test"]
 
 
-def test_a_conflict_over_a_quota_has_an_error_of_its_own() -> None:
+def test_quota_conflict_raises_quota_exceeded() -> None:
     quota = {"type": "urn:hora:problem:quota-exceeded", "title": "Queue full", "detail": "9 of 9"}
     client, _ = service(json_answer(quota, 409))
     with pytest.raises(QuotaExceeded, match="Queue full: 9 of 9"):
@@ -118,9 +118,7 @@ def test_a_conflict_over_a_quota_has_an_error_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("url", "needed"), [("http://hora.test", False), ("HTTP://x", False), ("HTTPS://x", True)])
-def test_certificates_are_loaded_unless_the_address_needs_none(
-    url: str, needed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_loaded_only_for_https(url: str, needed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[bool] = []
     monkeypatch.setattr(httpx, "Client", lambda **options: requests.append(options["verify"]))
     Service(url)

@@ -1,4 +1,4 @@
-"""What is uploaded of a folder: a .tar that is never written, the same bytes at any place of it. On real files."""
+"""A folder is uploaded as a .tar that is never written to disk: every range is made when it is read. On real files."""
 
 import io
 import os
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "chips"
 
 
-def test_the_whole_is_a_tar_of_the_files(folder: Path) -> None:
+def test_folder_is_read_as_a_tar_of_its_visible_files(folder: Path) -> None:
     source = FolderSource(folder)
     whole = source.read(0, source.size_bytes)
     assert len(whole) == source.size_bytes
@@ -42,7 +42,7 @@ def test_pieces_of_any_size_make_up_the_whole(folder: Path, size: int) -> None:
     assert b"".join(pieces) == source.read(0, source.size_bytes)
 
 
-def test_the_same_folder_has_the_same_name_and_a_changed_one_another(folder: Path) -> None:
+def test_upload_name_changes_only_when_the_folder_changes(folder: Path) -> None:
     before = FolderSource(folder).filename
     assert FolderSource(folder).filename == before
     os.utime(folder / "z.txt", (1, 1))
@@ -68,6 +68,6 @@ def test_a_file_is_sent_as_it_is(folder: Path) -> None:
     assert (source.size_bytes, source.read(690, 100), source.filename.endswith("-2.png")) == (700, b"x" * 10, True)
 
 
-def test_an_empty_folder_is_nothing_to_send(tmp_path: Path) -> None:
+def test_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HoraError, match="no files"):
         upload_source(tmp_path)

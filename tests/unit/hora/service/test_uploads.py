@@ -1,4 +1,4 @@
-"""Uploading in pieces to a service that forgets, breaks off and comes back. Nothing is sent anywhere."""
+"""Uploads in pieces to a simulated service that sometimes gives no answer."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -22,7 +22,7 @@ class UploadSource:
 
 @dataclass
 class Played:
-    """A service that knows uploads, and gives no answer at some of the pieces, having stored every other of those."""
+    """A service that takes uploads. It does not answer the pieces in `silent_at`, and stores the odd ones of them."""
 
     open_uploads: list[Json] = field(default_factory=list)
     silent_at: set[int] = field(default_factory=set)
@@ -73,7 +73,7 @@ def test_an_upload_without_an_answer_continues_at_the_offset_of_the_service() ->
     assert bytes(service.stored_bytes) == BYTES
 
 
-def test_an_upload_that_was_begun_before_is_continued() -> None:
+def test_earlier_upload_of_the_same_file_is_continued() -> None:
     same: dict[str, Any] = {
         "filename": UploadSource.filename,
         "size_bytes": 100,
