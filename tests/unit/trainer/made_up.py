@@ -1,4 +1,4 @@
-"""Made-up epochs, and a recorder that keeps what it is told, for the tests of callbacks."""
+"""Made-up epochs, and a recorder that keeps its records in a list, for the tests of callbacks."""
 
 from collections.abc import Mapping
 from typing import Any

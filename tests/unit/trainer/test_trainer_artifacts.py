@@ -1,4 +1,4 @@
-"""What a job leaves, as those read it for whom it is meant: plain Keras, people."""
+"""The artifacts of a job, as plain Keras and people read them."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def test_plain_keras_loads_the_network(tmp_path: Path) -> None:
 
 
 class Odd(keras.layers.Layer):
-    """Cannot be saved: Keras cannot know what it was made with."""
+    """A layer that Keras cannot save, because it has no config of its argument."""
 
     def __init__(self, made_with: object) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def test_a_network_that_keras_cannot_save_leaves_its_weights(
     assert "there is no model.keras" in capsys.readouterr().out
 
 
-def test_the_names_of_the_classes_are_in_the_order_of_the_outputs(tmp_path: Path) -> None:
+def test_class_names_are_saved_in_the_order_of_the_outputs(tmp_path: Path) -> None:
     save_classes(("zebra", "Bär"), tmp_path)
     text = (tmp_path / "classes.json").read_text("utf-8")
     assert json.loads(text) == ["zebra", "Bär"]

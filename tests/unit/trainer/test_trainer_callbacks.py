@@ -26,10 +26,10 @@ def stopping(spec: EarlyStoppingSpec | None, **series: list[float]) -> EarlyStop
     return early_stopping
 
 
-def test_it_stops_after_patience_epochs_without_a_gain() -> None:
+def test_training_stops_after_patience_epochs_without_a_gain() -> None:
     spec = EarlyStoppingSpec(patience=2)
     assert not stopping(spec, val_accuracy=[0.5, 0.6, 0.6]).state.stopped
-    after = stopping(spec, val_accuracy=[0.5, 0.6, 0.6, 0.6005])  # a gain below min_delta is none
+    after = stopping(spec, val_accuracy=[0.5, 0.6, 0.6, 0.6005])  # a gain below min_delta does not count
     assert after.state.stopped
     assert after.state.best_epoch == 2
 
@@ -54,7 +54,7 @@ def test_a_time_is_better_when_it_is_lower_and_a_rate_when_it_is_higher() -> Non
     assert early_stopping.state.best_epoch == 2
 
 
-def test_all_that_a_spec_may_monitor_is_there() -> None:
+def test_epoch_has_every_metric_that_a_spec_may_monitor() -> None:
     metrics = {"loss": 1.0, "accuracy": 0.5, "val_loss": 1.0, "val_accuracy": 0.5}
     assert epoch(1, metrics).monitored.keys() == set(get_args(EpochMetric))
 
@@ -65,7 +65,7 @@ def test_nan_is_never_better(losses: list[float], best_epoch: int) -> None:
     assert (after.state.best_epoch, after.state.wait) == (best_epoch, len(losses) - best_epoch)
 
 
-def test_the_time_after_the_best_epoch_is_a_share_of_that_of_all() -> None:
+def test_after_best_share_is_the_share_of_time_after_the_best_epoch() -> None:
     early_stopping = EarlyStopping(EarlyStoppingSpec(), Stopping(), None, list)
     for number, (value, epoch_s) in enumerate([(0.5, 3.0), (0.9, 2.0), (0.8, 1.0), (0.7, 2.0)], start=1):
         early_stopping.on_epoch_end(epoch(number, {"val_accuracy": value}, epoch_s=epoch_s))
@@ -83,7 +83,7 @@ def test_the_weights_and_metrics_of_the_best_epoch_are_kept() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, EarlyStoppingSpec(restore_best_weights=False)])
-def test_without_restoring_the_last_epoch_is_kept_and_the_best_one_named(spec: EarlyStoppingSpec | None) -> None:
+def test_last_epoch_is_kept_and_the_best_one_named_without_restoring(spec: EarlyStoppingSpec | None) -> None:
     after = stopping(spec, val_accuracy=[0.5, 0.9, 0.7])
     assert not after.restores
     assert after.best_weights is None
@@ -91,7 +91,7 @@ def test_without_restoring_the_last_epoch_is_kept_and_the_best_one_named(spec: E
     assert after.state.best_epoch == 2
 
 
-def test_turned_off_it_never_stops() -> None:
+def test_training_never_stops_early_when_early_stopping_is_off() -> None:
     assert not stopping(None, val_accuracy=[0.5] * 50).state.stopped
 
 
@@ -107,16 +107,16 @@ def saved_steps(every_epochs: int, epochs: int) -> list[int]:
     for number in range(1, epochs + 1):
         progress.step = number * 10
         checkpointing.on_epoch_end(epoch(number, {}, is_last=number == epochs))
-    checkpointing.save()  # a stop at the end of the last epoch: nothing new
+    checkpointing.save()  # a stop at the end of the last epoch saves nothing new
     return steps
 
 
-def test_a_checkpoint_every_so_many_epochs_and_at_the_last() -> None:
+def test_checkpoint_is_saved_every_n_epochs_and_after_the_last() -> None:
     assert saved_steps(every_epochs=1, epochs=3) == [10, 20, 30]
     assert saved_steps(every_epochs=2, epochs=5) == [20, 40, 50]
 
 
-def test_a_checkpoint_is_recorded_where_one_is_written() -> None:
+def test_checkpoint_is_recorded_only_when_it_is_written() -> None:
     progress = Progress(epoch=3, epoch_step=4, step=24)
     writing, not_writing = ListRecorder(), ListRecorder()
     Checkpointing(lambda: Path("/c/x.npz"), writing, progress, 1).save()

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, the newest kept, damaged ones skipped, and no attempt in another's way."""
+"""Checkpoints: written whole, the newest kept, damaged ones skipped, and attempts kept apart."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def store_of(root: Path, attempt: int, *, keep: int = 2) -> CheckpointStore:
 
 
 def begun(root: Path, attempt: int, *, at: int | None) -> CheckpointStore:
-    """The store of an attempt that begins now, and found step `at` to go on from."""
+    """The store of an attempt that begins now and continues from step `at`; None: from the start."""
     store = store_of(root, attempt)
     found = store.begin(SHAPES)
     assert (None if found is None else found.state.progress.step) == at
@@ -38,7 +38,7 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     store = store_of(tmp_path, 1)
     store.save(checkpoint(7))
     found = store_of(tmp_path, 2).begin(SHAPES)
@@ -47,7 +47,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert [array.tolist() for array in found.arrays["model"]] == [[[7.0] * 3] * 2, 7]
 
 
-def test_the_newest_are_kept(tmp_path: Path) -> None:
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     store = begun(tmp_path, 1, at=None)
     (tmp_path / "attempt-1/.tmp-checkpoint-0000000008.npz").write_text("left by a rank that was killed")
     for step in (9, 10, 100):
@@ -55,11 +55,11 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     assert names(tmp_path / "attempt-1") == ["checkpoint-0000000010.npz", "checkpoint-0000000100.npz"]
 
 
-def test_there_is_none_before_the_first(tmp_path: Path) -> None:
+def test_begin_finds_no_checkpoint_before_the_first_save(tmp_path: Path) -> None:
     assert store_of(tmp_path / "missing", 1).begin(SHAPES) is None
 
 
-def test_an_attempt_takes_over_what_the_one_before_it_kept(tmp_path: Path) -> None:
+def test_attempt_takes_over_the_checkpoints_of_the_previous_attempt(tmp_path: Path) -> None:
     first = begun(tmp_path, 1, at=None)
     for step in (1, 2, 3):
         first.save(checkpoint(step))
@@ -80,7 +80,7 @@ def test_checkpoints_of_a_stale_attempt_change_nothing(tmp_path: Path) -> None:
     begun(tmp_path, 4, at=20)
 
 
-def test_one_that_died_before_its_first_save_left_what_it_began_with(tmp_path: Path) -> None:
+def test_attempt_that_saves_nothing_passes_on_the_checkpoint_it_began_with(tmp_path: Path) -> None:
     stale = begun(tmp_path, 1, at=None)
     stale.save(checkpoint(10))
     begun(tmp_path, 2, at=10)
@@ -88,8 +88,8 @@ def test_one_that_died_before_its_first_save_left_what_it_began_with(tmp_path: P
     begun(tmp_path, 3, at=10)
 
 
-def test_an_attempt_after_one_that_began_anew_begins_anew(tmp_path: Path) -> None:
-    """All that was recorded before it is void by then, so a checkpoint of earlier would leave a hole in the curve."""
+def test_attempt_begins_anew_when_the_previous_attempt_did(tmp_path: Path) -> None:
+    """Earlier records are void by then, so an earlier checkpoint would leave a hole in the curve."""
     stale = begun(tmp_path, 1, at=None)
     begun(tmp_path, 2, at=None)
     stale.save(checkpoint(90))
@@ -103,7 +103,7 @@ def test_a_stale_attempt_that_begins_late_takes_nothing_from_a_newer_one(tmp_pat
     begun(tmp_path, 4, at=20)
 
 
-def test_a_folder_that_another_attempt_removes_meanwhile_is_looked_for_again(
+def test_take_over_is_retried_when_another_attempt_removes_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun(tmp_path, 1, at=None).save(checkpoint(10))
@@ -111,7 +111,7 @@ def test_a_folder_that_another_attempt_removes_meanwhile_is_looked_for_again(
 
     def overtaken(path: Path, name: Path) -> None:
         monkeypatch.setattr(os, "link", link)
-        begun(tmp_path, 2, at=10)  # removes what is linked here
+        begun(tmp_path, 2, at=10)  # removes the folder of the file that is linked here
         link(path, name)
 
     monkeypatch.setattr(os, "link", overtaken)
@@ -167,7 +167,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_log_line(
     assert names(tmp_path / "attempt-2") == ["checkpoint-0000000001.npz"]  # the damaged one would hide those to come
 
 
-def test_where_all_are_damaged_they_are_left_to_look_at(tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_not_deleted_when_all_are_damaged(tmp_path: Path) -> None:
     path = store_of(tmp_path, 1).save(checkpoint(2))
     path.write_text("nonsense")
     begun(tmp_path, 2, at=None).save(checkpoint(1))
@@ -196,7 +196,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_nothing_has_the_final_name_before_all_is_written(tmp_path: Path) -> None:
+def test_file_gets_its_final_name_only_after_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with atomic_write(path) as temporary:
         temporary.write_text("new")
@@ -204,13 +204,13 @@ def test_nothing_has_the_final_name_before_all_is_written(tmp_path: Path) -> Non
     assert path.read_text() == "new"
 
 
-def test_another_global_batch_goes_on_at_the_same_place_in_the_data() -> None:
+def test_run_with_another_global_batch_continues_at_the_same_place_in_the_data() -> None:
     state = State(ranks=1, global_batch=64, progress=Progress(epoch_step=10, loss_sum=5.0, step=110))
     moved = state.on_plan(ranks=2, global_batch=128, steps_per_epoch=10).progress
     assert (moved.epoch_step, moved.loss_sum, moved.step) == (5, 2.5, 110)
 
 
-def test_a_closed_epoch_starts_the_next_with_empty_sums() -> None:
+def test_next_epoch_begins_with_empty_sums() -> None:
     progress = Progress(epoch=2, step=20, epoch_step=10, loss_sum=1.0, epoch_timed_samples=640, epoch_train_s=2.0)
     progress.begin_next_epoch()
     assert progress == Progress(epoch=3, step=20, timed_samples=640, train_s=2.0)

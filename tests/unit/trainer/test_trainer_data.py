@@ -1,4 +1,4 @@
-"""From a spec to a dataset: sources, splits, and the sentences of those that cannot be trained on."""
+"""From a spec to a dataset: sources, splits, and the errors for data that cannot be trained on."""
 
 import hashlib
 import threading
@@ -39,7 +39,7 @@ def save(path: Path, samples: int, *, classes: int) -> None:
     np.savez(path, x=images, y=numbers.astype(int) * classes // samples)
 
 
-def test_digits_are_as_the_catalog_says(tmp_path: Path) -> None:
+def test_digits_have_the_sizes_and_shape_of_the_catalog(tmp_path: Path) -> None:
     facts, listed = open_dataset("digits", tmp_path).facts, DATASETS["digits"]
     assert facts.sizes.train + facts.sizes.validation == listed.trainable
     assert (facts.sizes.validation, facts.sizes.test) == (150, listed.test)
@@ -48,7 +48,7 @@ def test_digits_are_as_the_catalog_says(tmp_path: Path) -> None:
     assert (facts.format, facts.dtype, facts.value_range) == ("arrays", "uint8", (0, 16))
 
 
-def test_digits_come_in_the_order_in_which_they_always_came(tmp_path: Path) -> None:
+def test_order_of_digits_does_not_change_between_versions(tmp_path: Path) -> None:
     spec = spec_of("digits", batch_size=32, gpus=2, steps_per_epoch=40)
     digest = hashlib.sha256()
     for batch in islice(train_batches(open_dataset("digits", tmp_path), spec, rank=1, epoch=3), 40):
@@ -57,7 +57,7 @@ def test_digits_come_in_the_order_in_which_they_always_came(tmp_path: Path) -> N
     assert digest.hexdigest()[:16] == "37c762b88edaac98"
 
 
-def test_the_test_part_is_held_out_whatever_the_seed(tmp_path: Path) -> None:
+def test_test_part_is_the_same_for_every_seed(tmp_path: Path) -> None:
     one, two = open_dataset("digits", tmp_path, seed=1), open_dataset("digits", tmp_path, seed=2)
     assert (samples_of(one.test) == samples_of(two.test)).all()
     assert (samples_of(one.validation) != samples_of(two.validation)).any()
@@ -84,7 +84,7 @@ def test_a_share_is_held_out_for_validation_the_same_way_on_every_rank(root: Pat
     assert sorted(numbers) == list(range(100))
 
 
-def test_a_fraction_takes_of_all_classes_of_sorted_data(root: Path) -> None:
+def test_fraction_takes_rows_of_every_class(root: Path) -> None:
     save(root / "held-out.npz", 20, classes=4)
     for validation in (0.1, "held-out.npz"):
         dataset = {"source": "numbers.npz", "validation": validation, "fraction": 0.2}
@@ -94,7 +94,7 @@ def test_a_fraction_takes_of_all_classes_of_sorted_data(root: Path) -> None:
         assert seen == {0, 1, 2, 3}
 
 
-def test_another_source_to_validate_on(root: Path) -> None:
+def test_validation_data_may_come_from_another_source(root: Path) -> None:
     np.savez(
         root / "held-out.npz",
         x_train=np.zeros((7, 4, 4), "u1"),
@@ -107,7 +107,7 @@ def test_another_source_to_validate_on(root: Path) -> None:
     assert labels_of(opened.validation) == [3] * 7
 
 
-def test_another_source_may_have_another_format(root: Path) -> None:
+def test_validation_source_may_have_another_format(root: Path) -> None:
     dataset = {
         "source": "synthetic:samples=50,classes=4,shape=8x8x1",
         "format": "synthetic",
@@ -130,7 +130,7 @@ def test_another_source_may_have_another_format(root: Path) -> None:
         ),
     ],
 )
-def test_validation_data_that_does_not_fit_the_training_data(
+def test_validation_data_that_does_not_fit_the_training_data_is_bad_data(
     root: Path, archive: dict[str, NDArray[np.generic]], sentence: str
 ) -> None:
     np.savez(root / "apart.npz", **archive)
@@ -144,7 +144,7 @@ def test_validation_data_that_cannot_be_opened_names_its_field(root: Path, valid
         open_dataset({"source": "digits", "validation": validation}, root, data_roots=[str(root)])
 
 
-def test_shapes_of_other_sizes_are_brought_to_the_one_that_is_asked_for(root: Path) -> None:
+def test_training_and_validation_images_are_resized_to_image_size(root: Path) -> None:
     opened = open_dataset(
         {"source": "digits", "image_size": [4, 4], "validation": "numbers.npz"}, root, data_roots=[str(root)]
     )
@@ -153,7 +153,7 @@ def test_shapes_of_other_sizes_are_brought_to_the_one_that_is_asked_for(root: Pa
     assert (samples_of(opened.validation)[:, 0, 0, 0] == np.arange(100)).all()
 
 
-def test_no_batch_in_memory_goes_through_a_thread_and_others_do(root: Path) -> None:
+def test_only_data_that_is_not_in_memory_is_prefetched_by_a_thread(root: Path) -> None:
     opened = open_dataset("digits", root)
     assert next(train_batches(opened, spec_of("digits"))).labels.shape == (8,)
     made_up = open_dataset("synthetic:samples=100", root)
@@ -167,7 +167,7 @@ def test_no_batch_in_memory_goes_through_a_thread_and_others_do(root: Path) -> N
     assert sum(batch.weights.sum() for batch in [first, *rest]) == 10
 
 
-def test_more_than_one_in_a_hundred_damaged_samples_are_too_many() -> None:
+def test_more_than_one_per_cent_of_damaged_samples_is_bad_data() -> None:
     check_damage({"a.jpg": "empty"}, samples=100, name="chips")
     with pytest.raises(BadData, match=r"chips: 2 of 100 samples are damaged, more than 1 %: a.jpg: empty; b.jpg: cut"):
         check_damage({"a.jpg": "empty", "b.jpg": "cut"}, samples=100, name="chips")

@@ -28,7 +28,7 @@ TURNED = {
 
 
 def images(samples: int) -> NDArray[np.int64]:
-    """Samples (sample, 2, 2, 1) that all variants can be told apart in, and by which each sample can be known."""
+    """Images (sample, 2, 2, 1) whose values show both the sample and the variant."""
     return (10 * np.arange(samples)[:, None, None] + CORNER)[..., None]
 
 
@@ -46,18 +46,18 @@ def trained(
     part = IndexedPart(ArrayReader(images(64)), np.arange(64, dtype=np.int32), np.arange(64))
     batches = augmented(part.train(schedule, epoch=epoch, first=first), names, schedule, epoch=epoch, first=first)
     taken = list(islice(batches, steps))
-    for batch in taken:  # whatever was done to an image, its label stays
+    for batch in taken:  # an image keeps its label in every variant
         assert (batch.features[:, 0, 0, 0] // 10 == batch.labels).all()
     return [batch.features for batch in taken]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_each_variant(name: str) -> None:
+def test_each_variant_gives_the_flipped_or_rotated_image(name: str) -> None:
     corners = {tuple((image[..., 0] % 10).ravel()) for batch in trained([name]) for image in batch}
     assert corners == {tuple(CORNER.ravel()), tuple(np.ravel(TURNED[name]))}
 
 
-def test_every_variant_and_the_image_as_it_is_come_equally_often() -> None:
+def test_every_variant_and_the_original_come_equally_often() -> None:
     corners = [tuple((image[..., 0] % 10).ravel()) for batch in trained(ALL, per_rank=60, steps=100) for image in batch]
     times = np.unique(np.array(corners), axis=0, return_counts=True)[1]
     assert len(times) == 6
@@ -72,7 +72,7 @@ def test_a_variant_that_is_listed_twice_counts_once() -> None:
 
 @given(ranks=st.integers(1, 4), per_rank=st.integers(1, 5))
 @settings(max_examples=20)
-def test_n_ranks_see_together_what_one_rank_sees(ranks: int, per_rank: int) -> None:
+def test_n_ranks_together_see_what_one_rank_sees(ranks: int, per_rank: int) -> None:
     alone = trained(ALL, per_rank=per_rank * ranks)
     together = [trained(ALL, per_rank=per_rank, rank=rank, ranks=ranks) for rank in range(ranks)]
     assert (np.array(alone) == np.concatenate(together, axis=1)).all()
@@ -87,18 +87,18 @@ def test_a_run_continues_from_its_checkpoint(gone: int) -> None:
     ).all()
 
 
-def test_a_run_that_was_left_at_the_end_of_an_epoch_goes_on_with_the_next() -> None:
+def test_run_that_stopped_at_the_end_of_an_epoch_continues_with_the_next() -> None:
     assert (np.array(trained(ALL, epoch=1, first=4)) == np.array(trained(ALL, epoch=2, first=0))).all()
 
 
-def test_what_is_chosen_follows_the_epoch() -> None:
+def test_variants_of_an_image_change_with_the_epoch() -> None:
     schedule = SampleSchedule(samples=64, rank=0, ranks=1, per_rank=64, steps=1, seed=7)
     part = IndexedPart(ArrayReader(images(64)), np.arange(64, dtype=np.int32), np.arange(64))
     one, two = islice(augmented(part.train(schedule, epoch=1, first=0), ALL, schedule, epoch=1, first=0), 2)
     assert (one.features[np.argsort(one.labels)] != two.features[np.argsort(two.labels)]).any()
 
 
-def test_what_a_reader_hands_out_stays_as_it_is() -> None:
+def test_augmentation_does_not_write_into_the_arrays_of_the_reader() -> None:
     kept = images(64)
     kept.flags.writeable = False  # as the pixels of decoded files are
     schedule = SampleSchedule(samples=64, rank=0, ranks=1, per_rank=64, steps=1, seed=7)
@@ -119,7 +119,7 @@ def test_only_the_training_part_is_changed(tmp_path: Path) -> None:
     assert plan_of(changed, spec).train_samples == 1350
 
 
-def test_no_augmentation_asks_for_nothing() -> None:
+def test_check_accepts_no_augmentation_and_rotate_180_of_any_image() -> None:
     check_augment([], (5,))
     check_augment(["rotate_180"], (4, 5, 1))
 
@@ -140,11 +140,13 @@ def test_no_augmentation_asks_for_nothing() -> None:
         (["rotate_270"], (6, 5, 3), "rotate_270 needs square images, and these are 6 high and 5 wide: set"),
     ],
 )
-def test_samples_without_such_variants(names: list[str], shape: tuple[int, ...], sentence: str) -> None:
+def test_variant_that_does_not_fit_the_shape_is_bad_data(
+    names: list[str], shape: tuple[int, ...], sentence: str
+) -> None:
     with pytest.raises(BadData, match=sentence):
         check_augment(names, shape)
 
 
-def test_samples_without_such_variants_are_seen_at_opening(tmp_path: Path) -> None:
+def test_variant_that_does_not_fit_the_shape_is_refused_at_opening(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"dataset\.augment: rotate_90"):
         open_dataset({"source": "synthetic:shape=8x16x1", "augment": ["rotate_90"]}, tmp_path)

@@ -1,4 +1,4 @@
-"""Raw files on local disk: fetched once, within a limit, whatever else runs on the host."""
+"""The disk cache of raw files: each file is fetched once for all jobs of a host, within a limit."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from trainer.data.cache import DiskCache
 
 
 class Counting(LocalFileSystem):  # type: ignore[misc]
-    """Local files, and how often each was fetched."""
+    """Local files; `fetched` names each file that was fetched."""
 
     protocol = "counting"
     cachable = False
@@ -50,7 +50,7 @@ def disk_cache(tmp_path: Path, limit_bytes: int = 10_000) -> DiskCache:
 
 
 def copies(tmp_path: Path) -> list[Path]:
-    """The files that are kept."""
+    """The files that the cache keeps."""
     return [path for path in (tmp_path / "cache").iterdir() if path.name not in {"lock", "used"}]
 
 
@@ -66,9 +66,7 @@ def test_a_file_is_fetched_once_by_all_jobs(tmp_path: Path, source: Path, files:
     assert len(copies(tmp_path)) == 1
 
 
-def test_a_file_can_be_sought_in_and_stays_readable_when_it_is_evicted(
-    tmp_path: Path, source: Path, files: Counting
-) -> None:
+def test_open_file_can_seek_and_stays_readable_after_eviction(tmp_path: Path, source: Path, files: Counting) -> None:
     with disk_cache(tmp_path).open(files, str(source / "7")) as file:
         (copy,) = copies(tmp_path)
         copy.unlink()
@@ -92,7 +90,7 @@ def test_a_copy_that_is_cut_off_is_fetched_again(tmp_path: Path, source: Path, f
     assert copy.stat().st_size == 100
 
 
-def test_files_in_use_stay_and_others_are_read_from_their_source(
+def test_full_cache_keeps_files_in_use_and_reads_others_from_their_source(
     tmp_path: Path, source: Path, files: Counting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache_on_disk = disk_cache(tmp_path, 550)
@@ -104,7 +102,7 @@ def test_files_in_use_stay_and_others_are_read_from_their_source(
     assert capsys.readouterr().out.count("disk cache: its limit is reached") == 1
 
 
-def test_the_least_recently_used_make_room_when_they_have_rested(tmp_path: Path, source: Path, files: Counting) -> None:
+def test_full_cache_evicts_the_least_recently_used_idle_file(tmp_path: Path, source: Path, files: Counting) -> None:
     for number in range(5):
         disk_cache(tmp_path, 500).read(files, str(source / f"{number}"))
     by_content = {path.read_bytes()[0]: path for path in copies(tmp_path)}
@@ -132,7 +130,7 @@ def test_a_partial_file_of_a_killed_rank_is_removed(tmp_path: Path, source: Path
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_no_trouble(
+def test_files_are_read_from_their_source_when_the_disk_is_full(
     tmp_path: Path, source: Path, number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Full(Counting):
@@ -147,7 +145,7 @@ def test_a_full_disk_is_no_trouble(
     assert capsys.readouterr().out.count("disk cache: the disk is full") == 1
 
 
-def test_errors_of_the_source_are_its_own(tmp_path: Path, source: Path, files: Counting) -> None:
+def test_errors_of_the_source_are_raised_unchanged(tmp_path: Path, source: Path, files: Counting) -> None:
     cache_on_disk = disk_cache(tmp_path)
     with pytest.raises(FileNotFoundError):
         cache_on_disk.read(files, str(source / "none"))
@@ -168,7 +166,7 @@ def test_a_file_of_unknown_size_is_not_kept(tmp_path: Path, source: Path) -> Non
     assert copies(tmp_path) == []
 
 
-def test_files_of_a_store(tmp_path: Path) -> None:
+def test_files_of_a_remote_store_are_cached(tmp_path: Path) -> None:
     store = fsspec.filesystem("memory")
     store.pipe_file("/cached/a", b"here")
     assert [disk_cache(tmp_path).read(store, "/cached/a") for _ in range(2)] == [b"here"] * 2

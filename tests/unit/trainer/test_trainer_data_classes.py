@@ -12,16 +12,16 @@ def survey_of(*labels: str | int) -> Survey:
     return Survey(samples=len(labels), labels={str(label): 1 for label in labels}, label_kind=kind)
 
 
-def test_strings_are_sorted() -> None:
+def test_string_labels_become_sorted_classes() -> None:
     assert class_names(survey_of("dog", "cat", "10", "9"), name="x") == ("10", "9", "cat", "dog")
 
 
-def test_an_integer_is_the_number_of_its_class() -> None:
+def test_integer_label_is_the_number_of_its_class() -> None:
     assert class_names(survey_of(2, 0, 1), name="x") == ("0", "1", "2")
     assert class_names(survey_of(*range(11)), name="x") == tuple(map(str, range(11)))
 
 
-def test_a_number_may_be_unused() -> None:
+def test_class_number_may_be_unused() -> None:
     assert class_names(survey_of(1, 3), name="x") == ("0", "1", "2", "3")
 
 
@@ -40,7 +40,7 @@ def test_a_number_may_be_unused() -> None:
         (("cat", "\udc80"), r"x: the label '\\udc80' is empty or holds control characters"),
     ],
 )
-def test_labels_that_make_no_classes(labels: tuple[str | int, ...], sentence: str) -> None:
+def test_labels_that_make_no_classes_are_bad_data(labels: tuple[str | int, ...], sentence: str) -> None:
     with pytest.raises(BadData, match=sentence):
         class_names(survey_of(*labels), name="x")
 

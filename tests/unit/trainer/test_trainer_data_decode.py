@@ -20,7 +20,7 @@ from trainer.errors import BadData
 
 
 def pixels_of(contents: list[bytes], shape: tuple[int, int, int], **options: Any) -> NDArray[np.uint8]:
-    """All of them, in one batch."""
+    """The pixels of all contents, decoded in one batch."""
     options = {"kind": "contents", "resize": False, "threads": 2} | options
     ((_, pixels),) = decoded(iter([(np.arange(len(contents)), contents)]), shape=shape, **options)
     return pixels
@@ -36,7 +36,7 @@ def as_pillow_has_it(content: bytes, channel: int) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_every_kind_is_decoded_as_pillow_does(name: str) -> None:
+def test_every_kind_of_image_is_decoded_as_pillow_decodes_it(name: str) -> None:
     content, channel = READABLE[name]
     expected = as_pillow_has_it(content, channel)
     pixels = pixels_of([content], (HEIGHT, WIDTH, channel))[0].astype(np.int64)
@@ -53,7 +53,7 @@ def test_grey_and_colour_images_come_out_in_colour() -> None:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_is_damaged_is_found_by_its_header_or_by_decoding_it(name: str) -> None:
+def test_damaged_image_is_found_by_its_header_or_by_decoding_it(name: str) -> None:
     content = UNREADABLE[name]
     try:
         assert check(content).suspect
@@ -82,19 +82,19 @@ def test_batches_keep_their_order_their_size_and_their_tags(kind: str, size: int
         assert (pixels == tags.reshape(-1, 1, 1, 1)).all()
 
 
-def test_another_size_is_reached_bilinearly() -> None:
+def test_images_are_resized_bilinearly() -> None:
     image = photo(33, 47)
     expected = np.rint(tf.image.resize(np.asarray(image), (40, 30)).numpy())
     assert (pixels_of([encoded(image, "PNG")], (40, 30, 3), resize=True)[0] == expected).all()
 
 
-def test_an_image_that_has_the_size_is_left_as_it_is() -> None:
+def test_image_of_the_requested_size_is_not_changed() -> None:
     image = photo(33, 47)
     assert (pixels_of([encoded(image, "PNG")], (33, 47, 3), resize=True)[0] == np.asarray(image)).all()
 
 
 @pytest.mark.parametrize(("times", "is_averaged"), [(1, False), (2, True), (4, True), (9, True)])
-def test_a_jpeg_that_is_much_too_large_is_averaged_and_not_sampled(times: int, is_averaged: bool) -> None:
+def test_jpeg_of_at_least_twice_the_size_is_averaged_and_not_sampled(times: int, is_averaged: bool) -> None:
     """Stripes of one pixel: sampling finds light ones and dark ones, averaging finds grey."""
     stripes = np.zeros((16 * times, 16 * times), np.uint8)
     stripes[:, ::2] = 255
@@ -103,7 +103,7 @@ def test_a_jpeg_that_is_much_too_large_is_averaged_and_not_sampled(times: int, i
     assert (spread < 10) == is_averaged
 
 
-def test_an_image_that_cannot_be_decoded_is_named_after_the_batches_before_it() -> None:
+def test_undecodable_image_raises_an_error_after_the_earlier_batches() -> None:
     contents = numbered(40, 4)
     contents[29] = contents[29][:60]
     batches = ((np.arange(first, first + 8), contents[first : first + 8]) for first in range(0, 40, 8))
@@ -126,12 +126,12 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
-def test_an_image_of_another_size_is_named_where_none_is_asked_for() -> None:
+def test_image_of_another_size_is_named_when_no_resize_is_requested() -> None:
     with pytest.raises(BadData, match=r"^1 cannot be decoded: .*\[5,5,1\].*\[4,4,1\]"):
         pixels_of([*numbered(1, 4), *numbered(1, 5)], (4, 4, 1))
 
 
-def test_an_error_of_the_source_comes_where_it_came_from() -> None:
+def test_error_of_the_source_comes_after_the_batches_before_it() -> None:
     def source() -> Iterator[Sources]:
         yield np.arange(2), numbered(2, 4)
         raise BadData("the disk is on fire")
@@ -142,7 +142,7 @@ def test_an_error_of_the_source_comes_where_it_came_from() -> None:
         next(reading)
 
 
-def test_nothing_to_read_is_nothing_read() -> None:
+def test_empty_source_gives_no_batches() -> None:
     assert list(decoded(iter(()), kind="contents", shape=(4, 4, 1), resize=False, threads=1)) == []
 
 

@@ -24,7 +24,7 @@ SYNTHETIC = {"source": "synthetic:samples=300,classes=3,shape=8x8x1"}
 
 @dataclass(frozen=True)
 class CountingReader:
-    """Samples that cost something: it counts how often each is read."""
+    """A reader that counts how often each sample is read."""
 
     features: Features
     read_times: Indices
@@ -92,7 +92,9 @@ def test_samples_outside_a_fraction_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 3])
 @pytest.mark.parametrize("more", [{}, {"augment": ["rotate_90"]}, {"fraction": 0.5}, {"sharding": "steps"}])
-def test_a_cached_run_sees_what_one_without_a_cache_sees(tmp_path: Path, ranks: int, more: dict[str, Any]) -> None:
+def test_cached_run_sees_the_same_batches_as_a_run_without_a_cache(
+    tmp_path: Path, ranks: int, more: dict[str, Any]
+) -> None:
     plain = open_dataset(SYNTHETIC | more, tmp_path)
     cached = open_dataset(SYNTHETIC | more | {"cache": "memory"}, tmp_path, ranks=ranks)
     assert isinstance(cached.train, DecodedPart)
@@ -104,7 +106,7 @@ def test_a_cached_run_sees_what_one_without_a_cache_sees(tmp_path: Path, ranks: 
     assert same(*both)
 
 
-def test_only_training_and_validation_are_kept(tmp_path: Path) -> None:
+def test_only_training_and_validation_samples_are_cached(tmp_path: Path) -> None:
     cached = open_dataset(SYNTHETIC | {"cache": "memory", "fraction": 0.5}, tmp_path)
     sizes = sorted(path.stat().st_size for path in tmp_path.glob("decoded-*"))
     assert sizes == [30 * (64 + 4), 135 * (64 + 4)]
@@ -142,14 +144,14 @@ def test_a_set_larger_than_the_disk_is_refused_before_it_is_read(tmp_path: Path)
         decoded({"train": part, "validation": part}, spec, host, seed=1, shape=(2**20, 2**20), dtype="float32")  # 84 TB
 
 
-def test_a_disk_that_fills_up_is_reported_in_a_sentence(tmp_path: Path) -> None:
+def test_disk_that_fills_up_is_bad_data(tmp_path: Path) -> None:
     part, _ = counting(10)
     full = replace(decoded_part(part, tmp_path), path=Path("/dev/full"))
     with pytest.raises(BadData, match=r"dataset\.cache: cannot write the decoded samples: "):
         full.fill(local_rank=0, local_ranks=1)
 
 
-def test_an_error_of_the_reader_stays_its_own(tmp_path: Path) -> None:
+def test_error_of_the_reader_is_raised_unchanged(tmp_path: Path) -> None:
     class Broken:
         def read(self, batches: Iterator[Indices]) -> Iterator[tuple[Indices, Features]]:
             raise OSError("the data is gone")
@@ -159,7 +161,7 @@ def test_an_error_of_the_reader_stays_its_own(tmp_path: Path) -> None:
         decoded_part(part, tmp_path).fill(local_rank=0, local_ranks=1)
 
 
-def test_data_that_changes_while_it_is_read_is_a_sentence(tmp_path: Path) -> None:
+def test_data_that_changes_while_it_is_read_is_bad_data(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Shrinking(IndexedPart):
         def rows(self, start: int, stop: int) -> Iterator[Batch]:
@@ -176,11 +178,11 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     share = decoded_part(part, tmp_path)
     share.fill(local_rank=0, local_ranks=1)
     assert len(list(share.rows(0, 10))) == 1
-    del share  # and with it the map
+    del share  # the memory map goes with it
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_images_get_larger_and_smaller() -> None:
+def test_images_are_resized_to_larger_and_smaller_sizes() -> None:
     ramp = np.broadcast_to(np.arange(0, 160, 10, dtype=np.uint8)[None, :, None], (2, 16, 16, 3))
     larger, smaller = resized(ramp, (32, 64)), resized(ramp, (8, 4))
     assert (larger.shape, larger.dtype) == ((2, 32, 64, 3), np.uint8)
@@ -190,7 +192,7 @@ def test_images_get_larger_and_smaller() -> None:
     assert smaller[0, 0, :, 0].tolist() == [15, 55, 95, 135]
 
 
-def test_bytes_are_rounded_and_floats_are_not() -> None:
+def test_resized_bytes_are_rounded_and_floats_are_not() -> None:
     pair = np.array([[[[0], [3]]]], np.uint8)
     assert resized(pair, (1, 4)).ravel().tolist() == [0, 1, 2, 3]  # 0, 0.75, 2.25, 3
     floats = resized(pair.astype(np.float32), (1, 4))
@@ -198,7 +200,7 @@ def test_bytes_are_rounded_and_floats_are_not() -> None:
     assert floats.ravel().tolist() == [0, 0.75, 2.25, 3]
 
 
-def test_resized_images_are_kept_when_asked_for(tmp_path: Path) -> None:
+def test_resized_images_are_cached_at_their_new_size(tmp_path: Path) -> None:
     fields = {"source": "digits", "image_size": [12, 12], "cache": "memory"}
     cached = open_dataset(fields, tmp_path, ranks=2)
     assert cached.facts.shape == (12, 12, 1)

@@ -1,4 +1,4 @@
-"""What a source names, how that is stored, and the sentence where that is not understood."""
+"""How the format of a source is recognised, and the errors for a source that cannot be read."""
 
 import os
 import tempfile
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 @pytest.mark.parametrize("asked", [False, True])
-def test_each_format_is_told_by_what_lies_there(
+def test_each_format_is_recognised_from_its_source(
     root: Path, source: str, name: str, shape: tuple[int, ...], asked: bool
 ) -> None:
     dataset = {"source": source} | ({"format": name} if asked else {})
@@ -46,13 +46,13 @@ def test_each_format_is_told_by_what_lies_there(
     assert (facts.format, facts.shape) == (name, shape)
 
 
-def test_a_registered_name_hides_a_path(root: Path) -> None:
+def test_registered_name_takes_precedence_over_a_path(root: Path) -> None:
     for name in ("digits", "synthetic"):
         (root / "a.npz").with_name(name).mkdir()
         assert open_dataset(name, root, data_roots=[str(root)]).facts.sizes.train > 1000
 
 
-def test_a_folder_of_two_formats_is_read_as_it_is_asked_for(root: Path) -> None:
+def test_folder_of_two_formats_is_read_in_the_requested_format(root: Path) -> None:
     (root / "tables" / "idx").symlink_to(root / "idx")
     for path in (root / "idx").iterdir():
         (root / "tables" / path.name).symlink_to(path)
@@ -63,7 +63,7 @@ def test_a_folder_of_two_formats_is_read_as_it_is_asked_for(root: Path) -> None:
     assert formats == ["parquet", "parquet", "arrays"]
 
 
-def test_links_are_followed_below_the_data_roots_alone(root: Path) -> None:
+def test_links_are_followed_only_below_the_data_roots(root: Path) -> None:
     data = root / "data"
     for folder, kept in (("near", data / "kept"), ("far", root / "kept")):
         (data / folder).mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_links_are_followed_below_the_data_roots_alone(root: Path) -> None:
         open_dataset("far", root, data_roots=[str(data)])
 
 
-def test_linked_folders_of_classes(root: Path) -> None:
+def test_linked_class_folders_are_read(root: Path) -> None:
     (root / "linked").mkdir()
     for name in ("odd", "even"):
         (root / "linked" / name).symlink_to(root / "images" / "train" / name)
@@ -84,14 +84,14 @@ def test_linked_folders_of_classes(root: Path) -> None:
     assert open_dataset("linked", root, data_roots=[str(root)]).facts.classes == ("even", "odd")
 
 
-def test_a_dataset_is_decoded_in_colour_when_a_part_of_it_is(root: Path) -> None:
+def test_dataset_is_decoded_in_colour_when_one_part_is_in_colour(root: Path) -> None:
     for name in ("even", "odd"):
         (root / "images" / "test" / name).mkdir(parents=True)
         Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(root / "images" / "test" / name / "1.png")
     assert open_dataset("images", root, data_roots=[str(root)]).facts.shape == (8, 8, 3)
 
 
-def test_hidden_files_are_not_looked_at(root: Path) -> None:
+def test_hidden_files_are_ignored(root: Path) -> None:
     (root / "tables" / "_SUCCESS").touch()
     (root / "camera" / "cat").mkdir(parents=True)
     (root / "camera" / "dog").mkdir()
@@ -114,13 +114,13 @@ def test_hidden_files_are_not_looked_at(root: Path) -> None:
         ("synthetic", "images", "synthetic"),
     ],
 )
-def test_another_format_than_is_asked_for(root: Path, source: str, asked: str, found: str) -> None:
+def test_source_of_another_format_than_requested_is_bad_data(root: Path, source: str, asked: str, found: str) -> None:
     with pytest.raises(BadData, match=f"dataset.format: {asked} was given, but '{source}' is {found}"):
         open_dataset({"source": source, "format": asked}, root, data_roots=[str(root)])
 
 
 @pytest.mark.parametrize("source", ["a.npz", "digits"])
-def test_synthetic_data_is_asked_for_by_its_name(root: Path, source: str) -> None:
+def test_format_synthetic_is_refused_for_any_other_source(root: Path, source: str) -> None:
     with pytest.raises(BadData, match=r"dataset\.(source: 'a.npz' is no synthetic data|format: synthetic was given)"):
         open_dataset({"source": source, "format": "synthetic"}, root, data_roots=[str(root)])
 
@@ -145,7 +145,9 @@ UNDERSTOOD = ": a folder with a sub-folder of images for each class, .parquet fi
         ({".hidden": b""}, "x", "'x' is an empty folder" + UNDERSTOOD),
     ],
 )
-def test_what_is_not_understood(tmp_path: Path, files: dict[str, bytes], source: str, sentence: str) -> None:
+def test_source_of_unknown_format_is_bad_data(
+    tmp_path: Path, files: dict[str, bytes], source: str, sentence: str
+) -> None:
     (tmp_path / "x").mkdir()
     for name, content in files.items():
         (tmp_path / "x" / name).parent.mkdir(exist_ok=True)
@@ -156,7 +158,7 @@ def test_what_is_not_understood(tmp_path: Path, files: dict[str, bytes], source:
         assert str(refused.value).startswith(f"dataset.{field}: {sentence}")
 
 
-def test_nothing_waits_for_a_pipe(tmp_path: Path) -> None:
+def test_opening_does_not_block_on_a_named_pipe(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     for name in ("a.npz", "x/train-images-idx3-ubyte"):
         os.mkfifo(tmp_path / name)
@@ -165,7 +167,7 @@ def test_nothing_waits_for_a_pipe(tmp_path: Path) -> None:
             open_dataset(source, tmp_path, data_roots=[str(tmp_path)])
 
 
-def test_folders_with_the_names_of_files(tmp_path: Path) -> None:
+def test_empty_folder_named_like_a_data_file_is_bad_data(tmp_path: Path) -> None:
     for name in ("a.npz", "train-images-idx3-ubyte"):
         (tmp_path / name).mkdir()
         with pytest.raises(BadData, match=f"dataset.source: '{name}' is an empty folder"):
@@ -198,7 +200,7 @@ def anybody(root: Path) -> Iterator[Path]:
         ("images/train/even", "images", "cannot read even in 'images': Permission denied"),
     ],
 )
-def test_sources_that_must_not_be_read_are_bad_data(
+def test_sources_without_read_permission_are_bad_data(
     root: Path, closed: str, source: str, sentence: str, request: Any
 ) -> None:
     root.chmod(0o755)
@@ -208,7 +210,7 @@ def test_sources_that_must_not_be_read_are_bad_data(
         open_dataset(source, Path("/tmp"), data_roots=[str(data_root)])
 
 
-def test_sources_at_urls(root: Path, tmp_path: Path) -> None:
+def test_sources_at_urls_are_opened(root: Path, tmp_path: Path) -> None:
     files = fsspec.filesystem("memory")
     for path in (root / "idx").iterdir():
         files.pipe_file(f"/bucket/idx/{path.name}", path.read_bytes())
@@ -222,7 +224,7 @@ def test_sources_at_urls(root: Path, tmp_path: Path) -> None:
 
 
 class Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc]
-    """A store that answers in errors of its own kind."""
+    """A store that raises errors of its own kind."""
 
     protocol = "refusing"
 

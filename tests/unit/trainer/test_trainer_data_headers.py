@@ -1,4 +1,4 @@
-"""What headers tell of images."""
+"""The header of an image tells its kind, its size, its channels and its damage."""
 
 import os
 import re
@@ -40,12 +40,12 @@ def test_a_header_tells_kind_size_and_channels(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_only_what_may_be_unreadable_is_suspect(name: str) -> None:
+def test_readable_image_is_suspect_only_as_a_gif_or_with_trailing_bytes(name: str) -> None:
     assert check(READABLE[name][0]).suspect == (name.startswith("gif") or "behind" in name)
 
 
 @pytest.mark.parametrize("kind", WHOLE)
-def test_an_image_that_was_cut_is_damaged_or_suspect(kind: str) -> None:
+def test_truncated_image_is_damaged_or_suspect(kind: str) -> None:
     sure = []
     for size in range(len(WHOLE[kind])):
         with suppress(Damaged):
@@ -60,14 +60,14 @@ def test_an_image_that_was_cut_is_damaged_or_suspect(kind: str) -> None:
     size=st.integers(0, 4000),
 )
 @settings(max_examples=300)
-def test_whatever_the_bytes_are_there_is_an_answer(kind: str, at: int, put: bytes, size: int) -> None:
+def test_any_bytes_give_a_header_or_are_damaged(kind: str, at: int, put: bytes, size: int) -> None:
     content = (WHOLE[kind][:at] + put + WHOLE[kind][at + len(put) :])[:size]
     with suppress(Damaged):
         header = check(content)
         assert header.height * header.width > 0
 
 
-def test_a_flipped_bit_in_a_png_does_not_pass() -> None:
+def test_png_with_a_flipped_bit_is_damaged() -> None:
     with pytest.raises(Damaged, match="wrong checksum"):
         check(UNREADABLE["png, flipped bit"])
 
@@ -83,7 +83,7 @@ def test_a_header_of_absurd_size_is_damaged() -> None:
 
 
 def test_a_frame_header_far_into_a_file_is_found(tmp_path: Path) -> None:
-    """Behind a thumbnail and a colour profile that are larger than what is read at once."""
+    """The header lies behind a colour profile and a comment that are larger than one read."""
     content = encoded(photo(), "JPEG", icc_profile=bytes(200_000), comment=b"c" * 60_000)
     (tmp_path / "image").write_bytes(content)
     assert check_at(tmp_path / "image") == check(content) == Header("jpeg", HEIGHT, WIDTH, 3)

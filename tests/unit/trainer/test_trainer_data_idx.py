@@ -1,4 +1,4 @@
-"""Arrays out of IDX files, and the sentence of each that cannot be trained on."""
+"""Arrays from IDX files, and the errors for files that cannot be trained on."""
 
 import gzip
 import struct
@@ -26,7 +26,7 @@ def idx(values: Any) -> bytes:
 
 
 def write(folder: Path, prefix: str, images: Any = IMAGES, labels: Any = LABELS, *, suffix: str = "") -> None:
-    """A pair of files, packed where they are named so."""
+    """Write a pair of files, compressed by gzip if there is a suffix."""
     folder.mkdir(exist_ok=True)
     for kind, values in (("images", images), ("labels", labels)):
         content = idx(values)
@@ -40,7 +40,7 @@ def opened(root: Path, dataset: Any = "a") -> Dataset:
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("test", ["t10k", "test"])
-def test_a_folder_as_that_of_mnist(tmp_path: Path, suffix: str, test: str) -> None:
+def test_folder_in_the_layout_of_mnist_is_read(tmp_path: Path, suffix: str, test: str) -> None:
     write(tmp_path / "a", "train", suffix=suffix)
     write(tmp_path / "a", test, IMAGES[:6], LABELS[:6], suffix=suffix)
     dataset = opened(tmp_path)
@@ -52,19 +52,19 @@ def test_a_folder_as_that_of_mnist(tmp_path: Path, suffix: str, test: str) -> No
     assert (batch.features[:, 0, 0, 0] // 10 % 3 == batch.labels).all()
 
 
-def test_a_plain_file_stands_before_a_packed_one(tmp_path: Path) -> None:
+def test_plain_file_takes_precedence_over_a_gzipped_one(tmp_path: Path) -> None:
     write(tmp_path / "a", "train", IMAGES[:10], LABELS[:10], suffix=".gz")
     write(tmp_path / "a", "train")
     assert opened(tmp_path).facts.sizes.train == 18
 
 
-def test_a_validation_part_of_its_own(tmp_path: Path) -> None:
+def test_folder_may_have_its_own_validation_part(tmp_path: Path) -> None:
     write(tmp_path / "a", "train")
     write(tmp_path / "a", "validation", IMAGES[:6], LABELS[:6])
     assert opened(tmp_path).facts.sizes.model_dump() == {"train": 20, "validation": 6, "test": 0}
 
 
-def test_a_file_of_images_brings_its_labels(tmp_path: Path) -> None:
+def test_source_that_names_an_image_file_is_read_with_its_labels(tmp_path: Path) -> None:
     write(tmp_path / "a", "train")
     write(tmp_path / "a", "t10k", IMAGES[:6], LABELS[:6], suffix=".gz")
     assert opened(tmp_path, "a/t10k-images-idx3-ubyte.gz").facts.sizes.train == 5
@@ -76,12 +76,12 @@ def test_a_file_of_images_brings_its_labels(tmp_path: Path) -> None:
     ("images", "shape"),
     [(IMAGES.reshape(20, 16), (16,)), (IMAGES.reshape(20, 4, 2, 2), (4, 2, 2)), (IMAGES, (4, 4, 1))],
 )
-def test_images_of_each_number_of_dimensions(tmp_path: Path, images: Any, shape: tuple[int, ...]) -> None:
+def test_images_of_two_to_four_dimensions_are_read(tmp_path: Path, images: Any, shape: tuple[int, ...]) -> None:
     write(tmp_path / "a", "train", images)
     assert opened(tmp_path).facts.shape == shape
 
 
-def test_the_names_of_idx_files() -> None:
+def test_idx_files_are_recognised_by_name() -> None:
     assert is_idx("a/train-images-idx3-ubyte")
     assert is_idx("train-labels.idx1-ubyte.gz")
     assert not is_idx("train-images.gz")
@@ -115,14 +115,14 @@ def test_fashion_mnist_is_read_from_a_data_root(tmp_path: Path) -> None:
         (idx(IMAGES[:0]), r"a, train: the samples have the shape \(0, 4, 4\)"),
     ],
 )
-def test_files_that_cannot_be_trained_on(tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_files_that_cannot_be_trained_on_are_bad_data(tmp_path: Path, content: bytes, sentence: str) -> None:
     write(tmp_path / "a", "train")
     (tmp_path / "a" / "train-images-idx3-ubyte").write_bytes(content)
     with pytest.raises(BadData, match=sentence):
         opened(tmp_path)
 
 
-def test_labels_of_more_than_one_dimension(tmp_path: Path) -> None:
+def test_labels_of_more_than_one_dimension_are_bad_data(tmp_path: Path) -> None:
     write(tmp_path / "a", "train")
     (tmp_path / "a" / "train-labels-idx1-ubyte").write_bytes(idx(IMAGES))
     with pytest.raises(BadData, match="train-images has 3 dimensions and train-labels 3: 2 to 4 and 1 are understood"):
@@ -130,14 +130,14 @@ def test_labels_of_more_than_one_dimension(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["images", "labels"])
-def test_a_part_with_one_file_of_its_pair_is_bad_data(tmp_path: Path, kind: str) -> None:
+def test_part_with_only_one_file_of_its_pair_is_bad_data(tmp_path: Path, kind: str) -> None:
     write(tmp_path / "a", "train")
     next((tmp_path / "a").glob(f"*{kind}*")).unlink()
     with pytest.raises(BadData, match=f"a: there is no file of train-{kind}"):
         opened(tmp_path)
 
 
-def test_no_training_part(tmp_path: Path) -> None:
+def test_folder_without_a_training_part_is_bad_data(tmp_path: Path) -> None:
     write(tmp_path / "a", "t10k")
     with pytest.raises(BadData, match="a: there is no train-images-idx3-ubyte; there are: t10k"):
         opened(tmp_path)
@@ -145,7 +145,7 @@ def test_no_training_part(tmp_path: Path) -> None:
 
 @given(content=st.binary(max_size=40).map(lambda rest: b"\0\0\x08" + rest))
 @settings(max_examples=200)
-def test_any_bytes_are_an_array_or_a_sentence(content: bytes) -> None:
+def test_any_bytes_give_an_array_or_are_bad_data(content: bytes) -> None:
     files = fsspec.filesystem("memory")
     files.pipe_file("/a/x", content)
     try:

@@ -35,7 +35,7 @@ def write(path: Path, content: bytes) -> None:
 
 @pytest.fixture
 def chips(tmp_path: Path) -> Path:
-    """100 images of 2 classes; those of good are darker than 100, each of another grey, those of scrap lighter."""
+    """100 images of 2 classes, each of another grey: `good` is darker than 100, `scrap` is lighter."""
     folder = tmp_path / "data" / "chips"
     for number in range(50):
         write(folder / "good" / f"{number}.png", plain(number))
@@ -72,7 +72,7 @@ def test_a_sub_folder_is_a_class(chips: Path) -> None:
     assert sorted(samples_of(dataset)) == [(grey, int(grey >= 100)) for grey in [*range(50), *range(100, 150)]]
 
 
-def test_parts_lie_in_folders_of_their_own(chips: Path) -> None:
+def test_parts_are_read_from_their_own_folders(chips: Path) -> None:
     parted = chips.parent / "parted"
     for part in ("train", "val", "test"):
         for name in ("good", "scrap"):
@@ -82,13 +82,13 @@ def test_parts_lie_in_folders_of_their_own(chips: Path) -> None:
     assert (sizes.train, sizes.validation, sizes.test) == (2, 2, 3)
 
 
-def test_folders_beside_the_parts_are_not_guessed_about(chips: Path) -> None:
+def test_class_folder_beside_a_part_folder_is_bad_data(chips: Path) -> None:
     write(chips / "train" / "good" / "1.png", plain(1))
     with pytest.raises(BadData, match=r"'chips' holds images both in train/ and in good/: .*'chips/train'$"):
         open_chips(chips)
 
 
-def test_one_part_under_two_names_is_not_guessed_about(chips: Path) -> None:
+def test_part_under_two_names_is_bad_data(chips: Path) -> None:
     parted = chips.parent / "parted"
     for part in ("train", "val", "validation"):
         write(parted / part / "good" / "1.png", plain(1))
@@ -96,7 +96,7 @@ def test_one_part_under_two_names_is_not_guessed_about(chips: Path) -> None:
         open_chips(parted)
 
 
-def test_files_of_a_class_that_are_no_images_are_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_no_images_of_a_class_are_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("readme.txt", "good/notes.csv", "stray.png", ".hidden/1.png", "good/.1.png", "__MACOSX/good/1.png"):
         write(chips / name, plain(1))
     os.mkfifo(chips / "good" / "pipe.png")
@@ -106,7 +106,7 @@ def test_files_of_a_class_that_are_no_images_are_left_out(chips: Path, capfd: py
     assert "chips: 2 files are no images, and 1 images lie in no folder of a class" in capfd.readouterr().out
 
 
-def test_names_may_be_anything(chips: Path) -> None:
+def test_file_names_may_hold_any_characters(chips: Path) -> None:
     for name in ("ünïcödé 图.png", "new\nline.png", "_DSC0001.png", "a:b;c|d.png", " .png", "folder.png/1.png"):
         write(chips / "good" / name, plain(60))
     write(Path(os.fsdecode(os.fsencode(chips) + b"/good/\xff\xfe.png")), b"damaged")
@@ -135,7 +135,7 @@ def test_one_colour_image_makes_all_of_them_colour(name: str, chips: Path) -> No
     assert ((pixels[..., 0] == pixels[..., 1]).all(axis=(1, 2))).sum() >= 79
 
 
-def test_all_formats_train_together(tmp_path: Path) -> None:
+def test_image_formats_may_be_mixed_in_a_dataset(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "mixed"
     for number, (content, _) in enumerate(READABLE.values()):
         for name in ("one", "two"):
@@ -145,7 +145,7 @@ def test_all_formats_train_together(tmp_path: Path) -> None:
     assert sum(len(batch.labels) for batch in dataset.train.rows(0, len(dataset.train))) == len(dataset.train)
 
 
-def test_images_of_different_sizes_need_a_size(chips: Path) -> None:
+def test_images_of_different_sizes_need_image_size(chips: Path) -> None:
     write(chips / "scrap" / "large.png", plain(200, size=9))
     with pytest.raises(BadData, match=r"^dataset\.image_size: the images of chips differ in size \(as 6x6 and 9x9"):
         open_chips(chips, ranks=2)
@@ -154,7 +154,7 @@ def test_images_of_different_sizes_need_a_size(chips: Path) -> None:
     assert (200, 1) in samples_of(dataset)
 
 
-def test_the_few_that_are_damaged_are_left_out_and_named(chips: Path) -> None:
+def test_few_damaged_images_are_left_out_and_named(chips: Path) -> None:
     for number, (name, content) in enumerate(UNREADABLE.items()):
         if number < 2:
             write(chips / "good" / f"{name}.jpg", content)
@@ -168,14 +168,14 @@ def test_the_few_that_are_damaged_are_left_out_and_named(chips: Path) -> None:
     assert len(samples_of(dataset)) == 200
 
 
-def test_many_that_are_damaged_end_the_job(chips: Path) -> None:
+def test_too_many_damaged_images_end_the_job(chips: Path) -> None:
     for name, content in UNREADABLE.items():
         write(chips / "good" / f"{name.replace('%', 'percent')}.png", content)
     with pytest.raises(BadData, match=rf"^chips: {len(UNREADABLE)} of {100 + len(UNREADABLE)} samples are damaged"):
         open_chips(chips)
 
 
-def test_a_file_that_was_damaged_later_is_named(chips: Path) -> None:
+def test_file_that_is_damaged_after_the_survey_is_named(chips: Path) -> None:
     dataset = open_chips(chips)
     for path in (chips / "good").iterdir():
         path.write_bytes(path.read_bytes()[:50])
@@ -189,7 +189,7 @@ def test_a_file_that_may_not_be_read_is_damaged(chips: Path) -> None:
     assert open_chips(chips).facts.damaged == {"good/0.png": "cannot be read: Permission denied"}
 
 
-def test_links_are_followed_below_the_data_roots_alone(chips: Path, tmp_path: Path) -> None:
+def test_links_are_followed_only_below_the_data_roots(chips: Path, tmp_path: Path) -> None:
     write(chips.parent / "elsewhere" / "1.png", plain(70))
     write(tmp_path / "outside" / "2.png", plain(80))
     (chips / "good" / "inside.png").symlink_to("../../elsewhere/1.png")
@@ -217,7 +217,7 @@ def test_a_link_to_nothing_and_a_link_to_a_pipe_are_damaged(chips: Path) -> None
     }
 
 
-def test_two_ranks_see_together_what_one_sees(chips: Path) -> None:
+def test_surveys_of_several_ranks_merge_to_that_of_one_rank(chips: Path) -> None:
     write(chips / "good" / "49.png", plain((1, 2, 3)))
     write(chips / "good" / "48.png", b"")
     spec, host = spec_of("chips").dataset, host_of(chips)
@@ -234,7 +234,7 @@ def test_two_ranks_see_together_what_one_sees(chips: Path) -> None:
     assert surveyed(1)[0]["labels"] == {"good": 49, "scrap": 50}
 
 
-def test_hosts_that_see_different_files_are_named(chips: Path) -> None:
+def test_host_that_sees_other_files_than_rank_0_is_bad_data(chips: Path) -> None:
     spec, host = spec_of("chips").dataset, host_of(chips)
     before = open_source(spec, seed=1, host=host)
     write(chips / "good" / "new.png", plain(1))
@@ -283,7 +283,9 @@ def remote(chips: Path) -> Iterator[fsspec.AbstractFileSystem]:
     filesystem.rm("/store", recursive=True)
 
 
-def test_a_remote_folder_is_what_a_local_one_is(chips: Path, remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+def test_remote_folder_gives_the_same_samples_as_a_local_one(
+    chips: Path, remote: fsspec.AbstractFileSystem, tmp_path: Path
+) -> None:
     dataset = open_dataset(
         {"source": "memory://store/chips", "validation": 0.2}, tmp_path, data_roots=["memory://store"], ranks=2
     )
@@ -298,7 +300,7 @@ def test_a_remote_file_that_is_gone_is_named(remote: fsspec.AbstractFileSystem, 
         list(dataset.train.rows(0, 80))
 
 
-def test_the_disk_cache_is_read_once_it_is_full(remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+def test_disk_cache_holds_every_image_after_the_survey(remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
     dataset = open_dataset(
         {"source": "memory://store/chips", "validation": 0.2, "cache": "disk"}, tmp_path, data_roots=["memory://store"]
     )
@@ -306,7 +308,7 @@ def test_the_disk_cache_is_read_once_it_is_full(remote: fsspec.AbstractFileSyste
     assert len(samples_of(dataset)) == 100
 
 
-def test_photographs_are_brought_to_a_size(tmp_path: Path) -> None:
+def test_photographs_are_resized_to_image_size(tmp_path: Path) -> None:
     for number in range(12):
         content = encoded(photo(90 + number, 120, seed=number), "JPEG")
         write(tmp_path / "data" / "photos" / ("one" if number % 2 else "two") / f"{number}.jpeg", content)

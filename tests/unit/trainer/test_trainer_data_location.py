@@ -1,4 +1,4 @@
-"""What a field of a spec may name, and what lies outside the data roots."""
+"""A field of a spec may name paths and URLs below the data roots only."""
 
 from pathlib import Path
 
@@ -22,11 +22,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("source", ["chips", "chips/", "./chips", "way_in", "chips/../chips"])
-def test_a_path_below_a_root(root: Path, source: str) -> None:
+def test_path_below_a_root_is_located(root: Path, source: str) -> None:
     assert locate(source, ["/nowhere", str(root)], field="dataset.source").local == root / "chips"
 
 
-def test_absolute_paths_and_the_first_root_that_has_it(root: Path) -> None:
+def test_absolute_path_keeps_its_root_and_relative_path_takes_the_first_root(root: Path) -> None:
     other = root.parent / "other"
     (other / "chips").mkdir(parents=True)
     assert locate(str(root / "chips"), [f"{other}/", f"{root}/"], field="dataset.source").local == root / "chips"
@@ -36,12 +36,12 @@ def test_absolute_paths_and_the_first_root_that_has_it(root: Path) -> None:
 @pytest.mark.parametrize(
     "source", ["missing", "../outside", "chips/../../outside", "way_out", "/etc/passwd", "../rooted/a.txt", "x" * 300]
 )
-def test_a_path_that_is_not_below_a_root(root: Path, source: str) -> None:
+def test_path_that_is_not_below_a_root_is_bad_data(root: Path, source: str) -> None:
     with pytest.raises(BadData, match=rf"^model.weights: '{source}' is not on this host below the data roots \({root}"):
         locate(source, [str(root), "s3://bucket"], field="model.weights")
 
 
-def test_without_any_root() -> None:
+def test_every_source_is_bad_data_without_data_roots() -> None:
     for source in ("chips", "s3://bucket/chips"):
         with pytest.raises(BadData, match="HORA_DATA_ROOTS is not set"):
             locate(source, [], field="dataset.source")
@@ -58,7 +58,7 @@ def store() -> None:
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("root", ["memory://bucket/data", "memory://bucket/data/", "memory://bucket", "memory://"])
 @pytest.mark.parametrize("source", ["memory://bucket/data/chips", "memory://bucket/data/chips/"])
-def test_a_url_below_a_root(root: str, source: str) -> None:
+def test_url_below_a_root_is_located(root: str, source: str) -> None:
     location = locate(source, ["/nowhere", root], field="dataset.source")
     assert location.local is None
     assert location.filesystem.cat_file(f"{location.path.rstrip('/')}/a.txt") == b"here"
@@ -90,7 +90,7 @@ def test_a_url_below_a_root(root: str, source: str) -> None:
         "http://127.0.0.1/bucket/data/chips",
     ],
 )
-def test_a_url_that_is_not_below_a_root(source: str, tmp_path: Path) -> None:
+def test_url_that_is_not_below_a_root_is_bad_data(source: str, tmp_path: Path) -> None:
     with pytest.raises(BadData, match="is not below the data roots"):
         locate(source, ["memory://bucket/data", str(tmp_path), "s3://bucket"], field="dataset.source")
 
@@ -103,12 +103,12 @@ def test_a_url_with_a_user_is_below_no_root(root: str) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_url_with_nothing_at_it() -> None:
+def test_url_with_nothing_at_it_is_bad_data() -> None:
     with pytest.raises(BadData, match=r"dataset.source: there is nothing at 'memory://bucket/data/cups'"):
         locate("memory://bucket/data/cups", ["memory://bucket"], field="dataset.source")
 
 
-def test_file_urls_below_a_file_root_alone(root: Path) -> None:
+def test_file_urls_are_located_only_below_a_file_root(root: Path) -> None:
     roots = [f"file://{root}"]
     assert locate(f"file://{root}/chips", roots, field="dataset.source").local == root / "chips"
     for source in (f"file://{root}/way_out", f"file://{root.parent}/outside", "chips"):

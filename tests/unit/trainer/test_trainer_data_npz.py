@@ -1,4 +1,4 @@
-"""Arrays out of `.npz` archives, and the sentence of each that cannot be trained on."""
+"""Arrays from `.npz` archives, and the errors for archives that cannot be trained on."""
 
 import io
 import json
@@ -35,13 +35,13 @@ def labels(dataset: Dataset) -> list[int]:
 
 
 @pytest.mark.parametrize("names", [("x", "y"), ("X", "y"), ("images", "labels"), ("x_train", "y_train")])
-def test_the_names_of_a_single_part(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_single_part_is_found_under_each_pair_of_names(tmp_path: Path, names: tuple[str, str]) -> None:
     dataset = opened(tmp_path, **dict(zip(names, (IMAGES, LABELS), strict=True)))
     assert dataset.facts.sizes.model_dump() == {"train": 18, "validation": 2, "test": 0}
     assert labels(dataset) == sorted(LABELS)
 
 
-def test_the_parts_of_keras(tmp_path: Path) -> None:
+def test_train_validation_and_test_arrays_become_parts(tmp_path: Path) -> None:
     rest = {"x_test": IMAGES[:5], "y_test": LABELS[:5], "x_val": IMAGES[:3], "y_val": LABELS[:3], "note": "ignored"}
     facts = opened(tmp_path, x_train=IMAGES, y_train=LABELS, **rest).facts
     assert facts.sizes.model_dump() == {"train": 20, "validation": 3, "test": 5}
@@ -58,7 +58,7 @@ def test_the_parts_of_keras(tmp_path: Path) -> None:
         (IMAGES.astype(np.float16), (4, 4, 1), "float32", (0, 205)),
     ],
 )
-def test_images_of_each_type(
+def test_images_of_each_type_become_uint8_or_float32(
     tmp_path: Path, values: Any, shape: tuple[int, ...], dtype: str, value_range: tuple[float, float]
 ) -> None:
     dataset = opened(tmp_path, x=values, y=LABELS)
@@ -69,7 +69,7 @@ def test_images_of_each_type(
     assert batch.features.shape == (18, *shape)
 
 
-def test_the_range_is_that_of_the_training_data(tmp_path: Path) -> None:
+def test_value_range_is_that_of_the_training_data(tmp_path: Path) -> None:
     facts = opened(tmp_path, x_train=IMAGES / 205, y_train=LABELS, x_test=IMAGES * 2.0, y_test=LABELS).facts
     assert facts.value_range == (0, 1)
 
@@ -107,7 +107,7 @@ def test_a_table_of_pixels_becomes_images_of_the_size_asked_for(
         (np.array(["ä".encode(), b"c", b"b"])[LABELS], ("b", "c", "ä")),
     ],
 )
-def test_labels_of_each_kind(tmp_path: Path, values: Any, classes: tuple[str, ...]) -> None:
+def test_labels_of_each_kind_become_classes(tmp_path: Path, values: Any, classes: tuple[str, ...]) -> None:
     dataset = opened(tmp_path, x=IMAGES, y=values)
     assert dataset.facts.classes == classes
     assert set(labels(dataset)) == set(range(len(classes)))
@@ -174,12 +174,14 @@ def changed(row: int, value: float) -> Any:
         ({"x": IMAGES.astype(object), "y": LABELS}, "it holds Python objects: save arrays"),
     ],
 )
-def test_archives_that_cannot_be_trained_on(tmp_path: Path, archive: dict[str, Any], sentence: str) -> None:
+def test_archives_that_cannot_be_trained_on_are_bad_data(
+    tmp_path: Path, archive: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(BadData, match=sentence):
         opened(tmp_path, **archive)
 
 
-def test_a_table_whose_columns_are_no_pixels_of_the_size(tmp_path: Path) -> None:
+def test_table_that_does_not_fit_image_size_is_bad_data(tmp_path: Path) -> None:
     sentence = "dataset.image_size: a.npz, x has rows of 32 values, which are no 4x4 images of 1 or 3 channels"
     with pytest.raises(BadData, match=sentence):
         opened(tmp_path, {"image_size": [4, 4]}, x=IMAGES.reshape(10, 32), y=LABELS[:10])
@@ -219,7 +221,7 @@ HUGE = npy(IMAGES).replace(b"(20, 4, 4)", b"(1000000000000, 4, 4)").replace(b" "
         archive_of(x=HUGE, y=npy(LABELS)),
     ],
 )
-def test_damaged_archives(tmp_path: Path, content: bytes) -> None:
+def test_damaged_archives_are_bad_data(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(BadData, match=r"cannot read 'a.npz': \w+"):
         open_dataset("a.npz", tmp_path, data_roots=[str(tmp_path)])
@@ -243,7 +245,7 @@ def test_an_archive_is_read_from_a_url(tmp_path: Path) -> None:
     assert dataset.facts.sizes.train == 18
 
 
-def test_what_a_rank_sees_travels_as_json(tmp_path: Path) -> None:
+def test_survey_of_a_rank_can_be_sent_as_json(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=IMAGES.reshape(20, 16), y=LABELS)
     spec = spec_of("a.npz").dataset
     found = collections(Location("a.npz", fsspec.filesystem("file"), str(tmp_path / "a.npz")), spec.image_size)["train"]

@@ -41,7 +41,7 @@ def flat(batches: Sequence[Sequence[int]]) -> list[int]:
 
 @few
 @given(schedule=draws, epoch=st.integers(1, 5))
-def test_n_ranks_see_together_what_one_rank_sees(schedule: SampleSchedule, epoch: int) -> None:
+def test_n_ranks_together_see_what_one_rank_sees(schedule: SampleSchedule, epoch: int) -> None:
     schedule = replace(schedule, sharding="shard")
     alone = replace(schedule, ranks=1, per_rank=schedule.global_batch)
     together = [step_samples(own, 2 * schedule.steps, epoch=epoch) for own in of_ranks(schedule)]
@@ -50,7 +50,7 @@ def test_n_ranks_see_together_what_one_rank_sees(schedule: SampleSchedule, epoch
 
 @few
 @given(schedule=draws)
-def test_every_rank_makes_equal_steps(schedule: SampleSchedule) -> None:
+def test_every_step_of_every_rank_has_a_full_batch(schedule: SampleSchedule) -> None:
     sizes = {len(batch) for own in of_ranks(schedule) for batch in step_samples(own, 3 * schedule.steps)}
     assert sizes == {schedule.per_rank}
 
@@ -58,7 +58,7 @@ def test_every_rank_makes_equal_steps(schedule: SampleSchedule) -> None:
 @few
 @given(schedule=draws, passes=st.integers(1, 3))
 def test_a_pass_has_every_sample_once(schedule: SampleSchedule, passes: int) -> None:
-    """Over all ranks where they share an order, and over one where each has its own."""
+    """All ranks together when they share an order, each rank alone when it has its own."""
     step = schedule.global_batch if schedule.sharding == "shard" else schedule.per_rank
     schedule = replace(schedule, steps=-(-schedule.samples * passes // step))
     ranks = [step_samples(own, schedule.steps) for own in of_ranks(schedule)]
@@ -77,14 +77,14 @@ def test_a_run_continues_from_its_checkpoint(schedule: SampleSchedule, epoch: in
     assert step_samples(schedule, 5, epoch=epoch + epochs, first=first) == whole[gone:]
 
 
-def test_a_run_that_was_left_at_the_end_of_an_epoch_goes_on_with_the_next() -> None:
+def test_run_that_stopped_at_the_end_of_an_epoch_continues_with_the_next() -> None:
     schedule = SampleSchedule(samples=10, rank=0, ranks=1, per_rank=2, steps=4, seed=1)
     assert step_samples(schedule, 3, epoch=1, first=4) == step_samples(schedule, 3, epoch=2)
 
 
 @few
 @given(schedule=draws)
-def test_with_steps_each_rank_has_an_order_of_its_own(schedule: SampleSchedule) -> None:
+def test_sharding_by_steps_gives_each_rank_its_own_order(schedule: SampleSchedule) -> None:
     assume(schedule.ranks > 1 and schedule.samples > 30)
     schedule = replace(schedule, sharding="steps", steps=-(-schedule.samples // schedule.per_rank))
     orders = [flat(step_samples(own, schedule.steps))[: schedule.samples] for own in of_ranks(schedule)]
@@ -92,7 +92,7 @@ def test_with_steps_each_rank_has_an_order_of_its_own(schedule: SampleSchedule) 
     assert all(sorted(order) == list(range(schedule.samples)) for order in orders)
 
 
-def test_passes_follow_each_other_without_a_gap_each_in_an_order_of_its_own() -> None:
+def test_passes_follow_each_other_without_a_gap_each_in_its_own_order() -> None:
     order = np.concatenate(list(islice(global_batches(10, global_batch=4, seed=1, epoch=1), 5)))
     assert sorted(order[:10]) == sorted(order[10:]) == list(range(10))
     assert order[:10].tolist() != order[10:].tolist()
@@ -117,7 +117,7 @@ def test_a_split_loses_no_sample(samples: int, share: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("share", "sizes"), [(0.1, [9, 1]), (0.04, [10, 0]), (0.96, [0, 10])])
-def test_a_share_may_round_to_nothing(share: float, sizes: list[int]) -> None:
+def test_share_of_a_split_may_round_to_zero(share: float, sizes: list[int]) -> None:
     assert [len(selected(10, Selection(side, share, 1))) for side in ("train", "validation")] == sizes
 
 

@@ -1,4 +1,4 @@
-"""Collections of Parquet files: found, surveyed, and refused with a sentence."""
+"""Collections of Parquet files: how they are found, surveyed and refused."""
 
 import datetime
 from contextlib import closing
@@ -38,7 +38,7 @@ def tables(*names: str) -> dict[str, pa.Table]:
         (["trains.parquet", "testing.parquet"], {"train": 2}),
     ],
 )
-def test_files_are_shared_out_to_parts(tmp_path: Path, names: list[str], parts: dict[str, int]) -> None:
+def test_files_are_assigned_to_parts_by_name(tmp_path: Path, names: list[str], parts: dict[str, int]) -> None:
     for name in names:
         write(tmp_path / "set" / name, numbered(20), [20])
     found = {part: surveyed(collection).samples // 20 for part, collection in collections("set", tmp_path).items()}
@@ -71,7 +71,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize("kind", LABELS)
-def test_labels_of_every_kind(tmp_path: Path, kind: str) -> None:
+def test_labels_of_every_kind_become_class_numbers(tmp_path: Path, kind: str) -> None:
     write(tmp_path / "a.parquet", pa.table({"x": np.arange(20) % 2, "y": LABELS[kind]}), [7, 13])
     assert set(train_survey("a.parquet", tmp_path, label="y").labels.values()) == {10}
     opened = part("a.parquet", tmp_path, label="y")
@@ -80,7 +80,7 @@ def test_labels_of_every_kind(tmp_path: Path, kind: str) -> None:
         assert (batch.features[:, 0] == batch.labels).all()
 
 
-def test_numbers_of_every_kind_become_columns(tmp_path: Path) -> None:
+def test_numeric_columns_of_every_type_become_features(tmp_path: Path) -> None:
     table = pa.table(
         {
             "flag": [True, False],
@@ -97,7 +97,7 @@ def test_numbers_of_every_kind_become_columns(tmp_path: Path) -> None:
     assert batch.features.tolist() == [[1, 1, 0.5, 1, 2, 2**40], [0, 2, 1.5, 3, 4, 0]]
 
 
-def test_numbers_that_are_pixels(tmp_path: Path) -> None:
+def test_numbers_become_pixels_when_image_size_is_given(tmp_path: Path) -> None:
     grey = {f"p{place}": pa.array([place, place], pa.uint8()) for place in range(12)} | {"label": [0, 1]}
     write(tmp_path / "grey.parquet", pa.table(grey), [2])
     colour = pa.table({"p": pa.array([[0.0] * 6, [4.0] * 6], pa.list_(pa.float32(), 6)), "label": [0, 1]})
@@ -115,7 +115,7 @@ def test_numbers_that_are_pixels(tmp_path: Path) -> None:
         train_survey("grey.parquet", tmp_path, image_size=(5, 5))
 
 
-def test_the_row_numbers_of_pandas_are_no_feature(tmp_path: Path) -> None:
+def test_index_column_of_pandas_is_not_a_feature(tmp_path: Path) -> None:
     metadata = {"pandas": '{"index_columns": ["__index_level_0__"], "columns": []}'}
     table = numbered(20).append_column("__index_level_0__", pa.array(range(20))).replace_schema_metadata(metadata)
     write(tmp_path / "a.parquet", table, [20])
@@ -144,7 +144,7 @@ NO = pa.nulls(1, pa.float64())
         ({"x": pa.array([1e300] * 20), "y": X, "label": LABEL}, "the column 'x' has values that .* or beyond float32"),
     ],
 )  # fmt: skip
-def test_columns_that_cannot_be_trained_on(tmp_path: Path, columns: dict[str, Any], sentence: str) -> None:
+def test_columns_that_cannot_be_trained_on_are_bad_data(tmp_path: Path, columns: dict[str, Any], sentence: str) -> None:
     write(tmp_path / "a.parquet", pa.table(columns), [20])
     with pytest.raises(BadData, match=sentence):
         train_survey("a.parquet", tmp_path)
@@ -155,14 +155,14 @@ def test_huge_values_are_not_taken_for_infinite(tmp_path: Path) -> None:
     assert train_survey("a.parquet", tmp_path).details["normalization"][0] == [pytest.approx(3e38)]
 
 
-def test_a_column_that_occurs_twice(tmp_path: Path) -> None:
+def test_column_that_occurs_twice_is_bad_data(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([X, X, LABEL], names=["x", "x", "label"])
     write(tmp_path / "a.parquet", table, [20])
     with pytest.raises(BadData, match=r"a.parquet: the name of a column occurs twice: x, x, label"):
         collections("a.parquet", tmp_path)
 
 
-def test_row_numbers_as_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_column_with_too_many_values_is_bad_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_survey, "MOST_CLASSES", 10)
     write(tmp_path / "a.parquet", numbered(100).append_column("number", pa.array(range(100))), [50, 50])
     with pytest.raises(BadData, match=r"a.parquet: more than 10 different labels in the column 'number': is it a la"):
@@ -178,14 +178,14 @@ def test_row_numbers_as_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (numbered(20).set_column(2, "label", pa.array(["a"] * 20)), "the label column 'label' holds another kind of"),
     ],
 )
-def test_files_with_other_columns(tmp_path: Path, other: pa.Table, sentence: str) -> None:
+def test_files_with_different_columns_are_bad_data(tmp_path: Path, other: pa.Table, sentence: str) -> None:
     write(tmp_path / "set" / "a.parquet", numbered(20), [20])
     write(tmp_path / "set" / "b.parquet", other, [20])
     with pytest.raises(BadData, match=sentence):
         collections("set", tmp_path)
 
 
-def test_files_that_are_no_parquet(tmp_path: Path) -> None:
+def test_files_that_are_no_parquet_are_bad_data(tmp_path: Path) -> None:
     whole = write(tmp_path / "whole.parquet", numbered(1000), [1000]).read_bytes()
     for name, content in {"empty": b"", "text": b"id,label\n1,2\n" * 10, "cut": whole[:-50]}.items():
         (tmp_path / f"{name}.parquet").write_bytes(content)
@@ -196,7 +196,7 @@ def test_files_that_are_no_parquet(tmp_path: Path) -> None:
         collections("folder", tmp_path)
 
 
-def test_a_row_group_that_is_damaged(tmp_path: Path) -> None:
+def test_damaged_row_group_is_bad_data(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", numbered(2000), [1000, 1000])
     opened = part("a.parquet", tmp_path)
     chunk = pq.read_metadata(path).row_group(1).column(0)
@@ -213,7 +213,7 @@ def test_a_row_group_that_is_damaged(tmp_path: Path) -> None:
         next(batches)
 
 
-def test_a_file_that_was_changed_or_removed(tmp_path: Path) -> None:
+def test_file_that_is_changed_or_removed_after_opening_is_bad_data(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", numbered(100), [50, 50])
     opened = part("a.parquet", tmp_path)
     write(path, numbered(60), [50, 10])
@@ -224,7 +224,7 @@ def test_a_file_that_was_changed_or_removed(tmp_path: Path) -> None:
         list(opened.evaluate(rank=0, ranks=1, per_rank=10))
 
 
-def test_a_label_that_no_survey_has_seen(tmp_path: Path) -> None:
+def test_label_that_the_survey_has_not_seen_is_bad_data(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", numbered(100), [50, 50])
     opened = part("a.parquet", tmp_path)
     write(path, numbered(100, classes=9), [50, 50])
@@ -232,7 +232,7 @@ def test_a_label_that_no_survey_has_seen(tmp_path: Path) -> None:
         list(opened.evaluate(rank=0, ranks=1, per_rank=10))
 
 
-def test_hosts_with_different_files(tmp_path: Path) -> None:
+def test_hosts_with_different_files_are_bad_data(tmp_path: Path) -> None:
     for host, rows in (("here", 100), ("there", 90)):
         write(tmp_path / host / "set" / "a.parquet", numbered(rows), [rows])
     survey = train_survey("set", tmp_path / "here")
@@ -241,21 +241,21 @@ def test_hosts_with_different_files(tmp_path: Path) -> None:
         there.part(survey, Target((2,), ("0", "1", "2", "3")), Selection("all"))
 
 
-def test_no_row_at_all(tmp_path: Path) -> None:
+def test_file_without_rows_is_bad_data(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", numbered(20)[:0], [0])
     collection = collections("a.parquet", tmp_path)["train"]
     with pytest.raises(BadData, match=r"a.parquet: there is not a single row"):
         collection.shape_of(surveyed(collection, ranks=2), None)
 
 
-def test_a_file_that_belongs_to_no_part(tmp_path: Path) -> None:
+def test_file_that_belongs_to_no_part_is_bad_data(tmp_path: Path) -> None:
     for name in ("train-0.parquet", "test-0.parquet", "more.parquet"):
         write(tmp_path / "set" / name, numbered(20), [20])
     with pytest.raises(BadData, match=r"set: set/more.parquet belongs to no part, while others are named for train"):
         collections("set", tmp_path)
 
 
-def test_links_are_followed_below_the_data_roots_alone(tmp_path: Path) -> None:
+def test_links_are_followed_only_below_the_data_roots(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere.parquet", numbered(20), [20])
     write(tmp_path / "root" / "blobs" / "0123", numbered(20), [20])
     (tmp_path / "root" / "set").mkdir()
@@ -266,7 +266,7 @@ def test_links_are_followed_below_the_data_roots_alone(tmp_path: Path) -> None:
         collections("set", tmp_path / "root")
 
 
-def test_files_in_a_store(tmp_path: Path) -> None:
+def test_files_in_a_remote_store_give_the_same_rows_as_local_files(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", numbered(500), [17, 400, 83])
     fsspec.filesystem("memory").pipe_file("/tables/a.parquet", path.read_bytes())
     in_store = seen("memory://tables/a.parquet", "memory://tables")

@@ -20,7 +20,7 @@ SIZE = (6, 8)
 
 
 def pixels(number: int, channel: int = 3) -> NDArray[np.uint8]:
-    """An image that says its number: PNG keeps it as it is."""
+    """An image filled with its number; PNG does not change it."""
     return np.full((*SIZE, channel), number, np.uint8)
 
 
@@ -31,7 +31,7 @@ def png(number: int) -> bytes:
 
 
 def in_struct(contents: list[bytes]) -> pa.Array:
-    """As the datasets of Hugging Face have it."""
+    """The images as datasets of Hugging Face store them."""
     return pa.array([{"bytes": content, "path": f"{number}.png"} for number, content in enumerate(contents)])
 
 
@@ -69,7 +69,7 @@ def test_encoded_images_are_decoded_in_every_kind_of_column(tmp_path: Path, colu
     assert (images[:, 0, 0, 0] % 2 == labels).all()
 
 
-def test_images_are_resized(tmp_path: Path) -> None:
+def test_images_are_resized_to_image_size(tmp_path: Path) -> None:
     contents = [encoded(photo(20 + number, 30, seed=number), "JPEG") for number in range(8)]
     write(tmp_path / "a.parquet", table(contents), [8])
     images, _ = trained(tmp_path, "a.parquet", 8, 4, image_size=(10, 12))
@@ -78,7 +78,7 @@ def test_images_are_resized(tmp_path: Path) -> None:
         part("a.parquet", tmp_path)
 
 
-def test_an_image_of_another_size_that_comes_late_is_told(tmp_path: Path) -> None:
+def test_image_of_another_size_in_a_later_row_is_bad_data(tmp_path: Path) -> None:
     contents = [png(1)] * 39 + [encoded(photo(20, 30), "PNG")]
     write(tmp_path / "a.parquet", table(contents), [40])
     with pytest.raises(BadData, match=r"row group 0 of a.parquet: row 39 has 20x30 pixels, others 6x8: set dataset.im"):
@@ -111,7 +111,7 @@ def test_too_many_damaged_images_end_the_job(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("channel", [1, 3])
 @pytest.mark.parametrize("type_", ["binary", "fixed"])
-def test_raw_pixels_are_images_where_their_size_is_given(tmp_path: Path, channel: int, type_: str) -> None:
+def test_raw_pixels_become_images_only_when_image_size_fits(tmp_path: Path, channel: int, type_: str) -> None:
     contents = [pixels(number, channel).tobytes() for number in range(20)]
     column = pa.array(contents, pa.binary() if type_ == "binary" else pa.binary(len(contents[0])))
     write(tmp_path / "a.parquet", pa.table({"pixels": column, "label": [0, 1] * 10}), [20])
@@ -124,14 +124,14 @@ def test_raw_pixels_are_images_where_their_size_is_given(tmp_path: Path, channel
             part("a.parquet", tmp_path, **fields)
 
 
-def test_raw_pixels_of_another_length_are_told(tmp_path: Path) -> None:
+def test_raw_pixels_of_another_length_are_bad_data(tmp_path: Path) -> None:
     contents = [pixels(1).tobytes()] * 39 + [b"1"]
     write(tmp_path / "a.parquet", table(contents), [40])
     with pytest.raises(BadData, match=r"row group 0 of a.parquet: a row of the column 'image' has another length than"):
         trained(tmp_path, "a.parquet", 40, 8, image_size=SIZE)
 
 
-def test_the_column_named_image_is_taken_of_several(tmp_path: Path) -> None:
+def test_column_named_image_is_chosen_among_several(tmp_path: Path) -> None:
     contents = [png(number) for number in range(8)]
     write(tmp_path / "a.parquet", table(contents, thumbnail=pa.array(contents)), [8])
     assert len(trained(tmp_path, "a.parquet", 8, 4)[0]) == 8
@@ -141,7 +141,7 @@ def test_the_column_named_image_is_taken_of_several(tmp_path: Path) -> None:
         collections("b.parquet", tmp_path)
 
 
-def test_images_without_content_are_told(tmp_path: Path) -> None:
+def test_images_without_content_are_bad_data(tmp_path: Path) -> None:
     column = pa.array([{"bytes": None, "path": "1.png"}] * 4, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
     write(tmp_path / "a.parquet", pa.table({"image": column, "label": [0, 1] * 2}), [4])
     with pytest.raises(BadData, match=r"row group 0 of a.parquet: the column 'image' has empty values"):

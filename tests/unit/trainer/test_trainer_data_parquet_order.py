@@ -1,4 +1,4 @@
-"""Which rows of which row group come when."""
+"""The order of row groups, and the rows that a split or a rank takes from each."""
 
 from collections import Counter
 from itertools import pairwise
@@ -39,7 +39,7 @@ def test_a_stretch_takes_its_share_of_every_row_group(groups: list[int], share: 
     assert np.abs(taken - share * spread.rows).max() <= 2
 
 
-def test_a_short_stretch_takes_of_row_groups_all_over_the_data() -> None:
+def test_short_stretch_takes_rows_from_row_groups_all_over_the_data() -> None:
     taken = np.flatnonzero(Spread(np.ones(1000, np.int64), 1).counts(10))
     assert len(taken) == 10
     assert np.diff([0, *taken, 1000]).max() < 200
@@ -79,7 +79,8 @@ def order_of(schedule: SampleSchedule, *, epoch: int, number: int, groups: Indic
     return pass_of(Stretch(spread, 0, len(spread)), schedule, epoch=epoch, number=number).pieces()
 
 
-def test_the_order_of_row_groups_follows_seed_epoch_and_pass_and_with_steps_the_rank() -> None:
+def test_order_of_row_groups_depends_on_seed_epoch_pass_and_rank() -> None:
+    """The rank matters only with `sharding: steps`."""
     groups = np.full(20, 10)
     alone = SampleSchedule(200, 0, 1, 1, 1, seed=1)
     orders = [
@@ -104,7 +105,7 @@ def pieces(rows: list[int]) -> list[Piece]:
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([3] * 40, [(40, 1)]),  # tiny ones: until there are enough rows
+        ([3] * 40, [(40, 1)]),  # tiny row groups: all of them, until there are enough rows
         ([100] * 40, [(16, 1), (16, 1), (8, 1)]),  # 16 of them
         ([1000] * 20, [(8, 4), (8, 4), (4, 2)]),  # 8 large ones, in windows of 2000 rows
         ([9000], [(1, 5)]),

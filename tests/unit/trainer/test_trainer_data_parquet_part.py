@@ -1,4 +1,4 @@
-"""Samples that stream out of Parquet files: every row where it belongs, in memory that does not grow."""
+"""Samples streamed from Parquet files: which rows a rank gets, in which order, through windows of bounded memory."""
 
 import os
 import resource
@@ -46,7 +46,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def schedule(
     samples: int, *, rank: int = 0, ranks: int = 1, per_rank: int = 4, steps: int = 0, **more: object
 ) -> SampleSchedule:
-    """By default an epoch of one pass."""
+    """A schedule, by default of one pass in an epoch."""
     steps = steps or samples // (per_rank * ranks)
     return SampleSchedule(samples, rank, ranks, per_rank, steps, **({"seed": 7} | more))  # type: ignore[arg-type]
 
@@ -85,14 +85,14 @@ def test_every_row_is_seen_once_an_epoch(root: Path, source: str, ranks: int) ->
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("ranks", [1, 7])
-def test_every_row_of_row_groups_in_slices_is_seen_once_an_epoch(root: Path, ranks: int) -> None:
+def test_every_row_is_seen_once_an_epoch_when_row_groups_come_in_slices(root: Path, ranks: int) -> None:
     opened = part("uneven.parquet", root)
     seen = np.concatenate([ids(opened, schedule(3520, rank=rank, ranks=ranks, per_rank=1)) for rank in range(ranks)])
     assert len(seen) == 3520 // ranks * ranks
     assert len(np.unique(seen)) == len(seen)
 
 
-def test_more_ranks_than_row_groups(root: Path) -> None:
+def test_ranks_share_every_row_when_there_are_fewer_row_groups(root: Path) -> None:
     opened = part("sorted.parquet", root)
     seen = np.concatenate([ids(opened, schedule(4000, rank=rank, ranks=5, per_rank=8)) for rank in range(5)]).ravel()
     assert sorted(seen) == list(range(4000))
@@ -104,7 +104,7 @@ def test_a_rank_sees_other_rows_of_a_row_group_in_every_epoch(root: Path) -> Non
     assert 800 < len(np.intersect1d(first, second)) < 1200  # of 2000
 
 
-def test_no_more_files_are_open_than_are_read(tmp_path: Path) -> None:
+def test_many_files_are_read_with_few_open_at_a_time(tmp_path: Path) -> None:
     for number in range(100):
         write(tmp_path / "set" / f"{number}.parquet", numbered(3, first=3 * number, classes=3), [3])
     opened = part("set", tmp_path)
@@ -129,7 +129,7 @@ def test_no_more_files_are_open_than_are_read(tmp_path: Path) -> None:
     window_rows=st.sampled_from([15, 100_000]),
 )
 @settings(max_examples=60)
-def test_an_epoch_goes_on_where_it_was_left(
+def test_epoch_continues_where_it_was_left(
     tmp_path_factory: pytest.TempPathFactory,
     groups: list[int],
     ranks: int,
@@ -161,14 +161,14 @@ def test_passes_follow_each_other_in_a_long_epoch(root: Path) -> None:
     assert (seen[:3520] != seen[3520:]).any()
 
 
-def test_a_fraction_lies_in_a_larger_fraction_and_reads_no_other_sample(root: Path) -> None:
+def test_smaller_fraction_is_a_subset_of_a_larger_one(root: Path) -> None:
     opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
     small, large = (set(ids(opened, schedule(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
     assert (len(small), len(large)) == (300, 1500)
     assert small < large
 
 
-def test_with_steps_each_rank_draws_from_all_rows(root: Path) -> None:
+def test_sharding_by_steps_lets_each_rank_draw_from_all_rows(root: Path) -> None:
     opened = part("sorted.parquet", root)
     seen = [ids(opened, schedule(4000, rank=rank, ranks=2, per_rank=20, sharding="steps")).ravel() for rank in (0, 1)]
     assert all(len(np.unique(of_rank)) == 2000 for of_rank in seen)
@@ -176,7 +176,7 @@ def test_with_steps_each_rank_draws_from_all_rows(root: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.37])
-def test_the_split_is_exact_even_and_the_same_in_every_process(root: Path, share: float) -> None:
+def test_split_has_exact_sizes_even_classes_and_no_overlap(root: Path, share: float) -> None:
     rows_by_side: list[set[int]] = []
     for side in ("train", "validation"):
         opened = part("sorted.parquet", root, Selection(side, share, 5))  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def test_rows_that_are_evaluated_again_are_not_read_again(root: Path) -> None:
     assert evaluated(opened, ranks=1, per_rank=10) == first
 
 
-def test_positions_are_those_of_which_a_fraction_takes_the_first(root: Path) -> None:
+def test_fraction_takes_the_first_positions_of_the_part(root: Path) -> None:
     opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
 
     def at(start: int, stop: int) -> set[int]:
@@ -264,6 +264,6 @@ def test_large_row_groups_that_are_sorted_by_label_come_out_mixed(root: Path) ->
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_a_row_group_that_cannot_be_mixed_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_group_too_large_to_be_mixed_as_a_whole_is_logged(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ids(part("sorted.parquet", root), schedule(4000), steps=1)
     assert "row group 0 of sorted.parquet takes 0 MB in memory: rows are mixed with those" in capsys.readouterr().out

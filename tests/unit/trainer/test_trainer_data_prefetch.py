@@ -12,7 +12,7 @@ from trainer.data.prefetch import prefetched
 
 
 class Source:
-    """Counts what it gives, and says when it is closed."""
+    """Counts the items it gives, and keeps the thread that closed it."""
 
     def __init__(self, items: int | None = None) -> None:
         self.given = 0
@@ -37,7 +37,7 @@ def test_items_come_in_their_order_and_end() -> None:
     assert not threads()
 
 
-def test_no_items() -> None:
+def test_empty_source_gives_no_items() -> None:
     assert list(prefetched(iter([]))) == []
 
 
@@ -90,7 +90,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
     assert not threads()
 
 
-def test_one_inside_another() -> None:
+def test_nested_prefetching_keeps_the_order_and_ends_both_threads() -> None:
     source = Source()
     items = prefetched(number * 2 for number in prefetched(source()))
     assert [next(items) for _ in range(5)] == [0, 2, 4, 6, 8]

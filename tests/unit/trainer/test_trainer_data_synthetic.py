@@ -1,4 +1,4 @@
-"""Images that are made up."""
+"""Synthetic images."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ def test_synthetic_data_has_default_options(tmp_path: Path) -> None:
     assert facts.classes == tuple("0123456789")
 
 
-def test_options_in_any_number_and_order(tmp_path: Path) -> None:
+def test_options_may_come_in_any_number_and_order(tmp_path: Path) -> None:
     facts = opened("synthetic:shape=8x16x1,samples=200", tmp_path).facts
     assert (facts.shape, facts.sizes.train, len(facts.classes)) == ((8, 16, 1), 180, 10)
     facts = opened("synthetic:samples=5000,classes=4,shape=32x32x3", tmp_path).facts
     assert (facts.shape, facts.sizes.train, len(facts.classes)) == ((32, 32, 3), 4500, 4)
 
 
-def test_the_size_that_is_asked_for_is_made(tmp_path: Path) -> None:
+def test_images_are_made_in_the_requested_size(tmp_path: Path) -> None:
     dataset = open_dataset({"source": "synthetic:shape=8x8x1,samples=100", "image_size": [16, 24]}, tmp_path)
     assert dataset.facts.shape == (16, 24, 1)
     assert samples(dataset.train)[0].shape == (90, 16, 24, 1)
@@ -58,12 +58,12 @@ def test_a_sample_is_the_same_in_every_batch_and_every_run(tmp_path: Path) -> No
         assert (batch.features[0] == whole[position]).all()
 
 
-def test_the_data_does_not_follow_the_seed_of_the_job(tmp_path: Path) -> None:
+def test_data_does_not_depend_on_the_seed_of_the_job(tmp_path: Path) -> None:
     one, two = (samples(opened("synthetic:samples=100", tmp_path, seed=seed).test)[0] for seed in (1, 2))
     assert (one == two).all()
 
 
-def test_a_class_is_seen_in_its_pattern_and_not_in_its_brightness(tmp_path: Path) -> None:
+def test_classes_differ_in_pattern_but_not_in_brightness(tmp_path: Path) -> None:
     dataset = opened("synthetic:samples=2000", tmp_path)
     images, labels = samples(dataset.train)
     prototypes = np.stack([images[labels == label].mean(axis=0) for label in range(10)])
@@ -76,7 +76,7 @@ def test_a_class_is_seen_in_its_pattern_and_not_in_its_brightness(tmp_path: Path
     assert images[labels == 0, 16, 16, 0].std() > 20
 
 
-def test_no_value_leaves_a_byte(tmp_path: Path) -> None:
+def test_pixel_values_do_not_wrap_around(tmp_path: Path) -> None:
     images, _ = samples(opened("synthetic:samples=2000,shape=8x8x1", tmp_path).train)
     assert images.min() < 30
     assert images.max() > 220
@@ -105,6 +105,6 @@ def test_no_value_leaves_a_byte(tmp_path: Path) -> None:
         ("synthetic:samples=50,classes=60", "synthetic data with 50 samples of 60 classes"),
     ],
 )
-def test_options_that_cannot_be_parsed_are_bad_data(tmp_path: Path, source: str, sentence: str) -> None:
+def test_invalid_options_are_bad_data(tmp_path: Path, source: str, sentence: str) -> None:
     with pytest.raises(BadData, match=sentence):
         opened(source, tmp_path)

@@ -46,7 +46,7 @@ class HorovodInternalError(RuntimeError):
         (KeyError("x"), ("internal_error", "KeyError: 'x'", 1)),
     ],
 )
-def test_an_error_becomes_a_reason_a_sentence_and_a_code(error: Exception, expected: tuple[str, str, int]) -> None:
+def test_error_becomes_a_reason_a_message_and_an_exit_code(error: Exception, expected: tuple[str, str, int]) -> None:
     assert errors.exit_of_error(error, stop_asked=False, per_gpu_batch=64) == expected
 
 
@@ -54,7 +54,7 @@ def test_a_rank_that_obeyed_the_stop_file_has_not_failed() -> None:
     assert errors.exit_of_error(HorovodInternalError(), stop_asked=True) == ("stop_requested", "a peer left first", 0)
 
 
-def test_the_traceback_of_the_unforeseen_goes_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unexpected_error_is_logged_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise ValueError("odd")
     except ValueError as error:
@@ -62,13 +62,13 @@ def test_the_traceback_of_the_unforeseen_goes_to_the_log(capsys: pytest.CaptureF
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_batch_of_one_cannot_be_halved() -> None:
+def test_out_of_memory_with_a_batch_of_one_suggests_a_smaller_model() -> None:
     assert (
         errors.exit_of_error(MemoryError(), stop_asked=False, per_gpu_batch=1)[1]
         == "out of memory: try a smaller model"
     )
 
 
-def test_outcomes_are_reasons_of_a_rank_that_exited() -> None:
+def test_every_outcome_is_a_known_reason_of_an_exit() -> None:
     assert {outcome.value for outcome in Outcome} <= {*EndReason, *UnexplainedExit}
     assert errors.exit_of_outcome(Outcome.EARLY_STOPPED) == ("early_stopped", None, 0)

@@ -1,4 +1,4 @@
-"""Event files as TensorBoard reads them: of every attempt what counts, and no job that ends for them."""
+"""Event files as TensorBoard reads them: each epoch and step once, and failed writes that do not end the job."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def step(number: int, loss: float) -> Step:
     )  # fmt: skip
 
 
-def test_tensorboard_shows_each_epoch_once_whatever_attempts_wrote(tmp_path: Path) -> None:
+def test_tensorboard_shows_each_epoch_once_after_several_attempts(tmp_path: Path) -> None:
     first = EpochEvents(tmp_path, lambda: 0.5, attempt=1, first_epoch=1)
     for number in (1, 2, 3):
         first.on_epoch_end(epoch(number, metrics(loss=9.0)))
@@ -42,7 +42,7 @@ def test_tensorboard_shows_each_epoch_once_whatever_attempts_wrote(tmp_path: Pat
     assert event_points(tmp_path / "train", "samples_per_s") == [(1, 640.0), (2, 640.0)]
 
 
-def test_steps_go_on_where_the_checkpoint_was(tmp_path: Path) -> None:
+def test_steps_of_a_new_attempt_continue_from_the_checkpoint(tmp_path: Path) -> None:
     plan = plan_of(steps_per_epoch=10, epochs=2)
     first = StepEvents(tmp_path, lambda: 0.5, plan=plan, attempt=9, first_step=1)
     for number in range(1, 8):
@@ -55,7 +55,7 @@ def test_steps_go_on_where_the_checkpoint_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "epochs", "every"), [(100, 10, 1), (100, 11, 2), (30_000, 90, 2700)])
-def test_a_long_run_has_some_of_its_steps(tmp_path: Path, steps_per_epoch: int, epochs: int, every: int) -> None:
+def test_long_run_writes_only_every_nth_step(tmp_path: Path, steps_per_epoch: int, epochs: int, every: int) -> None:
     plan = plan_of(steps_per_epoch=steps_per_epoch, epochs=epochs)
     events = StepEvents(tmp_path, lambda: 0.5, plan=plan, attempt=1, first_step=1)
     for number in range(1, 3 * every + 1):
@@ -63,13 +63,13 @@ def test_a_long_run_has_some_of_its_steps(tmp_path: Path, steps_per_epoch: int, 
     assert event_points(tmp_path / "steps", "batch_loss") == [(every * n, every * n) for n in (1, 2, 3)]
 
 
-def test_the_test_has_a_run_of_its_own_and_one_point(tmp_path: Path) -> None:
-    for attempt, loss in ((1, 3.0), (2, 2.0)):  # the second by a restart that came after the first
+def test_test_metrics_are_one_point_in_a_run_of_their_own(tmp_path: Path) -> None:
+    for attempt, loss in ((1, 3.0), (2, 2.0)):  # attempt 2 replaces the point of attempt 1
         add_test(tmp_path, 7, attempt=attempt, loss=loss, accuracy=0.5)
     assert event_points(tmp_path / "test", "epoch_loss") == [(7, 2.0)]
 
 
-def test_a_folder_that_cannot_be_made_costs_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_that_cannot_be_made_is_logged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "train").write_text("in the way")
     events = EpochEvents(tmp_path, lambda: 0.5, attempt=1, first_epoch=1)
     for number in (1, 2):
@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_made_costs_a_line(tmp_path: Path, capsys: pytes
     assert event_points(tmp_path / "validation", "epoch_loss") == [(1, 2.0), (2, 2.0)]
 
 
-def test_a_full_disk_costs_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk_is_logged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.symlink("/dev/full", tmp_path / f"events.out.tfevents.{1:010}")
     events = EventFile(tmp_path, attempt=1, first_step=1)
     for number in range(1000):

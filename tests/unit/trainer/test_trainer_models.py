@@ -1,4 +1,4 @@
-"""The networks: what they take, what they give, how large they are, what is trained of them."""
+"""The networks: their inputs, outputs, sizes and trainable weights."""
 
 from pathlib import Path
 
@@ -19,14 +19,14 @@ def table(columns: int, *, mean: float = 0.0, deviation: float = 1.0) -> Facts:
     return facts(columns, classes=3, dtype="float32", value_range=None, normalization=normalization)
 
 
-def test_the_catalog_lists_what_can_be_built() -> None:
+def test_catalog_lists_the_networks_that_can_be_built() -> None:
     assert {name: (model.imagenet, model.tables, model.least_size) for name, model in MODELS.items()} == {
         name: (network.imagenet is not None, network.takes_tables, network.least_size)
         for name, network in NETWORKS.items()
     }
 
 
-def test_the_page_lists_what_can_be_built() -> None:
+def test_docs_list_the_networks_that_can_be_built() -> None:
     page = (Path(__file__).parents[3] / "docs" / "models.md").read_text()
     _, _, below = page.partition("\n## Networks\n")
     table, _, _ = below.strip().partition("\n\n")
@@ -47,14 +47,14 @@ def test_the_page_lists_what_can_be_built() -> None:
         ("chipnet", (500, 500, 3), 2, 26_674),
     ],
 )
-def test_networks_have_the_size_they_are_known_for(
+def test_networks_have_the_expected_number_of_parameters(
     name: str, shape: tuple[int, int, int], classes: int, count: int
 ) -> None:
     assert build_model(spec(name), facts(*shape, classes=classes)).count_params() == count
 
 
 @pytest.mark.parametrize("shape", [(96, 96, 3), (128, 128, 1)])
-def test_the_head_of_alexnet_sees_as_much_at_every_size(shape: tuple[int, int, int]) -> None:
+def test_alexnet_keeps_enough_pixels_for_its_dense_layers_on_small_images(shape: tuple[int, int, int]) -> None:
     flat = build_model(spec("alexnet"), facts(*shape)).get_layer(index=-4).output
     assert flat.shape[1] in (6 * 6 * 256, 3 * 3 * 256)
 
@@ -63,7 +63,7 @@ def test_convnet7_has_seven_layers_with_weights() -> None:
     assert len([layer for layer in build_model(spec("convnet7"), facts(28, 28, 1)).layers if layer.weights]) == 7
 
 
-def test_a_table_goes_into_an_mlp_only() -> None:
+def test_mlp_takes_a_table_and_convnet7_refuses_it() -> None:
     model = build_model(spec("mlp"), table(4))
     assert model(np.zeros((5, 4), np.float32)).shape == (5, 3)
     with pytest.raises(BadData, match=r"model\.name: convnet7 takes images, and a sample here is 4 numbers: use mlp"):
@@ -71,26 +71,26 @@ def test_a_table_goes_into_an_mlp_only() -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
-def test_columns_are_standardized_inside_in_single_precision(precision: str) -> None:
+def test_columns_are_standardized_inside_the_network_in_single_precision(precision: str) -> None:
     # 1e6 is beyond half precision: a column that was cast before it is scaled would be infinite.
     model = build_model(spec("mlp", precision=precision), table(2, mean=1e6, deviation=2e5))
     assert model.layers[1](np.array([[1.2e6, 0.8e6]], np.float32)).numpy().tolist() == [[1.0, -1.0]]
     assert np.isfinite(model(np.array([[1.2e6, 0.8e6]], np.float32))).all()
 
 
-def test_a_constant_column_is_not_blown_up() -> None:
+def test_constant_column_is_only_centred() -> None:
     model = build_model(spec("mlp"), table(2, mean=0.1, deviation=0.0))
     assert model.layers[1](np.array([[0.1, 5.1]], np.float32)).numpy() == pytest.approx(np.array([[0, 5]]), abs=1e-5)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 255.0), (-4.0, 12.0), (0.0, 65_535.0)])
-def test_pixels_are_brought_to_minus_one_to_one_inside(low: float, high: float) -> None:
+def test_pixels_are_scaled_to_minus_one_to_one_inside_the_network(low: float, high: float) -> None:
     model = build_model(spec("lenet5"), facts(8, 8, 1, dtype="float32", value_range=(low, high)))
     scaled = model.layers[1](np.array([low, (low + high) / 2, high], np.float32))
     assert scaled.numpy() == pytest.approx([-1, 0, 1], abs=1e-6)
 
 
-def test_resnet50_sees_what_caffe_would_show_it() -> None:
+def test_resnet50_preprocesses_pixels_as_keras_does() -> None:
     model = build_model(spec("resnet50"), facts(32, 32, 3))
     pixels = images(2, 32, 32, 3)
     seen = keras.Model(model.input, model.layers[-3].output)(pixels)
@@ -98,7 +98,7 @@ def test_resnet50_sees_what_caffe_would_show_it() -> None:
     assert np.abs(seen.numpy() - expected).max() < 1e-3
 
 
-def test_an_image_of_one_channel_is_repeated_for_a_base() -> None:
+def test_grey_image_is_repeated_to_three_channels_for_a_base() -> None:
     model = build_model(spec("mobilenet_v2"), facts(32, 32, 1, classes=2))
     assert model.get_layer("base").input_shape == (None, 32, 32, 3)
     grey = images(2, 32, 32, 1)
@@ -121,7 +121,7 @@ def test_the_seed_alone_decides_the_first_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision_computes_in_halves_and_keeps_whole_weights(precision: str) -> None:
+def test_mixed_precision_computes_in_half_precision_and_keeps_float32_weights(precision: str) -> None:
     model = build_model(spec("convnet7", precision=precision), facts(8, 8, 1))
     assert {str(weight.dtype) for weight in model.weights} == {"float32"}
     assert model.layers[2].compute_dtype == precision.removeprefix("mixed_")
@@ -129,7 +129,7 @@ def test_half_precision_computes_in_halves_and_keeps_whole_weights(precision: st
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_freezing_a_small_network_leaves_its_head(name: str) -> None:
+def test_freezing_a_small_network_leaves_its_head_trainable(name: str) -> None:
     frozen = build_model(spec({"name": name, "weights": "job:other"}), facts(8, 8, 1))
     assert [variable.path for variable in frozen.trainable_variables] == ["logits/kernel", "logits/bias"]
     scratch = build_model(spec({"name": name, "weights": "none"}), facts(8, 8, 1))

@@ -1,4 +1,4 @@
-"""Networks of other packages: called only where the operator allows them, and wrapped like the own ones."""
+"""Networks of other packages: called only where the operator allows them, and wrapped like the built-in ones."""
 
 import sys
 from pathlib import Path
@@ -79,7 +79,7 @@ def built(function: str, *, allowed: list[str] | None = None, precision: str = "
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
-def test_an_allowed_network_is_scaled_and_gives_logits(precision: str, tmp_path: Path) -> None:
+def test_allowed_network_gets_scaled_pixels_and_gives_logits(precision: str, tmp_path: Path) -> None:
     model = built("build", precision=precision)
     pixels = np.random.default_rng(1).integers(0, 256, (2, 4, 4, 1), np.uint8)
     logits = model(pixels)
@@ -95,7 +95,7 @@ def test_an_allowed_network_is_scaled_and_gives_logits(precision: str, tmp_path:
 
 
 @pytest.mark.parametrize("allowed", [[], ["hora_test_zoo:nameless"], ["hora_test_zoo"]])
-def test_what_is_not_allowed_is_not_even_imported(allowed: list[str]) -> None:
+def test_network_that_is_not_allowed_is_not_imported(allowed: list[str]) -> None:
     with pytest.raises(BadData) as told:
         built("build", allowed=allowed)
     assert str(told.value) == (
@@ -127,7 +127,7 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         built("build")
 
 
-def test_freezing_needs_a_head_with_a_name() -> None:
+def test_freezing_needs_a_layer_named_logits() -> None:
     frozen = built("build", weights="job:other")
     assert [variable.shape for variable in frozen.trainable_variables] == [(8, 3), (3,)]
     assert moving_statistics(frozen) == []
@@ -136,6 +136,6 @@ def test_freezing_needs_a_head_with_a_name() -> None:
     assert len(built("nameless", weights="job:other", freeze_base=False).trainable_variables) == 2
 
 
-def test_dropout_is_left_to_the_function() -> None:
+def test_dropout_field_is_refused_for_an_external_network() -> None:
     with pytest.raises(BadData, match=r"model\.dropout: hora_test_zoo:build places its own dropout; leave it at 0"):
         built("build", dropout=0.5)

@@ -20,7 +20,7 @@ def test_an_overflow_in_half_precision_changes_no_weight() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("warmup_epochs", [0, 2])
-def test_the_rate_is_the_resolved_one(precision: str, warmup_epochs: int) -> None:
+def test_optimizer_starts_at_the_planned_rate_or_at_the_warm_up_base_rate(precision: str, warmup_epochs: int) -> None:
     asked = spec_with(
         precision=precision, warmup_epochs=warmup_epochs, lr_scaling="linear", base_batch=16, learning_rate=0.01
     )

@@ -1,4 +1,4 @@
-"""First weights: what fits is taken, to the bit; what does not is refused; nothing else is read or run."""
+"""Initial weights: fitting weights are taken bit for bit, others are refused; nothing else is read or run."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def test_a_file_below_the_data_roots_gives_every_weight(tmp_path: Path, lenet5: 
     assert all_equal(started(tmp_path, asked, facts(16, 16, 1)), lenet5)
 
 
-def test_another_job_gives_its_weights_below_a_head_for_other_classes(
+def test_weights_of_another_job_are_taken_without_a_head_for_other_classes(
     tmp_path: Path, lenet5: keras.Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = spec("lenet5", "job:1aagd4bvydhb")
@@ -38,7 +38,7 @@ def test_another_job_gives_its_weights_below_a_head_for_other_classes(
     assert "the head of job:1aagd4bvydhb is for other classes" in capsys.readouterr().out
 
 
-def test_a_base_is_taken_out_of_a_whole_network(tmp_path: Path) -> None:
+def test_base_weights_are_taken_from_a_whole_network(tmp_path: Path) -> None:
     trained = build_model(spec("mobilenet_v2", seed=7), facts(32, 32, 1, classes=4))
     trained.save_weights(tmp_path / "model.weights.h5")
     model = started(tmp_path, spec("mobilenet_v2", "model.weights.h5"), facts(40, 32, 3, classes=2))
@@ -46,7 +46,7 @@ def test_a_base_is_taken_out_of_a_whole_network(tmp_path: Path) -> None:
     assert {variable.path for variable in model.trainable_variables} == {"logits/kernel", "logits/bias"}
 
 
-def test_the_state_of_an_optimizer_is_left_in_the_file(tmp_path: Path, lenet5: keras.Model) -> None:
+def test_optimizer_state_in_the_file_is_ignored(tmp_path: Path, lenet5: keras.Model) -> None:
     lenet5.compile("adam", "sparse_categorical_crossentropy")
     lenet5.optimizer.build(lenet5.trainable_variables)
     lenet5.save_weights(tmp_path / "model.weights.h5")
@@ -86,7 +86,7 @@ def test_weights_of_another_network_are_refused(
         started(tmp_path, spec(name, "model.weights.h5"), facts(*shape))
 
 
-def test_a_network_with_more_layers_is_another_network(tmp_path: Path, lenet5: keras.Model) -> None:
+def test_weights_with_additional_layers_are_refused(tmp_path: Path, lenet5: keras.Model) -> None:
     with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
         file["layers/conv2d_2/vars/0"] = np.zeros((3, 3, 6, 6), np.float32)
     with pytest.raises(BadData, match=r"does not fit lenet5, which has no layer /layers/conv2d_2/vars, \(3, 3, 6, 6\)"):
@@ -140,7 +140,7 @@ def _a_folder(path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("lenet5")
-def test_a_damaged_file_gets_a_sentence(tmp_path: Path, damage: Any, sentence: str) -> None:
+def test_damaged_file_is_bad_data(tmp_path: Path, damage: Any, sentence: str) -> None:
     damage(tmp_path / "model.weights.h5")
     with pytest.raises(BadData, match=sentence):
         started(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
@@ -193,7 +193,7 @@ def test_a_file_that_points_elsewhere_is_refused(tmp_path: Path, make: Any) -> N
         ("job:1aagd4bvydhb", r"job 1aagd4bvydhb left no weights on this host \(.*gone.weights.h5\)"),
     ],
 )
-def test_weights_that_are_not_there_get_a_sentence(tmp_path: Path, weights: str, sentence: str) -> None:
+def test_missing_or_unsupported_weights_are_bad_data(tmp_path: Path, weights: str, sentence: str) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "secret.weights.h5").touch()
@@ -201,6 +201,6 @@ def test_weights_that_are_not_there_get_a_sentence(tmp_path: Path, weights: str,
         started(root, spec("lenet5", weights), facts(16, 16, 1), job_weights=root / "gone.weights.h5")
 
 
-def test_networks_without_imagenet_weights_say_which_have_them(tmp_path: Path) -> None:
+def test_error_for_imagenet_weights_names_the_networks_that_have_them(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="no ImageNet weights of lenet5; there are of: resnet50, xception, mobilenet_v2"):
         started(tmp_path, spec("lenet5", "imagenet"), facts(16, 16, 1))

@@ -20,7 +20,7 @@ def plan(**fields: object) -> Plan:
     return settle_plan(spec, SIZES, ranks=2)
 
 
-def test_it_is_the_plan_that_was_shown_at_submission(tmp_path: Path) -> None:
+def test_settled_plan_equals_the_plan_shown_at_submission(tmp_path: Path) -> None:
     spec = spec_from({"dataset": "digits", "gpus": 2, "batch_size": 64})
     source = open_source(spec.dataset, seed=spec.seed, host=Host([], tmp_path, tmp_path, threads=1))
     opened = source.to_dataset([source.survey(rank=0, ranks=1)])
@@ -32,11 +32,11 @@ def test_a_batch_larger_than_the_data_is_bad_data() -> None:
         plan(batch_size=1000)
 
 
-def test_without_warm_up_the_rate_is_the_plans_from_the_first_update() -> None:
+def test_first_update_uses_the_planned_rate_without_warm_up() -> None:
     assert learning_rate_of(plan(), 0) == 0.1
 
 
-def test_the_warm_up_is_linear_per_step_from_the_base_rate_to_the_plans() -> None:
+def test_warm_up_rises_linearly_per_step_from_the_base_rate_to_the_planned_rate() -> None:
     warm = plan(warmup_epochs=2, lr_scaling="linear")  # 10 steps an epoch, 0.1 -> 0.2
     assert [learning_rate_of(warm, update) for update in (0, 5, 10, 20, 1000)] == pytest.approx(
         [0.1, 0.125, 0.15, 0.2, 0.2]

@@ -30,7 +30,7 @@ RISING = [100.0, 190.0, 350.0, 600.0, 900.0, 950.0, 970.0]  # flat from the fift
 
 def test_the_knee_is_where_throughput_is_within_a_tenth_of_the_best() -> None:
     assert find_knee(RISING) == 4
-    assert find_knee([100, 180, 200, 190, 150]) == 1  # it may fall again
+    assert find_knee([100, 180, 200, 190, 150]) == 1  # throughput may fall after the knee
     assert find_knee([200, 190, 180, 150]) == 0
 
 
@@ -47,12 +47,12 @@ def test_one_noisy_point_moves_the_knee_by_no_more_than_one(position: int, facto
     assert abs(knee - 4) <= 1
 
 
-def test_memory_is_a_fixed_part_and_one_that_doubles() -> None:
+def test_expected_memory_is_a_fixed_part_and_a_part_that_doubles() -> None:
     assert [expected_peak(peaks) for peaks in ([], [500], [500, 510], [500, 510, 530])] == [0, 500, 530, 570]
     assert expected_peak([510, 500]) == 500
 
 
-def test_the_quickest_stretch_of_all_ranks_counts() -> None:
+def test_times_are_medians_of_each_third_averaged_over_ranks() -> None:
     steps = [Timed(0.1 * number, number, 0.5 * number) for number in (9, 9, 9, 2, 8, 2, 7, 5, 5, 5)]
     stretches = [medians(third) for third in thirds(steps)]
     assert [third.step_s for third in stretches] == [9, 4.5, 5]
@@ -62,7 +62,7 @@ def test_the_quickest_stretch_of_all_ranks_counts() -> None:
 
 
 def points(*throughputs: float, gpus: int = 2, smallest: int = 8, too_large: bool = False) -> list[ProbePoint]:
-    """Points of these throughputs; with one more that does not fit."""
+    """Points of these throughputs, and one more that does not fit if `too_large`."""
     batches = [smallest << place for place in range(len(throughputs))]
     measured = [
         ProbePoint(
@@ -80,7 +80,7 @@ def findings(points: Sequence[ProbePoint], ended_by: EndedBy = "largest", *, sam
     return findings_of(points, ended_by, spec, train_samples=samples)
 
 
-def test_the_batch_of_the_knee_is_proposed_with_the_figures() -> None:
+def test_batch_of_the_knee_is_proposed_with_the_figures() -> None:
     found = findings(points(*RISING))
     assert (found.knee_batch, found.largest_batch, found.batch_size) == (128, 512, 128)
     assert found.learning_rate == 0.002  # x4, by the square root
@@ -99,7 +99,7 @@ def test_the_batch_of_the_knee_is_proposed_with_the_figures() -> None:
         ("time", "its steps take longer than probe.seconds; raise it to see further"),
     ],
 )
-def test_without_a_knee_the_largest_that_fits_is_proposed(ended_by: EndedBy, end: str) -> None:
+def test_largest_batch_that_fits_is_proposed_without_a_knee(ended_by: EndedBy, end: str) -> None:
     found = findings(points(100, 190, 350, too_large=ended_by == "memory"), ended_by)
     assert (found.knee_batch, found.largest_batch, found.batch_size, found.learning_rate) == (None, 32, 32, 0.001)
     assert found.why == (
@@ -108,7 +108,7 @@ def test_without_a_knee_the_largest_that_fits_is_proposed(ended_by: EndedBy, end
     )
 
 
-def test_without_a_batch_that_fits_no_batch_is_proposed() -> None:
+def test_no_batch_is_proposed_when_none_fits() -> None:
     nothing = findings(points(too_large=True), "memory")
     assert (nothing.largest_batch, nothing.batch_size, nothing.learning_rate) == (None, None, None)
     assert nothing.why == "No batch was measured: the smallest one, 8, does not fit the memory. Lower probe.smallest."
@@ -125,29 +125,29 @@ def test_without_a_batch_that_fits_no_batch_is_proposed() -> None:
         ({"batch_size": 48}, 128, 0.00163),
         ({"batch_per": "global", "batch_size": 64}, 256, 0.002),  # 32 per GPU
         ({"lr_scaling": "linear", "base_batch": 32}, 128, 0.001),  # scaled by the spec itself
-        ({"lr_scaling": "linear"}, 128, 0.002),  # of one GPU's batch, whatever it is
+        ({"lr_scaling": "linear"}, 128, 0.002),  # scaled from one GPU's batch, whatever its size
     ],
 )
-def test_the_rate_follows_the_batch(fields: dict[str, Any], batch_size: int, rate: float) -> None:
+def test_proposed_rate_is_scaled_with_the_batch(fields: dict[str, Any], batch_size: int, rate: float) -> None:
     found = findings(points(*RISING), **fields)
     assert (found.batch_size, found.learning_rate) == (batch_size, rate)
 
 
-def test_a_rate_of_sgd_that_grows_is_to_be_warmed_up() -> None:
+def test_warm_up_is_advised_when_the_rate_of_sgd_grows() -> None:
     assert (findings(points(*RISING), optimizer="sgd").why or "").endswith("by 4 (linear for sgd); warm it up.")
 
 
-def test_an_epoch_keeps_some_steps() -> None:
+def test_proposed_batch_leaves_enough_steps_in_an_epoch() -> None:
     found = findings(points(*RISING), samples=1000)
     assert (found.knee_batch, found.batch_size) == (128, 32)
     assert "But then an epoch would be 3 steps; with 32 it is 15." in (found.why or "")
-    assert findings(points(*RISING), samples=1000, batch_size=64).batch_size == 64  # as it had it
+    assert findings(points(*RISING), samples=1000, batch_size=64).batch_size == 64  # the batch of the spec
     assert findings(points(*RISING), samples=1000, steps_per_epoch=50).batch_size == 128
     assert findings(points(*RISING), samples=100).batch_size == 32
     assert findings(points(*RISING), samples=100, batch_size=4).batch_size == 8
 
 
-def test_much_waiting_for_data_is_told_of() -> None:
+def test_long_waiting_for_data_is_mentioned() -> None:
     waits = [
         point.model_copy(update={"data_wait_s": point.step_time_s} if point.step_time_s else {})
         for point in points(*RISING)
@@ -173,7 +173,7 @@ def opened(connected: None, tmp_path: Path) -> Opened:
 
 
 def measuring_on(opened: Opened, **probe: Any) -> Measuring:
-    """What measures on it."""
+    """A `Measuring` on the opened data."""
     spec = spec_from({"dataset": "synthetic", "model": "mlp", "probe": {"seconds": 0.05} | probe})
     paths = {name: "/nowhere" for name in Launch.model_fields if name.endswith(("_dir", "stop_path"))}
     launch = Launch(
@@ -188,7 +188,7 @@ def searched(opened: Opened, measuring: Measuring) -> tuple[list[tuple[int, bool
     return [(point.per_gpu_batch, point.fits) for point in points], ended_by
 
 
-def test_batches_double_until_the_data_is_over(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_double_until_they_exceed_the_data(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_REPORT_EVERY_S", 0.0)
     made_here = measuring_on(opened, smallest=20)
     points, ended_by = search(made_here.launch.spec, opened, made_here)
@@ -198,14 +198,14 @@ def test_batches_double_until_the_data_is_over(opened: Opened, monkeypatch: pyte
         assert point.steps >= 3
         assert point.step_time_s is not None
         assert point.samples_per_s == pytest.approx(point.global_batch / point.step_time_s)
-        assert (point.memory_bytes or 0) > 50e6  # TensorFlow is in there
+        assert (point.memory_bytes or 0) > 50e6  # TensorFlow counts too
     records = made_here.recorder.records  # type: ignore[attr-defined]
     assert [record.point for record in records if isinstance(record, ProbeMeasured)] == points
     told = [(record.per_gpu_batch, record.steps) for record in records if isinstance(record, ProbeStepped)]
     assert told == [(point.per_gpu_batch, steps) for point in points for steps in range(point.steps + 1)]
 
 
-def test_the_search_ends_at_the_largest_and_where_a_step_takes_too_long(opened: Opened) -> None:
+def test_search_ends_at_the_largest_batch_or_when_a_step_takes_too_long(opened: Opened) -> None:
     assert searched(opened, measuring_on(opened, smallest=5, largest=19)) == ([(5, True), (10, True)], "largest")
     assert searched(opened, measuring_on(opened, smallest=5, seconds=1e-9)) == ([(5, True)], "time")
 
@@ -218,7 +218,7 @@ def test_batches_beyond_the_memory_of_the_host_are_not_tried(opened: Opened, mon
     assert (fits, ended_by) == ([(10, True), (20, True), (40, False)], "memory")
 
 
-def test_a_step_without_memory_ends_the_search_and_any_other_error_the_job(opened: Opened) -> None:
+def test_step_without_memory_ends_the_search_and_other_errors_are_raised(opened: Opened) -> None:
     def hungry(features: np.ndarray, *_: Any) -> tf.Tensor:
         if len(features) > 20:
             raise tf.errors.ResourceExhaustedError(None, None, "Graph execution error:\n\nOOM when allocating a tensor")
@@ -233,7 +233,7 @@ def test_a_step_without_memory_ends_the_search_and_any_other_error_the_job(opene
         searched(opened, broken)
 
 
-def test_no_weight_moves(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_changes_no_weight(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     models = []
     monkeypatch.setattr(probe, "build_model", lambda *of, **more: models.append(build_model(*of, **more)) or models[0])
     here = measuring_on(opened, largest=8)

@@ -1,4 +1,4 @@
-"""Records in the file: whole lines, in order, soon."""
+"""Records in the file: whole lines, in order, without a long delay."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_buffered_records_are_written_before_one_that_is_written_at_once(path: P
     assert numbers(path) == [1, 2, 3]
 
 
-def test_a_buffered_record_is_written_once_its_time_is_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_records_are_written_after_the_flush_interval(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(path)
     recorder.buffer(record(1))
     monkeypatch.setattr(trainer.recorder, "FLUSH_EVERY_S", 0)
@@ -54,7 +54,7 @@ def test_a_second_attempt_appends_to_the_records(path: Path) -> None:
     assert numbers(path) == [1, 2]
 
 
-def test_the_last_line_is_the_last(path: Path) -> None:
+def test_nothing_is_written_after_close(path: Path) -> None:
     recorder = Recorder(path)
     recorder.buffer(record(1))
     recorder.close(record(2).model_dump_json())

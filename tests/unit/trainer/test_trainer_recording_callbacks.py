@@ -1,4 +1,4 @@
-"""What a run tells of its steps, its epochs and its damaged samples."""
+"""What a run records of its steps, its epochs and its damaged samples."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ def rank_epoch(times: Times) -> RankEpochEnded:
     return record
 
 
-def test_an_epoch_is_recorded_with_what_it_cost_the_rank() -> None:
+def test_epoch_of_a_rank_is_recorded_with_its_times() -> None:
     times = Times()
     for number in range(1, 101):
         times.add(step(number, step_time_s=number / 100))
@@ -80,12 +80,12 @@ def test_an_epoch_is_recorded_with_what_it_cost_the_rank() -> None:
     assert (record.epoch, record.step, record.data_wait_s, record.allreduce_s) == (2, 20, 25.0, 12.5)
 
 
-def test_an_epoch_of_the_set_up_step_alone_cost_nothing() -> None:
+def test_epoch_with_only_the_set_up_step_is_recorded_with_zero_times() -> None:
     record = rank_epoch(Times())
     assert (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s) == (0.0, 0.0, 0.0)
 
 
-def test_an_epoch_of_the_job_is_recorded_with_the_rate_that_was_used() -> None:
+def test_epoch_of_the_job_is_recorded_with_the_learning_rate_it_used() -> None:
     recorder = ListRecorder()
     EpochRecording(recorder, lambda: 0.004).on_epoch_end(epoch(2, {"loss": 1.5}))
     record = recorder.records[0]

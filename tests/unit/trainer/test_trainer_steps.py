@@ -41,7 +41,7 @@ def step(model: keras.Model, optimizer: keras.optimizers.Optimizer, wish: NDArra
     return Tally(*make_train_step(model, optimizer, [])(FEATURES, LABELS, wish).numpy().tolist())
 
 
-def test_a_step_tells_the_loss_and_accuracy_before_it_and_changes_the_weights() -> None:
+def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() -> None:
     model, before = network(), network()
     logits = np.array(before(FEATURES, training=True))
     tally = step(model, keras.optimizers.SGD(0.1), np.ones((), np.float32))
@@ -51,7 +51,7 @@ def test_a_step_tells_the_loss_and_accuracy_before_it_and_changes_the_weights() 
     assert not np.array_equal(model.weights[0].numpy(), before.weights[0].numpy())
 
 
-def test_what_a_regularizer_adds_is_a_part_of_the_loss() -> None:
+def test_penalty_of_a_regularizer_is_part_of_the_loss() -> None:
     plain, regularized = network(), network(penalty=0.5)
     added = 0.5 * float(np.square(regularized.layers[-1].kernel.numpy()).sum())
     ones = np.ones(8, np.float32)
@@ -69,7 +69,7 @@ def test_a_weight_without_a_gradient_does_not_change() -> None:
     assert unused.numpy().tolist() == [1.0, 1.0]
 
 
-def test_scaled_gradients_that_overflow_skip_the_update_and_are_no_error() -> None:
+def test_overflow_of_scaled_gradients_skips_the_update_without_an_error() -> None:
     model = network()
     weights = [variable.numpy() for variable in model.trainable_variables]
     optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), initial_scale=3e38)
@@ -79,7 +79,7 @@ def test_scaled_gradients_that_overflow_skip_the_update_and_are_no_error() -> No
     assert float(optimizer.dynamic_scale.numpy()) == pytest.approx(1.5e38)
 
 
-def test_an_evaluation_counts_by_weight() -> None:
+def test_evaluation_counts_samples_by_weight() -> None:
     model = network()
     logits = np.array(model(FEATURES, training=False))
     weights = np.array([1, 1, 1, 0, 0, 0, 0, 0], np.float32)

@@ -8,11 +8,11 @@ from trainer.stopping import LeaseFile
 
 
 @pytest.mark.parametrize("content", [None, "", "soon"], ids=["missing", "empty", "no number"])
-def test_an_unreadable_lease_file_extends_nothing(tmp_path: Path, content: str | None) -> None:
+def test_unreadable_lease_file_counts_as_expired(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "lease").write_text(content)
     assert LeaseFile(tmp_path / "lease").is_over()
 
 
-def test_without_a_file_there_is_no_end(tmp_path: Path) -> None:
+def test_lease_without_a_file_never_expires(tmp_path: Path) -> None:
     assert not LeaseFile(None).is_over()
