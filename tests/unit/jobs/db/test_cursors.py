@@ -1,4 +1,4 @@
-"""Cursors: read back as given, and refused when they are damaged or of another list."""
+"""Cursors are read back unchanged, and refused if they are damaged or belong to another list."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from jobs.db.cursors import InvalidCursor
 
 
 @pytest.mark.parametrize("position", [["2030-01-01T00:00:00.000001+00:00", "3k9v"], [2**62], ["é ~"]])
-def test_a_cursor_is_read_back_by_its_list_alone(position: list[str | int]) -> None:
+def test_cursor_is_read_back_only_for_its_own_list(position: list[str | int]) -> None:
     cursor = cursors.encode(position, of="list")
 
     assert cursor.replace("-", "").replace("_", "").isalnum()

@@ -1,4 +1,4 @@
-"""What the tests of advice and quotes start from: jobs that ran, and what their steps said."""
+"""Inputs for the tests of advice and quotes: past jobs and their analyses."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,7 +51,7 @@ def past(job_id: str, samples_per_s: float | None = 10_000.0, **changes: Any) ->
 
 
 def a_probe(job_id: str, speeds: dict[int, float | None], **changes: Any) -> PastJob:
-    """A batch probe by batch of one GPU; a batch without a speed does not fit."""
+    """A batch probe. `speeds` has the samples/s of each per-GPU batch; a batch without a speed does not fit."""
     spec = a_spec(**changes | {"probe": {}})
     points = [
         ProbePoint(
@@ -112,7 +112,7 @@ def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overf
 def a_job(*kinds: FindingKind, **changes: Any) -> Evidence:
     """Evidence on a job that succeeded, healthy where nothing else is given; `spec` has changes to a usual one.
 
-    It is among its own past jobs, as rows would have it.
+    The job is also in `past`, as it would be in the database.
     """
     own = past("own", summary=changes.pop("summary", {}), **changes.pop("spec", {}))
     others = changes.pop("past", ())
@@ -133,12 +133,12 @@ def a_job(*kinds: FindingKind, **changes: Any) -> Evidence:
 
 
 def rules(advice: list[Advice]) -> list[str]:
-    """Which rules spoke, in their order."""
+    """The names of the rules that gave the advice, in sequence."""
     return [one.rule.value for one in advice]
 
 
 def only(e: Evidence) -> Advice:
-    """The one piece of advice that there is."""
+    """The only piece of advice."""
     found = advice_on(e)
     assert len(found) == 1, rules(found)
     assert found[0].number == 1
@@ -146,5 +146,5 @@ def only(e: Evidence) -> Advice:
 
 
 def after(e: Evidence, advice: Advice) -> Any:
-    """The spec with the advice."""
+    """The spec after the advised change."""
     return spec_from(merged(e.spec.model_dump(mode="json"), advice.change))

@@ -1,4 +1,4 @@
-"""The rule of advice about batch and rate: what it goes by, and when it is silent."""
+"""The advice rule about batch and learning rate: its evidence, and when it gives no advice."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ K = FindingKind
 FAILED: dict[str, Any] = {"status": Status.FAILED}
 
 
-def test_a_batch_that_was_measured_to_be_faster_is_advised_up_to_the_knee() -> None:
+def test_faster_measured_batch_is_advised_up_to_the_knee() -> None:
     faster = (
         past("b", 16_000.0, batch_size=128),
         past("c", 20_000.0, batch_size=256),
@@ -31,18 +31,18 @@ def test_a_batch_that_was_measured_to_be_faster_is_advised_up_to_the_knee() -> N
     assert "With 64 samples per GPU the throughput was 10000 samples/s, with 256 it was 20000" in advice.why
 
 
-def test_a_larger_batch_that_cost_past_jobs_their_accuracy_is_not_advised() -> None:
+def test_larger_batch_that_lowered_accuracy_in_past_jobs_is_not_advised() -> None:
     worse = past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89})
     assert advice_on(a_job(past=(worse,))) == []
 
 
-def test_sgd_scales_the_rate_as_the_batch_and_a_policy_of_ones_own_stays() -> None:
+def test_sgd_scales_the_rate_linearly_and_a_chosen_policy_is_kept() -> None:
     for spec, rate in (({"optimizer": "sgd"}, 0.002), ({"lr_scaling": "two_thirds"}, 0.001 * 4 ** (2 / 3))):
         e = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
         assert resolve_plan(after(e, only(e)), None).learning_rate == pytest.approx(rate)
 
 
-def test_a_probe_is_compared_with_itself() -> None:
+def test_batches_of_a_probe_are_compared_with_the_same_probe() -> None:
     probed = a_probe("p", {32: 20_000.0, 64: 30_000.0, 128: 45_000.0, 256: 46_000.0, 512: None})
     advice = only(a_job(past=(probed,)))
     assert advice.change["batch_size"] == 128
@@ -61,7 +61,7 @@ def test_a_batch_that_leaves_an_epoch_too_few_steps_is_not_advised() -> None:
     assert advice_on(a_job(spec=spec, past=(fast,))) == []
 
 
-def test_too_many_messages_ask_for_a_larger_batch_by_the_shares_of_the_steps() -> None:
+def test_communication_share_decides_how_much_larger_a_batch_is_advised() -> None:
     e = a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6))
     advice = only(e)
     assert (advice.rule, advice.change["batch_size"]) == ("batch_and_rate", 512)
@@ -76,7 +76,7 @@ def test_ranks_that_wait_for_a_slower_one_get_no_larger_batch() -> None:
     assert advice_on(replace(e, analysis=e.analysis.model_copy(update={"imbalances": [slow]}))) == []
 
 
-def test_slots_with_capacity_left_are_probed_where_no_larger_batch_was_measured() -> None:
+def test_probe_is_advised_for_underused_slots_if_no_larger_batch_was_measured() -> None:
     e = a_job(K.UNDERUSED)
     advice = only(e)
     assert advice.change == {"probe": {}}
@@ -85,7 +85,7 @@ def test_slots_with_capacity_left_are_probed_where_no_larger_batch_was_measured(
     assert advice_on(a_job(K.UNDERUSED, past=(past("b", 10_100.0, batch_size=128),))) == []
 
 
-def test_out_of_memory_asks_for_a_batch_that_fitted_else_for_half() -> None:
+def test_job_out_of_memory_is_advised_a_batch_that_fitted_else_half() -> None:
     failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": ()}
     advice = only(replace(a_job(), **failed))
     assert advice.change == {"batch_size": 32, "learning_rate": 0.000707}
@@ -99,7 +99,7 @@ def test_out_of_memory_asks_for_a_batch_that_fitted_else_for_half() -> None:
     assert advice_on(replace(a_job(spec={"batch_size": 1}), **failed)) == []
 
 
-def test_a_loss_that_is_no_number_asks_for_a_lower_rate() -> None:
+def test_lower_rate_is_advised_if_the_loss_is_nan() -> None:
     failed = {
         **FAILED, "end_reason": EndReason.INTERNAL_ERROR, "summary": None, "past": (),
         "error": "the loss is nan at step 3 (epoch 1): try a lower learning rate",
@@ -112,7 +112,7 @@ def test_a_loss_that_is_no_number_asks_for_a_lower_rate() -> None:
     assert advice_on(replace(a_job(), **failed | {"error": "a rank died"})) == []
 
 
-def test_a_probe_is_followed_by_a_training_with_what_it_proposes() -> None:
+def test_training_with_the_proposed_batch_and_rate_is_advised_after_a_probe() -> None:
     points = [
         ProbePoint(per_gpu_batch=batch, global_batch=2 * batch, fits=True, step_time_s=1.0, samples_per_s=speed)
         for batch, speed in ((64, 10_000.0), (256, 25_000.0))
@@ -126,7 +126,7 @@ def test_a_probe_is_followed_by_a_training_with_what_it_proposes() -> None:
     assert advice_on(replace(e, probe=ProbeFindings(points=[]))) == []
 
 
-def test_an_epoch_that_counts_its_own_steps_keeps_its_samples() -> None:
+def test_given_steps_per_epoch_are_changed_to_keep_the_samples_of_an_epoch() -> None:
     spec = {"steps_per_epoch": 100}
     larger = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
     assert only(larger).change["steps_per_epoch"] == 50

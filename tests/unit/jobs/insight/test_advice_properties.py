@@ -1,4 +1,4 @@
-"""Whatever the job: advice is another spec that can be carried out, and repeats nothing that the job has already."""
+"""For any job: advice gives a different spec that can run, and repeats no setting of the job."""
 
 from dataclasses import replace
 from typing import Any
@@ -103,7 +103,7 @@ def leaves(document: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[s
 
 
 @given(evidences())
-def test_a_change_is_another_spec_that_can_be_carried_out(e: Evidence) -> None:
+def test_advised_change_gives_a_different_spec_that_can_run(e: Evidence) -> None:
     document = e.spec.model_dump(mode="json")
     for rule in RULES:
         proposal = rule(e)
@@ -134,7 +134,7 @@ def test_advice_grows_a_batch_and_its_rate_eightfold_at_most(e: Evidence) -> Non
 
 
 @given(evidences())
-def test_every_factor_is_one_and_every_item_says_why(e: Evidence) -> None:
+def test_gain_factors_are_in_range_and_every_item_says_why(e: Evidence) -> None:
     advice = advice_on(e)
     assert [item.number for item in advice] == list(range(1, len(advice) + 1))
     for item in advice:

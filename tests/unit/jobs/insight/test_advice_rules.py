@@ -52,7 +52,7 @@ def test_a_job_too_short_to_judge_gets_no_advice(short: Any) -> None:
     )
 
 
-def test_rules_come_in_the_order_in_which_they_pay() -> None:
+def test_advice_is_numbered_in_the_order_in_which_to_try_it() -> None:
     found = advice_on(_everything_at_once())
     assert rules(found) == ["pretrained_base", "early_stopping", "streaming_and_cache", "gpus", "hosts"]
     assert [one.number for one in found] == [1, 2, 3, 4, 5]
@@ -81,7 +81,7 @@ def _everything_at_once() -> Evidence:
 
 
 def few(**changes: Any) -> Evidence:
-    """A large network, trained from scratch on a few photos, that came to little."""
+    """A large network, trained from scratch on a few photos, with low accuracy."""
     spec = {"model": "mobilenet_v2", "dataset": {"image_size": [96, 96], "fraction": 0.1}}
     usual: dict[str, Any] = {
         "summary": {"val_accuracy": 0.61},
@@ -91,7 +91,7 @@ def few(**changes: Any) -> Evidence:
     return a_job(**usual | changes)
 
 
-def test_few_samples_and_little_accuracy_ask_for_imagenet_weights() -> None:
+def test_imagenet_weights_are_advised_for_few_samples_and_low_accuracy() -> None:
     advice = only(few())
     assert (advice.rule, advice.change) == ("pretrained_base", {"model": {"weights": "imagenet"}})
     assert "5400 samples" in advice.why
@@ -99,7 +99,7 @@ def test_few_samples_and_little_accuracy_ask_for_imagenet_weights() -> None:
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor, advice.gain.accuracy) == (None, None, None)
 
 
-def test_the_gain_of_a_base_is_what_others_had_of_it() -> None:
+def test_gain_of_a_pretrained_base_comes_from_past_jobs() -> None:
     started = past(
         "base", 40_000.0, model={"name": "mobilenet_v2", "weights": "imagenet"},
         dataset={"image_size": [96, 96], "fraction": 0.1}, summary={"val_accuracy": 0.91, "wall_s": 60.0},
@@ -108,7 +108,7 @@ def test_the_gain_of_a_base_is_what_others_had_of_it() -> None:
     assert (gain.time_factor, gain.accuracy) == (0.4, 0.3)
 
 
-def test_no_base_is_advised_where_none_is_missing() -> None:
+def test_no_pretrained_base_is_advised_if_not_needed_or_not_available() -> None:
     assert advice_on(few(summary={"val_accuracy": 0.95})) == []
     assert advice_on(few(summary={"val_accuracy": 0.61, "epochs_run": 2, "best_epoch": 2})) == []
     weights = {"name": "mobilenet_v2", "weights": "imagenet"}
@@ -129,7 +129,7 @@ def test_a_network_without_imagenet_weights_starts_from_a_job_with_more_samples(
 # Early stopping
 
 
-def test_epochs_after_the_best_one_ask_for_early_stopping() -> None:
+def test_early_stopping_is_advised_if_many_epochs_follow_the_best() -> None:
     advice = only(a_job(**OVERFIT | {"learning": None}))
     assert advice.rule == "early_stopping"
     assert advice.change["early_stopping"]["patience"] == 3
@@ -139,7 +139,7 @@ def test_epochs_after_the_best_one_ask_for_early_stopping() -> None:
     assert "the 22 epochs after the best one (8) took 70 % of the training time" in advice.why
 
 
-def test_an_overfitted_job_also_gets_its_accuracy_back() -> None:
+def test_gain_of_early_stopping_includes_accuracy_lost_to_overfitting() -> None:
     assert only(a_job(K.OVERFITS, **OVERFIT)).gain.accuracy == 0.04
 
 
@@ -167,7 +167,7 @@ def test_too_much_patience_is_cut_to_what_the_curve_needs() -> None:
     assert advice.gain.time_factor == pytest.approx(1 - 0.75 * 27 / 30)
 
 
-def test_a_rule_that_watches_the_training_data_is_told_to_watch_the_validation() -> None:
+def test_early_stopping_on_training_loss_is_switched_to_validation_accuracy() -> None:
     e = a_job(
         K.OVERFITS, spec={"early_stopping": {"monitor": "loss"}}, learning=learned(5, 30, 0.9, 0.8, overfits=True),
         summary={"best_epoch": 30, "epochs_run": 30, "after_best_share": 0.0},
@@ -177,7 +177,7 @@ def test_a_rule_that_watches_the_training_data_is_told_to_watch_the_validation()
     assert (advice.gain.time_factor, advice.gain.accuracy) == (round(1 - 25 / 30 * 22 / 25, 4), 0.1)
 
 
-def test_the_weights_of_the_best_epoch_are_to_be_kept() -> None:
+def test_restoring_the_best_weights_is_advised() -> None:
     spec = {"early_stopping": {"restore_best_weights": False}}
     advice = only(a_job(spec=spec, learning=learned(20, 23, 0.93, 0.90)))
     assert advice.change == {"early_stopping": {"restore_best_weights": True}}
@@ -194,7 +194,7 @@ def waits(**given: Any) -> Evidence:
     return a_job(K.INPUT_BOUND, **usual | given)
 
 
-def test_images_that_are_decoded_anew_are_to_be_kept_in_memory() -> None:
+def test_memory_cache_is_advised_for_images_that_are_decoded_again() -> None:
     advice = only(waits())
     assert (advice.rule, advice.change) == ("streaming_and_cache", {"dataset": {"cache": "memory"}})
     assert "Each step waits for data 60 % of its time (7.5 of 12.5 ms)" in advice.why
@@ -203,7 +203,7 @@ def test_images_that_are_decoded_anew_are_to_be_kept_in_memory() -> None:
     assert advice.gain.gpu_hours_factor == round(1 - 0.6 * 22 / 23, 4)
 
 
-def test_the_limit_of_the_cache_grows_with_what_it_is_to_hold() -> None:
+def test_cache_limit_is_raised_to_the_dataset_size_if_a_host_has_the_memory() -> None:
     large = Data("images", (500, 500, 3), SIZES)  # 45 GB
     assert only(waits(data=large, cluster=Cluster(2, None, 200_000_000_000))).change == {
         "dataset": {"cache": "memory", "cache_limit_gb": 45.0}
@@ -217,7 +217,7 @@ def test_data_in_memory_or_cached_gets_no_advice_to_cache() -> None:
     assert advice_on(waits(data=Data("arrays", (28, 28, 1), SIZES))) == []
 
 
-def test_data_behind_a_network_that_is_too_large_for_memory_goes_to_disk() -> None:
+def test_disk_cache_is_advised_for_remote_data_too_large_for_memory() -> None:
     e = waits(data=Data("parquet", (500, 500, 3), SIZES), spec={"dataset": {"source": "s3://bucket/set"}})
     e = replace(e, site=replace(e.site, data_roots=("s3://bucket",)))
     advice = only(e)
@@ -225,13 +225,13 @@ def test_data_behind_a_network_that_is_too_large_for_memory_goes_to_disk() -> No
     assert advice.gain.time_factor is None
 
 
-def test_the_gain_of_a_cache_is_what_others_had_of_it() -> None:
+def test_gain_of_a_cache_comes_from_past_jobs() -> None:
     cached = {"model": "convnet7", "dataset": {"cache": "memory"}}
     assert only(waits(past=(past("c", 20_000.0, **cached),))).gain.time_factor == 0.5
     assert advice_on(waits(past=(past("c", 10_500.0, **cached),))) == []
 
 
-def test_a_job_that_waits_for_its_data_is_not_told_to_take_larger_batches() -> None:
+def test_input_bound_job_is_not_advised_a_larger_batch() -> None:
     faster = past("b", 20_000.0, model="convnet7", batch_size=128)
     assert rules(advice_on(waits(past=(faster,)))) == ["streaming_and_cache"]
 
@@ -245,7 +245,7 @@ def test_advice_halves_gpus_whose_doubling_did_not_pay() -> None:
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor) == (1.3333, 0.6667)
 
 
-def test_a_doubling_that_paid_elsewhere_is_advised_up_to_the_size_of_a_host() -> None:
+def test_twice_the_gpus_are_advised_within_one_host_if_past_jobs_gained() -> None:
     more = (past("one", 5_400.0, gpus=1), past("four", 18_000.0, gpus=4))
     e = a_job(past=more, cluster=Cluster(largest_host=4))
     advice = only(e)
@@ -256,7 +256,7 @@ def test_a_doubling_that_paid_elsewhere_is_advised_up_to_the_size_of_a_host() ->
     assert advice_on(replace(e, cluster=None)) == []
 
 
-def test_a_doubling_is_predicted_from_the_steps_of_several_ranks_and_not_of_one() -> None:
+def test_gain_of_a_doubling_is_predicted_only_from_steps_of_several_ranks() -> None:
     roomy = Cluster(largest_host=8)
     advice = only(a_job(cluster=roomy, steps=shares(0.0, 0.1)))
     assert advice.evidence["doubling_gain"] == round(2 / 1.05, 3)
@@ -265,12 +265,12 @@ def test_a_doubling_is_predicted_from_the_steps_of_several_ranks_and_not_of_one(
     assert advice_on(a_job(cluster=roomy, summary={"wall_s": 30.0})) == []
 
 
-def test_more_gpus_wait_until_the_batch_is_at_its_knee() -> None:
+def test_more_gpus_are_not_advised_before_the_batch_is_at_its_knee() -> None:
     faster = past("b", 20_000.0, batch_size=128)
     assert rules(advice_on(a_job(cluster=Cluster(largest_host=8), past=(faster,)))) == ["batch_and_rate"]
 
 
-def test_a_global_batch_is_compared_with_the_same_one_on_fewer_gpus() -> None:
+def test_global_batch_is_compared_with_the_same_global_batch_on_fewer_gpus() -> None:
     spec = {"batch_per": "global", "batch_size": 128}
     same_work = past("one", 7_500.0, gpus=1, batch_size=128)
     per_gpu = past("other", 5_000.0, gpus=1, batch_size=64)
@@ -285,7 +285,7 @@ def test_a_global_batch_keeps_its_rate_on_more_gpus_and_on_fewer() -> None:
     assert only(a_job(spec=spec, past=(more,), cluster=Cluster(largest_host=4))).change == {"gpus": 4, "base_batch": 64}
 
 
-def test_a_job_over_hosts_that_one_host_could_hold_goes_back_to_one() -> None:
+def test_one_host_is_advised_for_a_spread_job_that_fits_on_one() -> None:
     advice = only(a_job(**SPREAD))
     assert (advice.rule, advice.change, advice.gain.time_factor) == ("hosts", {"placement": "single_host"}, None)
     e = a_job(**SPREAD)
@@ -310,12 +310,12 @@ def test_several_hosts_are_advised_to_a_job_that_fills_one_and_scales() -> None:
     assert advice_on(a_job(past=(on_one_gpu,), **long | {"summary": {"wall_s": 150.0}})) == []
 
 
-def test_neighbours_that_were_too_short_to_tell_say_nothing() -> None:
+def test_past_jobs_too_short_to_judge_are_ignored() -> None:
     short = past("one", 40_000.0, gpus=1, summary={"epochs_run": 1, "best_epoch": 1})
     assert advice_on(a_job(past=(short,))) == []
 
 
-def test_what_ran_on_another_device_or_with_a_frozen_base_says_nothing() -> None:
+def test_past_jobs_on_other_devices_or_with_frozen_bases_are_ignored() -> None:
     elsewhere = past("one", 1_000.0, gpus=1, fields={"device": "H200"})
     frozen = past("two", 40_000.0, batch_size=128, model={"name": "lenet5", "weights": "job:abc"})
     uneven = past("three", 40_000.0, batch_size=128, fields={"even": False})

@@ -1,4 +1,4 @@
-"""The best epoch, and overfitting: a rise that lasts, and no noise and no plateau."""
+"""The best epoch, and overfitting: a lasting rise counts, noise and a plateau do not."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -
         (FALLING, FLAT),  # a plateau
         (FALLING[:9], RISING[:9][:4] + RISING[3:4] * 5),  # the same, stopped early
         (FALLING[:7], RISING[:7]),  # too short to tell
-        ([1.0] * 20, RISING),  # the training does not go on: something else is wrong
+        ([1.0] * 20, RISING),  # the training loss does not fall: something else is wrong
         (FALLING, [0.05 + 0.02 * (epoch % 3) for epoch in range(20)]),  # noise of a small validation part
         (FALLING, [1.0, 0.05] + [0.06 + 0.001 * epoch + 0.05 * (epoch % 2) for epoch in range(18)]),  # so is this
         (FALLING, RISING[:4] + [1.5] * 4 + [0.66] * 12),  # a bump
@@ -39,7 +39,7 @@ def test_plateaus_noise_and_short_curves_do_not_overfit(losses: list[float], val
     assert not overfits(list(zip(losses, val_losses, strict=True)))
 
 
-def test_as_long_as_the_best_epoch_is_the_last_one_nothing_overfits() -> None:
+def test_job_whose_last_epoch_is_its_best_does_not_overfit() -> None:
     accuracies = [epoch / 100 for epoch in range(20)]
 
     learning = learning_of(inputs.epochs(FALLING, RISING, accuracies), inputs.SPEC, None)
@@ -67,7 +67,7 @@ def test_a_loss_and_a_time_are_better_when_lower(monitor: str, best: int) -> Non
     assert best_epoch_of(epochs, {"early_stopping": {"monitor": monitor, "min_delta": 0.0}}) == best
 
 
-def test_the_jobs_own_word_counts() -> None:
+def test_best_epoch_of_the_jobs_summary_is_used() -> None:
     learning = learning_of(inputs.epochs(FALLING, RISING), inputs.SPEC, {"best_epoch": 7})
 
     assert learning is not None
@@ -75,7 +75,7 @@ def test_the_jobs_own_word_counts() -> None:
     assert learning.best == pytest.approx(1 - RISING[6] / 10)
 
 
-def test_before_the_first_validation_nothing_is_known() -> None:
+def test_learning_is_none_before_the_first_validation() -> None:
     assert learning_of([], inputs.SPEC, None) is None
 
 
@@ -83,7 +83,7 @@ figures = st.floats(-1e6, 1e6)
 
 
 @draws(st.lists(st.tuples(figures, figures), max_size=30))
-def test_any_losses_are_judged(losses: list[tuple[float, float]]) -> None:
+def test_learning_is_known_for_any_losses(losses: list[tuple[float, float]]) -> None:
     epochs = inputs.epochs([a for a, _ in losses], [b for _, b in losses])
 
     assert (learning_of(epochs, inputs.SPEC, None) is None) == (losses == [])

@@ -1,4 +1,4 @@
-"""The ledger: every leased second is written down once, whatever the time line holds."""
+"""The ledger: every leased second counts once, in whatever sequence things happened."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def a_pause(began_at: float, length_s: float, *, attempt: int = 1) -> Pause:
 
 
 def spent(*runs: Run, pauses: tuple[Pause, ...] = (), best_epoch: int | None = None, **fields: Any) -> dict[str, float]:
-    """What is not 0, after a look at the sum."""
+    """The items that are not 0. Checks that all items add up to the leased time."""
     splits = {run.number: SPLIT for run in runs}
     ledger = ledger_of(runs, pauses, splits, best_epoch=best_epoch, **fields)
     assert sum(ledger.items.values()) == pytest.approx(ledger.leased_s)
@@ -65,7 +65,7 @@ def test_the_ledger_covers_a_run_from_its_lease_to_its_end() -> None:
     }
 
 
-def test_all_that_follows_the_best_epoch_is_after_it() -> None:
+def test_time_after_the_best_epoch_counts_as_after_best() -> None:
     items = spent(a_run(), best_epoch=1)
 
     assert items["after_best"] == 2 * (10 + 2 + 1.0)
@@ -73,7 +73,7 @@ def test_all_that_follows_the_best_epoch_is_after_it() -> None:
     assert items["saving"] == 2 * 0.5
 
 
-def test_a_stall_counts_once_and_not_as_what_it_lies_in() -> None:
+def test_stalled_time_is_subtracted_from_the_item_it_interrupts() -> None:
     in_steps, in_validation = a_pause(22.0, 3.0), a_pause(42.5, 1.0)
 
     items = spent(a_run(), pauses=(in_steps, in_validation), best_epoch=1)
@@ -88,7 +88,7 @@ def test_stalls_that_overlap_count_once() -> None:
 
 
 def test_steps_that_a_later_attempt_repeated_are_lost() -> None:
-    # The second attempt goes on from step 10: the second epoch of the first one, its validation and its checkpoint go.
+    # The second attempt goes on after step 10: the first one loses its second epoch, with validation and checkpoint.
     items = spent(a_run(void_after=10, ended_well=False), best_epoch=None)
 
     assert items["lost"] == 2 * (10 + 2 + 1.0)
@@ -106,11 +106,11 @@ def test_an_epoch_may_be_lost_in_part() -> None:
         ({"epochs": (), "validated_at": {}, "saves": ()}, {"launch": 10.0, "set_up": 90.0}),
     ],
 )
-def test_an_attempt_that_came_to_no_step_is_launch_and_set_up(fields: dict[str, Any], items: dict[str, float]) -> None:
+def test_attempt_without_a_step_counts_as_launch_and_set_up(fields: dict[str, Any], items: dict[str, float]) -> None:
     assert spent(a_run(**fields)) == items
 
 
-def test_a_probe_is_useful_behind_its_set_up() -> None:
+def test_probe_time_after_set_up_is_useful() -> None:
     run = a_run(epochs=(), validated_at={}, saves=(), set_up_s=8.0)
 
     assert spent(run, is_probe=True) == {"launch": 10.0, "set_up": 16.0, "useful": 74.0}
@@ -158,7 +158,7 @@ def a_history(draw: st.DrawFn) -> Run:
     st.none() | st.integers(1, 4),
     st.booleans(),
 )
-def test_the_items_add_up_to_what_was_leased_and_none_is_negative(
+def test_items_add_up_to_the_leased_time_and_none_is_negative(
     runs: list[Run], pauses: list[Pause], best_epoch: int | None, is_probe: bool
 ) -> None:
     ledger = ledger_of(runs, pauses, dict.fromkeys((1, 2), SPLIT), best_epoch=best_epoch, is_probe=is_probe)

@@ -1,4 +1,4 @@
-"""Stalls: what is one, how long, why; and what only looks like one."""
+"""Stalls: where they lie, how long they last and why; and long times that are not stalls."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ def stalls_of(run: Run, *, step_s: float = 0.1, **fields: Any) -> list[Pause]:
 
 
 def a_long_step(length_s: float, *ranks: tuple[float, float]) -> Run:
-    """A run whose step 40 took so long; (data wait, allreduce) of each rank."""
+    """A run whose step 40 took `length_s`; `ranks` has (data wait, allreduce) in seconds of each rank."""
     waits = [RankStep(rank, data_wait_s, allreduce_s) for rank, (data_wait_s, allreduce_s) in enumerate(ranks)]
     return inputs.a_run(slots=2, long_steps=[LongStep(40, 1500.0, length_s, waits)])
 
@@ -45,18 +45,18 @@ def test_a_long_step_is_a_stall_with_a_cause(
     assert (stall.after_step, stall.usual_step_s, stall.ongoing) == (39, near(0.1), False)
 
 
-def test_steps_that_always_take_long_are_none() -> None:
+def test_long_step_is_a_stall_only_if_far_longer_than_usual() -> None:
     assert stalls_of(a_long_step(30.0), step_s=2.0) == []
     assert len(stalls_of(a_long_step(30.0), step_s=1.4)) == 1
 
 
-def test_a_first_step_is_set_up() -> None:
+def test_long_first_step_is_set_up_and_not_a_stall() -> None:
     run = inputs.a_run(long_steps=[LongStep(1, 1030.0, 30.0)])
 
     assert stalls_of(run) == []
 
 
-def test_stalled_steps_are_no_usual_steps() -> None:
+def test_stalled_steps_are_left_out_of_the_usual_steps() -> None:
     made = inputs.steps(0.1)
 
     (rest,) = steps_without([made], stalls_of(a_long_step(30.0)))
@@ -67,7 +67,7 @@ def test_stalled_steps_are_no_usual_steps() -> None:
 
 
 def with_gaps(*gaps_s: float, **fields: Any) -> Run:
-    """Epochs of ten steps of 0.1 s, with so much time between them."""
+    """Epochs of ten steps of 0.1 s, with these gaps between them."""
     epochs, at = [EpochSteps(1, 1, 10, 1000.0, 1000.1, 1001.0)], 1001.0
     for number, gap_s in enumerate(gaps_s, 2):
         at += gap_s
@@ -76,34 +76,34 @@ def with_gaps(*gaps_s: float, **fields: Any) -> Run:
     return inputs.a_run(**{"epochs": epochs, "ended_at": at + 1} | fields)
 
 
-def test_validation_is_no_stall_however_long() -> None:
+def test_validation_of_usual_length_is_not_a_stall_however_long() -> None:
     assert stalls_of(with_gaps(60.0, 61.0, 59.0)) == []
     assert stalls_of(with_gaps(60.0, 75.0, 60.0)) == []
 
 
-def test_a_validation_that_takes_far_longer_than_the_others_is_one() -> None:
+def test_validation_far_longer_than_the_others_is_a_stall() -> None:
     (stall,) = stalls_of(with_gaps(5.0, 35.0, 5.0))
 
     assert (stall.length_s, stall.after_step, stall.began_at) == (near(30.0), 20, near(1007.0))
 
 
-def test_without_others_a_validation_takes_what_its_steps_take() -> None:
+def test_single_validation_is_expected_to_take_the_time_of_its_steps() -> None:
     assert stalls_of(with_gaps(11.0)) == []
     assert [stall.length_s for stall in stalls_of(with_gaps(32.0))] == [near(30.0)]
 
 
-def test_a_live_job_that_stands_still_is_stalled_by_now() -> None:
+def test_live_job_that_stands_still_has_an_ongoing_stall() -> None:
     live = inputs.a_run(live=True, ended_well=False)
     quiet = replace(live, ended_at=live.epochs[-1].ended_at + 32)
 
     (stall,) = stalls_of(quiet)
 
     assert stall.ongoing
-    assert stall.length_s == near(30.0)  # without the validation that is due
+    assert stall.length_s == near(30.0)  # less the time of the validation that is due
     assert stalls_of(replace(live, ended_at=live.epochs[-1].ended_at + 11)) == []
 
 
-def test_time_after_the_last_step_of_a_finished_job_is_its_end() -> None:
+def test_time_after_the_last_step_is_a_stall_only_if_the_run_did_not_end_well() -> None:
     finished = inputs.a_run()
 
     assert stalls_of(replace(finished, ended_at=finished.ended_at + 100)) == []
@@ -115,7 +115,7 @@ def test_before_the_first_step_nothing_is_a_stall() -> None:
     assert stalls_of(inputs.a_run(epochs=[], live=True, ended_well=False, ended_at=9999.0)) == []
 
 
-def test_of_thinned_series_the_epochs_tell_what_is_usual() -> None:
+def test_usual_step_time_comes_from_epochs_when_single_steps_are_unknown() -> None:
     run = a_long_step(30.0)
 
     assert [stall.usual_step_s for stall in find_stalls(inputs.evidence(runs=[run], plan=PLAN))] == [near(0.1)]

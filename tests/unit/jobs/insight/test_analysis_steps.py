@@ -19,7 +19,7 @@ def test_the_shares_of_one_rank_add_up() -> None:
     assert rank.step_time_s == near(0.1)
 
 
-def test_a_rank_that_waits_for_one_that_waits_for_data_waits_for_data() -> None:
+def test_waiting_for_a_rank_that_waits_for_data_counts_as_data_wait() -> None:
     slow_data = inputs.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
 
     everything, first, second = shares([slow_data])
@@ -40,15 +40,15 @@ def test_the_rank_that_waits_for_data_may_change_from_step_to_step() -> None:
     assert split([turns]).data_wait == near(0.8)
 
 
-def test_a_wait_for_a_slower_rank_is_no_exchange() -> None:
+def test_wait_for_a_slower_rank_is_not_counted_as_exchange() -> None:
     found = pattern([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.06])])
 
     assert found is not None
     assert (found.exchange, found.exchange_p25) == (near(0.1), near(0.1))
-    assert found.split.communication == near(0.35)  # of the slots' time, which the ledger tells
+    assert found.split.communication == near(0.35)  # a share of the slots' time, as in the ledger
 
 
-def test_a_few_steps_that_were_held_up_are_not_most_steps() -> None:
+def test_held_up_steps_raise_the_exchange_but_not_its_lower_quartile() -> None:
     held_up = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.01])
     held_up.time_s[:60], held_up.allreduce_s[:60] = 0.5, 0.41
 
@@ -59,19 +59,19 @@ def test_a_few_steps_that_were_held_up_are_not_most_steps() -> None:
     assert found.exchange_p25 == near(0.1)
 
 
-def test_stretches_of_steps_weigh_as_much_as_they_stand_for() -> None:
+def test_thinned_steps_weigh_as_much_as_the_steps_they_stand_for() -> None:
     parts = split([inputs.steps(0.1, 0.1, count=10, every=9.0), inputs.steps(0.1, 0.0, count=90)])
 
     assert parts.data_wait == near(0.5)
 
 
-def test_no_steps_are_no_shares() -> None:
+def test_job_without_steps_has_no_shares() -> None:
     assert shares([]) == []
     assert pattern([]) is None
     assert split([]).compute == 1
 
 
-def test_on_a_gpu_the_allreduce_alone_is_no_communication() -> None:
+def test_communication_on_gpus_follows_from_one_gpu_steps_or_utilization() -> None:
     step_pattern = pattern([inputs.steps([0.1, 0.1], 0.0, [0.08, 0.08])])
     assert step_pattern is not None
     busy = [inputs.samples([95.0] * 60, rank=rank) for rank in (0, 1)]
@@ -100,17 +100,17 @@ def test_a_rank_that_always_computes_longer_is_uneven() -> None:
 
     assert (found.figure, found.ratio, found.by_rank) == ("compute_s", near(1.8), {0: near(0.09), 1: near(0.05)})
     assert found.text == "Rank 0 computes 90 ms in a step, rank 1 50 ms. Rank 0 is the slowest in 100 % of the steps."
-    assert imbalances([], compute_of_ranks([uneven]), on_gpu=True) == []  # there it says nothing
+    assert imbalances([], compute_of_ranks([uneven]), on_gpu=True) == []  # on a GPU this difference says nothing
 
 
-def test_a_rank_that_computes_longer_now_and_then_is_not() -> None:
+def test_ranks_that_take_turns_at_computing_longer_are_even() -> None:
     by_turns = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.05])
     by_turns.allreduce_s[:40] = [0.05, 0.01]
 
     assert imbalances([], compute_of_ranks([by_turns]), on_gpu=False) == []
 
 
-def test_memory_and_load_that_differ_are_uneven() -> None:
+def test_ranks_that_differ_in_gpu_memory_or_load_are_uneven() -> None:
     mib = 2**20
     busy = np.full(60, 90.0)
     slots = [

@@ -1,4 +1,4 @@
-"""How busy slots were: duty cycle, spikiness, period; each of a signal whose answer is known."""
+"""How busy slots were: duty cycle, spikiness and period, each checked on a signal with a known answer."""
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ def test_a_square_wave_is_spiky_with_its_period_and_duty_cycle(period: int, on: 
     assert use.period_s == near(period, rel=0.02)
 
 
-def test_a_steady_load_is_even() -> None:
+def test_steady_load_is_not_spiky() -> None:
     noise = np.random.default_rng(1).normal(0, 2, 600)
 
     use = slot_use(inputs.samples(90 + noise))
@@ -45,14 +45,14 @@ def test_noise_is_spiky_without_a_period() -> None:
     assert use.period_s is None
 
 
-def test_a_drift_and_a_rare_dip_are_no_spikes() -> None:
+def test_drift_and_rare_dips_are_not_spiky() -> None:
     drift = np.linspace(20, 100, 600)
     drift[::60] = 0.0
 
     assert slot_use(inputs.samples(drift)).spikiness < 0.15
 
 
-def test_a_rank_of_several_cores_is_measured_by_the_most_it_used() -> None:
+def test_rank_on_several_cores_is_measured_against_its_own_peak() -> None:
     use = slot_use(inputs.samples(square(period=10, on=5, high=380.0), metric="cpu_percent"))
 
     assert use.duty_cycle == near(0.5)
@@ -68,7 +68,7 @@ def test_samples_that_come_late_do_not_hide_the_period() -> None:
 
 
 @draws(st.lists(st.floats(0, 800), min_size=1, max_size=200))
-def test_any_samples_are_measured(busy: list[float]) -> None:
+def test_duty_cycle_and_spikiness_lie_between_0_and_1_for_any_samples(busy: list[float]) -> None:
     use = slot_use(inputs.samples(busy))
 
     assert 0 <= use.duty_cycle <= 1

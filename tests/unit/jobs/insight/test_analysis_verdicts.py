@@ -1,4 +1,4 @@
-"""What a job is named for: each fault by its name and its figures, and a healthy job by none."""
+"""The findings about a job: one for each fault, with its figures. A healthy job has no fault."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def the_one(evidence: Evidence) -> Finding:
 
 
 def on_gpus(*busy: Any, step: tuple[Any, Any, Any] = (0.1, 0.0, 0.0), **fields: Any) -> Evidence:
-    """A job whose GPUs were as busy as that."""
+    """A job on GPUs with these utilizations, one for each rank."""
     ranks = len(busy)
     samples = [inputs.samples(one, rank=rank, **fields) for rank, one in enumerate(busy)]
     columns = [np.broadcast_to(np.asarray(one, float), ranks) for one in step]
@@ -33,7 +33,7 @@ def on_gpus(*busy: Any, step: tuple[Any, Any, Any] = (0.1, 0.0, 0.0), **fields: 
     return inputs.evidence(inputs.steps(*columns, count=1200), on_gpu=True, samples=samples, runs=runs)
 
 
-def test_a_compute_bound_job_has_that_finding_alone() -> None:
+def test_compute_bound_job_has_no_other_finding() -> None:
     finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
 
     assert finding.kind is K.COMPUTE_BOUND
@@ -46,10 +46,10 @@ def test_a_compute_bound_job_has_that_finding_alone() -> None:
     [
         inputs.steps(0.1, 0.08, count=20),  # too few steps to tell
         inputs.steps(0.001, 0.0008, count=100),  # a tenth of a second of training
-        inputs.steps([0.1, 0.1], 0.0, [0.035, 0.045]),  # an exchange that does not take most of it
+        inputs.steps([0.1, 0.1], 0.0, [0.035, 0.045]),  # the exchange takes less than half of the step
     ],
 )
-def test_little_evidence_and_little_fault_are_no_finding(healthy: Any) -> None:
+def test_short_jobs_and_small_waits_are_no_fault(healthy: Any) -> None:
     assert set(kinds(inputs.evidence(healthy))) <= {K.COMPUTE_BOUND}
 
 
@@ -67,21 +67,21 @@ def test_one_long_wait_does_not_make_a_job_input_bound() -> None:
     assert K.INPUT_BOUND not in kinds(inputs.evidence(made))
 
 
-def test_a_job_that_exchanges_is_communication_bound() -> None:
+def test_job_that_mostly_exchanges_gradients_is_communication_bound() -> None:
     finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], 0.0, [0.08, 0.085])))
 
     assert finding.kind is K.COMMUNICATION_BOUND
     assert (finding.evidence["communication_share"], finding.evidence["basis"]) == (0.8, "measured")
 
 
-def test_an_exchange_that_is_held_up_now_and_then_is_not() -> None:
+def test_exchange_held_up_in_some_steps_does_not_make_a_job_communication_bound() -> None:
     made = inputs.steps([0.1, 0.1], 0.0, [0.02, 0.02])
     made.time_s[:60], made.allreduce_s[:60] = 0.5, 0.42
 
     assert K.COMMUNICATION_BOUND not in kinds(inputs.evidence(made))
 
 
-def test_on_gpus_the_backward_pass_is_no_communication() -> None:
+def test_backward_pass_on_gpus_is_not_counted_as_communication() -> None:
     evidence = on_gpus(BUSY, BUSY, step=(0.1, 0.0, 0.09))
 
     assert kinds(evidence) == [K.COMPUTE_BOUND]
@@ -101,7 +101,7 @@ def stalled(**fields: Any) -> Analysis:
     return analysed(inputs.evidence(made, runs=[replace(run, epochs=[epoch])], samples=samples, **fields))
 
 
-def test_a_stalled_job_is_named_so_and_its_time_counts_once() -> None:
+def test_stalled_job_is_found_and_its_stalled_time_counts_once() -> None:
     analysis = stalled()
 
     finding = analysis.findings[0]
@@ -125,24 +125,24 @@ def test_a_job_whose_validation_loss_rises_overfits() -> None:
     assert finding.text.startswith("The validation loss rose 74 % above its minimum")
 
 
-def test_ranks_that_differ_are_uneven() -> None:
+def test_ranks_that_compute_for_different_times_are_uneven() -> None:
     finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], 0.0, [0.0, 0.05])))
 
     assert finding.kind is K.UNEVEN
 
 
-def test_gpus_with_nothing_to_wait_for_are_underused() -> None:
+def test_gpus_that_are_idle_without_waiting_are_underused() -> None:
     finding = the_one(on_gpus(BUSY * 0.3))
 
     assert finding.kind is K.UNDERUSED
     assert finding.text == "The GPUs are busy 28 % of the time and wait neither for data nor for each other."
 
 
-def test_gpus_that_wait_for_data_are_not_underused_beside() -> None:
+def test_gpus_that_wait_for_data_are_not_also_underused() -> None:
     assert kinds(on_gpus(BUSY * 0.3, step=(0.1, 0.07, 0.0))) == [K.INPUT_BOUND]
 
 
-def test_gpus_that_swing_are_spiky() -> None:
+def test_gpus_with_a_swinging_load_are_spiky() -> None:
     wave = np.where(np.arange(120) % 12 < 8, 100.0, 0.0)
 
     finding = next(one for one in analysed(on_gpus(wave)).findings if one.kind is K.SPIKY)
@@ -161,7 +161,7 @@ def test_gpus_that_swing_are_spiky() -> None:
         ({"throttle": {"power": 120}, "throttled_clock_mhz": 1200.0, "greatest_clock_mhz": 1980.0}, True),
     ],
 )
-def test_a_gpu_that_is_slowed_down_is_throttled_where_that_costs_something(fields: dict[str, Any], named: bool) -> None:
+def test_gpu_is_throttled_only_if_the_slowdown_costs_speed(fields: dict[str, Any], named: bool) -> None:
     assert (K.THROTTLED in kinds(on_gpus(BUSY, **fields))) == named
 
 
@@ -172,7 +172,7 @@ def test_a_job_that_hardly_trains_is_set_up_bound() -> None:
     assert K.SET_UP_BOUND not in kinds(inputs.evidence(inputs.steps(0.1), runs=[run], ended=False))
 
 
-def test_the_weightiest_comes_first() -> None:
+def test_finding_that_concerns_the_most_time_comes_first() -> None:
     wave = np.where(np.arange(120) % 12 < 8, 100.0, 0.0)
 
     assert kinds(on_gpus(wave, step=(0.1, 0.08, 0.0))) == [K.INPUT_BOUND, K.SPIKY]

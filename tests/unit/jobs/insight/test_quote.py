@@ -34,7 +34,7 @@ def epochs(run: int, *, wall_s: float = 150.0, **figures: Any) -> dict[str, Any]
     return {"epochs_run": run, "wall_s": wall_s, "stopped_early": True, **figures}
 
 
-def test_runs_of_the_same_spec_say_directly_what_it_takes() -> None:
+def test_past_runs_of_the_same_spec_give_the_quote_directly() -> None:
     runs = (
         past("new", 9_000.0, name="other", seed=7, summary=epochs(20, wall_s=120.0, setup_s=8.0)),
         past("old", 11_000.0, learning_rate=0.5, summary=epochs(24, wall_s=180.0, setup_s=12.0)),
@@ -50,9 +50,9 @@ def test_runs_of_the_same_spec_say_directly_what_it_takes() -> None:
     assert (job_quote.speedup, job_quote.efficiency, job_quote.doubling_gain) == (None, None, None)
 
 
-def test_the_same_batch_on_as_many_gpus_gives_the_time_by_throughput_epochs_and_what_is_beside_the_steps() -> None:
-    # 421 steps of 128 are 53,888 samples: 5.3888 s an epoch at 10,000 samples/s. At 23 epochs in 150 s there are
-    # 1.1329 s beside the steps, for 6,000 validation samples.
+def test_runs_with_the_same_batch_and_gpus_give_throughput_epochs_and_overhead() -> None:
+    # 421 steps of 128 are 53,888 samples: 5.3888 s an epoch at 10,000 samples/s. 23 epochs in 150 s leave 1.1329 s
+    # an epoch outside the steps, for 6,000 validation samples.
     job_quote = quote(past("a", 10_000.0, optimizer="sgd", summary=epochs(23)), dataset={"fraction": 0.5}, epochs=50)
     steps = 27_000 // 128 * 128
     beside = (150 / 23 - 421 * 128 / 10_000) * 10_000
@@ -62,7 +62,7 @@ def test_the_same_batch_on_as_many_gpus_gives_the_time_by_throughput_epochs_and_
     assert job_quote.epochs == "23 epochs, the median of one past job with the same early stopping"
 
 
-def test_without_early_stopping_all_epochs_count_and_with_it_the_median_of_those_like_it() -> None:
+def test_quote_uses_all_epochs_or_the_median_of_jobs_with_the_same_early_stopping() -> None:
     other = past("other", early_stopping={"patience": 9}, summary=epochs(29))
     runs = (past("a", summary=epochs(10)), past("b", summary=epochs(12)), past("c", summary=epochs(26)), other)
     all_of_them = quote(*runs, early_stopping=None, epochs=40)
@@ -82,7 +82,7 @@ def test_without_early_stopping_all_epochs_count_and_with_it_the_median_of_those
     assert quote(at_its_limit, optimizer="sgd").samples_per_s is not None
 
 
-def test_between_measured_batches_it_is_interpolated_and_beyond_them_nothing_is_said() -> None:
+def test_throughput_is_interpolated_between_measured_batches_and_not_beyond() -> None:
     runs = (past("a", 8_000.0, batch_size=32), past("b", 16_000.0, batch_size=128))
     found = quote(*runs)
     assert found.basis == "scaled"
@@ -92,16 +92,16 @@ def test_between_measured_batches_it_is_interpolated_and_beyond_them_nothing_is_
     assert quoted(job_to_quote(batch_size=16), runs) is None
 
 
-def test_between_measured_gpu_counts_it_is_interpolated_and_beyond_them_nothing_is_said() -> None:
+def test_throughput_is_interpolated_between_measured_gpu_counts_and_not_beyond() -> None:
     runs = (past("a", 4_000.0, gpus=1), past("b", 12_000.0, gpus=4))
     found = quote(*runs)
     assert found.samples_per_s is not None
     assert found.samples_per_s.mean == pytest.approx((4_000 * 12_000) ** 0.5)
-    assert (found.speedup, found.doubling_gain) == (None, None)  # were made of the same interpolation
+    assert (found.speedup, found.doubling_gain) == (None, None)  # they would follow from the same interpolation
     assert quoted(job_to_quote(gpus=8), runs) is None
 
 
-def test_speed_up_and_the_last_doubling_are_against_measured_runs_of_the_same_batch_a_gpu() -> None:
+def test_speedup_and_doubling_gain_compare_measured_runs_with_the_same_per_gpu_batch() -> None:
     runs = (
         past("a", 4_000.0, gpus=1),
         past("b", 7_000.0),
@@ -115,7 +115,7 @@ def test_speed_up_and_the_last_doubling_are_against_measured_runs_of_the_same_ba
     assert quote(*runs, gpus=1).speedup == 1
 
 
-def test_jobs_too_short_to_tell_are_quoted_from_and_not_compared() -> None:
+def test_short_past_jobs_give_a_quote_but_no_comparison() -> None:
     short = {"epochs_run": 1, "wall_s": 2.0}
     runs = (past("a", 40_000.0, gpus=1, summary=short), past("b", 41_000.0, summary=short))
     found = quote(*runs)
@@ -132,14 +132,14 @@ def test_a_global_batch_is_compared_with_the_same_global_batch() -> None:
     assert (found.speedup, found.doubling_gain) == (1.25, 1.25)
 
 
-def test_a_probe_stands_in_where_nothing_was_trained() -> None:
+def test_probe_gives_the_quote_only_without_a_past_training() -> None:
     probed = a_probe("p", {64: 9_000.0, 128: 12_000.0})
     assert quote(probed).jobs == ["p"]
     assert quote(probed, past("a", 8_000.0, optimizer="sgd")).samples_per_s == Range(mean=8_000, low=8_000, high=8_000)
     assert quoted(job_to_quote(probe={}), (past("a"),)) is None
 
 
-def test_runs_over_as_many_hosts_count_where_there_are_any() -> None:
+def test_runs_on_the_same_number_of_hosts_are_preferred() -> None:
     alone, apart = past("alone", 10_000.0), past("apart", 6_000.0, fields={"hosts": 2})
     assert quote(alone, apart).jobs == ["alone"]
     over_two = replace(job_to_quote(), hosts={1: 1, 2: 2})
@@ -168,7 +168,7 @@ def test_without_any_past_there_is_no_quote() -> None:
     assert quoted(job_to_quote(), ()) is None
 
 
-def test_the_hosts_of_a_job_are_those_that_it_would_fill() -> None:
+def test_planned_job_counts_the_hosts_that_it_would_fill() -> None:
     cluster = Cluster(HostSlots(name, "cpu", (), 4, "us") for name in ("a", "b"))
     spec = a_spec(gpus=8)
     found = planned_job(spec, resolve_plan(spec, SIZES), cluster)
@@ -182,13 +182,13 @@ def warned(spec: Spec, found: Quote | None = None, *alike: PastJob, hosts: int =
     return warnings_about(spec, resolve_plan(spec, SIZES), found, alike, hosts=hosts)
 
 
-def test_a_usual_job_is_not_warned_of() -> None:
+def test_usual_job_gets_no_warning() -> None:
     runs = (past("a", 5_200.0, gpus=1), past("b", 10_000.0))
     assert warned(a_spec(), quote(*runs), *runs) == []
     assert warned(a_spec()) == []
 
 
-def test_a_doubling_that_pays_less_than_half_is_warned_of() -> None:
+def test_doubling_that_gains_less_than_half_gets_a_warning() -> None:
     runs = (past("b", 7_000.0), past("c", 9_100.0, gpus=4))
     (warning,) = warned(a_spec(gpus=4), quote(*runs, gpus=4))
     assert warning == (
@@ -199,7 +199,7 @@ def test_a_doubling_that_pays_less_than_half_is_warned_of() -> None:
     assert warned(a_spec(gpus=4), quote(*enough, gpus=4)) == []
 
 
-def test_a_time_limit_below_the_expected_time_is_warned_of() -> None:
+def test_time_limit_below_the_expected_time_gets_a_warning() -> None:
     found = quote(past("a", summary=epochs(23, wall_s=150.0, setup_s=10.0)))
     assert warned(a_spec(time_limit_s=100), found) == [
         "The job is expected to take 160 s, but time_limit_s ends it after 100 s."
@@ -208,7 +208,7 @@ def test_a_time_limit_below_the_expected_time_is_warned_of() -> None:
     assert warned(a_spec(time_limit_s=100)) == []
 
 
-def test_many_epochs_without_early_stopping_are_warned_of_unless_past_jobs_needed_them() -> None:
+def test_many_epochs_without_early_stopping_get_a_warning_unless_past_jobs_needed_them() -> None:
     off = a_spec(early_stopping=None, epochs=40)
     assert len(warned(off)) == 1
     assert warned(a_spec(early_stopping=None, epochs=10)) == []
@@ -226,17 +226,17 @@ def test_a_warning_names_a_batch_that_a_probe_found_too_large() -> None:
     assert warned(a_spec(batch_size=64), None, probed) == []
 
 
-def test_an_epoch_of_a_few_steps_is_warned_of() -> None:
+def test_epoch_of_a_few_steps_gets_a_warning() -> None:
     assert warned(a_spec(batch_size=9_000)) == [
         "With a global batch of 18000 an epoch of 54000 samples has only 3 steps."
     ]
     assert warned(a_spec(batch_size=9_000, steps_per_epoch=3)) == []
 
 
-def test_the_boundary_of_a_host_is_warned_of() -> None:
+def test_job_that_must_span_hosts_gets_a_warning_unless_it_asks_for_spread() -> None:
     assert "run on 2 hosts" in warned(a_spec(gpus=8), hosts=2)[0]
     assert warned(a_spec(gpus=8, placement="spread"), hosts=2) == []
 
 
-def test_a_probe_is_not_warned_of() -> None:
+def test_probe_gets_no_warning() -> None:
     assert warned(a_spec(probe={}, early_stopping=None, epochs=50, batch_size=9_000), hosts=2) == []

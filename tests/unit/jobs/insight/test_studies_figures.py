@@ -1,4 +1,4 @@
-"""The figures of cells from those of their jobs, and what is compared with what."""
+"""The figures of a cell from those of its jobs, and how cells are compared."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def mean(cell: CellReport, name: str) -> float | None:
     return None if figure is None else figure.mean
 
 
-def test_a_cell_is_the_mean_of_its_good_repeats() -> None:
+def test_cell_has_the_means_of_its_successful_repeats() -> None:
     report = cell([run(10), run(14), run(99, status=Status.FAILED), run(99, status=Status.RUNNING, hosts=2)])
 
     assert (report.repeats, report.failed, report.unfinished, report.hosts) == (2, 1, 1, 2)
@@ -64,7 +64,7 @@ def test_a_cell_without_results_has_no_figures() -> None:
     assert found.wall_s is found.time_to_target_s is found.gpu_hours is None
 
 
-def test_the_time_to_a_target_is_that_of_the_epochs_up_to_the_first_that_is_there() -> None:
+def test_time_to_target_is_the_sum_of_epochs_up_to_the_first_that_reaches_it() -> None:
     found = cell([run(gpus=2, accuracies=(None, 0.7, 0.8, 0.6, 0.9)), run(gpus=2, accuracies=(0.8,))], target=0.8)
 
     assert found.time_to_target_s is not None
@@ -72,13 +72,13 @@ def test_the_time_to_a_target_is_that_of_the_epochs_up_to_the_first_that_is_ther
     assert mean(found, "gpu_hours_to_target") == pytest.approx(2 * 2 / 3600)
 
 
-def test_a_repeat_that_missed_the_target_leaves_no_mean() -> None:
+def test_time_to_target_has_no_mean_if_a_repeat_missed_the_target() -> None:
     found = cell([run(accuracies=(0.9,)), run(accuracies=(0.7,))], target=0.8)
 
     assert (found.time_to_target_s, found.gpu_hours_to_target, found.reached_target) == (None, None, 1)
 
 
-def test_a_target_from_the_results_is_what_three_cells_in_four_reach_with_every_repeat() -> None:
+def test_target_from_results_is_reached_by_every_repeat_of_three_cells_in_four() -> None:
     levels = [(0.999, 0.981), (0.97, 0.955), (0.93, 0.94), (0.2, 0.99)]
     cells = [[run(accuracies=(0.1, level)) for level in pair] for pair in levels]
     nothing = [run(status=Status.FAILED, accuracies=(1.0,))]
@@ -105,14 +105,14 @@ def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
     assert [cell_report.accuracy_agreement is None for cell_report in compared] == [True, True, False, False]
 
 
-def test_efficiency_against_a_baseline_of_several_gpus() -> None:
+def test_efficiency_is_relative_to_a_baseline_of_several_gpus() -> None:
     cells = [cell([run(12, gpus=2)]), cell([run(4, gpus=8)])]
     found = compared_with(cells, baseline_of(cells, ["gpus"]))
 
     assert [(one.speedup, one.efficiency) for one in found] == [(1.0, 1.0), (3.0, 0.75)]
 
 
-def test_a_gpu_count_that_came_to_nothing_is_no_baseline() -> None:
+def test_gpu_count_whose_jobs_failed_is_not_the_baseline() -> None:
     lost = cell([run(status=Status.FAILED)])
     there = [cell([run(8, gpus=2)]), cell([run(4, gpus=4)])]
 
@@ -134,7 +134,7 @@ def test_a_cell_whose_baseline_is_missing_has_no_speedup() -> None:
     ("there", "here", "agrees"),
     [
         ([0.90, 0.91], [0.90, 0.92], True),
-        ([0.900, 0.9001], [0.905, 0.9051], True),  # beyond chance, and less than a point
+        ([0.900, 0.9001], [0.905, 0.9051], True),  # beyond chance, but less than a point
         ([0.90, 0.9001], [0.95, 0.9501], False),
         ([0.90], [0.95, 0.9501], None),
     ],
@@ -152,7 +152,7 @@ def test_agreement_is_by_welch_or_within_a_point(there: list[float], here: list[
     assert (agreement.low is None) == (agrees is None)
 
 
-def test_the_best_cells() -> None:
+def test_best_cell_is_found_for_each_figure() -> None:
     cells = [
         cell([run(10)], target=0.9),
         cell([run(5, gpus=2, val_accuracy=0.8, accuracies=(0.95,))], target=0.9),

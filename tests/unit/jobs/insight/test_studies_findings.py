@@ -1,4 +1,4 @@
-"""What the figures of a study say in words."""
+"""The findings of a study: its figures in words."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,14 +39,14 @@ def findings(*cells: CellReport, repeats: int = 2, on_fewer_gpus: Sequence[str] 
     )
 
 
-def test_a_speedup_with_its_efficiency() -> None:
+def test_speedup_is_reported_with_its_efficiency() -> None:
     assert findings(cell(1, 30, batch_size=64), cell(2, 20, batch_size=64)) == [
         "Batch 64: 2 GPUs ran at 1.5x the speed of 1 (efficiency 0.75).",
         "val_accuracy on more GPUs agrees with that on 1 GPU in 1 of 1 cell.",
     ]
 
 
-def test_the_step_that_no_longer_pays_is_named() -> None:
+def test_gpu_increase_that_gains_little_is_reported() -> None:
     found = findings(cell(1, 40), cell(4, 11), cell(8, 10, hosts=2), cell(16, 12, hosts=2))
 
     assert found[0] == "16 GPUs ran at 3.3x the speed of 1 (efficiency 0.21)."
@@ -55,20 +55,20 @@ def test_the_step_that_no_longer_pays_is_named() -> None:
     assert not any(text.startswith("4 GPUs") for text in found)
 
 
-def test_more_gpus_that_are_slower_or_no_faster() -> None:
+def test_more_gpus_are_reported_as_slower_or_no_faster() -> None:
     assert findings(cell(1, 10), cell(2, 12))[0].startswith("2 GPUs were slower than 1: 0.83x the speed (efficiency")
     assert findings(cell(1, 10), cell(2, 9.9))[0].startswith(
         "2 GPUs were no faster than 1: 1x the speed (efficiency 0.51)."
     )
 
 
-def test_a_speedup_that_may_be_chance_is_told_as_such() -> None:
+def test_speedup_that_may_be_chance_is_reported_as_such() -> None:
     noisy = cell(2, 20).model_copy(update={"wall_s": interval([10, 30])})
     assert any("1 of 1 speed-ups may be chance" in text for text in findings(cell(1, 30), noisy))
     assert not any("chance" in text for text in findings(cell(1, 30), cell(2, 20)))
 
 
-def test_many_combinations_are_told_together() -> None:
+def test_many_cells_are_summarized_in_one_finding() -> None:
     ones = [cell(1, 30, batch_size=batch) for batch in range(8)]
     twos = [cell(2, 20 + batch, batch_size=batch) for batch in range(8)]
     found = findings(*ones, *twos)
@@ -78,7 +78,7 @@ def test_many_combinations_are_told_together() -> None:
     assert found.count("2 GPUs ran at 1.1x to 1.4x the speed of 1 (ideal: 2x) in 7 of 8 cells.") == 1
 
 
-def test_the_same_gpus_on_more_hosts() -> None:
+def test_slowdown_of_the_same_gpus_on_more_hosts_is_reported() -> None:
     found = findings(
         cell(8, 10, placement="pack"), cell(8, 13, hosts=2, placement="spread"), cell(1, 60, placement="pack")
     )
@@ -92,23 +92,23 @@ def test_an_accuracy_difference_beyond_chance_is_a_finding() -> None:
     assert not any("agrees" in text for text in found)
 
 
-def test_what_a_larger_batch_brings_and_costs() -> None:
+def test_larger_batch_is_reported_with_its_gain_and_its_cost() -> None:
     cells = [cell(1, 20 / (1 + i), accuracy=[0.93 - 0.01 * i] * 2, batch_size=64 * 2**i) for i in range(3)]
     assert findings(*cells)[-1] == (
         "Batch 256 instead of batch 64: 3x the samples per second, val_accuracy 2.0 points lower."
     )
 
 
-def test_texts_are_compared_from_the_least_accurate_to_the_most() -> None:
+def test_text_values_are_compared_from_the_least_accurate_to_the_most() -> None:
     found = findings(cell(1, 5, accuracy=[0.9, 0.9], model="mlp"), cell(1, 10, accuracy=[0.95, 0.95], model="lenet5"))
     assert found == ["lenet5 instead of mlp: 0.5x the samples per second, val_accuracy 5.0 points higher."]
 
 
-def test_values_that_make_no_difference_are_not_told() -> None:
+def test_values_that_make_no_difference_are_not_reported() -> None:
     assert findings(cell(1, 10, learning_rate=0.1), cell(1, 10.5, learning_rate=0.2)) == []
 
 
-def test_unequal_numbers_of_epochs_are_told_of() -> None:
+def test_unequal_epoch_counts_are_reported() -> None:
     found = findings(cell(1, 10, epochs=10), cell(2, 10, epochs=20))
     assert "2 GPUs trained for 20 epochs, 1 for 10. The speed-up includes this; by throughput it is 1x." in found
 

@@ -1,4 +1,4 @@
-"""A report as Markdown, as CSV and as a picture's lines: whatever people wrote in it, it stays in its place."""
+"""A report as Markdown, as CSV and as a plot. Text that people wrote cannot change the format."""
 
 import csv
 import io
@@ -54,7 +54,7 @@ def heading(name: str) -> str:
     return page.partition("\n")[0]
 
 
-def test_what_people_wrote_is_no_markup() -> None:
+def test_text_from_people_is_escaped_in_markdown() -> None:
     note = NoteView(
         id=1, at=datetime(2030, 1, 1, tzinfo=UTC), author="a_b", text="# no heading\n1. *x* <script>\n\nend"
     )
@@ -67,7 +67,7 @@ def test_what_people_wrote_is_no_markup() -> None:
     assert page.endswith("a_b, 2030-01-01 00:00 UTC:\n\n> \\# no heading\n> 1\\. \\*x\\* &lt;script>\n>\n> end\n")
 
 
-def test_no_text_of_the_table_is_a_formula() -> None:
+def test_text_in_csv_is_never_a_formula() -> None:
     texts = ["=1+1", "+1", "-1", "@x", "plain", 'a,"b"', "", "\uff1d1+1"]  # the last one in full width
     cells = [({"dataset.label": text, "learning_rate": -0.5}, [2.0, 4.0]) for text in texts]
     rows = list(csv.DictReader(io.StringIO(comma_separated(report(*cells)))))
@@ -81,14 +81,14 @@ def test_no_text_of_the_table_is_a_formula() -> None:
     assert {row["speedup"] for row in rows} == {""}
 
 
-def test_objects_and_empty_figures_in_the_table() -> None:
+def test_csv_has_objects_as_json_and_empty_missing_figures() -> None:
     [row] = csv.DictReader(
         io.StringIO(comma_separated(report(({"model": {"name": "mlp"}, "early_stopping": None}, [2.0]))))
     )
     assert (row["model"], row["early_stopping"], row["wall_s_low"]) == ('{"name": "mlp"}', "null", "")
 
 
-def test_a_picture_of_speedups_has_the_ideal_and_where_the_host_ends() -> None:
+def test_speedup_plot_shows_the_ideal_and_the_host_boundary() -> None:
     cells = [({"gpus": gpus, "batch_size": batch}, [16 / gpus, 20 / gpus]) for batch in (8, 16) for gpus in (8, 2, 4)]
     first, second = plot_of(report(*cells)).panels
 
@@ -100,7 +100,7 @@ def test_a_picture_of_speedups_has_the_ideal_and_where_the_host_ends() -> None:
     assert (second.title, second.lines[0].y) == ("Time to val_accuracy 0.5", [9, 4.5, 2.25])
 
 
-def test_error_bars_of_a_speedup_are_those_of_its_time() -> None:
+def test_error_bars_of_a_speedup_come_from_the_interval_of_its_time() -> None:
     panel = plot_of(report(({"gpus": 1}, [100.0, 100.0]), ({"gpus": 2}, [49.0, 51.0]))).panels[0]
     low, high = panel.lines[0].low[1], panel.lines[0].high[1]
 
@@ -109,7 +109,7 @@ def test_error_bars_of_a_speedup_are_those_of_its_time() -> None:
     assert (round(low, 4), round(high, 4)) == (round(100 / 62.7062, 4), round(100 / 37.2938, 4))
 
 
-def test_a_picture_without_varied_gpus_is_over_the_first_field() -> None:
+def test_plot_without_varied_gpus_has_the_first_field_on_its_axis() -> None:
     cells = [({"model": model, "seed": seed}, [2.0]) for model in ("mlp", "lenet5") for seed in (1, 2)]
     first, second = plot_of(report(*cells, complete=False)).panels
 

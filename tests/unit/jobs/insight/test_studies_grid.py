@@ -1,4 +1,4 @@
-"""From a grid over a base to the specs of the cells, and what is said of a wrong one."""
+"""From a base and a grid to the specs of the cells, and the problems of a wrong grid."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_the_base_may_lack_a_field_that_the_grid_varies() -> None:
     ]
 
 
-def test_dotted_fields_go_into_objects_plain_strings_and_nulls() -> None:
+def test_dotted_field_turns_a_plain_string_or_null_into_an_object() -> None:
     base = BASE | {"model": "mlp", "early_stopping": None}
     grid = {"dataset.fraction": [0.5], "model.dropout": [0.2], "early_stopping.patience": [7]}
     nested_study = study(grid, base)
@@ -61,7 +61,7 @@ def test_dotted_fields_go_into_objects_plain_strings_and_nulls() -> None:
 
 
 @pytest.mark.parametrize("fields", [["model", "model.dropout"], ["model.dropout", "model"]])
-def test_an_inner_field_changes_an_outer_one_in_whichever_order(fields: list[str]) -> None:
+def test_inner_field_overrides_an_outer_field_in_either_order(fields: list[str]) -> None:
     values: dict[str, list[Any]] = {"model": ["mlp", {"name": "lenet5", "dropout": 0.5}], "model.dropout": [0.1, 0.2]}
     cells = cells_of(study({field: values[field] for field in fields}))
 
@@ -78,7 +78,7 @@ def test_repeats_differ_in_seed_and_name_alone() -> None:
     assert second == first.model_copy(update={"seed": 0, "name": "s gpus 2 r2"})
 
 
-def test_the_name_of_a_job_is_one_whatever_the_values_are() -> None:
+def test_job_name_is_valid_whatever_the_values_are() -> None:
     values = {"dataset.source": "/data/a|b$\u202e", "model": {"name": "mlp", "dropout": 0.5}, "early_stopping": None}
     assert job_name("s", values) == "s source /data/a|b$- model mlp early_stopping null"
     assert job_name("Zoë 訓練", {"dataset.image_size": [8, 8]}) == "Zoë 訓練 image_size [8, 8]"
@@ -95,14 +95,14 @@ def test_a_wrong_value_is_named_by_its_place() -> None:
     assert refused({"gpus": [1]}, {}).keys() == {"base.dataset"}
 
 
-def test_what_is_wrong_with_some_cells_alone_says_with_which() -> None:
+def test_problem_of_some_cells_names_the_values_of_those_cells() -> None:
     base = BASE | {"batch_per": "global"}
     found = refused({"gpus": [1, 2, 4], "batch_size": [6, 8]}, base)
 
     assert found == {"grid.batch_size[0]": "a global batch of 6 does not divide by 4 gpus (with gpus 4)"}
 
 
-def test_the_same_mistake_of_many_cells_is_said_once() -> None:
+def test_same_problem_of_many_cells_is_reported_once() -> None:
     cell_problems = CellProblems(study({"gpus": [1, 2, 4], "batch_size": [8, 16]}))
     wrong = InvalidSpec([])
     for gpus in range(3):
@@ -124,11 +124,11 @@ def test_the_same_mistake_of_many_cells_is_said_once() -> None:
         ("labels.team", "cannot be varied"), ("probe.largest", "cannot be varied"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_varied_is_refused(field: str, says: str) -> None:
+def test_field_that_cannot_be_varied_is_refused(field: str, says: str) -> None:
     assert says in refused({field: [1, 2]})[f"grid.{field}"]
 
 
-def test_empty_lists_doubles_and_too_many_jobs_are_refused() -> None:
+def test_empty_lists_duplicates_and_too_many_jobs_are_refused() -> None:
     assert refused({"gpus": []}) == {"grid.gpus": "has no values"}
     assert "gpus[0]" in refused({"gpus": [1, 2, 1]})["grid.gpus[2]"]
     assert "same job" in refused({"model": ["mlp", {"name": "mlp"}]})["grid"]
@@ -140,6 +140,6 @@ def test_empty_lists_doubles_and_too_many_jobs_are_refused() -> None:
     assert "trainings" in refused({}, BASE | {"probe": {}})["base.probe"]
 
 
-def test_a_huge_grid_is_refused_before_it_is_made() -> None:
+def test_huge_grid_is_refused_before_it_is_expanded() -> None:
     grid = {field: list(range(1, 10_000)) for field in ("batch_size", "epochs", "seed", "warmup_epochs")}
     assert refused(grid).keys() == {"max_jobs"}

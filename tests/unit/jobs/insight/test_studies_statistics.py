@@ -10,15 +10,15 @@ from jobs.insight.studies.statistics import difference, interval, student_t
     # NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2, upper critical values at 0.975
     [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (9, 2.262), (10, 2.228), (30, 2.042), (99, 1.984)],
 )
-def test_quantiles_are_those_of_the_tables(degrees: int, t: float) -> None:
+def test_quantiles_match_published_tables(degrees: int, t: float) -> None:
     assert student_t(degrees) == pytest.approx(t, abs=0.0005)
 
 
-def test_many_degrees_are_as_good_as_normal() -> None:
+def test_t_with_many_degrees_of_freedom_is_close_to_normal() -> None:
     assert student_t(100_000) == pytest.approx(1.959988, abs=1e-5)
 
 
-def test_an_interval_by_hand() -> None:
+def test_interval_matches_a_hand_calculation() -> None:
     found = interval([10.0, 12.0, 14.0])  # s = 2, s / sqrt(3) = 1.1547, t(2) = 4.3027
 
     assert found is not None
@@ -26,7 +26,7 @@ def test_an_interval_by_hand() -> None:
     assert found.values == [10.0, 12.0, 14.0]
 
 
-def test_single_and_equal_values() -> None:
+def test_interval_of_a_single_value_has_no_bounds_and_of_equal_values_no_width() -> None:
     one, equal = interval([3.0]), interval([5.0, 5.0])
 
     assert one is not None
@@ -36,13 +36,13 @@ def test_single_and_equal_values() -> None:
     assert interval([]) is None
 
 
-def test_welch_by_hand() -> None:
+def test_welch_interval_matches_a_hand_calculation() -> None:
     # s^2 / n are 0.5 and 2, the error sqrt(2.5) = 1.5811; 2.5^2 / (0.5^2 / 4 + 2^2 / 4) = 5.88 degrees: t(5) = 2.5706
     found = difference([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0])
     assert found == pytest.approx((-3 - 4.0645, -3 + 4.0645), abs=1e-3)
 
 
-def test_welch_without_spread_or_with_a_single_value() -> None:
+def test_welch_interval_without_spread_is_a_point_and_of_a_single_value_none() -> None:
     assert difference([2.0, 2.0], [1.0, 1.0]) == (1.0, 1.0)
     assert difference([2.0], [1.0, 1.5]) is None
     low, high = difference([1.0, 1.0 + 1e-160], [1.0, 3.0]) or (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""No field of a spec is silently ignored: what cannot be right is refused by name, and nothing else is."""
+"""Admission refuses a spec by the field that cannot work at this site, and admits a spec that can work."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def the_problem(spec: Spec, site: SitePolicy = SITE) -> FieldProblem:
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("model", MODELS)
-def test_registered_data_and_networks_need_no_operator(dataset: str, model: str) -> None:
+def test_built_in_datasets_and_models_need_no_site_settings(dataset: str, model: str) -> None:
     spec = spec_of({"source": dataset, "image_size": [96, 96]}, model=model)
     assert unsupported(spec, SitePolicy()) == []
 
@@ -54,7 +54,7 @@ def test_registered_data_and_networks_need_no_operator(dataset: str, model: str)
         spec_of(precision="mixed_float16"),
     ],
 )
-def test_what_can_be_right_is_let_through(spec: Spec) -> None:
+def test_spec_that_can_work_is_admitted(spec: Spec) -> None:
     assert unsupported(spec, SITE) == []
 
 
@@ -102,7 +102,7 @@ def test_what_can_be_right_is_let_through(spec: Spec) -> None:
         ("model.weights", spec_of(model={"name": "mlp", "weights": "job:3K9V0T2M7X1Q"})),
     ],
 )
-def test_what_cannot_be_right_is_refused_by_name(field: str, spec: Spec) -> None:
+def test_spec_that_cannot_work_is_refused_by_its_field(field: str, spec: Spec) -> None:
     assert the_problem(spec).field == field
 
 
@@ -128,7 +128,7 @@ def test_a_url_with_a_user_is_refused_below_any_root(root: str) -> None:
     assert "no user" in the_problem(spec_of({"source": "s3://me@bucket/sets"}), SitePolicy(data_roots=[root])).message
 
 
-def test_everything_is_named_at_once() -> None:
+def test_every_wrong_field_is_named_at_once() -> None:
     dataset = {"source": "/chips", "validation": "/held-out", "format": "synthetic"}
     spec = spec_of(dataset, model={"name": "resnet51", "weights": "imagenet"})
     assert [problem.field for problem in unsupported(spec, SITE)] == [
@@ -140,7 +140,7 @@ def missing(spec: Spec, *roots: Path | str) -> list[str]:
     return [problem.field for problem in missing_paths(spec, SitePolicy(data_roots=[str(root) for root in roots]))]
 
 
-def test_a_path_below_no_data_root_is_refused_at_once(tmp_path: Path) -> None:
+def test_path_missing_below_every_data_root_is_refused(tmp_path: Path) -> None:
     root_a, root_b = tmp_path / "one", tmp_path / "other"
     (root_a / "chips").mkdir(parents=True)
     (root_b / "cats").mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_a_path_below_no_data_root_is_refused_at_once(tmp_path: Path) -> None:
     assert missing(spec_of(model={"name": "mlp", "weights": "nlp.weights.h5"}), root_b) == ["model.weights"]
 
 
-def test_a_host_that_does_not_see_every_root_says_nothing(tmp_path: Path) -> None:
+def test_missing_path_is_not_refused_if_the_host_cannot_see_every_root(tmp_path: Path) -> None:
     root, mount = tmp_path / "seen", tmp_path / "mount"
     (root / "chips").mkdir(parents=True)
     mount.mkdir()
@@ -163,10 +163,10 @@ def test_a_host_that_does_not_see_every_root_says_nothing(tmp_path: Path) -> Non
     assert missing(spec_of({"source": "chops"}), root, tmp_path / "not-here") == []
     assert missing(spec_of({"source": "s3://bucket/chops"}), root, "s3://bucket") == []
     assert missing(spec_of({"source": "digits"}), root) == []
-    assert missing(spec_of({"source": "c" * 1000}), root) == []  # too long to ask for: the trainer will say
+    assert missing(spec_of({"source": "c" * 1000}), root) == []  # the name is too long: the trainer refuses it
 
 
-def test_the_weights_of_a_job_are_those_of_an_id() -> None:
+def test_weights_of_a_job_need_a_valid_job_id() -> None:
     assert weights_job(spec_of(model={"name": "mlp", "weights": "job:3k9v0t2m7x1q"})) == "3k9v0t2m7x1q"
     for weights in ("none", "imagenet", "job", "job:", "job:../x", "job:a/b", "job:" + "a" * 33, "jobs:abc"):
         assert weights_job(spec_of(model={"name": "mlp", "weights": weights})) is None
@@ -181,7 +181,7 @@ def test_the_weights_of_a_job_are_those_of_an_id() -> None:
         ("memory://a@sets/x", "memory://a@sets"), ("memory://sets/a?b", "memory://sets"),
     ],
 )  # fmt: skip
-def test_the_trainer_lets_no_other_url_through(source: str, root: str) -> None:
+def test_trainer_and_admission_refuse_the_same_urls(source: str, root: str) -> None:
     refused = unsupported(spec_of({"source": source}), SitePolicy(data_roots=[root]))
     reason = "there is nothing at" if not refused else "is not below the data roots"
     with pytest.raises(BadData, match=reason):

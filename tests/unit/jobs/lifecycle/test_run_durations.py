@@ -1,4 +1,4 @@
-"""What runs that take about as long have in common, and when an attempt is expected to end."""
+"""The key that runs of about the same duration share, and when an attempt is expected to end."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def key(**fields: Any) -> str:
     ],
     ids=str,
 )  # fmt: skip
-def test_options_that_change_the_run_time(fields: dict[str, Any]) -> None:
+def test_fields_that_change_the_run_time_change_the_key(fields: dict[str, Any]) -> None:
     assert key(**fields) != key()
 
 
@@ -34,7 +34,7 @@ def test_options_that_change_the_run_time(fields: dict[str, Any]) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_options_that_do_not_change_the_run_time(fields: dict[str, Any]) -> None:
+def test_fields_that_do_not_change_the_run_time_keep_the_key(fields: dict[str, Any]) -> None:
     assert key(**fields) == key()
 
 

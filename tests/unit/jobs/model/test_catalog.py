@@ -1,4 +1,4 @@
-"""What a spec can name, and what is known of it before it is opened."""
+"""The built-in datasets that a spec can name, and what is known of their sizes before they are opened."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ def spec_of(**dataset: Any) -> Spec:
     return spec_from({"dataset": {"source": "digits"} | dataset})
 
 
-def test_a_path_is_no_registered_dataset() -> None:
+def test_only_built_in_datasets_are_in_the_catalog() -> None:
     assert dataset_of("digits") == DATASETS["digits"]
     assert dataset_of("synthetic") == DATASETS["synthetic"]
     for source in ("chips", "digits:samples=10", "s3://bucket/sets", "/data/synthetic"):
         assert dataset_of(source) is None
 
 
-def test_synthetic_data_has_options() -> None:
+def test_synthetic_options_set_samples_classes_and_shape() -> None:
     found = dataset_of("synthetic:samples=5000,classes=4,shape=48x32x1")
     assert found is not None
     assert (found.trainable, found.test, found.classes, found.shape) == (5000, 500, 4, (48, 32, 1))
@@ -57,14 +57,14 @@ def test_the_trainer_makes_the_synthetic_data_that_the_catalog_promises(options:
 
 
 @pytest.mark.parametrize("options", WRONG_OPTIONS)
-def test_a_wrong_option_is_refused_here_as_in_the_trainer(options: str) -> None:
+def test_catalog_and_trainer_both_refuse_wrong_options(options: str) -> None:
     with pytest.raises(ValueError, match=r"write samples=5000|synthetic data with"):
         dataset_of(f"synthetic:{options}")
     with pytest.raises(BadData):
         the_trainer_reads(f"synthetic:{options}")
 
 
-def test_sizes_are_known_where_the_dataset_and_its_split_are() -> None:
+def test_sizes_are_known_only_for_built_in_datasets_split_by_a_share() -> None:
     assert sizes_of(spec_of()) == DatasetSizes(train=1350, validation=150, test=297)
     assert sizes_of(spec_of(source="synthetic:samples=1000")) == DatasetSizes(train=900, validation=100, test=100)
     assert sizes_of(spec_of(source="elsewhere")) is None

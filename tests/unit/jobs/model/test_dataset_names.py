@@ -1,4 +1,4 @@
-"""What a source says of registered datasets, and how a version's options meet the spec's own."""
+"""Which registered dataset a source names, and how a version's options combine with the spec's own."""
 
 from typing import Any
 
@@ -36,27 +36,27 @@ def a_spec(**dataset: Any) -> Spec:
         ("chips@" + "9" * 10, None), ("ch\u0131ps", None), ("chips\n", None),
     ],
 )  # fmt: skip
-def test_a_source_names_a_dataset_or_it_does_not(source: str, reference: Reference | None) -> None:
+def test_source_is_parsed_as_a_dataset_reference_or_none(source: str, reference: Reference | None) -> None:
     assert reference_of(source) == reference
 
 
 @pytest.mark.parametrize("source", ["chips@3", "Chips@3", "digits@1", "chips@0", "@1"])
-def test_a_source_with_a_version_is_no_path(source: str) -> None:
+def test_source_of_the_form_name_at_number_is_versioned(source: str) -> None:
     assert is_versioned(source)
 
 
 @pytest.mark.parametrize("source", ["chips", "a/b@3", "./b@3", "s3://b@3", "b@x"])
-def test_other_paths_may_have_the_sign(source: str) -> None:
+def test_other_sources_with_an_at_sign_are_not_versioned(source: str) -> None:
     assert not is_versioned(source)
 
 
-def test_options_fill_in_what_the_spec_does_not_set() -> None:
+def test_version_options_fill_fields_that_the_spec_leaves_unset() -> None:
     filled = with_options(a_spec(validation=0.1, cache="memory"), a_version()).dataset
     assert (filled.source, filled.label, filled.image_size) == ("chips@3", "kind", (96, 96))
-    assert (filled.validation, filled.cache) == (0.1, "memory")  # set, if to the default
+    assert (filled.validation, filled.cache) == (0.1, "memory")  # the spec sets both, the share to its default
 
 
-def test_a_clone_on_other_data_drops_the_options_of_the_dataset() -> None:
+def test_clone_on_other_data_drops_the_options_of_its_old_dataset() -> None:
     stored = with_options(a_spec(label="mine"), a_version()).model_dump(mode="json")
     own = without_options(stored, {"options": OPTIONS})["dataset"]
     assert own["label"] == "mine"
@@ -75,10 +75,10 @@ def test_a_clone_on_other_data_drops_the_options_of_the_dataset() -> None:
         ({}, a_version(OPTIONS | {"validation": "apart"}, split=None), (81, 20, 7)),
         ({"validation": 0.5}, a_version(OPTIONS | {"validation": "apart"}, split=None), (51, 50, 7)),
     ],
-    ids=["as registered", "another share", "another share of Parquet", "a part apart", "another source",
+    ids=["as registered", "another share", "another share of Parquet", "its own validation part", "another source",
          "a registered source", "a share instead of it"],
 )  # fmt: skip
-def test_sizes_are_known_where_they_can_be(
+def test_registered_sizes_follow_the_validation_setting(
     dataset: dict[str, Any], version: DatasetVersion, sizes: tuple[int, int, int] | None
 ) -> None:
     spec = with_options(a_spec(**dataset), version)

@@ -16,7 +16,7 @@ def spec_of(**fields: Any) -> Spec:
     return spec_from({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2} | fields)
 
 
-def test_a_batch_per_gpu() -> None:
+def test_plan_derives_all_figures_from_a_per_gpu_batch() -> None:
     plan = resolve_plan(spec_of(), SIZES)
     assert plan == Plan(
         gpus=2,
@@ -36,42 +36,42 @@ def test_a_batch_per_gpu() -> None:
     )
 
 
-def test_a_global_batch_is_shared_by_the_gpus() -> None:
+def test_global_batch_is_divided_among_the_gpus() -> None:
     plan = resolve_plan(spec_of(batch_per="global"), SIZES)
     assert (plan.per_gpu_batch, plan.global_batch, plan.base_batch) == (32, 64, 32)
     assert (plan.steps_per_epoch, plan.validation_steps) == (21, 3)
 
 
-def test_the_plan_follows_the_gpu_count_that_was_granted() -> None:
+def test_plan_uses_the_granted_gpu_count() -> None:
     plan = resolve_plan(spec_of(gpus=8), SIZES, gpus=4)
     assert (plan.gpus, plan.global_batch, plan.steps_per_epoch) == (4, 256, 5)
 
 
 @pytest.mark.parametrize(("policy", "factor"), [("none", 1.0), ("linear", 8.0), ("sqrt", 8**0.5), ("two_thirds", 4.0)])
-def test_the_rate_follows_the_policy(policy: str, factor: float) -> None:
+def test_learning_rate_is_scaled_by_the_policy(policy: str, factor: float) -> None:
     plan = resolve_plan(spec_of(gpus=8, batch_size=32, base_batch=32, lr_scaling=policy, learning_rate=0.01), SIZES)
     assert plan.lr_factor == pytest.approx(factor)
     assert plan.learning_rate == pytest.approx(0.01 * factor)
     assert plan.base_learning_rate == 0.01
 
 
-def test_the_base_batch_is_that_of_one_gpu_unless_given() -> None:
+def test_base_batch_defaults_to_the_per_gpu_batch() -> None:
     assert resolve_plan(spec_of(lr_scaling="linear"), None).lr_factor == 2.0
     assert resolve_plan(spec_of(lr_scaling="linear", base_batch=32), None).lr_factor == 4.0
     assert lr_factor("sqrt", global_batch=32, base_batch=128) == 0.5  # smaller than the base: a smaller rate
 
 
-def test_steps_stay_open_while_the_size_is_unknown() -> None:
+def test_step_counts_are_none_while_the_dataset_size_is_unknown() -> None:
     plan = resolve_plan(spec_of(), None)
     assert (plan.steps_per_epoch, plan.validation_steps, plan.train_samples) == (None, None, None)
 
 
-def test_given_steps_stay_as_they_are() -> None:
+def test_given_steps_per_epoch_are_kept() -> None:
     assert resolve_plan(spec_of(steps_per_epoch=7), SIZES).steps_per_epoch == 7
     assert resolve_plan(spec_of(steps_per_epoch=7), None).steps_per_epoch == 7
 
 
-def test_a_fraction_takes_from_the_training_part_alone() -> None:
+def test_fraction_reduces_only_the_training_part() -> None:
     plan = resolve_plan(spec_of(dataset={"source": "digits", "fraction": 0.5}), SIZES)
     assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (675, 150, 5)
 
@@ -87,13 +87,13 @@ def test_an_epoch_has_whole_batches_only(train: int, steps: int | None) -> None:
         assert resolve_plan(spec_of(), sizes).steps_per_epoch == steps
 
 
-def test_an_empty_validation_part_names_its_field() -> None:
+def test_empty_validation_part_is_refused_by_its_field() -> None:
     with pytest.raises(UnworkablePlan) as refused:
         resolve_plan(spec_of(), DatasetSizes(train=1000, validation=0))
     assert refused.value.field == "dataset.validation"
 
 
-def test_a_global_batch_that_does_not_divide_by_fewer_gpus_names_its_field() -> None:
+def test_global_batch_that_does_not_divide_by_the_gpus_is_refused_by_its_field() -> None:
     with pytest.raises(UnworkablePlan) as refused:
         resolve_plan(spec_of(batch_per="global"), SIZES, gpus=3)
     assert refused.value.field == "batch_size"
@@ -111,7 +111,7 @@ def test_a_split_loses_no_sample() -> None:
     train=st.integers(1, 100_000),
     validation=st.integers(1, 10_000),
 )
-def test_every_sample_is_validated_and_no_batch_is_torn(
+def test_validation_covers_every_sample_and_training_uses_whole_batches(
     gpus: int, batch: int, per: str, train: int, validation: int
 ) -> None:
     batch_size = batch * gpus if per == "global" else batch

@@ -1,4 +1,4 @@
-"""A name is any printable text, in one form; nothing of it is unseen, reorders what stands beside it or ends a line."""
+"""A name is any printable text, in one normal form. Unprintable characters, such as line ends, are refused."""
 
 import unicodedata
 
@@ -21,7 +21,7 @@ FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
         "क्‍ष",  # with a ZWJ
         "👩‍🔬 run",
         "🇩🇪 1️⃣ ❤️",
-        "🫩",  # of Unicode 16, which this Python need not know
+        "🫩",  # of Unicode 16, which this Python may not know
         "=1+1",
         "$(touch x); `y` | z",
         "../../etc/passwd",
@@ -29,31 +29,31 @@ FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
         "x" + "\u0320" * 8 + "y\u0320",
     ],
 )
-def test_any_printable_text_is_a_name_as_it_is(text: str) -> None:
+def test_printable_text_is_accepted_as_a_name_unchanged(text: str) -> None:
     assert name_text(text) == label_text(text) == text
 
 
 @pytest.mark.parametrize(
     ("typed", "name"),
     [
-        ("Zoe\u0308", "Zoë"),  # what a Mac types
+        ("Zoe\u0308", "Zoë"),  # as a Mac types it
         ("\u1112\u1161\u11ab", "한"),
         (" \u00a0a b\u3000\u200d", "a b"),
-        ("e\u0301" * MOST_IN_NAME, "é" * MOST_IN_NAME),  # the length is that of the one form
+        ("e\u0301" * MOST_IN_NAME, "é" * MOST_IN_NAME),  # the length is counted in the normal form
     ],
 )
-def test_ways_to_type_a_name_are_one_name(typed: str, name: str) -> None:
+def test_equivalent_spellings_become_one_name(typed: str, name: str) -> None:
     assert name_text(typed) == label_text(typed) == one_form(typed) == name
 
 
 @pytest.mark.parametrize(
     "character",
     "\0\n\r\t\x1b\x7f\x85\x9b\u2028\u2029"  # controls and ends of lines
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"  # what reorders text
-    "\u200b\ufeff\u00ad\u2060\U000e0041"  # what is not seen
-    "\ud800\udfff\ue000\U0010ffff\ufdd0\U000e0fff",  # what is no character
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"  # they reorder text
+    "\u200b\ufeff\u00ad\u2060\U000e0041"  # invisible
+    "\ud800\udfff\ue000\U0010ffff\ufdd0\U000e0fff",  # not characters
 )
-def test_what_cannot_be_printed_is_named_with_its_place(character: str) -> None:
+def test_unprintable_character_is_refused_with_its_code_and_place(character: str) -> None:
     for check in (name_text, label_text):
         with pytest.raises(ValueError, match=rf"character 2 is U\+{ord(character):04X}.*, which cannot be printed"):
             check(f"a{character}b")
@@ -72,12 +72,12 @@ def test_what_cannot_be_printed_is_named_with_its_place(character: str) -> None:
         ("x" * (MOST_IN_NAME + 1), "has 129 characters; 128 are allowed"),
     ],
 )
-def test_other_refusals_of_names(text: str, why: str) -> None:
+def test_blank_too_long_and_badly_marked_names_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         name_text(text)
 
 
-def test_a_label_may_be_empty_and_longer() -> None:
+def test_label_may_be_empty_and_longer_than_a_name() -> None:
     assert (label_text(""), label_text("  ")) == ("", "")
     assert label_text("x" * MOST_IN_LABEL) == "x" * MOST_IN_LABEL
     with pytest.raises(ValueError, match="has 256 characters; 255 are allowed"):
@@ -85,7 +85,7 @@ def test_a_label_may_be_empty_and_longer() -> None:
 
 
 @given(FREE)
-def test_what_is_taken_is_in_its_one_form_and_stays_so(text: str) -> None:
+def test_accepted_name_is_normalized_and_stays_the_same(text: str) -> None:
     try:
         name = name_text(text)
     except ValueError:
@@ -98,11 +98,11 @@ def test_what_is_taken_is_in_its_one_form_and_stays_so(text: str) -> None:
 
 
 @given(FREE, st.integers(1, 20))
-def test_any_text_behind_a_name_can_be_cleaned(text: str, most: int) -> None:
+def test_cleaned_text_is_a_valid_name_within_the_length(text: str, most: int) -> None:
     name = cleaned(f"a{text}", most)
     assert name_text(name) == name
     assert len(name) <= most
 
 
-def test_a_cleaned_text_keeps_as_many_marks_as_a_name_may_have() -> None:
+def test_cleaned_text_keeps_only_as_many_marks_as_a_name_may_have() -> None:
     assert cleaned("x" + "\u0320" * 20 + "y", 20) == "x" + "\u0320" * 8 + "y"

@@ -1,4 +1,4 @@
-"""What a rank writes is read back, and what is no record is None and never an error."""
+"""The records of a rank are read back. A line that is not a record gives None and never an error."""
 
 import json
 import math
@@ -99,7 +99,7 @@ def test_every_kind_of_record_is_read_back(record: Record) -> None:
     assert "\n" not in line
 
 
-def test_a_diverged_loss_is_still_a_record() -> None:
+def test_record_with_a_diverged_loss_is_read_back() -> None:
     diverged = STEP.model_copy(update={"metrics": {"loss": math.nan, "gradient": math.inf}})
     record = parse_record(diverged.model_dump_json())
     assert isinstance(record, StepEnded)
@@ -127,17 +127,17 @@ def changed(**values: Any) -> str:
     ],
     ids=lambda line: str(line)[:40],
 )  # fmt: skip
-def test_lines_that_are_no_record_are_ignored(line: bytes) -> None:
+def test_lines_that_are_not_records_are_ignored(line: bytes) -> None:
     assert parse_record(line) is None
 
 
 @given(st.text() | st.binary())
-def test_no_line_raises(line: str | bytes) -> None:
+def test_arbitrary_text_is_ignored_without_an_error(line: str | bytes) -> None:
     assert parse_record(line) is None
 
 
 @given(st.integers(0, 400))
-def test_a_torn_line_is_no_record(length: int) -> None:
+def test_truncated_record_is_ignored(length: int) -> None:
     line = STEP.model_dump_json()
     assert parse_record(line[: min(length, len(line) - 1)]) is None
 

@@ -56,7 +56,7 @@ probe: {smallest: 8, largest: 4096, seconds: 3.0}
 """
 
 
-def test_the_smallest_spec_is_complete() -> None:
+def test_smallest_spec_gets_defaults_for_all_other_fields() -> None:
     spec = parse_spec(json.dumps(SMALLEST))
     assert (spec.dataset.source, spec.batch_size, spec.learning_rate, spec.gpus) == ("digits", 64, 0.001, 2)
     assert (spec.name, spec.model.name, spec.batch_per, spec.epochs, spec.max_restarts) == (
@@ -77,7 +77,7 @@ def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
     assert from_yaml.dataset.augment == ["flip_horizontal"]
 
 
-def test_the_whole_spec_has_every_field_there_is() -> None:
+def test_whole_spec_contains_every_field() -> None:
     document = yaml.safe_load(WHOLE)
     complete = parse_spec(WHOLE, syntax="yaml").model_dump(mode="json")
     assert document.keys() == complete.keys()
@@ -85,13 +85,13 @@ def test_the_whole_spec_has_every_field_there_is() -> None:
         assert document[part].keys() == complete[part].keys()
 
 
-def test_a_stored_spec_is_read_back_the_same() -> None:
+def test_stored_spec_is_read_back_unchanged() -> None:
     spec = parse_spec(WHOLE, syntax="yaml")
     assert spec_from(spec.model_dump(mode="json")) == spec
     assert parse_spec(spec.model_dump_json()) == spec
 
 
-def test_a_plain_string_names_the_dataset_and_the_model() -> None:
+def test_dataset_and_model_may_be_plain_strings() -> None:
     spec = parse_spec(json.dumps(smallest(model="mlp")))
     assert (spec.model.name, spec.dataset.source) == ("mlp", "digits")
 
@@ -105,7 +105,7 @@ def test_a_plain_string_names_the_dataset_and_the_model() -> None:
         ({"smallest": 7, "largest": 7}, [7]),
     ],
 )
-def test_a_probe_doubles_its_batches(probe: dict[str, int], batches: list[int]) -> None:
+def test_probe_doubles_its_batch_up_to_the_largest(probe: dict[str, int], batches: list[int]) -> None:
     spec = parse_spec(json.dumps(smallest(probe=probe)))
     assert spec.probe is not None
     assert spec.probe.batches == batches
@@ -128,7 +128,7 @@ def test_a_probe_doubles_its_batches(probe: dict[str, int], batches: list[int]) 
         ("colour", {"colour": "red"}, "no such field `colour`"),
     ],
 )
-def test_an_unknown_field_is_named_with_the_one_that_was_meant(
+def test_unknown_field_is_refused_with_the_closest_field_name(
     field: str, document: dict[str, Any], message: str
 ) -> None:
     (problem,) = problems_of(smallest(**document))
@@ -154,7 +154,7 @@ def test_null_turns_early_stopping_off() -> None:
         ("learning_rate", smallest(learning_rate=True)),
         ("model.freeze_base", smallest(model={"name": "mlp", "freeze_base": 1})),
         ("name", smallest(name=3)),
-        ("learning_rate", smallest(learning_rate=float("nan"))),  # no figure that is not one
+        ("learning_rate", smallest(learning_rate=float("nan"))),  # not a finite number
         ("learning_rate", smallest(learning_rate=float("inf"))),
         ("stall_timeout_s", smallest(stall_timeout_s=float("-inf"))),
         ("learning_rate", '{"dataset": "digits", "learning_rate": 1e400}'),
@@ -176,7 +176,7 @@ def test_null_turns_early_stopping_off() -> None:
         ("dataset.augment.0", smallest(dataset={"source": "d", "augment": ["shear"]})),  # not one of the choices
         ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_f1"})),
         ("optimizer", smallest(optimizer="rmsprop")),
-        ("name", smallest(name="two\nlines")),  # characters that no name, path or database holds
+        ("name", smallest(name="two\nlines")),  # characters that names, paths or the database refuse
         ("name", smallest(name="ends\n")),
         ("name", smallest(name="")),
         ("name", smallest(name="   ")),
@@ -195,7 +195,7 @@ def test_null_turns_early_stopping_off() -> None:
         ("probe.batches", smallest(probe={"batches": [8]})),
         ("min_gpus", smallest(min_gpus=3)),  # rules over two fields
         ("batch_size", smallest(batch_size=63, batch_per="global")),
-        ("dataset", {"batch_size": 64}),  # what has to be there
+        ("dataset", {"batch_size": 64}),  # a required part is missing or of the wrong type
         ("dataset.source", smallest(dataset={})),
         ("dataset", smallest(dataset=5)),
         ("dataset", smallest(dataset=None)),
@@ -222,7 +222,7 @@ def test_a_name_and_a_label_hold_any_printable_text(name: str) -> None:
     assert (spec.name, spec.labels) == (name, {"k": name})
 
 
-def test_two_branches_of_a_field_name_the_field_itself() -> None:
+def test_error_in_a_union_field_names_the_field_without_its_branches() -> None:
     assert set(fields_of(smallest(dataset={"source": "d", "validation": 2}))) == {"dataset.validation"}
 
 
@@ -235,7 +235,7 @@ def test_every_wrong_field_is_named_at_once() -> None:
     }  # fmt: skip
 
 
-def test_a_problem_says_what_came_and_shortens_it() -> None:
+def test_problem_shows_the_received_value_cut_to_80_characters() -> None:
     (problem,) = problems_of(smallest(name="x y" * 1000))
     assert problem.received is not None
     assert problem.received.startswith("x yx y")

@@ -36,10 +36,10 @@ def numbers_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
                 yield from numbers_of(kind, f"{prefix}{name}.")
 
 
-NUMBERS = sorted(set(numbers_of(Spec)) - {"early_stopping.min_delta"})  # which is compared with, and nothing else
+NUMBERS = sorted(set(numbers_of(Spec)) - {"early_stopping.min_delta"})  # has no upper limit
 
 
-def test_the_fields_with_numbers_are_found() -> None:
+def test_numeric_fields_of_the_spec_are_found() -> None:
     assert {"time_limit_s", "seed", "min_gpus", "dataset.validation", "probe.seconds"} <= set(NUMBERS)
     assert len(NUMBERS) > 20
 
@@ -58,7 +58,7 @@ def test_a_number_beyond_its_limit_is_refused_at_its_field(field: str, number: f
         assert re.search("(less|greater) than|finite number|valid (integer|number|string)", problem.message)
 
 
-def test_a_limit_of_time_is_a_year_at_most() -> None:
+def test_time_limits_are_at_most_one_year() -> None:
     longest = {"time_limit_s": MAX_SECONDS, "stall_timeout_s": MAX_SECONDS}
     spec = parse_spec(json.dumps(smallest(**longest)))
     assert (spec.time_limit_s, spec.stall_timeout_s) == (31_536_000, 31_536_000)

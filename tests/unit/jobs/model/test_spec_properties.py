@@ -1,4 +1,4 @@
-"""What holds for every text and every spec."""
+"""Properties of every valid spec, and of every text that is read as a spec."""
 
 import json
 from contextlib import suppress
@@ -50,7 +50,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(specs())
-def test_a_valid_spec_dumps_to_what_parses_to_itself(document: dict[str, Any]) -> None:
+def test_valid_spec_survives_a_round_trip_through_json_and_yaml(document: dict[str, Any]) -> None:
     spec = parse_spec(json.dumps(document))
     assert parse_spec(spec.model_dump_json()) == spec
     assert spec_from(spec.model_dump(mode="json")) == spec
@@ -58,19 +58,19 @@ def test_a_valid_spec_dumps_to_what_parses_to_itself(document: dict[str, Any]) -
 
 
 @given(st.text() | st.binary())
-def test_no_text_raises_anything_else(text: str | bytes) -> None:
+def test_any_text_parses_or_raises_invalid_spec(text: str | bytes) -> None:
     for syntax in ("json", "yaml"):
         with suppress(InvalidSpec):
             parse_spec(text, syntax=syntax)
 
 
 @given(st.dictionaries(FIELDS, JSON))
-def test_no_document_raises_anything_else(document: dict[str, Any]) -> None:
+def test_any_document_parses_or_raises_invalid_spec(document: dict[str, Any]) -> None:
     with suppress(InvalidSpec):
         parse_spec(json.dumps(document))
 
 
 @given(FIELDS, TAGS, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8))
-def test_no_yaml_tag_raises_anything_else(field: str, tag: str, value: str) -> None:
+def test_any_yaml_tag_parses_or_raises_invalid_spec(field: str, tag: str, value: str) -> None:
     with suppress(InvalidSpec):
         parse_spec(f"{field}: !!{tag} {value}", syntax="yaml")

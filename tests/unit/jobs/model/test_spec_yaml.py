@@ -1,4 +1,4 @@
-"""A spec in YAML: aliases, merges and numbers; anything else that YAML can say is refused."""
+"""A spec in YAML: aliases, merges and numbers are read, and text that is not a spec is refused."""
 
 import pytest
 
@@ -16,13 +16,13 @@ from jobs.model.spec import load_yaml, parse_spec
     ],
     ids=lambda text: str(text)[:30],
 )  # fmt: skip
-def test_text_that_is_not_yaml_or_no_spec_is_refused(text: str) -> None:
+def test_text_that_is_not_a_yaml_spec_is_refused(text: str) -> None:
     with pytest.raises(InvalidSpec):
         parse_spec(text, syntax="yaml")
 
 
 def laughing(line: str, *, lines: int = 30) -> str:
-    """A document of which every line stands for the line before it, several times."""
+    """A document in which every line repeats the line before it several times, by aliases."""
     return "a0: &a0 {x: lol}\n" + "".join(line.format(n=n, m=n - 1) for n in range(1, lines))
 
 
@@ -36,7 +36,7 @@ def laughing(line: str, *, lines: int = 30) -> str:
     ],
     ids=["lists", "merges", "one long text", "within itself"],
 )
-def test_aliases_that_stand_for_more_than_a_spec_may_have_are_refused_at_once(text: str) -> None:
+def test_aliases_that_expand_beyond_the_limit_are_refused(text: str) -> None:
     with pytest.raises(InvalidSpec, match="all aliases are written out"):
         parse_spec(text, syntax="yaml")
 

@@ -9,7 +9,7 @@ COUNTED = {EndReason.RANK_FAILED, EndReason.STALLED, EndReason.LAUNCH_FAILED}
 DONE = {EndReason.COMPLETED, EndReason.EARLY_STOPPED}
 
 
-def test_the_states_are_those_of_the_design() -> None:
+def test_transitions_match_the_design() -> None:
     assert {(at.value, to.value) for at, ends in NEXT.items() for to in ends} == {
         ("queued", "launching"), ("queued", "cancelled"),
         ("launching", "running"), ("launching", "queued"), ("launching", "failed"), ("launching", "cancelled"),
@@ -24,13 +24,13 @@ def test_sources_is_the_inverse_of_next() -> None:
             assert (to in NEXT[at]) == (at in SOURCES[to])
 
 
-def test_a_final_status_has_no_next_status() -> None:
+def test_terminal_and_active_statuses_match_the_design() -> None:
     assert {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED} == TERMINAL
     assert {Status.LAUNCHING, Status.RUNNING} == ACTIVE
 
 
 @pytest.mark.parametrize("reason", EndReason)
-def test_every_reason_has_an_outcome_that_ends_a_job(reason: EndReason) -> None:
+def test_every_end_reason_has_a_terminal_status_and_counts_only_if_retried(reason: EndReason) -> None:
     assert reason.outcome.status in TERMINAL
     assert reason.outcome.retried or not reason.outcome.counts
 
@@ -42,7 +42,7 @@ def test_a_requested_cancel_wins_over_every_reason(reason: EndReason, restarts: 
 
 
 @pytest.mark.parametrize("reason", EndReason)
-def test_the_status_after_each_reason(reason: EndReason) -> None:
+def test_end_reason_decides_the_next_status(reason: EndReason) -> None:
     after = status_after(reason, cancel_requested=False, restarts=0, max_restarts=1)
     if reason in COUNTED | NOT_COUNTED:
         assert after is Status.QUEUED
@@ -55,7 +55,7 @@ def test_the_status_after_each_reason(reason: EndReason) -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(COUNTED))
-def test_counted_restarts_end_at_the_limit(reason: EndReason) -> None:
+def test_job_fails_when_its_counted_restarts_reach_the_limit(reason: EndReason) -> None:
     def after(restarts: int) -> Status:
         return status_after(reason, cancel_requested=False, restarts=restarts, max_restarts=2)
 
@@ -63,10 +63,10 @@ def test_counted_restarts_end_at_the_limit(reason: EndReason) -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(NOT_COUNTED))
-def test_what_is_not_the_jobs_fault_is_retried_beyond_the_limit(reason: EndReason) -> None:
+def test_end_reason_that_does_not_count_requeues_the_job_beyond_the_limit(reason: EndReason) -> None:
     assert status_after(reason, cancel_requested=False, restarts=9, max_restarts=0) is Status.QUEUED
 
 
-def test_no_restart_is_left_when_none_was_granted() -> None:
+def test_rank_failure_fails_a_job_that_may_not_restart() -> None:
     after = status_after(EndReason.RANK_FAILED, cancel_requested=False, restarts=0, max_restarts=0)
     assert after is Status.FAILED

@@ -1,4 +1,4 @@
-"""What an answer to a delivery means, and when it is tried again."""
+"""What the answer to a delivery means, and when the delivery is tried again."""
 
 from datetime import UTC, datetime
 
@@ -24,7 +24,7 @@ def test_each_answer_of_a_receiver_has_a_verdict(answer: Answer, verdict: Verdic
     assert verdict_of(answer, 1) is verdict
 
 
-def test_after_the_last_try_it_is_given_up() -> None:
+def test_delivery_fails_after_the_last_try() -> None:
     assert verdict_of(Answer(503), MAX_TRIES - 1) is Verdict.AGAIN
     assert verdict_of(Answer(503), MAX_TRIES) is Verdict.FAILED
     assert verdict_of(Answer(204), MAX_TRIES) is Verdict.DELIVERED

@@ -18,7 +18,7 @@ from jobs.runtime.logs import configure_logging
 
 
 class Written(io.StringIO):
-    """A standard error that was written to."""
+    """A captured standard error."""
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ class Written(io.StringIO):
 
 @contextlib.contextmanager
 def logging_of_a_supervisor() -> Iterator[Written]:
-    """What a supervisor logs meanwhile; afterwards logging is the tests' own again."""
+    """Log as a supervisor does. Restore the logging of the tests afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     with contextlib.redirect_stderr(Written()) as stderr:
@@ -42,14 +42,14 @@ def logging_of_a_supervisor() -> Iterator[Written]:
 
 
 def failed(logger: Any, error: str) -> None:
-    """Log an exception that says this."""
+    """Log an exception with this message."""
     try:
         raise RuntimeError(error)
     except RuntimeError:
         logger.exception("failed")
 
 
-def test_a_line_says_when_who_and_what() -> None:
+def test_log_line_has_its_time_source_and_event() -> None:
     with logging_of_a_supervisor() as stderr:
         logging.getLogger("worker.agent").info("supervisor %d started", 7)
     (line,) = stderr.lines
@@ -60,7 +60,7 @@ def test_a_line_says_when_who_and_what() -> None:
     }  # fmt: skip
 
 
-def test_what_a_line_is_about_stands_in_fields() -> None:
+def test_extra_values_become_fields_of_the_log_line() -> None:
     about = {"job": "other", "attempt": 3, "host": "gpu-1", "rank": 0}
     with logging_of_a_supervisor() as stderr:
         logging.getLogger("worker").warning("stalled", extra=about)
@@ -71,7 +71,7 @@ def test_what_a_line_is_about_stands_in_fields() -> None:
     assert (ours["path"], ours["job"], ours["attempt"]) == ("/v1/jobs", "third", 2)
 
 
-def test_lines_of_uvicorn_and_celery_are_alike() -> None:
+def test_uvicorn_and_celery_lines_have_the_same_fields() -> None:
     task = {"id": "1", "name": "hora.launch", "args": "(1,)"}
     with logging_of_a_supervisor() as stderr:
         logging.getLogger("uvicorn.error").info("Started server", extra={"color_message": "\x1b[36mStarted\x1b[0m"})
@@ -81,7 +81,7 @@ def test_lines_of_uvicorn_and_celery_are_alike() -> None:
     assert all(line.keys() == fields for line in stderr.lines)
 
 
-def test_warnings_are_lines_too() -> None:
+def test_python_warnings_are_logged_as_lines() -> None:
     with warnings.catch_warnings(), logging_of_a_supervisor() as stderr:
         warnings.simplefilter("always")
         warnings.warn("not so\ngood", UserWarning, stacklevel=1)
@@ -92,7 +92,7 @@ def test_warnings_are_lines_too() -> None:
 FORGED = '\n{"event": "forged", "level": "info"}\r\n'
 
 
-def test_no_value_can_forge_a_line() -> None:
+def test_no_value_can_forge_a_log_line() -> None:
     with logging_of_a_supervisor() as stderr:
         logging.getLogger("worker").info("a rank said %s", FORGED, extra={"host": FORGED, FORGED: 1})
         structlog.get_logger("api").info("request", path=FORGED)
@@ -105,7 +105,7 @@ def test_no_value_can_forge_a_line() -> None:
 
 @given(st.text(), st.dictionaries(st.text(), st.text() | st.binary() | st.none() | st.floats()))
 @settings(max_examples=50)
-def test_whatever_is_logged_is_one_line(text: str, fields: dict[str, Any]) -> None:
+def test_any_text_and_fields_are_logged_as_one_line(text: str, fields: dict[str, Any]) -> None:
     with logging_of_a_supervisor() as stderr:
         structlog.get_logger("api").info("said", text=text, **{f"x_{key}": value for key, value in fields.items()})
     written = stderr.getvalue()
@@ -124,7 +124,7 @@ def test_whatever_is_logged_is_one_line(text: str, fields: dict[str, Any]) -> No
         "postgresql://db/hora?user=hora&password=s3cret",
     ],
 )
-def test_no_password_of_an_address_is_written(said: str) -> None:
+def test_passwords_in_addresses_are_masked(said: str) -> None:
     with logging_of_a_supervisor() as stderr:
         logging.getLogger("a").error("%s", said, extra={"url": said})
         failed(structlog.get_logger("b"), said)
@@ -136,14 +136,14 @@ def test_no_password_of_an_address_is_written(said: str) -> None:
 @pytest.mark.parametrize(
     "said", ["http://api:8400/v1/jobs?label=a@b", "see https://host/a:b@c", "a: b@c", "://:@", "password: unset"]
 )
-def test_what_is_no_password_is_left_as_it_is(said: str) -> None:
+def test_text_without_a_password_is_logged_unchanged(said: str) -> None:
     with logging_of_a_supervisor() as stderr:
         logging.getLogger("a").info("%s", said)
     assert stderr.lines[0]["event"] == said
 
 
 @pytest.mark.parametrize("port", ["1", "port"])
-def test_an_error_of_the_driver_tells_no_password(port: str) -> None:
+def test_database_driver_error_is_logged_without_the_password(port: str) -> None:
     with logging_of_a_supervisor() as stderr:
         try:
             engine_for(f"postgresql://hora:s3cret@127.0.0.1:{port}/hora").connect()

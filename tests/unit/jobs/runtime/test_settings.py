@@ -1,4 +1,4 @@
-"""What the operator sets, as the processes read it."""
+"""The operator's settings, as the processes read them."""
 
 import pytest
 from pydantic import ValidationError
@@ -27,7 +27,7 @@ def test_a_relative_data_root_is_the_same_for_every_process(monkeypatch: pytest.
     assert Settings(data_roots="share").data_root_list == ["/usr/share"]
 
 
-def test_models_are_modules_with_functions() -> None:
+def test_each_model_is_written_as_module_and_function() -> None:
     assert Settings(models="acme.nets:wide, acme.nets:deep,").model_list == ["acme.nets:wide", "acme.nets:deep"]
     assert Settings().model_list == []
     for wrong in ("acme.nets", "acme.nets:", "acme-nets:wide", "acme.nets:wide()", "a:b;c:d"):
@@ -58,7 +58,7 @@ def test_a_broker_on_loopback_needs_no_password(url: str) -> None:
     assert Settings(broker_url=url).broker_url == url
 
 
-def test_a_wrong_setting_ends_the_process_with_a_sentence_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_end_the_process_by_name_without_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORA_BROKER_URL", "redis://t0p-secret@10.0.0.5/0")
     monkeypatch.setenv("HORA_PORT", "t0p")
     settings.cache_clear()
@@ -72,7 +72,7 @@ def test_a_wrong_setting_ends_the_process_with_a_sentence_and_no_secret(monkeypa
 
 @pytest.mark.parametrize("value", ["inf", "nan", "1e300", "0", "-1", "a"])
 @pytest.mark.parametrize("name", ["lease_s", "sample_period_s", "keep_files_days", "inspection_memory_gb"])
-def test_durations_and_sizes_are_numbers_that_a_timestamp_and_a_limit_hold(
+def test_durations_and_sizes_must_be_positive_and_bounded_numbers(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"HORA_{name.upper()}", value)
@@ -81,7 +81,7 @@ def test_durations_and_sizes_are_numbers_that_a_timestamp_and_a_limit_hold(
 
 
 @pytest.mark.parametrize("name", ["rate_limit_per_s", "auth_failures_per_s", "max_unpack_ratio", "restart_backoff_s"])
-def test_no_number_of_a_setting_is_infinite(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_infinite_and_nan_settings_are_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     for value in ("inf", "nan"):
         monkeypatch.setenv(f"HORA_{name.upper()}", value)
         with pytest.raises(ValidationError, match=name):

@@ -1,4 +1,4 @@
-"""What a quota keeps from being placed, and that it keeps nothing else."""
+"""Which jobs a quota holds back, and that it blocks no other jobs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -38,25 +38,25 @@ def test_leased_and_placed_slots_stay_within_the_quota() -> None:
     assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=1)]) == ["a", "b"]
 
 
-def test_a_project_without_a_quota_is_not_held_to_that_of_another() -> None:
+def test_quota_of_one_project_does_not_limit_another() -> None:
     queue = [job("a", 2), job("b", 4, "free"), job("c", 2, "free")]
     assert placed(queue, host("h", 8), quotas=[quota(max_slots=1)]) == ["b", "c"]
 
 
-def test_hours_that_are_used_up_end_it_until_the_month_does() -> None:
+def test_project_without_gpu_hours_left_places_no_jobs() -> None:
     queue = [job("a", 1)]
     assert placed(queue, host("h", 8), quotas=[quota(hours=(100.0, 100.0))]) == []
     assert placed(queue, host("h", 8), quotas=[quota(hours=(99.9, 100.0))]) == ["a"]
     assert placed(queue, host("h", 8), quotas=[quota(hours=(0.0, 0.0))]) == []
 
 
-def test_a_smaller_job_does_not_pass_one_of_its_project_that_the_quota_holds_back() -> None:
+def test_smaller_job_does_not_pass_a_job_of_its_project_held_back_by_the_quota() -> None:
     queue = [job("large", 4), job("small", 1), job("other", 1, "q")]
     assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=2)]) == ["other"]
 
 
-def test_a_job_that_waits_for_slots_keeps_its_part_of_the_quota() -> None:
-    """Else small jobs of its project would use that up again and again, whenever its slots come free."""
+def test_job_that_waits_for_slots_keeps_its_share_of_the_quota() -> None:
+    """Otherwise small jobs of its project would take the quota again each time that slots come free."""
     ends_soon = LiveAttempt(1, (-50, 0.0, "x"), {"h": 3}, 10.0)
     queue = [job("large", 4), job("small", 1)]
     hosts = [host("h", 1, 4), host("other", 2)]
@@ -70,11 +70,11 @@ def test_a_job_larger_than_its_quota_does_not_block_its_project() -> None:
     assert placed([job("never", 4), job("small", 2)], host("h", 8), quotas=[quota(max_slots=2)]) == ["small"]
 
 
-def test_a_job_that_no_host_could_hold_keeps_no_part_of_the_quota() -> None:
+def test_job_too_large_for_every_host_keeps_no_share_of_the_quota() -> None:
     assert placed([job("huge", 9), job("small", 2)], host("h", 8), quotas=[quota(max_slots=9)]) == ["small"]
 
 
-def test_no_attempt_is_preempted_for_a_job_that_its_quota_holds_back() -> None:
+def test_no_attempt_is_preempted_for_a_job_held_back_by_its_quota() -> None:
     humble = LiveAttempt(1, (-10, 0.0, "x"), {"h": 4})
     queue = [job("urgent", 4, priority=90)]
     assert place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4)]).preemptions != []
@@ -87,7 +87,7 @@ def test_jobs_held_back_by_a_quota_do_not_count_as_examined() -> None:
     assert place_jobs(queue, [host("h", 8)], [], [quota(max_slots=2)]).looked_at == 2
 
 
-def test_an_allowance_is_taken_in_the_order_of_the_queue() -> None:
+def test_allowance_refuses_all_jobs_of_a_project_after_the_first_refusal() -> None:
     allowances = Allowances([quota(max_slots=4, slots=1), quota("spent", max_slots=2, slots=2)])
     assert allowances.over == {"spent"}
     assert [allowances.take("p", slots) for slots in (2, 2, 1)] == [True, False, False]
@@ -110,7 +110,7 @@ JOBS = st.lists(
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]:
-    """A queue, hosts, and an attempt on each that is not free, which holds the rest of it."""
+    """A queue, hosts, and on each host that is not free an attempt that holds all its leased slots."""
     hosts = draw(HOSTS)
     live = [
         LiveAttempt(number, (-draw(st.integers(0, 3)), 0.0, f"a{number}"), {one.host: held}, draw(ESTIMATES))
@@ -122,7 +122,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
 
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
-def test_no_quota_is_exceeded_and_no_job_passes_one_that_its_quota_holds_back(
+def test_no_quota_is_exceeded_and_no_job_passes_a_held_back_job_of_its_project(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
     queue, hosts, live = queue_and_cluster

@@ -1,4 +1,4 @@
-"""Which jobs go where, who makes room, and what is kept for whom."""
+"""Where jobs are placed, which attempts are preempted, and which slots are reserved for blocked jobs."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ def job(name: str, gpus: int, *, priority: int = 50, estimate_s: float | None = 
 
 
 def order(name: str, priority: int = 50) -> Order:
-    """Jobs are as old as their names are far in front in the alphabet."""
+    """Jobs of one priority are sorted by name, as if the first in the alphabet were the oldest."""
     return (-priority, 0.0, name)
 
 
@@ -46,7 +46,7 @@ def placed(queue: list[QueuedJob], *hosts: HostSlots) -> dict[str, dict[str, int
     return where(place_jobs(queue, hosts))
 
 
-def test_the_queue_is_served_in_its_order() -> None:
+def test_jobs_are_placed_in_queue_order() -> None:
     queue = [job("first", 2), job("second", 2), job("third", 2)]
     assert placed(queue, host("ha", 4)) == {"first": {"ha": 2}, "second": {"ha": 2}}
 
@@ -56,14 +56,14 @@ def test_a_job_gets_all_its_slots_or_none() -> None:
     assert place_jobs([job("three", 3)], [host("ha", 3)]).placements == [Placement("three", (Share("ha", (0, 1, 2)),))]
 
 
-def test_the_fullest_host_that_can_hold_a_job_gets_it() -> None:
+def test_job_goes_to_the_fullest_host_that_can_hold_it() -> None:
     queue = [job("two", 2), job("eight", 8)]
     assert placed(queue, host("roomy", 8), host("full", 1), host("tight", 2)) == {
         "two": {"tight": 2}, "eight": {"roomy": 8},
     }  # fmt: skip
 
 
-def test_a_gpu_comes_before_a_cpu_for_a_job_that_takes_either() -> None:
+def test_job_that_takes_either_device_gets_gpus_first() -> None:
     hosts = [host("cpu", 2, kind="cpu"), host("gpu", 8)]
     assert placed([job("any", 2)], *hosts) == {"any": {"gpu": 2}}
     assert placed([job("any", 2, device="cpu")], *hosts) == {"any": {"cpu": 2}}
@@ -72,30 +72,30 @@ def test_a_gpu_comes_before_a_cpu_for_a_job_that_takes_either() -> None:
     }
 
 
-def test_the_kinds_are_never_mixed() -> None:
+def test_job_never_mixes_gpu_and_cpu_slots() -> None:
     assert placed([job("four", 4)], host("cpu", 2, kind="cpu"), host("gpu", 2)) == {}
 
 
-def test_a_device_that_is_asked_for_is_waited_for() -> None:
+def test_job_waits_for_the_device_it_asks_for() -> None:
     assert placed([job("gpu", 1, device="gpu")], host("cpu", 8, kind="cpu")) == {}
     assert placed([job("cpu", 1, device="cpu")], host("gpu", 8)) == {}
 
 
-def test_pack_takes_the_fewest_hosts_that_have_room_and_of_these_the_fullest() -> None:
+def test_pack_takes_the_fewest_hosts_and_among_them_the_fullest() -> None:
     hosts = [host("ha", 4), host("hb", 3), host("hc", 2), host("hd", 3)]
     assert placed([job("four", 4)], *hosts) == {"four": {"ha": 4}}
     assert placed([job("six", 6)], *hosts) == {"six": {"hb": 3, "hd": 3}}
     assert placed([job("eight", 8)], *hosts) == {"eight": {"ha": 2, "hb": 2, "hc": 2, "hd": 2}}
 
 
-def test_a_job_takes_as_many_slots_on_each_of_its_hosts() -> None:
+def test_job_takes_the_same_number_of_slots_on_each_host() -> None:
     assert placed([job("five", 5)], host("ha", 3), host("hb", 3)) == {}
     assert placed([job("nine", 9)], host("ha", 3), host("hb", 3), host("hc", 4)) == {
         "nine": {"ha": 3, "hb": 3, "hc": 3}
     }
 
 
-def test_only_hosts_that_can_work_together_hold_a_job_together() -> None:
+def test_job_spans_only_hosts_that_can_work_together() -> None:
     hosts = [
         host("ha", 2, peers="eth0"),
         host("hb", 2, peers="ib0"),
@@ -107,13 +107,13 @@ def test_only_hosts_that_can_work_together_hold_a_job_together() -> None:
     assert placed([job("two", 2)], hosts[2]) == {"two": {"hc": 2}}
 
 
-def test_single_host_waits_for_one_host() -> None:
+def test_single_host_job_waits_until_one_host_has_room() -> None:
     hosts = [host("ha", 2, capacity=4), host("hb", 2)]
     assert placed([job("four", 4, placement="single_host")], *hosts) == {}
     assert placed([job("two", 2, placement="single_host")], *hosts) == {"two": {"ha": 2}}
 
 
-def test_spread_takes_the_most_hosts_and_of_these_the_emptiest() -> None:
+def test_spread_takes_the_most_hosts_and_among_them_the_emptiest() -> None:
     hosts = [host("ha", 1), host("hb", 4), host("hc", 3), host("hd", 2)]
     assert placed([job("two", 2, placement="spread")], *hosts) == {"two": {"hb": 1, "hc": 1}}
     assert placed([job("four", 4, placement="spread")], *hosts) == {"four": {"ha": 1, "hb": 1, "hc": 1, "hd": 1}}
@@ -121,7 +121,7 @@ def test_spread_takes_the_most_hosts_and_of_these_the_emptiest() -> None:
     assert placed([job("one", 1, placement="spread")], *hosts) == {"one": {"hb": 1}}
 
 
-def test_a_restart_goes_where_it_was_if_that_costs_nothing() -> None:
+def test_restart_returns_to_its_last_hosts_if_that_needs_no_more_hosts() -> None:
     def again(*last: str, gpus: int = 2, placement: str = "pack") -> list[str]:
         waiting = job("again", gpus, last_hosts=last, placement=placement)
         (one,) = place_jobs([waiting], [host("ha", 2), host("hb", 4), host("hc", 4), host("hd", 1)]).placements
@@ -129,13 +129,13 @@ def test_a_restart_goes_where_it_was_if_that_costs_nothing() -> None:
 
     assert again() == ["ha"]
     assert again("hb") == ["hb"]
-    assert again("hd") == ["ha"]  # one host that has room is better than the old one with another
-    assert again("hc", "hb", gpus=8) == ["hc", "hb"]  # the lead leads again
+    assert again("hd") == ["ha"]  # one host with room is better than the last host with another one
+    assert again("hc", "hb", gpus=8) == ["hc", "hb"]  # the last lead host is the lead again
     assert again("hc", gpus=8) == ["hc", "hb"]
     assert again("hc", placement="spread") == ["hc", "hb"]
 
 
-def test_slots_are_taken_by_their_own_index() -> None:
+def test_placement_uses_the_indices_of_the_free_slots() -> None:
     free = HostSlots("ha", "gpu", (1, 4, 6), 8)
     assert place_jobs([job("a", 2), job("b", 1)], [free]).placements == [
         Placement("a", (Share("ha", (1, 4)),)),
@@ -152,7 +152,7 @@ def placed_gpus(gpus: int, fewest_gpus: int | None, *capacities: int, **request:
     return sum(one.gpus for one in place_jobs([waiting], hosts).placements)
 
 
-def test_a_restart_makes_do_with_fewer_when_the_hosts_cannot_hold_so_many() -> None:
+def test_restart_takes_fewer_gpus_down_to_its_minimum_when_hosts_are_too_small() -> None:
     assert placed_gpus(8, 2, 4, 6) == 6
     assert placed_gpus(8, 2, 4, 8) == 8
     assert placed_gpus(8, None, 4, 6) == 0
@@ -161,7 +161,7 @@ def test_a_restart_makes_do_with_fewer_when_the_hosts_cannot_hold_so_many() -> N
     assert placed_gpus(8, 2) == 0
 
 
-def test_fewer_gpus_are_shared_equally_by_hosts_that_work_together() -> None:
+def test_fewer_gpus_are_divided_equally_among_hosts_that_work_together() -> None:
     assert placed_gpus(12, 2, 4, 5, peers="eth0") == 8
     assert placed_gpus(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
     assert placed_gpus(12, 2, 3, 4, 3, peers="eth0") == 9
@@ -173,7 +173,7 @@ def test_fewer_gpus_still_divide_a_global_batch() -> None:
     assert placed_gpus(9, 4, 8, global_batch=27) == 0
 
 
-def test_a_host_that_is_only_busy_is_waited_for() -> None:
+def test_restart_waits_for_a_busy_host_instead_of_taking_fewer_gpus() -> None:
     waiting = job("j", 8, fewest_gpus=2)
     assert placed([waiting], host("ha", 4, capacity=8)) == {}
 
@@ -187,7 +187,7 @@ BUSY = host("ha", 2, capacity=8)
     ("ends_in_s", "estimate_s", "due_s"),
     [(100, 100, 100), (100, 20, 100), (100, 101, None), (100, None, None), (None, 1, None), (0, 1, None)],
 )  # fmt: skip
-def test_a_job_passes_a_blocked_one_that_it_does_not_delay(
+def test_job_passes_a_blocked_job_only_if_it_does_not_delay_it(
     ends_in_s: float | None, estimate_s: float | None, due_s: float | None
 ) -> None:
     passing = job("passing", 2, estimate_s=estimate_s)
@@ -201,7 +201,7 @@ def test_jobs_ahead_of_a_blocked_job_still_start() -> None:
     assert where(decided) == {"ahead": {"ha": 1}}
 
 
-def test_a_blocked_job_keeps_only_what_it_needs() -> None:
+def test_blocked_job_reserves_only_the_slots_it_needs() -> None:
     queue = [job("large", 6, device="gpu"), job("long", 2), job("longer", 1), job("on-cpu", 1, device="cpu")]
     hosts = [BUSY, host("small", 1, capacity=4, peers=None), host("cpu", 8, kind="cpu")]
     decided = place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10), live(2, {"small": 3}, ends_in_s=5)])
@@ -210,21 +210,21 @@ def test_a_blocked_job_keeps_only_what_it_needs() -> None:
     assert place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10)]).kept_for == {"ha": "large"}
 
 
-def test_spare_slots_are_given_once() -> None:
+def test_slots_beyond_a_reservation_are_given_only_once() -> None:
     queue = [job("large", 6), job("m", 1), job("n", 1), job("o", 1), job("short", 1, estimate_s=10)]
     decided = place_jobs(queue, [host("ha", 4, capacity=8)], [live(1, {"ha": 4}, ends_in_s=10)])
     assert [(one.job_id, one.due_s) for one in decided.placements] == [("m", None), ("n", None), ("short", 10)]
 
 
-def test_slots_are_kept_where_they_come_free_first() -> None:
+def test_reservation_is_made_where_slots_come_free_first() -> None:
     hosts = [host("ha", 4, capacity=8, peers=None), host("hb", 4, capacity=8, peers=None)]
     busy = [live(1, {"ha": 4}, ends_in_s=50), live(2, {"hb": 4}, ends_in_s=20)]
     assert place_jobs([LARGE], hosts, busy).kept_for == {"hb": "large"}
     unknown = [replace(busy[0], ends_in_s=None), replace(busy[1], ends_in_s=None)]
-    assert place_jobs([LARGE], hosts, unknown).kept_for == {"ha": "large"}  # the older one is taken to end first
+    assert place_jobs([LARGE], hosts, unknown).kept_for == {"ha": "large"}  # the older attempt is assumed to end first
 
 
-def test_placements_of_the_same_pass_are_counted() -> None:
+def test_reservations_count_placements_of_the_same_pass() -> None:
     queue = [job("a", 8, estimate_s=30), LARGE, job("passing", 2, estimate_s=30), job("long", 2, estimate_s=31)]
     hosts = [host("ha", 8, peers=None), host("hb", 2, capacity=8, peers=None)]
     decided = place_jobs(queue, hosts, [live(1, {"hb": 6}, ends_in_s=30)])
@@ -232,14 +232,14 @@ def test_placements_of_the_same_pass_are_counted() -> None:
     assert decided.reservations[0].at_s == 30
 
 
-def test_slots_are_kept_for_the_first_few_blocked_jobs_one_after_the_other() -> None:
+def test_first_blocked_jobs_get_reservations_in_turn() -> None:
     queue = [job(f"large{number}", 8, estimate_s=10) for number in range(RESERVATIONS + 1)]
     decided = place_jobs(queue, [host("ha", 1, capacity=8)], [live(1, {"ha": 7}, ends_in_s=5)])
     assert [one.at_s for one in decided.reservations] == [5 + 10 * number for number in range(RESERVATIONS)]
     assert decided.kept_for == {"ha": "large0"}
 
 
-def test_a_job_behind_one_that_waits_without_end_keeps_nothing_on_its_hosts() -> None:
+def test_job_whose_start_is_unknown_reserves_nothing_on_reserved_hosts() -> None:
     queue = [LARGE_FOR_EVER, job("larger", 8), job("elsewhere", 4, device="cpu"), job("short", 1, estimate_s=5)]
     hosts = [host("ha", 1, capacity=8), host("hc", 1, capacity=4, kind="cpu")]
     decided = place_jobs(queue, hosts, [live(1, {"ha": 7}, ends_in_s=5), live(2, {"hc": 3})])
@@ -262,14 +262,14 @@ URGENT = job("urgent", 4, priority=90)
 FULL = [host("ha", 0, capacity=4), host("hb", 0, capacity=4)]
 
 
-def test_the_lowest_priority_makes_room_and_of_that_the_youngest() -> None:
+def test_lowest_priority_is_preempted_first_and_among_equals_the_youngest() -> None:
     attempts = [live(1, {"ha": 4}, priority=10), live(2, {"hb": 4}, priority=20)]
     assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (1,))]
     attempts = [live(1, {"ha": 4}), live(2, {"hb": 4})]
     assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
 
 
-def test_only_a_lower_priority_makes_room() -> None:
+def test_only_attempts_of_lower_priority_are_preempted() -> None:
     attempts = [live(1, {"ha": 4}, priority=90), live(2, {"hb": 4}, priority=91)]
     assert preemptions_of([URGENT], FULL, *attempts) == []
 
@@ -293,7 +293,7 @@ def test_no_attempt_is_preempted_for_a_job_that_still_would_not_fit() -> None:
     assert preemptions_of([job("giant", 5, priority=90)], alone, *attempts) == []
 
 
-def test_no_attempt_is_preempted_where_leaving_ones_free_enough() -> None:
+def test_no_attempt_is_preempted_if_leaving_attempts_free_enough_slots() -> None:
     attempts = [live(1, {"ha": 4}, priority=99, leaving=True), live(2, {"hb": 4}, priority=10)]
     decided = place_jobs([URGENT, job("later", 4, priority=80)], FULL, attempts)
     assert decided.preemptions == [Preemption("later", (2,))]
@@ -309,9 +309,9 @@ def test_slots_freed_by_preemption_go_to_the_job_that_needs_them() -> None:
     assert decided.placements == []
 
 
-def test_an_attempt_past_its_estimate_makes_room_for_jobs_it_passed() -> None:
+def test_overdue_attempt_is_preempted_for_jobs_that_it_passed() -> None:
     late = live(1, {"ha": 4}, name="b", overdue=True)
     alone = [host("ha", 0, capacity=4)]
     assert preemptions_of([job("a", 4)], alone, late) == [Preemption("a", (1,))]
-    assert preemptions_of([job("c", 4)], alone, late) == []  # it was there first
+    assert preemptions_of([job("c", 4)], alone, late) == []  # the attempt is ahead of c
     assert preemptions_of([job("a", 4)], alone, replace(late, overdue=False)) == []

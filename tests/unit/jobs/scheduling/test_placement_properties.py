@@ -1,4 +1,4 @@
-"""What holds of any queue on any hosts, and of a cluster as it goes on."""
+"""Properties of any queue on any hosts, and of a cluster over time."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
 
 
 def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Mapping[str, int]) -> bool:
-    """Whether so many free slots hold a job, tried the long way."""
+    """Whether these free slots hold a job. Tries each kind and each number of hosts."""
     for kind in ("gpu", "cpu"):
         for number in range(1, request.gpus + 1):
             if request.gpus % number or (number > 1 and request.placement == "single_host"):
@@ -101,7 +101,7 @@ def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
 def test_the_head_of_the_queue_is_placed_whenever_it_fits(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
 ) -> None:
-    """The head of the queue is placed whenever it fits, and blocked only where it could fit one day."""
+    """The head of the queue is placed if it fits now. Else it gets a reservation if it could ever fit."""
     queue, hosts, attempts = queue_and_cluster
     if not queue:
         return
@@ -149,17 +149,17 @@ def test_only_needed_attempts_are_preempted(
 
 @dataclass
 class Cluster:
-    """A cluster in time: jobs come, are placed and end."""
+    """A cluster over time: jobs arrive, are placed and end."""
 
     hosts: list[HostSlots]
     has_estimates: bool  # whether it is known how long jobs take
     now: int = 0
     running: dict[int, tuple[QueuedJob, Mapping[str, int], int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
-    promised: dict[str, float] = field(default_factory=dict)  # by when the first blocked job starts at the latest
+    promised: dict[str, float] = field(default_factory=dict)  # the latest start of each first blocked job
 
     def run_pass(self, queue: list[QueuedJob], durations: Mapping[str, int]) -> PlacementPass:
-        """One pass, and what it places begins."""
+        """Run one pass and start the jobs that it places."""
         self.running = {number: run for number, run in self.running.items() if run[2] > self.now}
         used = Counter[str]()
         for _, slots, _ in self.running.values():
@@ -197,7 +197,7 @@ class Cluster:
 def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
     sizes: list[int], jobs: list[tuple[int, int, int, str]], has_estimates: bool
 ) -> None:
-    """With estimates that hold: by the time foreseen. Without: when what ran as it became the first has ended."""
+    """With true estimates it starts by its reserved time. Without, when all that ran as it became first has ended."""
     cluster = Cluster(
         [HostSlots(f"h{n}", "gpu", tuple(range(size)), size, "a") for n, size in enumerate(sizes)], has_estimates
     )

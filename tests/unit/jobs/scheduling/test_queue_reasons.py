@@ -1,4 +1,4 @@
-"""What a queued job is said to wait for."""
+"""The sentence that says why a queued job waits."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -77,5 +77,5 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
         ),
     ],
 )
-def test_a_reason_says_what_is_needed_and_what_there_is(told: str, reason: str) -> None:
+def test_reason_says_why_the_job_waits(told: str, reason: str) -> None:
     assert told == reason

@@ -36,7 +36,7 @@ def test_a_band_has_the_figures_of_its_points(y: list[float]) -> None:
 
 
 @given(st.lists(values, min_size=1, max_size=5))
-def test_bands_combine_to_what_all_points_come_to(parts: list[list[float]]) -> None:
+def test_combined_bands_match_a_band_of_all_points_with_p95_at_least_as_high(parts: list[list[float]]) -> None:
     together, every = combined([whole(part) for part in parts]), whole([y for part in parts for y in part])
 
     assert (together.count, together.min, together.max) == (every.count, every.min, every.max)
@@ -45,7 +45,7 @@ def test_bands_combine_to_what_all_points_come_to(parts: list[list[float]]) -> N
 
 
 @given(values, st.integers(1, 20))
-def test_bands_share_a_stretch_and_count_every_number_once(y: list[float], count: int) -> None:
+def test_bands_do_not_overlap_and_count_every_number_once(y: list[float], count: int) -> None:
     with_gaps = numbers([*y, math.nan, math.inf])
     bands = bands_of(np.arange(len(with_gaps)), with_gaps, rollups=[], x_range=WHOLE_AXIS, count=count)
 
@@ -54,7 +54,7 @@ def test_bands_share_a_stretch_and_count_every_number_once(y: list[float], count
     assert all(one.x_to < other.x_from for one, other in pairwise(bands))
 
 
-def test_bands_are_of_the_stretch_that_is_asked_for() -> None:
+def test_bands_divide_the_requested_range_and_empty_ones_are_left_out() -> None:
     x = np.arange(10, 20)
     bands = bands_of(x, x * 1.0, rollups=[], x_range=AxisRange(0, 40), count=4)
 
@@ -62,7 +62,7 @@ def test_bands_are_of_the_stretch_that_is_asked_for() -> None:
     assert bands_of(x[:0], x[:0] * 1.0, rollups=[], x_range=AxisRange(0, 40), count=4) == []
 
 
-def test_roll_ups_count_where_their_middle_lies() -> None:
+def test_roll_up_counts_in_the_band_that_contains_its_middle() -> None:
     rollups = [Band(0, 9, 10, 1, 5, 2, 4), Band(10, 19, 30, 2, 9, 6, 8), Band(20, 29, 5, 0, 1, 0.5, 1)]
     first, second = bands_of(numbers([35]), numbers([7]), rollups=rollups, x_range=AxisRange(0, 40), count=2)
 
@@ -77,8 +77,8 @@ def test_points_in_roll_ups_are_not_counted_again() -> None:
     assert uncovered(np.arange(3), []).all()
 
 
-def test_a_step_lies_in_its_epoch_by_the_steps_of_that_epoch() -> None:
-    scale = scale_of([(1, 100), (2, 150)], steps_per_epoch=50)  # it went on with half the steps
+def test_step_maps_to_an_epoch_by_the_step_count_of_that_epoch() -> None:
+    scale = scale_of([(1, 100), (2, 150)], steps_per_epoch=50)  # the second epoch has half the steps
     assert scale is not None
     steps = np.array([0, 50, 70, 100, 125, 150, 175, 200, 300])
 
@@ -87,7 +87,7 @@ def test_a_step_lies_in_its_epoch_by_the_steps_of_that_epoch() -> None:
     assert scale.steps_in(AxisRange(None, 1)) == AxisRange(None, 101)
 
 
-def test_the_scale_of_a_job_that_has_not_ended_an_epoch_is_its_plans() -> None:
+def test_scale_uses_the_planned_steps_until_the_first_epoch_ends() -> None:
     scale = scale_of([], steps_per_epoch=40)
 
     assert scale is not None

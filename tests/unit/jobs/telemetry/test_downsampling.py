@@ -1,4 +1,4 @@
-"""Downsampling: bounded, in order, and with every spike in it."""
+"""Downsampling: bounded, in order, and every spike is kept."""
 
 from math import isnan, nan
 
@@ -11,7 +11,7 @@ from jobs.telemetry.downsampling import FEWEST_POINTS, Indices, Numbers, points_
 
 POINTS = 20_000
 SPIKES = 50
-LOUD_FROM = 156 * 64  # noise is told by stretches of 64
+LOUD_FROM = 156 * 64  # noise is judged by stretches of 64 points
 
 values = st.lists(st.floats(-1e308, 1e308) | st.sampled_from([nan, np.inf, -np.inf]), max_size=300)
 
@@ -21,7 +21,7 @@ def numbers(some: list[float]) -> Numbers:
 
 
 @given(values, st.integers(FEWEST_POINTS, 60))
-def test_ends_and_order_are_kept_within_the_bound(y: list[float], most: int) -> None:
+def test_downsampling_keeps_ends_and_order_within_the_limit(y: list[float], most: int) -> None:
     indices = points_to_show(numbers(y), most).tolist()
 
     assert len(indices) <= most
@@ -31,7 +31,7 @@ def test_ends_and_order_are_kept_within_the_bound(y: list[float], most: int) -> 
 
 
 @given(values, st.integers(FEWEST_POINTS, 60))
-def test_the_least_and_the_greatest_are_kept(y: list[float], most: int) -> None:
+def test_minimum_and_maximum_are_kept(y: list[float], most: int) -> None:
     still = numbers(y)[points_to_show(numbers(y), most)]
     finite, left = (some[np.isfinite(some)] for some in (numbers(y), still))
 
@@ -66,7 +66,7 @@ GROUNDS = {
 
 
 def spikes(random: np.random.Generator, places: Indices, *, within: int) -> Indices:
-    """Some of these places, both ends among them: side by side and many to a bin, but no three within five."""
+    """A random choice of these places, with both ends. Some are neighbours or share a bin, no three lie within five."""
     start = random.integers(0, len(places) - within + 1)
     drawn = {0, 1, len(places) - 1, *random.choice(np.arange(start, start + within), SPIKES, replace=False).tolist()}
     apart: list[int] = []
@@ -79,7 +79,7 @@ def spikes(random: np.random.Generator, places: Indices, *, within: int) -> Indi
 @pytest.mark.parametrize("ground", GROUNDS)
 @settings(max_examples=50)
 @given(st.integers(0, 2**32), st.sampled_from([1000, 5000, 10_000]))
-def test_fifty_spikes_are_all_among_500_points(ground: str, seed: int, within: int) -> None:
+def test_all_of_fifty_spikes_are_kept_in_500_points(ground: str, seed: int, within: int) -> None:
     y = GROUNDS[ground](seed)
     random = np.random.default_rng(seed + 1)
     beside_the_border = np.abs(np.arange(POINTS) - LOUD_FROM) < 3  # where two loud points are neighbours of a quiet one
@@ -96,14 +96,14 @@ def test_a_series_that_fits_is_kept_whole() -> None:
     assert points_to_show(np.arange(10.0), 10).tolist() == list(range(10))
 
 
-def test_where_there_is_nothing_but_nan_some_of_it_is_kept() -> None:
+def test_stretch_of_nan_keeps_some_nan_points() -> None:
     y = numbers([1.0] * 500 + [nan] * 500)
 
     assert any(isnan(y[i]) for i in points_to_show(y, 20))
     assert len(points_to_show(np.full(1000, nan), 20)) > 2
 
 
-def test_every_stretch_of_a_noisy_series_is_seen() -> None:
+def test_every_stretch_of_a_noisy_series_keeps_points() -> None:
     shown_indices = points_to_show(noise(1), 500)
 
     assert np.diff(shown_indices).max() < POINTS / 60

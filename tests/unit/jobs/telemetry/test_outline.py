@@ -21,7 +21,7 @@ def rows(draw: st.DrawFn) -> tuple[list[int], list[list[float | None]]]:
 
 
 @given(rows(), st.integers(1, 30))
-def test_an_outline_has_every_bins_ends_and_extremes(
+def test_outline_keeps_the_ends_and_extremes_of_every_bin(
     series: tuple[list[int], list[list[float | None]]], bins: int
 ) -> None:
     offsets, columns = series
@@ -54,7 +54,7 @@ def test_the_outline_of_an_outline_is_itself(series: tuple[list[int], list[list[
 
 
 @given(st.integers(0, 10_000), st.integers(1, 200))
-def test_bins_share_all_offsets(span: int, bins: int) -> None:
+def test_bins_cover_all_offsets_without_overlap(span: int, bins: int) -> None:
     starts = [bin_start(number, span=span, bins=bins) for number in range(bins + 1)]
 
     assert (starts[0], starts[-1]) == (0, span + 1)

@@ -27,14 +27,14 @@ from worker.sampling.rank_processes import RankReading
     [(Sample.__table__, SampleRow, SLOT_METRICS), (HostSample.__table__, HostSampleRow, HOST_METRICS)],
     ids=["slots", "hosts"],
 )
-def test_every_metric_is_a_column_that_may_be_null(table: Table, row: type, metrics: dict[str, object]) -> None:
+def test_every_metric_has_a_nullable_column(table: Table, row: type, metrics: dict[str, object]) -> None:
     *key, values = row._fields  # type: ignore[attr-defined]
     assert values == "values"
     assert [column.name for column in table.columns] == [*key, *metrics]
     assert {name for name in metrics if not table.columns[name].nullable} == set()
 
 
-def test_every_metric_is_read() -> None:
+def test_samplers_read_every_metric_and_no_other() -> None:
     assert {metric.reading_name for metric in GPU_METRICS.values()} == {
         field.name for field in fields(GpuReading) if field.name != "is_lost"
     }
@@ -42,17 +42,17 @@ def test_every_metric_is_read() -> None:
     assert set(HostReading._fields) == HOST_METRICS.keys()
 
 
-def test_the_api_takes_every_metric() -> None:
+def test_api_accepts_every_metric() -> None:
     assert get_args(SampleMetric) == METRIC_NAMES
     assert get_args(HostMetric) == tuple(HOST_METRICS)
 
 
-def test_no_two_metrics_have_one_name_in_another_system() -> None:
+def test_exported_metric_names_are_unique() -> None:
     exported = [one.name for metric in SAMPLED_METRICS for one in (metric.gauge, metric.mirrored) if one is not None]
     assert len(exported) == len(set(exported))
 
 
-def test_the_units_are_those_in_the_names() -> None:
+def test_metric_units_match_the_metric_names() -> None:
     units = {"_percent": "percent", "_bytes": "bytes", "_w": "watts", "_c": "celsius", "_mhz": "megahertz",
              "_bytes_per_s": "bytes per second"}  # fmt: skip
     for metric in SAMPLED_METRICS:
