@@ -33,9 +33,7 @@ def test_cancel_reaches_a_job_that_is_still_starting(operator: Service) -> None:
     no_process_left(operator, job["id"])
 
 
-def test_an_urgent_job_gets_the_slots_of_one_that_goes_on_after_it(
-    operator: Service,
-) -> None:
+def test_a_preempted_job_resumes_after_the_urgent_job_and_can_be_cancelled(operator: Service) -> None:
     patient = operator.submit(ENDLESS)
     trains(operator, patient["id"], epochs=5)
     urgent = operator.submit({**ENDLESS, "epochs": 2, "priority": 90})
@@ -63,7 +61,7 @@ def test_an_urgent_job_gets_the_slots_of_one_that_goes_on_after_it(
     assert kinds(operator, patient["id"])[-2:] == ["attempt_ended", "ended"]
 
 
-def test_a_killed_rank_and_a_killed_supervisor_cost_a_restart_each_from_the_last_checkpoint(operator: Service) -> None:
+def test_a_job_restarts_from_its_checkpoint_after_a_killed_rank_and_a_killed_supervisor(operator: Service) -> None:
     job_id = operator.submit(RESTARTED)["id"]
     trains(operator, job_id, epochs=10)
     os.kill(rank_pids(operator, job_id, 1)[1], signal.SIGKILL)
@@ -125,7 +123,7 @@ def _problem_of(stack: Stack, job_id: str) -> tuple[int, str | None] | None:
             return error.code, error.headers["Content-Type"]
 
 
-def test_after_all_that_the_slots_are_free_again(operator: Service) -> None:
+def test_all_slots_are_free_after_the_failures(operator: Service) -> None:
     def free() -> bool:
         return all(slot["state"] == "free" for host in operator.hosts() for slot in host["slots"])
 

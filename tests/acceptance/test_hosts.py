@@ -80,7 +80,7 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     nothing_left(hosts, job["id"])
 
 
-def test_a_death_on_the_member_host_costs_a_restart_and_a_cancel_ends_both_hosts(hosts: Hosts) -> None:
+def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_hosts(hosts: Hosts) -> None:
     client = hosts.client
     job = client.submit(ENDLESS)
     trains(client, job["id"], epochs=2)
@@ -108,7 +108,7 @@ def test_a_death_on_the_member_host_costs_a_restart_and_a_cancel_ends_both_hosts
     nothing_left(hosts, job["id"])
 
 
-def test_a_host_with_another_key_is_not_believed(hosts: Hosts) -> None:
+def test_the_launch_fails_when_the_other_host_has_an_unknown_key(hosts: Hosts) -> None:
     known_hosts = [host.folder / "ssh" / host.name / "known_hosts" for host in hosts]
     right_key = known_hosts[0].read_text()
     wrong_key = (hosts.folder / "keys" / "client_ed25519.pub").read_text().split()[:2]

@@ -28,7 +28,7 @@ def train_step(model: keras.Model, samples: np.ndarray, *, rate: float = 0.001) 
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (28, 28, 1), (33, 20, 3)])
-def test_a_small_network_trains_on_every_image(name: str, shape: tuple[int, int, int]) -> None:
+def test_a_small_network_trains_on_images_of_any_shape(name: str, shape: tuple[int, int, int]) -> None:
     model = build_model(spec({"name": name, "dropout": 0.5}), facts(*shape))
     pixels, before = images(3, *shape), values(model.trainable_variables)
     logits = model(pixels)
@@ -42,7 +42,9 @@ def test_a_small_network_trains_on_every_image(name: str, shape: tuple[int, int,
     ("name", "weights_of_the_base", "least"),
     [("resnet50", 23_587_712, 32), ("xception", 20_861_480, 71), ("mobilenet_v2", 2_257_984, 32)],
 )
-def test_a_large_network_trains_from_its_least_size_on(name: str, weights_of_the_base: int, least: int) -> None:
+def test_a_large_network_trains_at_its_smallest_size_and_refuses_smaller_images(
+    name: str, weights_of_the_base: int, least: int
+) -> None:
     model = build_model(spec(name), facts(least, least, 3, classes=2))
     assert model.get_layer("base").count_params() == weights_of_the_base
     assert np.isfinite(train_step(model, images(2, least, least, 3)))
@@ -50,7 +52,7 @@ def test_a_large_network_trains_from_its_least_size_on(name: str, weights_of_the
         build_model(spec(name), facts(least, least - 1, 3))
 
 
-def test_a_frozen_base_stays_as_it_is_to_the_bit() -> None:
+def test_training_does_not_change_a_frozen_base() -> None:
     model = build_model(spec({"name": "mobilenet_v2", "weights": "imagenet"}), facts(32, 32, 3, classes=2))
     base, head = model.get_layer("base"), model.get_layer("logits")
     for layer in base.layers:
@@ -69,7 +71,7 @@ def test_a_frozen_base_stays_as_it_is_to_the_bit() -> None:
 @pytest.mark.parametrize(
     "fields", [{"weights": "none"}, {"weights": "imagenet", "freeze_base": False}], ids=["scratch", "fine-tuning"]
 )
-def test_a_base_that_is_trained_moves_its_statistics(fields: dict[str, Any]) -> None:
+def test_training_a_base_updates_its_moving_statistics(fields: dict[str, Any]) -> None:
     model = build_model(spec({"name": "mobilenet_v2", **fields}), facts(32, 32, 3, classes=2))
     statistics = moving_statistics(model)
     assert {id(variable) for variable in statistics} == {id(variable) for variable in model.non_trainable_variables}
@@ -79,7 +81,7 @@ def test_a_base_that_is_trained_moves_its_statistics(fields: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("name", [*SMALL, *BASES])
-def test_plain_keras_loads_what_was_saved(name: str, tmp_path: Path) -> None:
+def test_plain_keras_loads_a_saved_network(name: str, tmp_path: Path) -> None:
     size = max(NETWORKS[name].least_size, 8)
     weights = "imagenet" if name == "resnet50" else "none"
     model = build_model(

@@ -99,7 +99,7 @@ def slot_states(hosts: Hosts, host: Host) -> list[str]:
     return [slot["state"] for one in hosts.client.hosts() if one["name"] == host.name for slot in one["slots"]]
 
 
-def test_a_job_on_two_hosts_loses_its_lead_and_then_the_host_that_was_left(hosts: Hosts) -> None:
+def test_a_job_continues_after_its_lead_host_and_then_its_other_host_is_cut_off(hosts: Hosts) -> None:
     """First the lead of two hosts is cut off; then, once that one is back, the one host on which the job went on."""
     client = hosts.client
     job = client.submit({**ENDLESS, "min_gpus": 1})

@@ -53,7 +53,7 @@ def probe(stack: Stack) -> Json:
     return dict(job)
 
 
-def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Service, probe: Json) -> None:
+def test_a_probe_proposes_a_batch_and_stores_no_metrics_or_checkpoints(client: Service, probe: Json) -> None:
     assert (probe["status"], probe["end_reason"], probe["summary"]) == ("succeeded", "completed", None)
     assert (probe["progress"]["step"], probe["progress"]["steps"]) == (3, 6)
     findings = probe["probe"]
@@ -73,7 +73,7 @@ def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Service, p
     no_process_left(client, probe["id"])
 
 
-def test_what_it_found_is_shown_with_the_command_that_trains_so(stack: Stack, client: Service, probe: Json) -> None:
+def test_show_prints_the_command_that_trains_with_the_proposal(stack: Stack, client: Service, probe: Json) -> None:
     shown = hora(stack.home, "show", probe["id"])
     command = f"hora clone {probe['id']} --set probe=null --set batch_size=100 --set learning_rate=0.00177"
     assert command in shown.stdout
@@ -82,7 +82,7 @@ def test_what_it_found_is_shown_with_the_command_that_trains_so(stack: Stack, cl
     assert training["plan"]["steps_per_epoch"] == 6
 
 
-def test_one_rank_without_memory_ends_the_search_on_all_and_none_waits(tmp_path: Path) -> None:
+def test_a_probe_ends_on_all_ranks_when_one_runs_out_of_memory(tmp_path: Path) -> None:
     spec = {"dataset": "digits", "gpus": 2, "model": "own_network:build", "probe": {"smallest": 16, "seconds": 0.1}}
     # With oneDNN's allocator TensorFlow hopes for 10 s that someone gives memory back.
     environment = {"TF_ENABLE_ONEDNN_OPTS": "0"}

@@ -75,7 +75,7 @@ def sessions(hasty: Stack) -> Iterator[Sessions]:
     engine.dispose()
 
 
-def test_a_cancel_ends_ranks_that_do_not_listen_and_all_they_started(client: Service, hasty: Stack) -> None:
+def test_a_cancel_ends_a_hanging_rank_and_the_child_processes_of_all_ranks(client: Service, hasty: Stack) -> None:
     job = client.submit({**ENDLESS, "model": "stubborn:build"})
     told = [hasty.home / f"stubborn-{rank}" for rank in (0, 1)]
     until(lambda: all(path.exists() and path.read_text().endswith("\n") for path in told))
@@ -94,7 +94,7 @@ def test_a_cancel_ends_ranks_that_do_not_listen_and_all_they_started(client: Ser
     no_process_left(client, job["id"])
 
 
-def test_a_job_that_is_stalled_cut_off_and_paused_comes_out_whole(
+def test_a_job_loses_no_step_through_a_stall_a_lost_lease_and_a_pause(
     client: Service, hasty: Stack, sessions: Sessions
 ) -> None:
     """In attempt 1 a rank stands still, in 2 the supervisor, for longer than its lease; 3 goes on, and is paused."""

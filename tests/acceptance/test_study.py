@@ -73,7 +73,7 @@ def test_every_job_of_the_grid_ran(study: Json, jobs: dict[tuple[int, int], list
         assert repeats[0]["summary"]["val_loss"] != repeats[1]["summary"]["val_loss"], "the repeats are the same run"
 
 
-def test_times_speedups_and_efficiencies_are_those_of_the_jobs(
+def test_times_speedups_and_efficiencies_agree_with_the_jobs(
     report: Json, jobs: dict[tuple[int, int], list[Json]]
 ) -> None:
     walls = {place: [job["summary"]["wall_s"] for job in repeats] for place, repeats in jobs.items()}
@@ -95,7 +95,7 @@ def test_times_speedups_and_efficiencies_are_those_of_the_jobs(
     assert report["best"]["wall_s"] == list(product(RANKS, BATCHES)).index(fastest)
 
 
-def test_throughput_accuracy_and_setup_are_those_of_the_jobs(
+def test_throughput_accuracy_and_setup_agree_with_the_jobs(
     report: Json, jobs: dict[tuple[int, int], list[Json]]
 ) -> None:
     said = {"samples_per_s": "train_samples_per_s", "val_accuracy": "val_accuracy", "setup_s": "setup_s"}
@@ -119,7 +119,7 @@ def test_gpu_hours_are_the_leased_time_of_the_attempts(
         assert cell["gpu_hours"]["mean"] > cell["gpus"] * cell["wall_s"]["mean"] / 3600
 
 
-def test_the_time_to_the_target_is_that_of_the_epochs_before_it(
+def test_the_time_to_the_target_sums_the_epochs_until_it_was_reached(
     client: Service, report: Json, target: float, jobs: dict[tuple[int, int], list[Json]]
 ) -> None:
     assert report["target"] == {"metric": "val_accuracy", "value": target, "chosen_by": "request"}
@@ -141,7 +141,7 @@ def test_the_time_to_the_target_is_that_of_the_epochs_before_it(
     assert len(reached_in) > 1, "every job was there after as many epochs: the target proves nothing"
 
 
-def test_the_table_and_the_picture_are_of_this_report(client: Service, study: Json, report: Json) -> None:
+def test_the_report_is_available_as_csv_markdown_and_png(client: Service, study: Json, report: Json) -> None:
     table = client.report(study["id"], format="csv").splitlines()
     names = table[0].split(",")
     assert [float(line.split(",")[names.index("speedup")]) for line in table[1:]] == [

@@ -130,12 +130,12 @@ def _longest_step(series: Json) -> tuple[int, int]:
     return step, count
 
 
-def test_all_of_them_come_to_their_end_at_the_first_attempt(reports: Mapping[str, JobReport]) -> None:
+def test_every_job_succeeds_in_its_first_attempt(reports: Mapping[str, JobReport]) -> None:
     ends = {name: (one.job["status"], one.job["attempt"], one.analysis["complete"]) for name, one in reports.items()}
     assert ends == dict.fromkeys(SPECS, ("succeeded", 1, True))
 
 
-def test_a_slow_decode_is_input_bound(reports: Mapping[str, JobReport]) -> None:
+def test_slow_image_decoding_is_reported_as_input_bound(reports: Mapping[str, JobReport]) -> None:
     report = reports["input"]
     assert list(report.findings) == ["input_bound"]
     share = report.findings["input_bound"]["evidence"]["data_wait_share"]
@@ -147,7 +147,7 @@ def test_a_slow_decode_is_input_bound(reports: Mapping[str, JobReport]) -> None:
     assert "batch_and_rate" not in {item["rule"] for item in report.advice}
 
 
-def test_a_wide_network_with_a_small_batch_is_communication_bound(reports: Mapping[str, JobReport]) -> None:
+def test_a_wide_network_with_a_small_batch_is_reported_as_communication_bound(reports: Mapping[str, JobReport]) -> None:
     report = reports["communication"]
     assert set(report.findings) == {"communication_bound", "stalled"}
     evidence = report.findings["communication_bound"]["evidence"]
@@ -160,7 +160,9 @@ def test_a_wide_network_with_a_small_batch_is_communication_bound(reports: Mappi
     assert larger["gain"]["time_factor"] < 0.7
 
 
-def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Service, reports: Mapping[str, JobReport]) -> None:
+def test_a_stopped_rank_is_reported_as_a_stall_of_the_same_length(
+    client: Service, reports: Mapping[str, JobReport]
+) -> None:
     report = reports["communication"]
     assert len(report.analysis["stalls"]) == 1, report.analysis["stalls"]
     (stall,) = report.analysis["stalls"]
@@ -177,7 +179,7 @@ def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Service, reports:
         assert step <= stall["after_step"] + 1
 
 
-def test_labels_learned_by_heart_are_overfitting(reports: Mapping[str, JobReport]) -> None:
+def test_training_on_noisy_labels_is_reported_as_overfitting(reports: Mapping[str, JobReport]) -> None:
     report = reports["overfits"]
     assert {"overfits"} <= set(report.findings) <= {"overfits", "compute_bound"}
     learning = report.analysis["learning"]
@@ -193,7 +195,7 @@ def test_labels_learned_by_heart_are_overfitting(reports: Mapping[str, JobReport
     assert first["gain"]["time_factor"] < 1
 
 
-def test_a_healthy_job_is_left_alone(reports: Mapping[str, JobReport]) -> None:
+def test_a_healthy_job_gets_no_advice(reports: Mapping[str, JobReport]) -> None:
     report = reports["healthy"]
     assert set(report.findings) <= {"compute_bound"}
     assert report.advice == []
@@ -218,7 +220,7 @@ def test_the_ledger_adds_up_to_the_leased_time(client: Service, reports: Mapping
     assert ledger["items"]["set_up"] > ledger["items"]["launch"] > 0
 
 
-def test_samples_of_every_rank_know_the_step(client: Service, reports: Mapping[str, JobReport]) -> None:
+def test_the_samples_of_every_rank_have_their_step(client: Service, reports: Mapping[str, JobReport]) -> None:
     job = reports["communication"].job
     by_time = _by_rank(client, job["id"], "time")
     assert sorted(by_time) == [0, 1]
@@ -230,7 +232,7 @@ def test_samples_of_every_rank_know_the_step(client: Service, reports: Mapping[s
         assert known[-1] <= job["progress"]["step"]
 
 
-def test_samples_are_read_on_all_three_axes(client: Service, reports: Mapping[str, JobReport]) -> None:
+def test_samples_agree_on_the_time_step_and_epoch_axes(client: Service, reports: Mapping[str, JobReport]) -> None:
     job = reports["communication"].job
     by_time, by_step, by_epoch = (_by_rank(client, job["id"], axis) for axis in ("time", "step", "epoch"))
     steps_per_epoch = job["plan"]["steps_per_epoch"]

@@ -67,7 +67,7 @@ def processes_of(job: Json) -> list[psutil.Process]:
     return [psutil.Process(pid) for pid in pids_of_attempt(mark_of(job["id"], job["attempt"]))]
 
 
-def test_nothing_that_a_person_writes_is_run(trap: Trap, running: Json) -> None:
+def test_text_in_a_spec_is_never_run_as_a_command(trap: Trap, running: Json) -> None:
     assert running["spec"]["dataset"]["label"] == running["labels"]["PATH"] == trap.text
     assert not trap.canary.exists()
     environments = [process.environ() for process in processes_of(running)]

@@ -80,7 +80,7 @@ def test_a_run_writes_its_records_in_order(two_ranks: Run) -> None:
     assert log.startswith("rank 1 of 2 started on ")
 
 
-def test_an_epoch_tells_what_each_rank_waited_for(two_ranks: Run) -> None:
+def test_an_epoch_records_how_long_each_rank_waited(two_ranks: Run) -> None:
     of_rank = [[r for r in two_ranks.records(rank) if isinstance(r, RankEpochEnded)] for rank in (0, 1)]
     for ended, *ranks in zip(two_ranks.of_job(EpochEnded), *of_rank, strict=True):
         assert ended.allreduce_s == pytest.approx(sum(rank.allreduce_s for rank in ranks) / 2)
@@ -111,7 +111,7 @@ def test_a_run_leaves_a_network_and_a_summary(two_ranks: Run) -> None:
     assert len(os.listdir(two_ranks.folder / "checkpoints/attempt-1")) == 2
 
 
-def test_two_ranks_converge_as_one(two_ranks: Run, tmp_path: Path) -> None:
+def test_two_ranks_give_the_same_curves_as_one(two_ranks: Run, tmp_path: Path) -> None:
     one_rank = run_in(tmp_path / "job", gpus=1)
     assert one_rank.train() == 0
     assert one_rank.losses() == pytest.approx(two_ranks.losses(), rel=1e-4)
@@ -119,7 +119,7 @@ def test_two_ranks_converge_as_one(two_ranks: Run, tmp_path: Path) -> None:
         assert alone == pytest.approx(together, rel=1e-4)
 
 
-def test_fewer_ranks_go_on_from_a_checkpoint_of_more(two_ranks: Run, tmp_path: Path) -> None:
+def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_path: Path) -> None:
     run = run_in(tmp_path / "job", gpus=2, ranks=1)
     (run.folder / "checkpoints").mkdir()
     oldest = min((two_ranks.folder / "checkpoints/attempt-1").iterdir())
@@ -133,7 +133,7 @@ def test_fewer_ranks_go_on_from_a_checkpoint_of_more(two_ranks: Run, tmp_path: P
     assert "on 1 ranks instead of 2: the global batch was 64 and is now 64" in log
 
 
-def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(tmp_path: Path) -> None:
     undisturbed = run_in(tmp_path / "undisturbed", gpus=2, **RANDOM)
     assert undisturbed.train() == 0
 
@@ -164,7 +164,7 @@ def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path)
     assert (run.folder / weights).read_bytes() == (undisturbed.folder / weights).read_bytes()
 
 
-def test_one_killed_rank_goes_on_bit_for_bit_whatever_its_optimizer_keeps(tmp_path: Path) -> None:
+def test_a_killed_run_on_one_rank_resumes_bit_for_bit_with_nadam_in_mixed_float16(tmp_path: Path) -> None:
     fields = {**RANDOM, "epochs": 14, "optimizer": "nadam", "precision": "mixed_float16"}
     fields |= {"base_batch": 32, "lr_scaling": "linear", "warmup_epochs": 10}
     undisturbed = run_in(tmp_path / "undisturbed", gpus=1, **fields)
@@ -179,7 +179,7 @@ def test_one_killed_rank_goes_on_bit_for_bit_whatever_its_optimizer_keeps(tmp_pa
     assert 0.001 < rates[0] < rates[-1] == 0.002
 
 
-def test_bad_data_ends_every_rank_with_the_same_sentence(tmp_path: Path) -> None:
+def test_bad_data_ends_every_rank_with_the_same_message(tmp_path: Path) -> None:
     run = run_in(tmp_path / "job", gpus=2, dataset="chips")
     assert run.train() != 0
     sentence = "dataset.source: 'chips' is not on this host below the data roots (HORA_DATA_ROOTS is not set)"

@@ -26,7 +26,7 @@ def two_ranks(client: Service, followed: tuple[str, list[LiveEvent]]) -> Json:
     return client.wait(followed[0], timeout_s=240)
 
 
-def test_the_stream_of_a_job_has_everything_that_the_lists_have(
+def test_the_live_stream_of_a_job_sends_the_same_data_as_the_lists(
     client: Service, followed: tuple[str, list[LiveEvent]]
 ) -> None:
     job_id, events = followed
@@ -45,7 +45,7 @@ def test_the_stream_of_a_job_has_everything_that_the_lists_have(
     assert events[-1].event == "end"
 
 
-def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:
+def test_a_network_learns_digits_on_two_ranks(two_ranks: Json) -> None:
     assert (two_ranks["status"], two_ranks["error"]) == ("succeeded", None)
     assert two_ranks["end_reason"] in ("completed", "early_stopped")
     assert two_ranks["summary"]["val_accuracy"] >= 0.95
@@ -55,7 +55,7 @@ def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:
     assert two_ranks["attempt"] == 1
 
 
-def test_its_history_is_whole_and_in_order(client: Service, two_ranks: Json) -> None:
+def test_the_history_of_the_job_is_complete_and_in_order(client: Service, two_ranks: Json) -> None:
     history = kinds(client, two_ranks["id"])
     assert history[:3] == ["submitted", "placed", "launched"]
     assert history[-2:] == ["attempt_ended", "ended"]
@@ -73,7 +73,7 @@ def test_every_step_of_both_ranks_is_stored(client: Service, two_ranks: Json) ->
     assert losses[1] > 2 * losses[two_ranks["summary"]["best_epoch"]]
 
 
-def test_the_summary_is_what_the_curves_say(client: Service, two_ranks: Json) -> None:
+def test_the_summary_agrees_with_the_curves(client: Service, two_ranks: Json) -> None:
     summary = two_ranks["summary"]
     assert points(client, two_ranks["id"], "val_accuracy")[summary["best_epoch"]] == summary["val_accuracy"]
     assert max(points(client, two_ranks["id"], "val_accuracy").values()) - summary["val_accuracy"] <= 0.001
@@ -116,11 +116,11 @@ def test_both_slots_were_sampled_over_the_whole_run(client: Service, two_ranks: 
     assert len(events) > 0
 
 
-def test_nothing_is_left_running(client: Service, two_ranks: Json) -> None:
+def test_no_process_of_the_job_is_left(client: Service, two_ranks: Json) -> None:
     no_process_left(client, two_ranks["id"])
 
 
-def test_a_loss_that_is_no_number_ends_the_job_with_a_sentence(client: Service) -> None:
+def test_a_job_with_a_diverged_loss_fails_without_a_restart(client: Service) -> None:
     job = client.wait(client.submit({**SMALLEST, "optimizer": "sgd", "learning_rate": 1000.0})["id"], timeout_s=240)
     assert (job["status"], job["end_reason"]) == ("failed", "internal_error")
     assert "step" in job["error"]

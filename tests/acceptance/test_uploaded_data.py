@@ -25,7 +25,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "chips"
 
 
-def test_a_job_trains_on_what_was_uploaded_and_says_which_version(stack: Stack, client: Service, folder: Path) -> None:
+def test_a_job_trains_on_an_uploaded_dataset_and_records_its_version(
+    stack: Stack, client: Service, folder: Path
+) -> None:
     added = hora_process(
         stack.home, "dataset", "add", "chips", str(folder), "--image-size", "32x32", "--validation", "0.2",
         "--wait", "--json",

@@ -48,7 +48,7 @@ def test_a_reader_searches_and_follows_a_result(reader: Page) -> None:
     expect(reader.get_by_role("heading", name="Batch probe", level=1)).to_be_visible()
 
 
-def test_a_reader_chooses_light_or_dark_for_all_pages(reader: Page) -> None:
+def test_the_chosen_theme_stays_on_the_next_page(reader: Page) -> None:
     reader.goto("/help/docs/spec.html")
     background = "getComputedStyle(document.body).backgroundColor"
     dark = reader.evaluate(background)
@@ -62,7 +62,7 @@ def test_a_reader_chooses_light_or_dark_for_all_pages(reader: Page) -> None:
     expect(reader.locator("body")).to_have_attribute("data-theme", "light")
 
 
-def test_the_dashboard_leads_to_it(reader: Page, troubles: Troubles) -> None:
+def test_the_dashboard_links_to_the_documentation(reader: Page, troubles: Troubles) -> None:
     troubles.allowed.append("401")
     reader.goto("/")
     reader.get_by_role("link", name="Help", exact=True).click()
@@ -71,7 +71,9 @@ def test_the_dashboard_leads_to_it(reader: Page, troubles: Troubles) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
-def test_nothing_keeps_people_from_reading_it(browser: Browser, site: Stack, path: str, scheme: str) -> None:
+def test_the_documentation_has_no_serious_accessibility_issues(
+    browser: Browser, site: Stack, path: str, scheme: str
+) -> None:
     context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     page.goto(f"/help/{path}")

@@ -87,7 +87,7 @@ def test_a_login_link_works_once(stranger: Page, service: Service) -> None:
     expect(stranger.get_by_label("Token")).to_be_visible()
 
 
-def test_ten_thousand_jobs_scroll_with_as_many_rows_as_fit(page: Page) -> None:
+def test_scrolling_ten_thousand_jobs_keeps_under_100_rows_in_the_document(page: Page) -> None:
     page.goto("/")
     rows = page.get_by_role("row")
     expect(rows.nth(10)).to_be_visible()
@@ -102,7 +102,7 @@ def test_ten_thousand_jobs_scroll_with_as_many_rows_as_fit(page: Page) -> None:
     until(scrolled_to_the_end, what="the oldest job")
 
 
-def test_the_address_holds_the_filters_of_the_table(page: Page) -> None:
+def test_the_address_keeps_the_filters_of_the_table_after_a_reload(page: Page) -> None:
     page.goto("/")
     page.get_by_role("searchbox", name="Search jobs").fill("name-7")
     page.get_by_role("button", name="failed").click()
@@ -120,7 +120,7 @@ def test_the_address_holds_the_filters_of_the_table(page: Page) -> None:
     expect(page.get_by_role("searchbox", name="Search jobs")).to_have_value("name-7")
 
 
-def test_the_keyboard_leads_from_the_table_to_a_job_and_to_its_log(page: Page) -> None:
+def test_the_keyboard_opens_a_job_from_the_table_and_then_its_logs(page: Page) -> None:
     page.goto("/?q=telemetry")
     expect(page.get_by_role("link", name="telemetry")).to_be_visible()
     page.keyboard.press("j")
@@ -139,7 +139,7 @@ def test_the_keyboard_leads_from_the_table_to_a_job_and_to_its_log(page: Page) -
 
 @pytest.mark.parametrize("is_thinned", [True, False])
 @pytest.mark.parametrize("zoom", ["", "&from=70000&to=80000", "&from=77700&to=77850"])
-def test_a_spike_of_one_step_among_many_is_seen_at_every_zoom(page: Page, zoom: str, is_thinned: bool) -> None:
+def test_a_spike_of_one_step_is_drawn_at_every_zoom(page: Page, zoom: str, is_thinned: bool) -> None:
     if not is_thinned:  # the chart gets every point, and not those that the api would choose for it
         loss = {"name": "loss", "rank": 0, "x": list(LOSSES), "y": list(LOSSES.values()), "bands": []}
         page.route(re.compile(f"/jobs/{LONG}/metrics"), lambda route: route.fulfill(json={"series": [loss]}))
@@ -151,7 +151,7 @@ def test_a_spike_of_one_step_among_many_is_seen_at_every_zoom(page: Page, zoom: 
     assert before < 0.5, "the line is as high where there is no spike"
 
 
-def test_a_chart_of_many_points_has_the_newest_one(page: Page, site: Stack) -> None:
+def test_a_chart_of_many_points_shows_a_new_point(page: Page, site: Stack) -> None:
     page.goto(f"/jobs/{LONG}")
     chart = page.get_by_role("figure", name=re.compile("loss", re.IGNORECASE)).first
     expect(chart).to_contain_text("0.125")
@@ -167,14 +167,14 @@ def test_a_chart_of_many_points_has_the_newest_one(page: Page, site: Stack) -> N
 @pytest.mark.parametrize(
     "path", [f"/?q={HOSTILE}", f"/jobs/{HOSTILE}", f"/jobs/{HOSTILE}?tab=logs", f"/compare?jobs={HOSTILE},{LONG}"]
 )
-def test_what_others_wrote_is_only_ever_text(page: Page, path: str) -> None:
+def test_markup_in_names_and_logs_is_shown_as_text(page: Page, path: str) -> None:
     page.goto(path)
     expect(page.get_by_role("main").get_by_text(MARKUP).and_(page.locator(":not(option)")).first).to_be_visible()
     expect(page.locator("img[src=x]")).to_have_count(0)
     assert page.evaluate("window.isTaken") is None
 
 
-def test_an_outage_of_the_api_is_told_and_ends_by_itself(
+def test_the_page_reports_an_outage_of_the_api_and_recovers_by_itself(
     page: Page, site: Stack, service: Service, troubles: Troubles
 ) -> None:
     troubles.allowed += ["net::ERR_", "502", "503"]

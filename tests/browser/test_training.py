@@ -64,7 +64,7 @@ def test_two_runs_are_chosen_in_the_table_and_compared(page: Page, scene: Scene)
     expect(sides.get_by_role("row", name="GPUs 1 2")).to_be_visible()
 
 
-def test_a_study_is_opened_from_the_list_and_says_what_a_second_rank_brought(page: Page, scene: Scene) -> None:
+def test_a_study_opened_from_the_list_shows_its_speedup_cells_and_findings(page: Page, scene: Scene) -> None:
     page.goto("/studies")
     page.get_by_role("link", name="ranks").click()
     expect(page).to_have_url(re.compile(f"/studies/{scene.study}$"))
@@ -74,7 +74,7 @@ def test_a_study_is_opened_from_the_list_and_says_what_a_second_rank_brought(pag
     expect(page.get_by_role("region", name="Findings")).to_contain_text("2 GPUs")
 
 
-def test_a_job_that_failed_early_says_why_before_anything_else(page: Page, scene: Scene) -> None:
+def test_the_page_of_a_failed_job_begins_with_the_reason(page: Page, scene: Scene) -> None:
     page.goto(f"/jobs/{scene.failed}")
     expect(page.get_by_role("region", name="Timeline")).to_be_visible()
     first = page.get_by_role("main").get_by_role("region").first
@@ -85,7 +85,7 @@ def test_a_job_that_failed_early_says_why_before_anything_else(page: Page, scene
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_on_any_page(
+def test_no_page_has_serious_accessibility_issues(
     browser: Browser, site: Stack, session: StorageState, scene: Scene, scheme: str
 ) -> None:
     context = browser.new_context(

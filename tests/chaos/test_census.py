@@ -44,7 +44,7 @@ def _census(home: Path, *shares: tuple[str, int, int]) -> Census:
     return Census(home, lambda: {(job, number): frozenset({("here", slot)}) for job, number, slot in shares})
 
 
-def test_it_sees_the_ranks_of_a_home_and_of_no_other(tmp_path: Path, start: Start) -> None:
+def test_only_ranks_of_the_given_home_are_found(tmp_path: Path, start: Start) -> None:
     rank = start("job.3", 1)
     (process,) = processes_of(tmp_path)
     assert (process.process_id.pid, process.role, process.rank) == (rank.pid, "rank", 1)
@@ -52,7 +52,7 @@ def test_it_sees_the_ranks_of_a_home_and_of_no_other(tmp_path: Path, start: Star
     assert processes_of(tmp_path / "another") == []
 
 
-def test_it_notes_two_attempts_of_a_job_that_train_at_once_but_not_one_that_is_stopped(
+def test_two_attempts_of_a_job_are_noted_when_both_train_but_not_while_one_is_stopped(
     tmp_path: Path, start: Start
 ) -> None:
     census = _census(tmp_path, ("job", 1, 0), ("job", 2, 1))
@@ -71,7 +71,7 @@ def test_it_notes_two_attempts_of_a_job_that_train_at_once_but_not_one_that_is_s
     assert ["two attempts of one job train at once" in what for what in census.violations] == [True]
 
 
-def test_it_notes_two_attempts_on_one_slot_even_when_one_of_them_is_stopped(tmp_path: Path, start: Start) -> None:
+def test_two_attempts_on_one_slot_are_noted_even_when_one_is_stopped(tmp_path: Path, start: Start) -> None:
     census = _census(tmp_path, ("one", 1, 0), ("other", 1, 0), ("third", 1, 1))
     first, _, _ = start("one.1", 0), start("other.1", 0), start("third.1", 0)
     os.kill(first.pid, signal.SIGSTOP)

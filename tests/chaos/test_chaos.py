@@ -11,6 +11,6 @@ SEED, JOBS = 1, 20  # the fewest with which a round has every wish at every mome
 
 
 @pytest.mark.timeout(1800)  # it takes some two minutes, and more where others use the cores
-def test_whatever_dies_no_job_is_lost_none_runs_twice_and_nothing_stays_behind(short_folder: Path) -> None:
+def test_a_round_of_failures_loses_no_job_runs_none_twice_and_leaves_nothing_behind(short_folder: Path) -> None:
     played = play(script_of(SEED, jobs=JOBS), short_folder / "chaos")
     assert not played.wrong, "\n".join([*played.lines, "", *played.wrong])

@@ -8,14 +8,14 @@ from jobs.model.spec import spec_from
 from tests.chaos.script import Harm, Moment, script_of
 
 
-def test_a_seed_gives_the_same_round_again_and_another_seed_another() -> None:
+def test_the_same_seed_gives_the_same_round_and_another_seed_a_different_one() -> None:
     assert script_of(7) == script_of(7)
     assert script_of(7).jobs != script_of(8).jobs
     assert script_of(7).disturbances != script_of(8).disturbances
 
 
 @pytest.mark.parametrize("jobs", [40, 20], ids=["by hand", "in the suite"])
-def test_a_round_has_every_harm_every_wish_and_jobs_of_one_and_two_ranks(jobs: int) -> None:
+def test_every_round_includes_all_kinds_of_harm_wishes_and_jobs(jobs: int) -> None:
     for seed in range(20):
         script = script_of(seed, jobs=jobs)
         assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
@@ -28,7 +28,7 @@ def test_a_round_has_every_harm_every_wish_and_jobs_of_one_and_two_ranks(jobs: i
         assert any(job.again for job in script.jobs)
 
 
-def test_its_jobs_are_specs_and_come_at_places_that_the_round_reaches() -> None:
+def test_planned_jobs_are_valid_and_are_submitted_at_points_that_the_round_reaches() -> None:
     script = script_of(1)
     for number, job in enumerate(script.jobs):
         assert spec_from(job.spec).name == job.name == f"chaos-{number:02d}"

@@ -9,7 +9,7 @@ def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, An
     return [{"id": i, "kind": kind, "attempt": attempt, "data": data} for i, kind in enumerate(kinds)]
 
 
-def test_a_history_moves_along_the_table() -> None:
+def test_a_history_that_breaks_the_table_of_states_is_reported() -> None:
     whole = _history("submitted", "placed", "launched", "rank_started", "rank_started", "epoch_ended", "attempt_ended",
                      "ended", status="succeeded")  # fmt: skip
     assert off_the_table("job", {"status": "succeeded"}, whole) == []
@@ -20,14 +20,14 @@ def test_a_history_moves_along_the_table() -> None:
     assert "from queued to queued" in off_the_table("job", {"status": "queued"}, twice)[0]
 
 
-def test_a_curve_has_every_epoch_once() -> None:
+def test_a_curve_with_missing_or_repeated_epochs_is_reported() -> None:
     assert broken_curve("job", 3, [{"rank": -1, "x": [1, 2, 3]}]) == []
     assert "epochs [2] of 3 are missing" in broken_curve("job", 3, [{"rank": -1, "x": [1, 3]}])[0]
     assert "[2] are there twice" in broken_curve("job", 3, [{"rank": -1, "x": [1, 2, 2, 3]}])[0]
     assert broken_curve("job", 3, []) != []
 
 
-def test_curves_of_a_kind_are_one_curve_as_far_as_they_go() -> None:
+def test_a_curve_that_differs_from_others_of_its_kind_is_reported() -> None:
     kind, other = ("mlp", 1), ("mlp", 2)
     same = [("a", kind, [0.5, 0.4]), ("b", kind, [0.5, 0.4, 0.3]), ("c", kind, [0.5]), ("d", other, [0.9])]
     assert different_curves(same) == []

@@ -48,7 +48,7 @@ def notes_after(database: str) -> Iterator[NotesAfter]:
         yield run
 
 
-def test_an_orderly_life_of_a_job_is_not_noted(notes_after: NotesAfter) -> None:
+def test_legal_changes_of_a_job_are_not_noted(notes_after: NotesAfter) -> None:
     life = (
         _POINT.format(step=1),
         _ENDED, _REQUEUED, _RELEASED, _HEIR, "UPDATE slots SET attempt_id = 2;",
@@ -88,7 +88,7 @@ def test_a_deleted_job_is_noted(notes_after: NotesAfter) -> None:
     assert "job job was deleted" in notes_after("UPDATE slots SET attempt_id = NULL; DELETE FROM jobs;")
 
 
-def test_late_points_and_unfinished_jobs_are_found_in_the_rows(notes_after: NotesAfter, database: str) -> None:
+def test_late_points_and_live_attempts_of_queued_jobs_are_found(notes_after: NotesAfter, database: str) -> None:
     notes_after(_ENDED + _REQUEUED + _HEIR)
     with psycopg.connect(database, autocommit=True) as connection:
         assert late_points(connection) == []

@@ -58,7 +58,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_page_is_built_once_from_the_same_sources(checkout: Path) -> None:
+def test_the_page_is_built_again_only_when_its_sources_change(checkout: Path) -> None:
     page, source = checkout / "api/dashboard/index.html", checkout / "dashboard/src"
     build(checkout)
     assert page.read_text().startswith("v24.")
@@ -77,7 +77,7 @@ def test_the_page_is_built_once_from_the_same_sources(checkout: Path) -> None:
     assert page.read_text().endswith(" b.ts,c.ts,schema.d.ts")
 
 
-def test_a_page_that_was_taken_away_is_built_again(checkout: Path) -> None:
+def test_a_deleted_page_is_built_again(checkout: Path) -> None:
     build(checkout)
     for path in (checkout / "api/dashboard").iterdir():
         path.unlink()
@@ -97,9 +97,7 @@ def test_a_failed_build_is_reported_and_tried_again(checkout: Path) -> None:
     assert (checkout / "api/dashboard/index.html").is_file()
 
 
-def test_a_registry_that_cannot_be_reached_is_told_with_what_to_do(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_registry_is_reported_with_remedies(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_package(checkout / "dashboard", preact="11")
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1/")
     monkeypatch.setenv("npm_config_fetch_retries", "0")
@@ -112,7 +110,7 @@ def test_a_registry_that_cannot_be_reached_is_told_with_what_to_do(
         assert remedy in told
 
 
-def test_the_wheel_carries_the_page_and_the_source_distribution_what_it_is_built_from(tmp_path: Path) -> None:
+def test_the_wheel_has_the_built_page_and_the_source_distribution_its_sources(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", tmp_path], cwd=ROOT, check=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         names = set(wheel.namelist())

@@ -26,7 +26,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_site_is_built_once_from_the_same_pages(checkout: Path) -> None:
+def test_the_site_is_built_again_only_when_a_page_changes(checkout: Path) -> None:
     page = checkout / "api/help/docs/spec.html"
     build_docs(checkout)
     assert "Samples." in page.read_text()
@@ -69,7 +69,7 @@ def test_an_error_in_a_page_fails_the_build_until_it_is_mended(checkout: Path, p
     assert (checkout / "api/help/docs/index.html").is_file()
 
 
-def test_a_broken_page_does_not_end_the_set_up(
+def test_a_broken_page_only_gives_a_warning_during_setup(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(hatch_build, "build", lambda _root: None)  # of the dashboard

@@ -55,7 +55,7 @@ def send_without_end(stack: Stack, method: str, path: str, media_type: str) -> i
         connection.close()
 
 
-def test_bodies_without_an_end_take_no_memory(small_stack: Stack) -> None:
+def test_endless_request_bodies_do_not_use_up_memory(small_stack: Stack) -> None:
     with Service(small_stack.url, small_stack.token) as service:
         upload_id = service.start_upload(filename="a.zip", size_bytes=1000 * MIB)["id"]
 

@@ -5,6 +5,6 @@ from pathlib import Path
 from tests.fuzz.run import fuzz_a_stack
 
 
-def test_the_api_answers_as_it_says(short_folder: Path, tmp_path: Path) -> None:
+def test_fuzzing_finds_no_answer_that_breaks_the_api_document(short_folder: Path, tmp_path: Path) -> None:
     found = fuzz_a_stack(short_folder / "home", seconds=10, seed=1, report=tmp_path / "report.txt")
     assert not found, found[0]

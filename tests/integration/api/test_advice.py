@@ -93,7 +93,7 @@ def test_a_job_that_has_not_run_gets_no_advice_and_an_unknown_one_is_a_problem(
     assert api.get("/v1/jobs/0000/advice").status_code == 404
 
 
-def test_a_network_may_start_from_a_job_that_saw_more_of_such_images(
+def test_advice_proposes_the_weights_of_a_job_with_more_similar_images(
     api: TestClient, run_job: Submit, sessions: Sessions
 ) -> None:
     a_host(sessions)
@@ -127,7 +127,7 @@ def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, run_job: Submit, 
     }  # fmt: skip
 
 
-def test_jobs_on_cpu_slots_say_nothing_of_gpus(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
+def test_quotes_for_gpu_slots_ignore_jobs_on_cpu_slots(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha")
     job_id = run_job()
     assert dry_run(api, **SPEC)["quote"]["jobs"] == [job_id]
@@ -137,7 +137,7 @@ def test_jobs_on_cpu_slots_say_nothing_of_gpus(api: TestClient, run_job: Submit,
     assert dry_run(api, **SPEC)["quote"]["jobs"] == [on_gpu]
 
 
-def test_the_sizes_of_data_that_only_past_jobs_opened_are_taken_from_them(run_job: Submit, sessions: Sessions) -> None:
+def test_a_quote_takes_unknown_data_sizes_from_past_jobs(run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions)
     job_id = run_job(summary={"stopped_early": True})
     with sessions() as session:
@@ -149,7 +149,7 @@ def test_the_sizes_of_data_that_only_past_jobs_opened_are_taken_from_them(run_jo
     assert unknown.wall_s.mean == pytest.approx(36.0)
 
 
-def test_rows_of_another_version_are_passed_over(run_job: Submit, sessions: Sessions) -> None:
+def test_past_jobs_with_an_unknown_summary_are_skipped(run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions)
     good, strange = run_job(), run_job()
     with sessions.begin() as session:

@@ -95,7 +95,7 @@ def test_the_list_has_a_tag_that_changes_with_a_file(api: TestClient, job_id: st
     assert api.get(path_of(job_id), params={"limit": 1}).headers["ETag"] != changed.headers["ETag"]
 
 
-def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, runs: Path) -> None:
+def test_a_file_is_sent_whole_with_its_headers(api: TestClient, job_id: str, runs: Path) -> None:
     answer = api.get(path_of(job_id, "model.keras"), headers={"Accept-Encoding": "gzip"})
     assert (answer.status_code, answer.content) == (200, NETWORK)
     assert answer.headers["Content-Length"] == str(len(NETWORK))
@@ -110,7 +110,7 @@ def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, ru
     assert page.headers["Content-Disposition"].startswith("attachment;")
 
 
-def test_text_is_not_compressed_on_its_way(api: TestClient, job_id: str) -> None:
+def test_text_files_are_not_compressed(api: TestClient, job_id: str) -> None:
     answer = api.get(path_of(job_id, "classes.json"), headers={"Accept-Encoding": "gzip"})
     assert answer.headers.get("Content-Encoding", "identity") == "identity"
     assert answer.headers["Content-Length"] == "2010"
@@ -123,7 +123,7 @@ def test_an_unchanged_file_is_not_sent_again(api: TestClient, job_id: str) -> No
     assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
 
 
-def test_a_range_is_sent_alone(api: TestClient, job_id: str) -> None:
+def test_a_range_request_gets_only_that_range(api: TestClient, job_id: str) -> None:
     def get_range(byte_range: str, **headers: str) -> tuple[int, bytes, str | None]:
         answer = api.get(path_of(job_id, "model.keras"), headers={"Range": byte_range, **headers})
         return answer.status_code, answer.content, answer.headers.get("Content-Range")
@@ -142,7 +142,7 @@ def test_a_range_is_sent_alone(api: TestClient, job_id: str) -> None:
     assert answer.json()["type"] == "urn:hora:problem:range-not-satisfiable"
 
 
-def test_head_says_the_same_without_the_file(api: TestClient, job_id: str) -> None:
+def test_head_gives_the_same_headers_without_the_file(api: TestClient, job_id: str) -> None:
     got, head = api.get(path_of(job_id, "model.keras")), api.head(path_of(job_id, "model.keras"))
     assert (head.status_code, head.content) == (200, b"")
     for name in ("ETag", "Content-Length", "Last-Modified", "Content-Type", "Content-Disposition"):
@@ -227,7 +227,7 @@ def test_no_path_leads_out_of_the_folder(server: int, job_id: str) -> None:
     assert [path for path, (_, body) in answers.items() if b"TOP SECRET" in body or b"root:" in body] == []
 
 
-def test_over_a_real_server_a_file_comes_whole_and_in_parts(server: int, job_id: str, runs: Path) -> None:
+def test_a_real_server_sends_a_file_whole_and_in_ranges(server: int, job_id: str, runs: Path) -> None:
     assert raw_request(server, path_of(job_id, "model.keras").encode()) == (200, NETWORK)
     with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         url = f"http://127.0.0.1:{server}{path_of(job_id, 'model.keras')}"
@@ -242,7 +242,7 @@ def test_over_a_real_server_a_file_comes_whole_and_in_parts(server: int, job_id:
             assert first + b"".join(pieces) == NETWORK
 
 
-def test_a_file_that_grows_is_sent_as_long_as_it_was(api: TestClient, job_id: str, runs: Path) -> None:
+def test_a_growing_file_is_sent_with_its_original_length(api: TestClient, job_id: str, runs: Path) -> None:
     path = runs / job_id / "artifacts/model.keras"
     with api.stream("GET", path_of(job_id, "model.keras")) as answer:
         with path.open("ab") as file:
@@ -250,7 +250,7 @@ def test_a_file_that_grows_is_sent_as_long_as_it_was(api: TestClient, job_id: st
         assert b"".join(answer.iter_bytes()) == NETWORK
 
 
-def test_a_job_that_never_ran_has_none(api: TestClient, submit_job: Callable[..., str]) -> None:
+def test_a_job_that_never_ran_has_no_artifacts(api: TestClient, submit_job: Callable[..., str]) -> None:
     job_id = submit_job()
     assert api.get(path_of(job_id)).json() == {"items": [], "next_cursor": None}
     assert api.get(path_of(job_id, "model.keras")).status_code == 404
@@ -309,7 +309,7 @@ def test_artifacts_that_were_removed_are_reported_as_gone(api: TestClient, sessi
     assert "were removed on" in refused.json()["detail"]
 
 
-def test_weights_that_a_job_starts_from_stay_until_it_has_ended(
+def test_weights_are_kept_until_jobs_that_start_from_them_have_ended(
     api: TestClient, sessions: Sessions, job_id: str
 ) -> None:
     ended_long_ago(sessions, job_id)

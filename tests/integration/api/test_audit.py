@@ -104,13 +104,13 @@ def entries(sessions: Sessions) -> list[AuditEntry]:
         return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
 
 
-def test_every_route_that_changes_something_is_walked_here(app: FastAPI) -> None:
+def test_every_changing_route_is_tested_or_exempt(app: FastAPI) -> None:
     changing = {route.name for route in closed_routes(app) if route.method not in SAFE}
 
     assert changing == {change.route for change in CHANGES} | EXEMPT.keys()
 
 
-def test_every_change_is_written_down(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
+def test_every_change_writes_an_audit_entry(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
     a_host(sessions, "ha")
     me = api.get("/v1/me").json()["token_id"]
     values = {"data_root": str(tmp_path)}
@@ -138,7 +138,7 @@ def _filled(value: Any, known: dict[str, str]) -> Any:
     return value.format(**known) if isinstance(value, str) else value
 
 
-def test_the_way_in_and_out_is_written_down(api: TestClient, app: FastAPI, sessions: Sessions) -> None:
+def test_login_and_logout_write_audit_entries(api: TestClient, app: FastAPI, sessions: Sessions) -> None:
     """By a link and by the page's button: what no token below /v1 asks for."""
     browser = TestClient(app, follow_redirects=False)
     browser.portal = api.portal
@@ -154,7 +154,7 @@ def test_the_way_in_and_out_is_written_down(api: TestClient, app: FastAPI, sessi
     assert {(entry.actor, entry.token_id, entry.address) for entry in written} == {("admin", session, "testclient")}
 
 
-def test_what_did_not_happen_is_not_written_down(
+def test_refused_dry_and_repeated_requests_write_no_audit_entry(
     api: TestClient, client_of: Clients, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
     job = submit_job()

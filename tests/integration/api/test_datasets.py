@@ -150,7 +150,7 @@ def test_an_impossible_name_is_not_found(name: str, api: TestClient) -> None:
     assert api.get("/v1/datasets/chips/versions/x").status_code == 404
 
 
-def test_the_same_key_registers_once(api: TestClient) -> None:
+def test_a_repeated_key_registers_only_one_version(api: TestClient) -> None:
     body = {"name": "chips", "source": "chips"}
     first = api.post("/v1/datasets", json=body, headers={"Idempotency-Key": "k"})
     again = api.post("/v1/datasets", json=body, headers={"Idempotency-Key": "k"})
@@ -229,7 +229,7 @@ def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     assert refused("other@1").endswith("; registered: chips")
 
 
-def test_paths_and_built_in_names_are_not_changed(
+def test_a_path_is_not_taken_for_a_registered_name(
     api: TestClient, submit_job: Submit, configuration: Settings, register_dataset: Register
 ) -> None:
     job = api.get(f"/v1/jobs/{submit_job(dataset='chips')}").json()
@@ -272,7 +272,7 @@ def test_a_study_trains_on_one_version(api: TestClient, register_dataset: Regist
     assert {job.dataset_ref["version"] for job in fresh if job.dataset_ref} == {1}
 
 
-def test_a_version_in_use_stays_and_a_removed_one_is_out_of_reach(
+def test_a_version_in_use_cannot_be_removed_and_a_removed_one_cannot_be_used(
     api: TestClient, register_dataset: Register, submit_job: Submit, sessions: Sessions
 ) -> None:
     register_dataset()

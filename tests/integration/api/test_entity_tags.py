@@ -35,7 +35,7 @@ def offsets(sessions: Sessions, lease: Lease, to: int) -> None:
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(offsets={"records:0": to}))
 
 
-def test_a_job(api: TestClient, running: Lease, sessions: Sessions) -> None:
+def test_the_tag_of_a_job_changes_with_its_content(api: TestClient, running: Lease, sessions: Sessions) -> None:
     poll = Poll(api, f"/v1/jobs/{running.job_id}")
 
     def progress() -> None:
@@ -50,7 +50,9 @@ def test_a_job(api: TestClient, running: Lease, sessions: Sessions) -> None:
         poll.changes_with(write)
 
 
-def test_the_list(api: TestClient, submit_job: Submit, running: Lease, sessions: Sessions) -> None:
+def test_the_tag_of_a_list_changes_with_its_jobs_and_the_queue(
+    api: TestClient, submit_job: Submit, running: Lease, sessions: Sessions
+) -> None:
     everything, of_one, first = Poll(api, "/v1/jobs"), Poll(api, "/v1/jobs?name=polled"), Poll(api, "/v1/jobs?limit=1")
 
     def progress() -> None:
@@ -74,7 +76,7 @@ def test_the_list(api: TestClient, submit_job: Submit, running: Lease, sessions:
     of_other.changes_with(lose_the_host)
 
 
-def test_a_tag_belongs_to_its_query(api: TestClient, running: Lease) -> None:
+def test_different_queries_have_different_tags(api: TestClient, running: Lease) -> None:
     for first_path, second_path in (
         ("/v1/jobs?limit=5", "/v1/jobs?limit=6"),
         ("/v1/jobs?sort=name", "/v1/jobs?sort=-name"),
@@ -89,7 +91,9 @@ def test_a_tag_belongs_to_its_query(api: TestClient, running: Lease) -> None:
         assert api.get(second_path, headers={"If-None-Match": tags[0]}).status_code == 200
 
 
-def test_metrics(api: TestClient, running: Lease, sessions: Sessions) -> None:
+def test_the_tag_of_metrics_changes_with_points_but_not_with_leases(
+    api: TestClient, running: Lease, sessions: Sessions
+) -> None:
     poll = Poll(api, f"/v1/jobs/{running.job_id}/metrics")
 
     def store_points() -> None:
@@ -114,9 +118,7 @@ def test_metrics(api: TestClient, running: Lease, sessions: Sessions) -> None:
     poll.stands_still_with(renew)
 
 
-def test_series_that_are_being_thinned_have_no_tag_that_lasts(
-    api: TestClient, running: Lease, sessions: Sessions
-) -> None:
+def test_series_have_no_stable_tag_while_they_are_thinned(api: TestClient, running: Lease, sessions: Sessions) -> None:
     with sessions.begin() as session:
         leases.end(session, running, EndReason.COMPLETED)
     polls = [Poll(api, f"/v1/jobs/{running.job_id}/{series}") for series in ("metrics", "utilization")]
@@ -136,7 +138,7 @@ def test_series_that_are_being_thinned_have_no_tag_that_lasts(
     assert all(poll.is_unchanged() for poll in polls)
 
 
-def test_utilization(api: TestClient, running: Lease, sessions: Sessions) -> None:
+def test_the_tag_of_utilization_changes_with_its_content(api: TestClient, running: Lease, sessions: Sessions) -> None:
     poll = Poll(api, f"/v1/jobs/{running.job_id}/utilization")
     poll.changes_with(lambda: samples(sessions, running.job_id, [{"cpu_percent": 50.0}, {"cpu_percent": 60.0}]))
     poll.changes_with(lambda: samples(sessions, running.job_id, [{"cpu_percent": 70.0}], rank=1))
@@ -167,7 +169,9 @@ def test_utilization(api: TestClient, running: Lease, sessions: Sessions) -> Non
     poll.changes_with(remove_the_oldest)
 
 
-def test_logs(api: TestClient, running: Lease, sessions: Sessions) -> None:
+def test_the_tag_of_logs_changes_with_lines_but_not_with_progress(
+    api: TestClient, running: Lease, sessions: Sessions
+) -> None:
     poll = Poll(api, f"/v1/jobs/{running.job_id}/logs")
 
     def store_lines() -> None:
@@ -187,7 +191,9 @@ def test_logs(api: TestClient, running: Lease, sessions: Sessions) -> None:
     poll.stands_still_with(progress)
 
 
-def test_history_and_attempts(api: TestClient, running: Lease, sessions: Sessions) -> None:
+def test_the_tags_of_events_and_attempts_change_with_their_content(
+    api: TestClient, running: Lease, sessions: Sessions
+) -> None:
     events = Poll(api, f"/v1/jobs/{running.job_id}/events")
     cursor = api.get(f"/v1/jobs/{running.job_id}/events?limit=1").json()["next_cursor"]
     later = Poll(api, f"/v1/jobs/{running.job_id}/events?cursor={cursor}")
@@ -207,7 +213,7 @@ def test_history_and_attempts(api: TestClient, running: Lease, sessions: Session
     assert events.is_unchanged()
 
 
-def test_an_unknown_job_is_404_with_a_tag_too(api: TestClient) -> None:
+def test_a_tag_does_not_hide_an_unknown_id_or_a_wrong_query(api: TestClient) -> None:
     any_tag = {"If-None-Match": "*"}
     for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
         assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"
@@ -226,7 +232,9 @@ def test_a_poll_needs_a_token_and_is_logged_like_any_request(api: TestClient, ru
     assert api.get(url, headers=known | {"Authorization": "Bearer hora_other"}).status_code == 401
 
 
-def test_what_an_analysis_and_its_advice_say(api: TestClient, running: Lease, sessions: Sessions) -> None:
+def test_the_tags_of_analysis_and_advice_are_stable_after_the_end_of_the_job(
+    api: TestClient, running: Lease, sessions: Sessions
+) -> None:
     analysis, advice = (Poll(api, f"/v1/jobs/{running.job_id}/{what}") for what in ("analysis", "advice"))
     with sessions.begin() as session:
         leases.end(session, running, EndReason.COMPLETED)

@@ -16,7 +16,7 @@ STUDY = {
 }  # fmt: skip
 
 
-def test_studies_and_their_report(api: TestClient, sessions: Sessions) -> None:
+def test_the_tags_of_studies_and_reports_change_with_their_content(api: TestClient, sessions: Sessions) -> None:
     study_id = api.post("/v1/studies", json=STUDY).json()["id"]
     url = f"/v1/studies/{study_id}"
     list_poll, study_poll, report_poll = (Poll(api, path) for path in ("/v1/studies", url, f"{url}/report"))
@@ -74,7 +74,7 @@ def test_every_form_of_a_report_has_a_tag_of_its_own(api: TestClient, form: str)
     assert api.get(f"/v1/studies/{study_id}/report?format={form}", headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_hosts(api: TestClient, sessions: Sessions) -> None:
+def test_the_tags_of_hosts_change_with_their_content(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions)
     list_poll, host_poll = Poll(api, "/v1/hosts"), Poll(api, "/v1/hosts/ha")
 

@@ -29,7 +29,7 @@ def problem(answer: Any, status: int, slug: str) -> dict[str, Any]:
     return document
 
 
-def test_any_other_token_is_refused(api: TestClient, subtests: pytest.Subtests) -> None:
+def test_invalid_authorization_headers_are_refused(api: TestClient, subtests: pytest.Subtests) -> None:
     basic, longer = f"Basic {TOKEN}", f"Bearer {TOKEN}x"
     for header in ("", "Bearer", "Bearer ", "Bearer hora_wrong", basic, TOKEN, longer, "Bearer \xe9"):
         with subtests.test(header=header):
@@ -47,7 +47,7 @@ def test_a_revoked_token_is_refused_soon(api: TestClient, sessions: Sessions, mo
     problem(api.get("/v1/jobs"), 401, "unauthorized")
 
 
-def test_no_token_is_stored_in_the_open(api: TestClient, database: str) -> None:
+def test_no_token_is_stored_in_plain_text(api: TestClient, database: str) -> None:
     assert api.get("/v1/jobs").status_code == 200
     with psycopg.connect(database) as connection:
         rows = connection.execute("SELECT t::text FROM tokens t").fetchall()
@@ -56,7 +56,7 @@ def test_no_token_is_stored_in_the_open(api: TestClient, database: str) -> None:
     assert TOKEN not in rows[0][0]
 
 
-def test_a_secret_is_in_the_answer_that_hands_it_out_and_nowhere_else(
+def test_a_secret_appears_only_in_the_answer_that_creates_it(
     app: FastAPI, api: TestClient, database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     browser = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
@@ -101,7 +101,7 @@ def test_an_unknown_parameter_is_named_on_every_route(api: TestClient, subtests:
             assert [error["field"] for error in document["errors"]] == ["verbose"]
 
 
-def test_a_request_keeps_a_sane_id_and_gets_another_for_a_strange_one(api: TestClient) -> None:
+def test_a_valid_request_id_is_kept_and_an_invalid_one_is_replaced(api: TestClient) -> None:
     assert api.get("/healthz", headers={"X-Request-ID": "abc-1.2_3"}).headers["x-request-id"] == "abc-1.2_3"
     for strange in ("a b", "a\tb", "<script>", "x" * 65, ""):
         assert api.get("/healthz", headers={"X-Request-ID": strange}).headers["x-request-id"] != strange
@@ -175,7 +175,7 @@ def test_a_database_may_be_migrated_after_the_service_started(configuration: Set
         assert client.get("/v1/jobs").status_code == 200
 
 
-def test_a_value_that_no_column_holds_is_the_callers_mistake(app: FastAPI, api: TestClient, sessions: Sessions) -> None:
+def test_a_value_that_no_column_can_store_gets_422(app: FastAPI, api: TestClient, sessions: Sessions) -> None:
     def store_a_nul() -> None:
         with sessions.begin() as session:
             session.add(Token(sha256="x", name="a\x00b"))

@@ -83,7 +83,7 @@ def test_the_version_of_the_tables_is_that_of_the_newest_migration() -> None:
     assert scripts.get_current_head() == SCHEMA
 
 
-def test_the_document_describes_specs_problems_and_who_may_ask(api: TestClient) -> None:
+def test_the_openapi_document_describes_specs_problems_and_security(api: TestClient) -> None:
     document = api.get("/openapi.json").json()
     submit = document["paths"]["/v1/jobs"]["post"]
 
@@ -101,7 +101,7 @@ def test_the_document_describes_specs_problems_and_who_may_ask(api: TestClient) 
             assert "HTTPValidationError" not in str(operation)
 
 
-def test_the_service_starts_without_what_ranks_and_workers_import() -> None:
+def test_the_service_does_not_import_libraries_of_ranks_and_workers() -> None:
     heavy = ["keras", "horovod", "matplotlib", "psutil", "sklearn", "tensorflow"]
     program = f"import sys, api.main; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -33,7 +33,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
 
 
 @pytest.mark.parametrize("path", ["/help", "/help/"])
-def test_help_leads_to_the_start_page(reader: TestClient, path: str) -> None:
+def test_help_redirects_to_the_start_page(reader: TestClient, path: str) -> None:
     answer = reader.get(path)
 
     assert (answer.status_code, answer.headers["location"]) == (307, "/help/docs/index.html")
@@ -43,7 +43,9 @@ def test_help_leads_to_the_start_page(reader: TestClient, path: str) -> None:
     ("path", "text", "kind"),
     [("/help/docs/index.html", START, "text/html"), ("/help/_static/site.css", STYLE, "text/css")],
 )
-def test_a_file_needs_no_token_and_is_asked_for_by_its_tag(reader: TestClient, path: str, text: str, kind: str) -> None:
+def test_a_file_needs_no_token_and_an_unchanged_one_is_not_sent_again(
+    reader: TestClient, path: str, text: str, kind: str
+) -> None:
     answer = reader.get(path)
 
     assert (answer.status_code, answer.text) == (200, text)
@@ -61,7 +63,7 @@ def test_a_file_needs_no_token_and_is_asked_for_by_its_tag(reader: TestClient, p
     ["/help/nowhere.html", "/help/docs", "/help/docs/", "/help/..%2fsecret.txt", "/help/%2e%2e/%2e%2e/secret.txt",
      "/help/%2fetc%2fpasswd", "/help//etc/passwd", "/help/%00", "/help/" + "a" * 300],
 )  # fmt: skip
-def test_an_address_without_a_page_says_so_and_leads_on(reader: TestClient, path: str) -> None:
+def test_an_unknown_address_gets_a_page_with_a_link_to_the_start(reader: TestClient, path: str) -> None:
     answer = reader.get(path)
 
     assert answer.status_code == 404
@@ -72,7 +74,7 @@ def test_an_address_without_a_page_says_so_and_leads_on(reader: TestClient, path
     assert reader.head(path).status_code == 404
 
 
-def test_nothing_is_sent_to_a_page(reader: TestClient) -> None:
+def test_a_post_to_a_page_is_refused(reader: TestClient) -> None:
     answer = reader.post("/help/docs/index.html")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")

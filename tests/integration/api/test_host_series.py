@@ -53,7 +53,7 @@ def test_a_host_has_a_series_for_each_metric_that_it_reports(api: TestClient, se
     assert [one["metric"] for one in series_of(api, metric=["memory_bytes"])] == ["memory_bytes"]
 
 
-def test_only_the_last_minutes_are_read(api: TestClient, sessions: Sessions) -> None:
+def test_only_the_requested_minutes_are_read(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions, "ha")
     host_samples(sessions, [{"cpu_percent": 1.0}], last_ago_s=7200)
     host_samples(sessions, [{"cpu_percent": 2.0}], last_ago_s=1800)
@@ -97,7 +97,7 @@ def test_a_wrong_query_about_a_host_is_refused(api: TestClient, sessions: Sessio
     assert api.get(f"/v1/hosts/ha/utilization?{query}").status_code == 422
 
 
-def test_the_metrics_of_the_interface_are_those_of_the_rows() -> None:
+def test_the_api_and_the_table_have_the_same_host_metrics() -> None:
     assert list(get_args(HostMetric)) == list(HOST_METRICS) == list(HostSample.__table__.columns.keys()[2:])
 
 
@@ -111,7 +111,7 @@ def test_slots_show_the_readings_of_their_gpus(api: TestClient, sessions: Sessio
     assert [slot["state"] for slot in slots] == ["free", "free"]
 
 
-def test_old_samples_of_hosts_go_in_batches(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_host_samples_are_removed_in_batches(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.telemetry.host_samples._BATCH_ROWS", 4)
     for host in ("ha", "hb"):
         host_samples(sessions, [{}] * 10, host=host, last_ago_s=31 * 86400)

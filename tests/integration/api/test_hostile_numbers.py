@@ -28,7 +28,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("path", "body", "field"), BODIES, ids=[f"{path} {field}" for path, _, field in BODIES])
-def test_a_number_of_a_body_is_refused_at_its_field(
+def test_a_hostile_number_in_a_body_is_refused_at_its_field(
     api: TestClient, path: str, body: dict[str, object], field: str, subtests: pytest.Subtests
 ) -> None:
     for number in NUMBERS:
@@ -52,7 +52,7 @@ def test_an_error_names_the_received_and_the_allowed_value(api: TestClient) -> N
     assert [error["field"] for error in grid.json()["errors"]] == ["grid.time_limit_s[1]"]
 
 
-def test_the_least_numbers_are_stored(api: TestClient) -> None:
+def test_the_smallest_positive_numbers_are_stored(api: TestClient) -> None:
     least = {"time_limit_s": 5e-324, "stall_timeout_s": 5e-324, "learning_rate": 5e-324}
     answer = api.post("/v1/jobs", json=SPEC | least)
     assert answer.status_code == 201, answer.text

@@ -71,7 +71,7 @@ def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
     return spec
 
 
-def test_the_fields_are_found() -> None:
+def test_the_text_fields_of_a_spec_are_found() -> None:
     assert {("name",), ("labels",), ("project",), ("dataset", "source"), ("model", "weights")} <= set(FIELDS)
     assert len(FIELDS) > 15
 

@@ -93,7 +93,7 @@ def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
     assert kinds.count("preempt_requested") == 1
 
 
-def test_a_host_tells_how_far_its_clock_is_off(
+def test_a_host_shows_the_offset_of_its_clock(
     api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def info_of_clock_ahead(ahead_s: float) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _waits_for_a_lock(sessions: Sessions) -> bool:
         ({"content": b"requeue=true", "headers": {"Content-Type": "text/plain"}}, 415, None),
     ],
 )
-def test_a_wrong_drain_changes_nothing(
+def test_an_invalid_drain_request_changes_nothing(
     api: TestClient, sessions: Sessions, body: dict[str, Any], status: int, field: str | None
 ) -> None:
     a_host(sessions, "ha")

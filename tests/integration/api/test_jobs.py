@@ -36,7 +36,7 @@ def move_job(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> N
         store.transition(session, job_id, path[-1], **values)
 
 
-def test_pages_hold_every_job_once_in_a_total_order_under_equal_times(
+def test_pages_hold_every_job_once_even_with_equal_times(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     ids = sorted(submit_job() for _ in range(7))
@@ -49,7 +49,7 @@ def test_pages_hold_every_job_once_in_a_total_order_under_equal_times(
     assert pages(api, limit=7) == [newest_first]
 
 
-def test_a_job_submitted_between_two_pages_moves_no_other(api: TestClient, submit_job: Submit) -> None:
+def test_a_job_submitted_between_two_pages_does_not_shift_the_list(api: TestClient, submit_job: Submit) -> None:
     ids = [submit_job() for _ in range(4)]
     first = api.get("/v1/jobs", params={"limit": 2}).json()
     submit_job()
@@ -109,7 +109,7 @@ def test_a_wrong_query_is_refused(api: TestClient, subtests: pytest.Subtests) ->
             assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_a_cursor_belongs_to_its_list(api: TestClient, submit_job: Submit) -> None:
+def test_a_cursor_is_valid_only_for_its_own_query(api: TestClient, submit_job: Submit) -> None:
     for _ in range(2):
         submit_job()
     cursor = api.get("/v1/jobs", params={"limit": 1}).json()["next_cursor"]
@@ -141,7 +141,9 @@ def test_an_unchanged_job_is_not_sent_again(api: TestClient, submit_job: Submit)
     assert api.get("/v1/jobs/0000", headers={"If-None-Match": tag}).status_code == 404
 
 
-def test_a_queued_job_is_cancelled_at_once_and_asking_again_is_fine(api: TestClient, submit_job: Submit) -> None:
+def test_a_queued_job_is_cancelled_at_once_and_a_second_cancel_changes_nothing(
+    api: TestClient, submit_job: Submit
+) -> None:
     url = f"/v1/jobs/{submit_job()}"
     answers = [api.post(f"{url}/cancel") for _ in range(2)]
 
@@ -154,7 +156,7 @@ def test_a_queued_job_is_cancelled_at_once_and_asking_again_is_fine(api: TestCli
     assert kinds == ["submitted", "cancel_requested", "ended"]
 
 
-def test_a_running_job_is_asked_to_end(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_cancelling_a_running_job_stores_a_request(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id = submit_job()
     move_job(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
     answer = api.post(f"/v1/jobs/{job_id}/cancel")
@@ -201,7 +203,7 @@ DATA = {
 }  # fmt: skip
 
 
-def test_a_job_says_what_its_data_is_and_lists_leave_the_class_names_out(
+def test_a_job_shows_its_class_names_but_lists_leave_them_out(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     job_id = submit_job()

@@ -81,7 +81,7 @@ def test_hosts_have_figures(api: TestClient, submit_job: Submit, sessions: Sessi
     assert figures == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
 
 
-def test_a_lost_host_has_no_figure_but_that_it_is_lost(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_a_lost_host_exports_only_its_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         lost = {"heartbeat_at": func.now() - timedelta(minutes=1), "drained_at": func.now()}
@@ -219,7 +219,7 @@ def test_a_gpu_that_was_never_read_exports_only_its_memory(
     assert starting(scrape(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}
 
 
-def test_an_odd_name_adds_no_line_to_the_metrics(api: TestClient, sessions: Sessions) -> None:
+def test_an_odd_host_name_is_escaped_in_the_metrics(api: TestClient, sessions: Sessions) -> None:
     odd = 'a "b" \\ c\nhora_host_up{host="d"} 1'
     a_host(sessions, odd)
     assert scrape(api)["hora_host_up"] == {(odd,): 1}

@@ -59,7 +59,7 @@ def age(sessions: Sessions, kind: str, **values: Any) -> None:
         session.execute(update(Token).where(Token.kind == kind).values(**values))
 
 
-def test_a_link_becomes_a_session(client_of: Clients, browser: TestClient) -> None:
+def test_a_login_link_opens_a_session(client_of: Clients, browser: TestClient) -> None:
     alice = client_of("alice", rate_limit_per_s=50)
     answer = browser.get(link(alice))
 
@@ -119,7 +119,7 @@ def test_a_link_leads_to_no_other_site(client_of: Clients, browser: TestClient, 
     assert browser.get(path).status_code == 303  # nothing was used up
 
 
-def test_a_person_whose_link_is_refused_is_led_to_the_page(
+def test_a_browser_with_a_refused_link_is_redirected_to_the_page(
     client_of: Clients, browser: TestClient, sessions: Sessions
 ) -> None:
     used, old = (link(client_of(user)) for user in ("alice", "bob"))
@@ -135,7 +135,7 @@ def test_a_person_whose_link_is_refused_is_led_to_the_page(
         problem(browser.get(path, headers={"Accept": "application/json"}), 403, "login-refused")
 
 
-def test_the_page_lets_in_whoever_types_a_token(client_of: Clients, browser: TestClient) -> None:
+def test_a_typed_token_opens_a_session_that_replaces_the_old_one(client_of: Clients, browser: TestClient) -> None:
     """With the token in a header, as a script of the page sends it; an old session in the way changes nothing."""
     assert browser.get(link(client_of("alice"))).status_code == 303
     typed = client_of("ben", "read").headers["Authorization"]
@@ -165,7 +165,7 @@ def test_two_concurrent_uses_of_a_link_open_one_session(client_of: Clients, sess
             second.result(timeout=120)
 
 
-def test_a_link_is_good_for_ten_minutes(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
+def test_a_link_expires_after_ten_minutes(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
     path = link(client_of("alice"))
     with sessions() as session:
         left = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "login")).one()
@@ -196,7 +196,7 @@ def test_a_disabled_user_does_not_log_in(api: TestClient, client_of: Clients, br
     problem(browser.get(path), 403, "login-refused")
 
 
-def test_a_bearer_token_and_a_session_are_no_links(client_of: Clients, browser: TestClient) -> None:
+def test_a_bearer_token_and_a_session_are_refused_as_login_codes(client_of: Clients, browser: TestClient) -> None:
     alice = client_of("alice")
     assert browser.get(link(alice)).status_code == 303
     bearer = alice.headers["Authorization"].partition(" ")[2]
@@ -207,7 +207,7 @@ def test_a_bearer_token_and_a_session_are_no_links(client_of: Clients, browser: 
     problem(browser.post("/v1/login-links", headers=csrf(browser)), 403, "forbidden")  # no chain of sessions
 
 
-def test_the_page_changes_things_with_its_header(client_of: Clients, browser: TestClient) -> None:
+def test_a_change_with_the_csrf_header_is_accepted(client_of: Clients, browser: TestClient) -> None:
     assert browser.get(link(client_of("alice"))).status_code == 303
     good = csrf(browser)
 
@@ -278,7 +278,9 @@ def test_logging_out_ends_the_session(client_of: Clients, browser: TestClient, s
     assert alice.get("/v1/me").status_code == 200
 
 
-def test_a_session_ends_by_itself(client_of: Clients, browser: TestClient, sessions: Sessions, app: FastAPI) -> None:
+def test_a_session_expires_after_twelve_hours(
+    client_of: Clients, browser: TestClient, sessions: Sessions, app: FastAPI
+) -> None:
     assert browser.get(link(client_of("alice"))).status_code == 303
     with sessions() as session:
         left = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "session")).one()

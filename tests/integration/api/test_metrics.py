@@ -67,7 +67,7 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason) -> None:
         leases.release(session, lease.attempt_id)
 
 
-def test_the_page_names_every_figure(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_the_documentation_lists_every_figure(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submit_job)
     _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
     table, _, _ = below.partition("What to alert on")
@@ -86,7 +86,7 @@ def test_requests_are_timed_by_route(api: TestClient, submit_job: Submit) -> Non
     assert counts["POST", "/v1/jobs/{job_id}/cancel", "202"] == 1
 
 
-def test_the_queue_by_what_jobs_wait_for(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_queued_jobs_are_counted_by_what_they_wait_for(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     waiting, paused, backing_off, ready, cancelled = (submit_job() for _ in range(5))
     ages_s = {waiting: 50, paused: 900, backing_off: 800, ready: 70, cancelled: 1000}
     with sessions.begin() as session:
@@ -106,7 +106,7 @@ def test_the_queue_by_what_jobs_wait_for(api: TestClient, submit_job: Submit, se
     assert scraped["hora_jobs"]["cancelled",] == 1
 
 
-def test_an_empty_queue_waits_for_nothing(api: TestClient) -> None:
+def test_an_empty_queue_reports_no_waiting_time(api: TestClient) -> None:
     scraped = scrape(api)
     assert scraped["hora_queue_oldest_wait_seconds"] == {(): 0}
     assert scraped["hora_database_up"] == {(): 1}
@@ -114,7 +114,7 @@ def test_an_empty_queue_waits_for_nothing(api: TestClient) -> None:
     assert buckets(scraped, "hora_queue_wait_seconds")["+Inf"] == 0
 
 
-def test_slots_and_hosts_by_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_slots_and_hosts_are_counted_by_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     for name, kind in (("ha", "cpu"), ("hb", "gpu"), ("hc", "gpu"), ("hd", "gpu")):
         a_host(sessions, name, slots=4, kind=kind)
     an_attempt(sessions, submit_job(), slots=(0, 1))
@@ -135,7 +135,7 @@ def test_slots_and_hosts_by_state(api: TestClient, submit_job: Submit, sessions:
     assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
 
 
-def test_attempts_by_their_ends(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_attempts_are_counted_by_their_end_reason(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     job_id = submit_job()
     end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
@@ -156,7 +156,7 @@ def test_attempts_by_their_ends(api: TestClient, submit_job: Submit, sessions: S
     assert figures["hora_jobs"]["failed",] == 1
 
 
-def test_waits_and_latencies(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_waits_and_latencies_are_counted_in_buckets(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     times = [
         {"created_at": 0.5, "claimed_at": 0.5625, "started_at": 5.5625},  # on an edge: it is at most that
@@ -218,7 +218,7 @@ def test_settled_attempts_are_counted_exactly_once(
     assert totals(api) == (3, 0, 3, 3)
 
 
-def test_an_end_is_settled_when_it_is_old_enough(
+def test_totals_stay_correct_while_ends_are_settled(
     api: TestClient, submit_job: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_host(sessions, slots=4)
@@ -238,7 +238,9 @@ def test_an_end_is_settled_when_it_is_old_enough(
     assert [ended() for _ in range(3)] == [(4, 0)] * 3
 
 
-def test_an_unreachable_database_has_a_figure(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+def test_an_unreachable_database_is_reported_by_a_figure(
+    api: TestClient, app: FastAPI, configuration: Settings
+) -> None:
     registry = CollectorRegistry()
     nowhere = engine_for("postgresql://hora@/hora?host=/nowhere")
     registry.register(ClusterCollector(sessions_for(nowhere), configuration))

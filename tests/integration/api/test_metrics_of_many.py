@@ -42,7 +42,7 @@ def get_json(api: TestClient, path: str, **parameters: Any) -> Any:
     return answer.json()
 
 
-def test_each_job_has_the_series_that_it_has_by_itself(
+def test_the_series_of_each_job_equal_those_of_its_own_request(
     api: TestClient, trained_jobs: list[str], subtests: pytest.Subtests
 ) -> None:
     queries: list[dict[str, Any]] = [

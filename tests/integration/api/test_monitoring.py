@@ -50,13 +50,13 @@ def labels_by_metric(api: TestClient, submit_job: Callable[..., str], sessions: 
     return labels
 
 
-def test_charts_and_alerts_are_of_figures_that_there_are(labels_by_metric: dict[str, set[str]]) -> None:
+def test_charts_and_alerts_use_only_existing_figures(labels_by_metric: dict[str, set[str]]) -> None:
     used = [(name, expression) for expression in expressions() for name in re.findall(r"\bhora_\w+", expression)]
     assert len(used) > 50
     assert [(name, expression) for name, expression in used if name not in labels_by_metric] == []
 
 
-def test_they_ask_for_labels_that_these_have(labels_by_metric: dict[str, set[str]]) -> None:
+def test_queries_use_only_labels_of_their_figures(labels_by_metric: dict[str, set[str]]) -> None:
     label_count = 0
     for expression in expressions():
         for name, selectors in re.findall(r"\b(hora_\w+|up)\{([^}]*)\}", expression):
@@ -71,7 +71,7 @@ def test_they_ask_for_labels_that_these_have(labels_by_metric: dict[str, set[str
     assert label_count > 50
 
 
-def test_legends_and_messages_name_labels_of_their_figures(labels_by_metric: dict[str, set[str]]) -> None:
+def test_legends_and_messages_use_only_labels_of_their_figures(labels_by_metric: dict[str, set[str]]) -> None:
     told_by = [(target["expr"], target["legendFormat"]) for panel in panels() for target in panel.get("targets", [])]
     told_by += [(rule["expr"], " ".join(rule["annotations"].values()).replace("$labels.", "")) for rule in RULES]
     for expression, sentence in told_by:
@@ -80,7 +80,7 @@ def test_legends_and_messages_name_labels_of_their_figures(labels_by_metric: dic
         assert named_labels <= set().union(*(labels_by_metric[name] for name in names)), (expression, sentence)
 
 
-def test_the_dashboard_is_one_that_grafana_takes() -> None:
+def test_the_dashboard_is_valid_for_grafana() -> None:
     ids = [panel["id"] for panel in panels()]
     assert len(ids) == len(set(ids)) > 20
     for panel in panels():

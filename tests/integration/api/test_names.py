@@ -37,7 +37,9 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_job_is_found_by_what_it_is_called(api: TestClient, submit_job: Callable[..., str], name: str) -> None:
+def test_a_job_with_any_name_is_found_by_name_label_and_search(
+    api: TestClient, submit_job: Callable[..., str], name: str
+) -> None:
     other_job_id = submit_job(name="other", labels={"k": "other"})
     job_id = submit_job(name=name, labels={"k": name})
     for typed in (name, unicodedata.normalize("NFD", name), f"  {name}\u3000"):
@@ -84,7 +86,7 @@ def test_two_unicode_forms_of_a_name_are_different_bodies_for_a_key(api: TestCli
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_study_is_reported_in_every_form(api: TestClient, sessions: Sessions, name: str) -> None:
+def test_a_study_with_any_name_is_reported_in_every_text_format(api: TestClient, sessions: Sessions, name: str) -> None:
     study = api.post(
         "/v1/studies",
         json={"name": name, "base": SPEC | {"gpus": 1}, "grid": {"dataset.label": [name, "b"]}, "repeats": 2},

@@ -68,7 +68,7 @@ def test_scripts_get_no_page_for_a_misspelt_address(browser: TestClient) -> None
         assert browser.get("/jobs", headers={"Accept": accept}).status_code == 404
 
 
-def test_files_with_their_content_in_their_names_are_kept(browser: TestClient) -> None:
+def test_browsers_may_cache_files_with_a_hash_in_their_name(browser: TestClient) -> None:
     answer = browser.get("/assets/index-1a2b3c4d.js", headers={"Accept-Encoding": "identity"})
 
     assert (answer.status_code, answer.text) == (200, SCRIPT)
@@ -77,7 +77,7 @@ def test_files_with_their_content_in_their_names_are_kept(browser: TestClient) -
     assert browser.get("/icon.svg").headers["cache-control"] == "no-cache"
 
 
-def test_files_are_packed_for_those_who_ask(browser: TestClient) -> None:
+def test_files_are_compressed_on_request(browser: TestClient) -> None:
     with browser.stream("GET", "/assets/index-1a2b3c4d.js", headers={"Accept-Encoding": "gzip"}) as answer:
         packed = b"".join(answer.iter_raw())
 
@@ -86,7 +86,7 @@ def test_files_are_packed_for_those_who_ask(browser: TestClient) -> None:
     assert gzip.decompress(packed).decode() == SCRIPT
 
 
-def test_the_page_may_run_and_reach_only_files_of_the_service(browser: TestClient) -> None:
+def test_the_page_has_a_strict_content_security_policy(browser: TestClient) -> None:
     policy = browser.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).headers["content-security-policy"]
 
     assert set(policy.split("; ")) == {
@@ -137,7 +137,7 @@ def test_a_checkout_without_the_page_says_what_to_do(tmp_path: Path) -> None:
     assert client.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).status_code == 404
 
 
-def test_the_page_is_no_part_of_the_document(browser: TestClient, tmp_path: Path) -> None:
+def test_the_openapi_document_does_not_contain_the_page(browser: TestClient, tmp_path: Path) -> None:
     unbuilt = serve(tmp_path / "nowhere").app
     assert isinstance(browser.app, FastAPI)
     assert isinstance(unbuilt, FastAPI)

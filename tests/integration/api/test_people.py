@@ -168,7 +168,7 @@ def test_users_are_listed_with_the_number_and_scope_of_their_tokens(api: TestCli
     assert first["items"][0]["last_used_at"] is not None
 
 
-def test_a_disabled_user_is_out_until_enabled(api: TestClient, client_of: Clients) -> None:
+def test_a_disabled_user_is_refused_until_enabled_again(api: TestClient, client_of: Clients) -> None:
     alice = client_of("alice")
     assert alice.get("/v1/me").status_code == 200
 
@@ -183,7 +183,7 @@ def test_a_disabled_user_is_out_until_enabled(api: TestClient, client_of: Client
     why_not(api.patch("/v1/users/nobody", json={"disabled": True}), 404, "user-not-found")
 
 
-def test_nobody_locks_the_last_admin_out(api: TestClient, client_of: Clients) -> None:
+def test_the_last_admin_cannot_be_locked_out(api: TestClient, client_of: Clients) -> None:
     own = api.get("/v1/me").json()["token_id"]
     client_of("elsa", "admin", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
     client_of("sara", "admin", kind="session")

@@ -48,7 +48,7 @@ def field_error(answer: Any, field: str) -> str:
     return message
 
 
-def test_a_project_is_made_limited_and_looked_up(api: TestClient) -> None:
+def test_a_project_is_created_changed_and_read(api: TestClient) -> None:
     document = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100}
     created = api.post("/v1/projects", json=document)
     assert (created.status_code, created.headers["Location"]) == (201, "/v1/projects/vision")
@@ -114,7 +114,7 @@ def test_only_admins_change_projects_and_everybody_reads_them(api: TestClient, c
         problem(answer, 403, "forbidden")
 
 
-def test_members_come_and_go(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
+def test_members_are_added_and_removed(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
     api.post("/v1/projects", json={"name": "vision"})
     client_of("ada"), client_of("bob")
     for user in ("bob", "ada", "ada"):
@@ -161,7 +161,7 @@ def test_a_project_says_what_counts_against_its_quotas(
     assert api.get("/v1/projects/vision").json()["usage"]["gpu_hours"] == pytest.approx(2 - elsewhere_h, abs=1e-3)
 
 
-def test_a_job_names_a_project_that_takes_jobs(
+def test_a_job_needs_an_existing_project_that_is_not_archived(
     api: TestClient, client_of: ClientOf, vision: Callable[..., Any]
 ) -> None:
     vision()
@@ -238,7 +238,7 @@ def test_a_full_queue_takes_no_more(api: TestClient, vision: Callable[..., Any],
         assert session.scalar(select(func.count()).where(Job.project == "vision")) == 5
 
 
-def test_a_study_that_puts_fresh_jobs_in_place_of_others_needs_room(
+def test_resuming_a_study_needs_room_in_the_queue_of_its_project(
     api: TestClient, vision: Callable[..., Any], sessions: Sessions
 ) -> None:
     vision()

@@ -17,7 +17,7 @@ from tests.integration.api.starting_rows import SPEC, a_host
 Submit = Callable[..., str]
 
 
-def test_large_answers_are_compressed_for_those_who_ask(api: TestClient, submit_job: Submit) -> None:
+def test_large_answers_are_compressed_on_request(api: TestClient, submit_job: Submit) -> None:
     url = f"/v1/jobs/{submit_job()}"
     plain = api.get(url, headers={"Accept-Encoding": "identity"})
     compressed = api.get(url, headers={"Accept-Encoding": "gzip"})
@@ -43,7 +43,7 @@ def test_small_answers_and_streams_are_not_compressed(api: TestClient, app: Fast
         assert "content-encoding" not in answer.headers
 
 
-def test_head_is_get_without_the_body(api: TestClient, submit_job: Submit) -> None:
+def test_head_answers_like_get_without_the_body(api: TestClient, submit_job: Submit) -> None:
     job = f"/v1/jobs/{submit_job()}"
     for path in (job, "/v1/jobs", "/v1/jobs/0000", "/v1/hosts", "/healthz", "/nowhere"):
         asked, answered = api.head(path), api.get(path)
@@ -68,7 +68,7 @@ def test_a_wrong_method_is_a_problem_that_names_the_allowed_ones(api: TestClient
         assert answer.headers["allow"] == allowed
 
 
-def test_the_id_of_a_request_is_in_its_line_and_in_its_problem(
+def test_the_id_of_a_request_is_in_its_log_line_and_in_its_problem(
     api: TestClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = api.get("/v1/jobs/0000", headers={"X-Request-ID": "asked-by-me"})
@@ -106,7 +106,7 @@ def test_a_dry_run_takes_no_key(api: TestClient) -> None:
     assert "idempotency-replayed" not in api.post("/v1/jobs", json=SPEC, headers=key).headers
 
 
-def test_keys_are_kept_for_some_days(api: TestClient, sessions: Sessions) -> None:
+def test_old_idempotency_keys_are_removed(api: TestClient, sessions: Sessions) -> None:
     for key in ("old", "new"):
         api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": key})
     with sessions.begin() as session:

@@ -33,7 +33,7 @@ def four_jobs(submit_job: Submit) -> None:
 
 
 @pytest.mark.usefixtures("four_jobs")
-def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: pytest.Subtests) -> None:
+def test_a_search_combines_with_filters_sorts_and_pages(api: TestClient, subtests: pytest.Subtests) -> None:
     queries: list[tuple[dict[str, Any], list[str]]] = [
         ({"search": "VISION"}, ["gamma_1", "Alpha"]),
         ({"search": "vision", "sort": "name"}, ["Alpha", "gamma_1"]),
@@ -54,7 +54,9 @@ def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: p
 
 
 @pytest.mark.usefixtures("four_jobs")
-def test_what_many_have_is_found_like_what_few_have(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_gives_the_same_result_for_few_and_for_many_matches(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queries = [{"search": "vision"}, {"search": "i", "sort": "-gpus", "status": "queued,failed"}, {"search": "nobody"}]
     few = [job_names(api, **query) for query in queries]
     monkeypatch.setattr(listing, "_FEW", 0)
@@ -62,7 +64,9 @@ def test_what_many_have_is_found_like_what_few_have(api: TestClient, monkeypatch
     assert few[0] == ["gamma_1", "Alpha"]
 
 
-def test_a_search_is_polled(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_the_tag_of_a_search_changes_only_with_its_results(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     job_id = submit_job(name="polled")
     poll = Poll(api, "/v1/jobs?search=olle")
 
@@ -75,7 +79,9 @@ def test_a_search_is_polled(api: TestClient, submit_job: Submit, sessions: Sessi
     poll.changes_with(lambda: submit_job(name="polled as well", priority=1))
 
 
-def test_jobs_without_figures_are_last_either_way(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_jobs_without_figures_are_last_in_both_directions(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     ids = [submit_job(name=name) for name in ("none", "worse", "better", "neither")]
     with sessions.begin() as session:
         for job_id, accuracy in ((ids[1], 0.25), (ids[2], 0.5), (ids[3], float("nan"))):
@@ -85,5 +91,5 @@ def test_jobs_without_figures_are_last_either_way(api: TestClient, submit_job: S
 
 
 @pytest.mark.parametrize("query", ["search=", "search=%00", f"search={'x' * 201}", "sort=spec", "sort=test_accuracy"])
-def test_what_cannot_be_searched_or_sorted_by_is_refused(api: TestClient, query: str) -> None:
+def test_an_invalid_search_or_sort_is_refused(api: TestClient, query: str) -> None:
     assert api.get(f"/v1/jobs?{query}").status_code == 422

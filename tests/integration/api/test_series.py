@@ -82,7 +82,7 @@ def test_a_step_never_appears_twice(api: TestClient, submit_job: Submit, session
     assert metrics(api, job_id)[0] == {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [1, 2, 2], "bands": []}
 
 
-def test_a_value_that_is_no_number_is_null(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_nan_and_infinity_are_null_in_metrics(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id = submit_job()
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(1, 0.5), (2, nan), (3, inf), (4, -inf)])
@@ -108,7 +108,9 @@ def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submit_jo
     assert len(metrics(api, job_id, max_points=10_000)[0]["x"]) > 5000
 
 
-def test_spikes_are_all_there_with_their_true_values(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_thinned_metrics_keep_every_spike_with_its_value(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     job_id = submit_job()
     an_attempt(sessions, job_id)
     random = np.random.default_rng(5)
@@ -186,7 +188,7 @@ def test_utilization_has_a_series_for_each_metric_and_slot(
     assert [(s["metric"], s["rank"]) for s in only] == [("memory_bytes", 1)]
 
 
-def test_samples_lie_on_every_axis(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_utilization_is_read_on_every_axis(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id = submit_job()
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(4, 0.5), (8, 0.4)], rank=-1)
@@ -313,7 +315,7 @@ def test_events_and_attempts_come_in_pages(api: TestClient, submit_job: Submit, 
     assert "token" not in rest["items"][0]
 
 
-def test_an_unknown_job_has_nothing(api: TestClient, subtests: pytest.Subtests) -> None:
+def test_an_unknown_job_is_not_found(api: TestClient, subtests: pytest.Subtests) -> None:
     for part in ("metrics", "utilization", "logs", "events", "attempts"):
         for job_id in ("0000", "NOT-AN-ID", "a" * 33, "%00", "..%2F.."):
             with subtests.test(part=part, job_id=job_id):

@@ -74,7 +74,7 @@ def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None
     assert how_many_jobs(sessions) == 0
 
 
-def test_a_spec_that_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
+def test_a_spec_with_unavailable_data_and_an_unknown_model_is_refused(api: TestClient, sessions: Sessions) -> None:
     spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51"}
 
     for dry_run in (False, True):
@@ -206,7 +206,7 @@ def chunks(count: int) -> Iterator[bytes]:
         yield b" " * 65_536
 
 
-def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not(api: TestClient) -> None:
+def test_a_body_over_the_limit_is_refused_with_and_without_its_length(api: TestClient) -> None:
     for content in (b" " * (1024 * 1024 + 1), chunks(17)):
         answer = api.post("/v1/jobs", content=content, headers=JSON)
         assert (answer.status_code, answer.json()["status"]) == (413, 413)
@@ -214,7 +214,7 @@ def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not(api: TestCli
     assert api.post("/v1/jobs", content=chunks(16), headers=JSON).status_code == 422  # one MiB exactly, of blanks
 
 
-def test_an_idempotency_key_gives_the_first_answer_again(api: TestClient, sessions: Sessions) -> None:
+def test_a_repeated_idempotency_key_gets_the_first_answer(api: TestClient, sessions: Sessions) -> None:
     key = {"Idempotency-Key": "k-1"}
     first = api.post("/v1/jobs", json=SPEC, headers=key)
     a_host(sessions, slots=1)  # would refuse it by now

@@ -45,7 +45,9 @@ def test_an_unchanged_answer_has_the_usual_headers(api: TestClient, path: str, k
     assert api.head(path, headers=known_tag).status_code == 304
 
 
-def test_an_unusual_poll_takes_the_full_route(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
+def test_other_requests_with_a_known_tag_take_the_full_route(
+    api: TestClient, path: str, known_tag: dict[str, str]
+) -> None:
     assert api.get(f"{path}?limit=1", headers=known_tag).status_code == 422
     assert api.get("/v1/jobs/nosuchjob", headers=known_tag).json()["type"] == "urn:hora:problem:job-not-found"
     assert api.get("/v1/jobs/NO", headers=known_tag).json()["type"] == "urn:hora:problem:job-not-found"

@@ -52,7 +52,7 @@ def on_disk(configuration: Settings, upload_id: str) -> Path:
     return configuration.datasets / uploads.FOLDER / upload_id
 
 
-def test_pieces_add_up(api: TestClient, configuration: Settings) -> None:
+def test_pieces_add_up_to_the_whole_archive(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api, sha256=hashlib.sha256(ARCHIVE).hexdigest())
     assert put_piece(api, upload_id, 0, ARCHIVE[:100]).json()["received_bytes"] == 100
     assert api.get(f"/v1/uploads/{upload_id}").json()["completed_at"] is None
@@ -63,7 +63,7 @@ def test_pieces_add_up(api: TestClient, configuration: Settings) -> None:
     assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
 
 
-def test_a_piece_that_came_before_changes_nothing(api: TestClient, configuration: Settings) -> None:
+def test_a_repeated_piece_changes_nothing(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api)
     put_piece(api, upload_id, 0, ARCHIVE[:100])
     for piece in (ARCHIVE[:100], b"x" * 50):
@@ -119,7 +119,7 @@ def test_an_upload_takes_no_more_than_its_declared_size(api: TestClient, configu
     assert put_piece(api, upload_id, 0, b"12345").status_code == 200
 
 
-def test_a_piece_has_a_limit_of_its_own_and_needs_little_memory(api: TestClient) -> None:
+def test_a_piece_has_a_larger_size_limit_than_other_bodies(api: TestClient) -> None:
     upload_id = start(api, bytes(2 * CHUNK_BYTES))
     assert put_piece(api, upload_id, 0, bytes(CHUNK_BYTES + 1)).status_code == 413
     piece = bytes(CHUNK_BYTES)
@@ -134,7 +134,7 @@ def test_a_piece_has_a_limit_of_its_own_and_needs_little_memory(api: TestClient)
     assert api.put(f"/v1/uploads/{upload_id}/content/x", content=bytes(2**21), headers=OCTETS).status_code == 413
 
 
-def test_the_body_is_bytes(api: TestClient) -> None:
+def test_a_piece_sent_as_json_is_refused(api: TestClient) -> None:
     upload_id = start(api)
     assert api.put(f"/v1/uploads/{upload_id}/content", params={"offset": 0}, json={}).status_code == 415
 
@@ -153,7 +153,7 @@ def test_a_wrong_field_is_named(fields: dict[str, Any], field: str, api: TestCli
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_a_user_has_only_so_many_open_uploads(api: TestClient, client_of: Callable[..., TestClient]) -> None:
+def test_the_open_uploads_of_a_user_are_limited(api: TestClient, client_of: Callable[..., TestClient]) -> None:
     ids = [start(api) for _ in range(3)]
     assert api.post("/v1/uploads", json={"filename": "a", "size_bytes": 1}).status_code == 409
     start(client_of("ada"))
@@ -182,7 +182,7 @@ def test_two_requests_do_not_write_at_once(api: TestClient, configuration: Setti
     assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 200
 
 
-def test_no_link_is_written_through(configuration: Settings, tmp_path: Path) -> None:
+def test_an_upload_does_not_write_through_a_link(configuration: Settings, tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"as it was")
     on_disk(configuration, "5r0x").parent.mkdir(parents=True)
     on_disk(configuration, "5r0x").symlink_to(tmp_path / "precious")
@@ -230,7 +230,7 @@ def test_an_impossible_id_is_not_found(upload_id: str, api: TestClient) -> None:
     assert put_piece(api, upload_id, 0, b"x").status_code == 404
 
 
-def test_a_dataset_is_made_of_a_whole_upload_once(api: TestClient, sessions: Sessions) -> None:
+def test_a_complete_upload_becomes_a_dataset_only_once(api: TestClient, sessions: Sessions) -> None:
     upload_id = start(api)
     body = {"name": "chips", "upload": upload_id}
     put_piece(api, upload_id, 0, ARCHIVE[:10])

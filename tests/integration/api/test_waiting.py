@@ -110,7 +110,7 @@ def test_an_unchanged_job_that_runs_costs_one_small_query(
     assert "spec" not in statements[0]
 
 
-def test_a_job_shows_its_losses_and_the_wait_of_each_attempt(
+def test_a_job_shows_its_lost_hosts_and_when_each_attempt_was_queued_and_due(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     a_host(sessions)

@@ -37,7 +37,7 @@ def jobs(_: httpx.Request) -> httpx.Response:
     return json_answer(page(*(job(id=name, name=about) for name, about in names.items())))
 
 
-def test_ids_come_from_the_service(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
+def test_ids_are_proposed_from_the_service(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
     answer_with(jobs)
     assert proposals(short_folder, "hora show 0a") == ["0aaa", "0abb"]
     assert proposals(short_folder, "hora cancel 1") == ["1xyz"]
@@ -49,7 +49,9 @@ def test_ids_come_from_the_service(short_folder: Path, answer_with: Callable[[An
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_no_name_is_a_command_to_a_shell(short_folder: Path, answer_with: Callable[[Answer], None], shell: str) -> None:
+def test_names_cannot_run_commands_in_the_shell(
+    short_folder: Path, answer_with: Callable[[Answer], None], shell: str
+) -> None:
     names = [r"\$(touch x)", r"\`touch x\`", r"\" ; touch x ; ", "it's", "訓練 ok"]
     answer_with(lambda _: json_answer(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
     told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))

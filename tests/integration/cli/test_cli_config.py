@@ -52,7 +52,7 @@ def _no_profile() -> Iterator[None]:
         ("local", {"HORA_URL": "http://x.test"}, LOCAL, "s-local"),
     ],
 )
-def test_a_token_goes_only_where_it_is_meant_for(
+def test_a_token_is_used_only_for_its_own_service(
     environ: dict[str, str], profile: str | None, variables: dict[str, str], url: str, token: str | None
 ) -> None:
     use_profile(profile)
@@ -61,7 +61,9 @@ def test_a_token_goes_only_where_it_is_meant_for(
     assert token is None or token not in repr(target)
 
 
-def test_the_file_comes_before_the_local_stack(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_takes_precedence_over_the_local_stack(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = Path(environ.pop("HORA_HOME"))
     monkeypatch.setattr("hora.connection.default_home", lambda: home)
     assert (target := find_target(environ)).url == "https://team.test"
@@ -99,7 +101,7 @@ def test_a_wrong_file_is_reported_in_one_sentence(environ: dict[str, str], text:
         read_profiles(config_file(environ))
 
 
-def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
+def test_a_profile_is_set_used_shown_and_removed(short_folder: Path) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     assert hora(short_folder, "config", "set", "url", "http://127.0.0.1:9/", **more).returncode == 0
     set_result = hora(short_folder, "config", "set", "token", given="hora_secret\n", **more)
@@ -154,7 +156,9 @@ def test_an_unknown_or_invalid_profile_is_refused(short_folder: Path, name: str)
         assert (result.returncode, f"There is no profile {name}" in result.stderr) == (1, True)
 
 
-def test_the_client_finds_the_same_service(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_client_uses_the_same_configuration(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from hora import Client
 
     for name, value in {**environ, "HORA_URL": "http://lab.test:8400"}.items():

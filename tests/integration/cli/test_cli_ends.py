@@ -71,7 +71,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("code", "arguments", "answer"), CODES, ids=lambda one: str(one) if one in range(256) else "")
-def test_the_exit_code_says_how_it_ended(
+def test_the_exit_code_says_how_the_command_ended(
     short_folder: Path,
     answer_with: Callable[[Answer], None],
     code: int,
@@ -85,7 +85,7 @@ def test_the_exit_code_says_how_it_ended(
         assert re.search(r"continues. Come back with `hora (studies show|show|logs) x", result.stderr)
 
 
-def test_the_page_has_every_exit_code_and_every_command() -> None:
+def test_the_documentation_lists_every_exit_code_and_command() -> None:
     _, _, below = PAGE.read_text().partition("\n## Exit codes\n")
     assert {int(code) for code in re.findall(r"^\| `(\d+)` \|", below, re.MULTILINE)} == {code for code, *_ in CODES}
     assert with_table(PAGE.read_text()) == PAGE.read_text(), "python -m tests.command_table writes it anew"

@@ -56,7 +56,9 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize("terminal", [False, True], ids=["into a pipe", "on a terminal"])
 @pytest.mark.parametrize("arguments", SERVICE_COMMANDS, ids=" ".join)
-def test_a_hostile_service_drives_no_terminal(short_folder: Path, arguments: tuple[str, ...], terminal: bool) -> None:
+def test_text_of_a_hostile_service_cannot_control_the_terminal(
+    short_folder: Path, arguments: tuple[str, ...], terminal: bool
+) -> None:
     study = "base: {dataset: digits}\ngrid: {gpus: [1]}\n"
     result = hora(short_folder, *arguments, given=study, **({"FORCE_COLOR": "1"} if terminal else {}))
     printed = result.stdout + result.stderr
@@ -71,12 +73,14 @@ def test_a_hostile_service_drives_no_terminal(short_folder: Path, arguments: tup
 
 @pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize("command", ["ls", "show x", "logs x", "studies show x", "report x", "hosts", "hosts show x"])
-def test_what_looks_like_markup_is_text(short_folder: Path, command: str) -> None:
+def test_markup_is_printed_as_text(short_folder: Path, command: str) -> None:
     assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07\x0d\x9b2J" in hora(short_folder, *command.split()).stdout
 
 
 @pytest.mark.parametrize("status", [404, 409, 422, 500])
-def test_a_hostile_problem_drives_no_terminal(short_folder: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+def test_text_of_a_hostile_problem_cannot_control_the_terminal(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
     wrong = [{"field": HOSTILE, "message": HOSTILE, "received": HOSTILE}] if status == 422 else None
     problem = {"title": HOSTILE, "detail": HOSTILE, "errors": wrong}
     transport = httpx.MockTransport(lambda _: httpx.Response(status, content=json.dumps(problem)))
@@ -86,7 +90,7 @@ def test_a_hostile_problem_drives_no_terminal(short_folder: Path, monkeypatch: p
     assert DRIVES.findall(result.stderr) == []
 
 
-def test_a_name_that_the_output_cannot_encode_is_shown_as_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_that_the_output_cannot_encode_are_printed_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     transport = httpx.MockTransport(lambda _: json_answer(page(job(id="0abc", name="Zoë 訓練"))))
     monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
     printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

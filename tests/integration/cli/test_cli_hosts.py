@@ -9,7 +9,7 @@ from hora.stack.control import Stack
 from tests.commands import HORA, environment, hora
 
 
-def test_hosts(stack: Stack, client: Service) -> None:
+def test_hosts_are_listed_and_shown(stack: Stack, client: Service) -> None:
     (host,) = client.hosts()
     assert host["name"] in hora(stack.home, "hosts").stdout
     assert json.loads(hora(stack.home, "hosts", "--json").stdout)["items"][0]["slots"][1]["index"] == 1

@@ -40,7 +40,7 @@ def test_submit_and_wait_on_a_terminal_draws_a_bar(stack: Stack) -> None:
     assert re.search(r"best epoch\S* +\S*\d", drawn)
 
 
-def test_json_is_the_job_and_nothing_else(stack: Stack, job: Mapping[str, Any]) -> None:
+def test_show_with_json_prints_only_the_job(stack: Stack, job: Mapping[str, Any]) -> None:
     for wait in ((), ("--wait",)):
         result = hora(stack.home, "show", job["id"], "--json", *wait)
         assert (result.returncode, json.loads(result.stdout)) == (0, job)
@@ -58,7 +58,7 @@ def test_show_gives_the_figures_of_the_api(stack: Stack, client: Service, job: M
     assert hora(stack.home, "show", job["id"], "--wait").returncode == 0
 
 
-def test_ls_filters(stack: Stack, job: Mapping[str, Any]) -> None:
+def test_ls_filters_by_name_status_and_search(stack: Stack, job: Mapping[str, Any]) -> None:
     listed_jobs = json.loads(hora(stack.home, "ls", "--name", "shared", "--json").stdout)["items"]
     assert [row["id"] for row in listed_jobs] == [job["id"]]
     assert job["id"] in hora(stack.home, "ls", "--status", "succeeded").stdout
@@ -67,7 +67,7 @@ def test_ls_filters(stack: Stack, job: Mapping[str, Any]) -> None:
     assert job["id"] not in hora(stack.home, "ls", "--search", "nothing of the kind").stdout
 
 
-def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
+def test_logs_are_printed_for_all_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"], "-f").stdout
     assert {line.partition("]")[0] for line in every.splitlines()} >= {"[0", "[1"}
     lines_of_rank = [
@@ -77,7 +77,7 @@ def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None
     assert {line["rank"] for line in lines_of_rank} == {1}
 
 
-def test_logs_with_a_text(stack: Stack, job: Mapping[str, Any]) -> None:
+def test_logs_are_searched_for_a_text(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"]).stdout.splitlines()
     matching_lines = hora(stack.home, "logs", job["id"], "-f", "--search", "LEAVING").stdout.splitlines()
     assert matching_lines == [line for line in every if "leaving" in line.partition("]")[2].lower()]
@@ -148,7 +148,7 @@ def test_clone_applies_an_advice_and_then_the_given_fields(
     ]
 
 
-def test_clone_says_so_where_there_is_no_advice(
+def test_clone_reports_a_job_without_advice(
     stack: Stack, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Service, "advice", lambda *_: [])
@@ -187,7 +187,7 @@ def test_a_failed_job_ends_the_wait_with_100(stack: Stack) -> None:
     assert "failed (time_limit)" in result.stdout
 
 
-def test_a_wait_has_a_limit(stack: Stack, client: Service) -> None:
+def test_a_wait_ends_with_101_at_its_time_limit(stack: Stack, client: Service) -> None:
     result = hora(stack.home, "submit", *LONG, "--set", "name=limited", "--wait", "--timeout", "0.5")
     assert result.returncode == 101
     (remaining_job,) = client.jobs(name="limited")
@@ -216,7 +216,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
     client.wait(remaining_job["id"], timeout_s=240)
 
 
-def test_a_spec_from_standard_input(stack: Stack, client: Service) -> None:
+def test_a_spec_is_read_from_standard_input(stack: Stack, client: Service) -> None:
     result = hora(
         stack.home, "submit", "-", "--set", "epochs=1", "--json", given="dataset: digits\nlearning_rate: 1e-3\n"
     )

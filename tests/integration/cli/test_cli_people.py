@@ -26,7 +26,7 @@ def created(stack: Stack) -> Iterator[dict[str, str]]:
     hora(stack.home, "token", "revoke", token_id)
 
 
-def test_a_token_is_alone_on_standard_output(stack: Stack, created: dict[str, str]) -> None:
+def test_a_new_token_is_printed_alone_and_never_listed(stack: Stack, created: dict[str, str]) -> None:
     assert re.fullmatch(r"hora_[A-Za-z0-9_-]{43}", created["text"])
     with Service(stack.url, created["text"]) as alice:
         me = alice.me()
@@ -61,7 +61,7 @@ def test_a_command_that_is_not_allowed_says_so(stack: Stack, created: dict[str, 
     assert hora(stack.home, "token", "create", "odd", "--scope", "root").returncode == 2
 
 
-def test_a_user_is_shut_out_and_let_in(stack: Stack, created: dict[str, str]) -> None:
+def test_a_disabled_user_is_refused_until_enabled_again(stack: Stack, created: dict[str, str]) -> None:
     assert hora(stack.home, "user", "disable", "alice").stdout == "alice is disabled\n"
     with Service(stack.url, created["text"]) as alice:
         with pytest.raises(NotAuthorized):
@@ -76,7 +76,7 @@ def test_a_user_is_shut_out_and_let_in(stack: Stack, created: dict[str, str]) ->
     assert re.search(r"admin +user\.disabled +alice +127\.0\.0\.1", table)
 
 
-def test_a_link_opens_the_page_and_no_secret_stays_anywhere(stack: Stack, created: dict[str, str]) -> None:
+def test_a_login_link_opens_the_page_and_no_secret_is_stored_or_logged(stack: Stack, created: dict[str, str]) -> None:
     printed = hora(stack.home, "login", HORA_URL=stack.url, HORA_TOKEN=created["text"])
     address = printed.stdout.strip()
     code = address.partition("?code=")[2]

@@ -8,7 +8,7 @@ from tests.commands import hora
 from tests.waiting import until
 
 
-def test_projects(stack: Stack, client: Service) -> None:
+def test_a_project_is_created_changed_and_archived(stack: Stack, client: Service) -> None:
     created = json.loads(
         hora(stack.home, "project", "create", "vision", "--max-slots", "2", "--closed", "--json").stdout
     )
@@ -32,7 +32,7 @@ def test_projects(stack: Stack, client: Service) -> None:
     assert hora(stack.home, "project", "archive", "vision", "--undo").returncode == 0
 
 
-def test_a_job_waits_for_its_quota_and_goes_when_that_is_lifted(stack: Stack, client: Service) -> None:
+def test_a_job_waits_for_its_quota_until_the_quota_is_lifted(stack: Stack, client: Service) -> None:
     client.create_project({"name": "thrifty", "max_gpu_hours": 0})
     job_id = hora(
         stack.home, "submit", "--dataset", "digits", "--project", "thrifty", "--set", "epochs=50"

@@ -44,14 +44,14 @@ def test_doctor_fails_without_a_stack(short_folder: Path) -> None:
     assert "hora up -d" in result.stdout
 
 
-def test_the_command_line_starts_without_what_it_does_not_use() -> None:
+def test_the_command_line_starts_without_heavy_imports() -> None:
     heavy = {"httpx2", "sqlalchemy", "psycopg", "pydantic", "rich.console", "plotille"}
     code = f"import sys, hora.cli.app; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 
 
-def test_a_command_starts_without_what_others_use(stack: Stack) -> None:
+def test_a_command_does_not_import_modules_of_other_commands(stack: Stack) -> None:
     others = {"hora.cli.studies", "hora.cli.people", "hora.stack.local", "jobs.model.spec", "pydantic_settings"}
     code = f"import sys, hora.cli.app as app; print(app.main(['ls', '--json']), sorted({others} & set(sys.modules)))"
     result = subprocess.run(
@@ -60,7 +60,7 @@ def test_a_command_starts_without_what_others_use(stack: Stack) -> None:
     assert result.stdout.splitlines()[-1] == "0 []"
 
 
-def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
+def test_down_stops_a_running_job_and_all_parts_that_up_started(short_folder: Path) -> None:
     home = short_folder / "home"
     more = {"HORA_PORT": "0", "HORA_SLOTS": "1"}
     started = hora_process(home, "up", "-d", "--json", **more)

@@ -65,7 +65,7 @@ def test_a_study_is_watched_to_its_report(
     assert {job["spec"]["dataset"]["validation"] for job in client.jobs(study=study_id)} == {0.2}
 
 
-def test_a_report_in_every_format(stack: Stack, client: Service, study_id: str, short_folder: Path) -> None:
+def test_a_report_is_printed_in_every_format(stack: Stack, client: Service, study_id: str, short_folder: Path) -> None:
     report = json.loads(hora(stack.home, "report", study_id, "--json").stdout)
     assert report == client.report(study_id)
     for cell in report["cells"]:
@@ -87,7 +87,7 @@ def test_a_report_in_every_format(stack: Stack, client: Service, study_id: str, 
     assert picture.startswith(b"\x89PNG")
 
 
-def test_a_picture_is_kept_from_a_terminal(stack: Stack, study_id: str) -> None:
+def test_a_picture_is_not_printed_to_a_terminal(stack: Stack, study_id: str) -> None:
     code, drawn = in_terminal(stack.home, "report", study_id, "--format", "png")
     assert code == 2
     assert "a terminal cannot show a PNG picture" in drawn
@@ -99,7 +99,7 @@ def test_a_report_that_cannot_be_written_is_reported_in_one_sentence(stack: Stac
     assert result.stderr == "/no/such/folder/report.csv cannot be written: No such file or directory.\n"
 
 
-def test_the_jobs_of_a_study_know_it(stack: Stack, study_id: str) -> None:
+def test_jobs_show_the_study_they_belong_to(stack: Stack, study_id: str) -> None:
     jobs = json.loads(hora(stack.home, "ls", "--study", study_id, "--json").stdout)["items"]
     assert {job["spec"]["batch_size"] for job in jobs} == {64, 256}
     shown = hora(stack.home, "show", jobs[0]["id"]).stdout
@@ -116,7 +116,7 @@ def test_studies_are_listed_and_shown(stack: Stack, client: Service, study_id: s
     assert json.loads(again.stdout)["complete"] is True
 
 
-def test_a_note_ends_the_report(stack: Stack, study_id: str) -> None:
+def test_a_note_is_printed_at_the_end_of_the_report(stack: Stack, study_id: str) -> None:
     noted = hora(stack.home, "studies", "note", study_id, "Next: twice the rate.")
     assert noted.stdout.endswith(": Next: twice the rate.\n")
     assert hora(stack.home, "report", study_id).stdout.endswith(": Next: twice the rate.\n")

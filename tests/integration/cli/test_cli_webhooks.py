@@ -7,7 +7,7 @@ from tests.commands import hora
 from tests.waiting import until
 
 
-def test_a_webhook_from_its_beginning_to_its_end(stack: Stack) -> None:
+def test_a_webhook_is_added_tested_disabled_and_removed(stack: Stack) -> None:
     url = "https://hooks.hora.invalid/a"
     added = hora(stack.home, "webhook", "add", url, "--events", "job.ended")
     assert added.returncode == 0, added.stderr
@@ -37,7 +37,7 @@ def test_a_webhook_from_its_beginning_to_its_end(stack: Stack) -> None:
     assert secret not in stack.log_of("worker")
 
 
-def test_an_impossible_address_is_a_usage_error(stack: Stack) -> None:
+def test_an_invalid_address_or_event_is_a_usage_error(stack: Stack) -> None:
     refused = hora(stack.home, "webhook", "add", "https://169.254.169.254/")
     assert refused.returncode == 2
     assert "url: " in refused.stderr

@@ -28,7 +28,7 @@ def blocks(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
-def test_the_python_of_a_page_runs(stack: Stack, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_examples_of_a_page_run(stack: Stack, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pandas")
     monkeypatch.setenv("HORA_URL", stack.url)
     monkeypatch.setenv("HORA_TOKEN", stack.token)

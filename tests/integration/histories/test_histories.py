@@ -41,19 +41,19 @@ def in_the(world: World) -> type[Histories]:
 
 
 @pytest.mark.timeout(900 + _MORE)
-def test_random_histories_break_nothing(world: World) -> None:
+def test_random_histories_break_no_guarantee(world: World) -> None:
     run_state_machine_as_test(in_the(world), settings=_SETTINGS)
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
-def test_a_bug_is_found(world: World, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+def test_the_histories_find_a_planted_bug(world: World, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     """By a check, or by a constraint of the database; one that shows in a race may not show twice."""
     plant(monkeypatch)
     with pytest.raises((AssertionError, IntegrityError, Flaky)):
         run_state_machine_as_test(in_the(world), settings=_FOR_BUGS)
 
 
-def test_the_database_reads_the_clock(world: World) -> None:
+def test_the_database_uses_the_clock_of_the_test(world: World) -> None:
     world.reset()
     world.register("ha", 1)
     world.clock.forward(90)

@@ -13,7 +13,7 @@ from jobs.runtime.processes import MARK, ProcessId
 from tests.waiting import until
 
 
-def test_a_supervisor_whose_attempt_is_over_is_named_by_where_it_logs(tmp_path: Path) -> None:
+def test_a_leftover_supervisor_is_named_by_its_log_file(tmp_path: Path) -> None:
     log = tmp_path / "runs" / "0abc" / "attempt-3" / "supervisor.log"
     log.parent.mkdir(parents=True)
     variables = {**os.environ, "HORA_HOME": str(tmp_path)}
@@ -34,7 +34,7 @@ def marked(tmp_path: Path) -> Iterator[ProcessId]:
         process.kill()
 
 
-def test_a_process_of_an_attempt_that_is_over_is_named(tmp_path: Path, marked: ProcessId) -> None:
+def test_a_leftover_process_of_an_ended_attempt_is_named(tmp_path: Path, marked: ProcessId) -> None:
     asked: list[tuple[str, int]] = []
     until(lambda: leftovers(tmp_path, lambda job_id, number: bool(asked.append((job_id, number)))).level == "warn")
     assert set(asked) == {("0abc", 2)}

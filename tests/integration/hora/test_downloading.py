@@ -78,7 +78,7 @@ def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 
-def test_a_file_is_whole_before_it_has_its_name(service: Service, tmp_path: Path) -> None:
+def test_a_file_gets_its_name_only_when_it_is_complete(service: Service, tmp_path: Path) -> None:
     progress: list[tuple[int, bool]] = []
     into = tmp_path / "made/network.keras"
     service.download_artifact("j", "model.keras", into, on_bytes=lambda n: progress.append((n, into.exists())))
@@ -116,7 +116,7 @@ def test_a_later_call_continues_a_download_unless_the_file_changed(
         server.tag = TAG
 
 
-def test_a_part_that_is_whole_already_gets_its_name(service: Service, server: ArtifactServer, tmp_path: Path) -> None:
+def test_a_complete_part_gets_its_final_name(service: Service, server: ArtifactServer, tmp_path: Path) -> None:
     mark = hashlib.sha256(b"j model.keras").hexdigest()[:16]
     (tmp_path / f".hora-{mark}.1-100000-2.part").write_bytes(NETWORK)
     service.download_artifact("j", "model.keras", tmp_path / "m")
@@ -124,7 +124,7 @@ def test_a_part_that_is_whole_already_gets_its_name(service: Service, server: Ar
     assert files_below(tmp_path) == ["m"]
 
 
-def test_all_files_come_into_folders_and_are_not_fetched_twice(
+def test_all_files_are_saved_in_folders_and_unchanged_ones_are_not_fetched_again(
     service: Service, server: ArtifactServer, tmp_path: Path
 ) -> None:
     saved = service.download_artifacts("j", tmp_path / "out")
@@ -144,7 +144,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("name", EVIL, ids=range(len(EVIL)))
-def test_no_name_of_the_service_is_written_outside_the_folder(
+def test_no_file_is_written_outside_the_folder_whatever_its_name(
     service: Service, server: ArtifactServer, tmp_path: Path, name: str
 ) -> None:
     server.files = {"first": b"good", name: b"evil"}
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_written_is_reported(service: Service, tmp_path: P
         service.download_artifacts("j", tmp_path / "out")
 
 
-def test_a_file_that_is_not_there_leaves_nothing(service: Service, tmp_path: Path) -> None:
+def test_a_missing_file_leaves_nothing_behind(service: Service, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         service.download_artifact("j", "nothing", tmp_path / "m")
     assert os.listdir(tmp_path) == []

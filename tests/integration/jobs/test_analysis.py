@@ -156,7 +156,7 @@ def test_a_job_is_analysed_from_its_rows(sessions: Sessions) -> None:
     assert items[LedgerItem.COMMUNICATION] == near(2 * 0.1 * 2.9)
 
 
-def test_steps_in_blocks_are_analysed_like_others_and_of_many_only_a_part(
+def test_many_steps_in_blocks_are_analysed_from_an_even_sample(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_MOST_RANK_STEPS", 4096)
@@ -196,7 +196,7 @@ def test_the_analysis_does_not_depend_on_the_batches_of_stored_steps(sessions: S
     assert bit_by_bit.ledger.items == pytest.approx(at_once.ledger.items, abs=1e-3)
 
 
-def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
+def test_void_steps_count_only_as_lost_time(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id, lasted_s=30.0, end_reason=EndReason.HOST_LOST)
     steps(sessions, job_id, range(1, 31), data_wait_s=(0.09, 0.09), allreduce_s=(0.0, 0.0))
@@ -258,7 +258,7 @@ def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone(sessions: S
     assert analyse_job(sessions, job_id) == before
 
 
-def test_a_job_that_has_only_just_ended_is_not_stored_yet(sessions: Sessions) -> None:
+def test_the_analysis_of_a_job_that_has_just_ended_is_not_stored_yet(sessions: Sessions) -> None:
     job_id = a_job(sessions, ended_at=func.now())
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
@@ -279,7 +279,9 @@ def test_an_analysis_of_an_older_version_is_computed_again_while_the_series_exis
     assert analyse_job(sessions, job_id).steps != []
 
 
-def test_before_a_job_is_thinned_it_is_analysed(sessions: Sessions, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_analyses_of_old_jobs_are_stored_even_if_one_fails(
+    sessions: Sessions, caplog: pytest.LogCaptureFixture
+) -> None:
     old, broken, recent = (a_job_ended(sessions, days) for days in (40, 39, 2))
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == broken).values(spec={"early_stopping": {"monitor": "loss"}}))

@@ -61,7 +61,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=range(len(OUTSIDE)))
-def test_a_path_of_no_artifact_opens_nothing(runs: Path, path: str) -> None:
+def test_a_path_that_is_no_artifact_opens_no_file(runs: Path, path: str) -> None:
     before = open_files()
     with pytest.raises(ArtifactNotFound):
         opened(runs, JOB, path)
@@ -123,9 +123,7 @@ def test_a_path_part_replaced_by_a_link_after_the_check_is_not_followed(
         opened(runs, JOB, "tensorboard/train/events.out.tfevents.1")
 
 
-def test_a_folder_replaced_by_a_link_after_its_opening_is_still_the_opened_one(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_opened_folder_is_read_even_if_a_link_replaces_it(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train = runs / JOB / "artifacts/tensorboard/train"
     (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
     original_open = artifact_files._open
@@ -141,7 +139,7 @@ def test_a_folder_replaced_by_a_link_after_its_opening_is_still_the_opened_one(
     assert read_artifact(runs, "tensorboard/train/events.out.tfevents.1") == b"events"
 
 
-def test_an_open_file_stays_whole_while_another_takes_its_place(runs: Path) -> None:
+def test_an_open_file_stays_readable_after_another_replaces_it(runs: Path) -> None:
     path = runs / JOB / "artifacts/model.keras"
     artifact_file = opened(runs, JOB, "model.keras")
     (path.parent / "new").write_bytes(b"another network")
@@ -154,7 +152,7 @@ def test_an_open_file_stays_whole_while_another_takes_its_place(runs: Path) -> N
     assert read_artifact(runs, "model.keras") == b"another network"
 
 
-def test_the_tag_tells_files_apart(runs: Path) -> None:
+def test_every_change_of_a_file_changes_its_tag(runs: Path) -> None:
     path = runs / JOB / "artifacts/model.keras"
     tags = {listed(runs, JOB)[0].etag}
     times = path.stat()

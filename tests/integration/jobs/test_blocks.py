@@ -49,7 +49,7 @@ def stored_blocks(sessions: Sessions) -> list[MetricBlock]:
 
 
 @pytest.mark.parametrize("at_once", [9, 60, 1000, 2 * STEPS], ids=lambda rows: f"{rows}-at-once")
-def test_long_series_become_blocks_and_read_as_they_were(sessions: Sessions, at_once: int) -> None:
+def test_long_series_are_stored_in_blocks_and_read_back_unchanged(sessions: Sessions, at_once: int) -> None:
     job_id = a_job(sessions)
     steps = range(1, (BLOCK + 50 if at_once == 9 else STEPS) + 1)
     rows = [row(job_id, step, step / 3, name=name) for step in steps for name in ("loss", "step_time_s")]
@@ -68,7 +68,7 @@ def test_long_series_become_blocks_and_read_as_they_were(sessions: Sessions, at_
         assert series.y == [step / 3 for step in steps]
 
 
-def test_series_with_one_point_an_epoch_stay_rows_however_many(sessions: Sessions) -> None:
+def test_series_with_one_point_an_epoch_are_never_stored_in_blocks(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     rows = [row(job_id, step, 1.0, rank=ALL_RANKS) for step in range(1, 2 * BLOCK)]
     rows += [row(job_id, step, 1.0, name="epoch_data_wait_s") for step in range(1, 2 * BLOCK)]
@@ -77,7 +77,7 @@ def test_series_with_one_point_an_epoch_stay_rows_however_many(sessions: Session
     assert (job_rows.count(sessions, MetricPoint), stored_blocks(sessions)) == (len(rows), [])
 
 
-def test_points_in_blocks_lie_on_every_axis_and_are_complete_when_zoomed_in(sessions: Sessions) -> None:
+def test_points_in_blocks_are_read_on_every_axis_and_in_full_when_zoomed_in(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     store(sessions, [row(job_id, step, float(step)) for step in range(1, STEPS + 1)], at_once=1000)
     ends = [row(job_id, step, 0.5, rank=ALL_RANKS) for step in (1000, 2000, 3000)]

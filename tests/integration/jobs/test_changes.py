@@ -43,7 +43,7 @@ def test_a_hint_of_an_event_names_its_job(sessions: Sessions, hints: psycopg.Con
     assert payloads_up_to(hints, last) == [job_id, other_job_id, last]
 
 
-def test_many_events_of_a_transaction_are_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
+def test_many_events_of_one_statement_send_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
     ids = [a_job(sessions) for _ in range(3)]
     with sessions.begin() as session:
         session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50])

@@ -54,7 +54,7 @@ def test_each_reason_leads_to_its_status(sessions: Sessions, running: bool) -> N
 
 
 @pytest.mark.parametrize("reason", EndReason)
-def test_a_requested_cancel_wins(sessions: Sessions, reason: EndReason) -> None:
+def test_a_job_with_a_requested_cancel_ends_as_cancelled(sessions: Sessions, reason: EndReason) -> None:
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         request_cancel(session, lease.job_id)
@@ -64,7 +64,7 @@ def test_a_requested_cancel_wins(sessions: Sessions, reason: EndReason) -> None:
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
 
 
-def test_restarts_are_used_up_and_the_pause_doubles_up_to_its_limit(sessions: Sessions) -> None:
+def test_restarts_are_limited_and_the_pause_doubles_up_to_its_limit(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions, max_restarts=4)
     pauses = []
     for restart in range(1, 5):
@@ -81,7 +81,7 @@ def test_restarts_are_used_up_and_the_pause_doubles_up_to_its_limit(sessions: Se
     assert job_rows.the_job(sessions, lease.job_id).error == "again"
 
 
-def test_a_lost_host_costs_no_restart_and_the_first_one_no_pause(sessions: Sessions) -> None:
+def test_a_lost_host_uses_no_restart_and_only_later_losses_cause_a_pause(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions, max_restarts=0)
     pauses = []
     for losses in range(1, 6):
@@ -124,7 +124,7 @@ def run_times(sessions: Sessions) -> list[list[float]]:
         return [one.durations_s for one in session.scalars(select(RunTime))]
 
 
-def test_an_error_may_hold_a_nul(sessions: Sessions) -> None:
+def test_a_nul_in_an_error_is_replaced(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
     end(sessions, lease, EndReason.BAD_DATA, error="torn\x00file")
     assert job_rows.the_job(sessions, lease.job_id).error == "torn\ufffdfile"

@@ -8,7 +8,7 @@ from tests.integration.jobs import job_rows
 
 
 @pytest.mark.parametrize(("hosts", "silent", "seconds"), [(0, 0, 2), (3, 0, 2), (50, 0, 2), (100, 0, 4), (100, 25, 3)])
-def test_many_hosts_together_make_as_many_passes_as_fifty(
+def test_the_period_between_passes_grows_with_more_than_fifty_live_hosts(
     sessions: Sessions, hosts: int, silent: int, seconds: float
 ) -> None:
     for number in range(hosts):

@@ -60,7 +60,7 @@ def test_a_point_that_is_stored_already_stays_and_the_others_are_added(sessions:
     assert points(sessions) == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
 
 
-def test_what_is_no_number_is_stored_as_it_is(sessions: Sessions) -> None:
+def test_nan_and_infinity_are_stored_unchanged(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_metrics(session, [point(1, math.nan), point(2, math.inf), point(3, -math.inf), point(4, 1e-320)])
     values_by_step = dict(points(sessions))
@@ -68,7 +68,7 @@ def test_what_is_no_number_is_stored_as_it_is(sessions: Sessions) -> None:
     assert values_by_step == {2: math.inf, 3: -math.inf, 4: 1e-320}
 
 
-def test_lines_are_stored_as_they_are_in_their_order(sessions: Sessions) -> None:
+def test_log_lines_are_stored_unchanged_and_in_order(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_logs(session, [LogRow("j", 1, 0, AT, line) for line in ODD])
     with sessions() as session:
@@ -90,7 +90,7 @@ def test_missing_figures_of_samples_are_stored_as_null(sessions: Sessions) -> No
 
 @pytest.mark.parametrize("first", [True, False], ids=["first-in-transaction", "after-another"])
 @pytest.mark.parametrize("doubled", [True, False], ids=["with-a-duplicate", "plain"])
-def test_the_caller_decides_whether_rows_stay(sessions: Sessions, first: bool, doubled: bool) -> None:
+def test_a_rollback_by_the_caller_removes_the_rows(sessions: Sessions, first: bool, doubled: bool) -> None:
     with sessions() as session:
         if not first:
             session.execute(text("SELECT 1"))

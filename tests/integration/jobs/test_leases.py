@@ -57,7 +57,7 @@ def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: 
     assert [slot.rank for slot in job_rows.the_slots(sessions, "ha")] == [2, 3, None]
 
 
-def test_of_several_placements_the_possible_ones_are_made(sessions: Sessions) -> None:
+def test_only_the_possible_ones_of_several_placements_are_made(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=6)
     held_lease = place(sessions, job_rows.a_job(sessions, gpus=1), [5])
     jobs = [job_rows.a_job(sessions) for _ in range(4)]
@@ -74,7 +74,7 @@ def test_of_several_placements_the_possible_ones_are_made(sessions: Sessions) ->
 
 
 @pytest.mark.parametrize("obstacle", ["leased", "quarantined", "retired", "unknown", "drained"])
-def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, obstacle: str) -> None:
+def test_a_placement_on_a_slot_that_is_not_free_changes_nothing(sessions: Sessions, obstacle: str) -> None:
     job_rows.a_host(sessions, slots=2 if obstacle == "unknown" else 3)
     if obstacle == "leased":
         place(sessions, job_rows.a_job(sessions, gpus=1), [2])
@@ -214,14 +214,14 @@ def test_the_first_rank_starts_the_job_and_the_attempt(sessions: Sessions) -> No
     assert attempt.started_at == job.started_at
 
 
-def test_the_start_is_when_the_rank_says_but_not_before_it_was_placed(sessions: Sessions) -> None:
+def test_the_start_of_a_job_is_never_before_its_placement(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
     with sessions.begin() as session:
         leases.first_rank_started(session, lease, datetime(2000, 1, 1, tzinfo=UTC))
     assert job_rows.the_job(sessions, lease.job_id).started_at == job_rows.the_attempt(sessions, lease).created_at
 
 
-def test_a_later_attempt_leaves_the_jobs_first_start(sessions: Sessions) -> None:
+def test_a_later_attempt_does_not_change_the_start_of_the_job(sessions: Sessions) -> None:
     first = job_rows.a_running_attempt(sessions)
     started = job_rows.the_job(sessions, first.job_id).started_at
     with sessions.begin() as session:
@@ -251,7 +251,7 @@ def test_slots_are_released_only_after_the_end(sessions: Sessions) -> None:
     assert [(slot.attempt_id, slot.rank) for slot in job_rows.the_slots(sessions)] == [(None, None)] * 2
 
 
-def test_a_release_leaves_the_slots_of_others(sessions: Sessions) -> None:
+def test_a_release_does_not_free_the_slots_of_other_attempts(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=2)
     ended, live = (place(sessions, job_rows.a_job(sessions, gpus=1), [index]) for index in (0, 1))
     with sessions.begin() as session:

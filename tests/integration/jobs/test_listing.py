@@ -38,7 +38,9 @@ def sessions_with_jobs(sessions: Sessions, engine: Engine) -> Sessions:
     return sessions
 
 
-def test_the_pages_of_every_order_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
+def test_all_pages_together_are_sorted_in_every_sort_order(
+    sessions_with_jobs: Sessions, subtests: pytest.Subtests
+) -> None:
     for order in ORDERS:
         with subtests.test(order=order):
             job_ids = every_id(sessions_with_jobs, JobFilter(), order, limit=451)
@@ -46,7 +48,9 @@ def test_the_pages_of_every_order_are_one_sort(sessions_with_jobs: Sessions, sub
             assert job_ids == in_one_sort(sessions_with_jobs, "true", order)
 
 
-def test_the_pages_of_every_filter_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
+def test_all_pages_together_are_sorted_for_every_filter(
+    sessions_with_jobs: Sessions, subtests: pytest.Subtests
+) -> None:
     some = frozenset({Status.QUEUED, Status.FAILED, Status.RUNNING})
     since, until = seconds(100), seconds(200)
     filters = {
@@ -68,7 +72,7 @@ def test_the_pages_of_every_filter_are_one_sort(sessions_with_jobs: Sessions, su
                 )
 
 
-def test_since_is_included_and_until_is_not(sessions_with_jobs: Sessions) -> None:
+def test_since_is_inclusive_and_until_is_exclusive(sessions_with_jobs: Sessions) -> None:
     def count(**bounds: Any) -> int:
         return len(every_id(sessions_with_jobs, JobFilter(**bounds), "created_at", limit=500))
 

@@ -58,7 +58,7 @@ def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
     return in_one_sort(sessions, condition, order, key=key, is_nullable=column in FIGURES)
 
 
-def test_the_pages_of_every_figure_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
+def test_all_pages_together_are_sorted_by_every_figure(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
     for order in ORDERS:
         with subtests.test(order=order):
             job_ids = every_id(sessions_with_jobs, JobFilter(), order, limit=451)
@@ -66,7 +66,9 @@ def test_the_pages_of_every_figure_are_one_sort(sessions_with_jobs: Sessions, su
             assert job_ids == in_order(sessions_with_jobs, "true", order)
 
 
-def test_the_pages_of_filters_by_figures_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
+def test_all_filtered_pages_together_are_sorted_by_figures(
+    sessions_with_jobs: Sessions, subtests: pytest.Subtests
+) -> None:
     filters = {
         "status = 'succeeded'": JobFilter(statuses=frozenset({Status.SUCCEEDED})),
         "status IN ('succeeded', 'failed')": JobFilter(statuses=frozenset({Status.SUCCEEDED, Status.FAILED})),
@@ -107,7 +109,7 @@ def test_a_search_finds_jobs_by_id_name_owner_data_network_and_labels(
             assert bool(job_ids) == (condition != "false")
 
 
-def test_a_job_written_later_is_found_by_letters_of_any_alphabet(sessions_with_jobs: Sessions) -> None:
+def test_a_search_finds_a_new_job_by_non_ascii_letters_in_any_case(sessions_with_jobs: Sessions) -> None:
     with sessions_with_jobs.begin() as session:
         session.execute(
             text(

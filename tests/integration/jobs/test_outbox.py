@@ -98,7 +98,7 @@ def test_every_kind_of_end_is_sent_once(sessions: Sessions, reason: EndReason) -
     assert stored_deliveries(sessions) == [(webhook, JOB_ENDED, lease.job_id)]
 
 
-def test_a_restart_is_no_end(sessions: Sessions) -> None:
+def test_a_restart_sends_no_message(sessions: Sessions) -> None:
     a_webhook(sessions)
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
@@ -153,7 +153,7 @@ def test_a_study_that_is_being_resumed_has_not_ended(sessions: Sessions) -> None
     assert end_studies(sessions) == []
 
 
-def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> None:
+def test_a_study_ends_once_when_its_last_two_jobs_end_at_once(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
     study_id, job_ids = job_rows.a_study(sessions)
     at_once = threading.Barrier(4)
@@ -182,7 +182,7 @@ def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> Non
     assert deliveries[2:] == [(webhook, STUDY_ENDED, study_id)]
 
 
-def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> None:
+def test_a_delivery_belongs_to_one_sender_until_its_lease_expires(sessions: Sessions) -> None:
     a_webhook(sessions)
     cancel(sessions, job_rows.a_job(sessions, name="first"))
     first = claim(sessions)
@@ -201,7 +201,7 @@ def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> 
     assert row.delivered_at is not None
 
 
-def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
+def test_a_message_is_sent_again_with_its_first_content(sessions: Sessions) -> None:
     a_webhook(sessions)
     job_id = job_rows.a_job(sessions)
     cancel(sessions, job_id)
@@ -278,7 +278,7 @@ def test_a_delivery_of_a_webhook_disabled_meanwhile_is_not_tried_again(sessions:
     assert state(sessions, webhook)[1] == ["the webhook was disabled", "the webhook was disabled or deleted"]
 
 
-def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(sessions: Sessions) -> None:
+def test_a_deleted_webhook_loses_its_secret_and_is_later_removed_with_its_deliveries(sessions: Sessions) -> None:
     remaining, deleted = a_webhook(sessions), a_webhook(sessions)
     with sessions.begin() as session:
         for webhook_id in (remaining, deleted):

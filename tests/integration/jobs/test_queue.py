@@ -50,7 +50,7 @@ def test_jobs_have_their_positions_in_the_queue(sessions: Sessions) -> None:
     }
 
 
-def test_waiting_jobs_name_the_attempt_that_leaves_and_the_reservation(sessions: Sessions) -> None:
+def test_waiting_jobs_name_the_job_that_makes_room_and_the_reservation(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=3)
     low = job_rows.an_attempt(sessions, job_rows.a_job(sessions, priority=1))
     urgent, small = job_rows.a_job(sessions, priority=90), job_rows.a_job(sessions, gpus=1)

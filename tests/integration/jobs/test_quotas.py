@@ -62,7 +62,7 @@ def following(month: datetime) -> datetime:
     return month_of(month + timedelta(days=32))
 
 
-def test_running_jobs_count_as_slots_and_queued_jobs_do_not(sessions: Sessions) -> None:
+def test_only_placed_jobs_of_the_project_count_against_its_slots(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
     job_rows.a_host(sessions, slots=3)
     job_rows.a_job(sessions, project="vision")

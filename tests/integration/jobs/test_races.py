@@ -33,7 +33,7 @@ def at_once(actions: list[Callable[[], T]]) -> list[T]:
         return [one.result() for one in [pool.submit(run, action) for action in actions]]
 
 
-def test_eight_claims_let_one_through(sessions: Sessions) -> None:
+def test_only_one_of_eight_concurrent_claims_succeeds(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
         lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
@@ -49,7 +49,7 @@ def test_eight_claims_let_one_through(sessions: Sessions) -> None:
             leases.release(session, lease.attempt_id)
 
 
-def test_eight_placements_of_the_same_slots_let_one_through(sessions: Sessions) -> None:
+def test_only_one_of_eight_placements_of_the_same_slots_succeeds(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
 

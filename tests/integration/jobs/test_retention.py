@@ -39,7 +39,7 @@ def line_counts(sessions: Sessions) -> dict[str, int]:
         return {job_id: count for job_id, count in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
-def test_old_lines_go_in_small_batches_and_the_job_says_so(sessions: Sessions) -> None:
+def test_old_log_lines_are_removed_in_batches_and_the_job_records_it(sessions: Sessions) -> None:
     old = [a_job_with_logs(sessions, days_ago=31), a_job_with_logs(sessions, days_ago=99, lines=12_000)]
     young, running = a_job_with_logs(sessions, days_ago=29), job_rows.a_job_that_is(sessions, Status.RUNNING)
     with sessions.begin() as session:
@@ -123,7 +123,7 @@ def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantin
     assert job_rows.the_attempt(sessions, lease).host == "ha"
 
 
-def test_a_host_without_the_lead_of_an_attempt_is_not_forgotten_either(sessions: Sessions) -> None:
+def test_a_lost_host_with_slots_of_an_attempt_led_elsewhere_is_not_forgotten(sessions: Sessions) -> None:
     job_rows.a_host(sessions, "hb")
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:

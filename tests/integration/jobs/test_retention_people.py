@@ -18,7 +18,7 @@ def entries(sessions: Sessions, days_ago: float, count: int) -> None:
         session.execute(insert(AuditEntry), rows)
 
 
-def test_old_entries_go_in_batches(sessions: Sessions) -> None:
+def test_old_audit_entries_are_removed_in_batches(sessions: Sessions) -> None:
     entries(sessions, 364, 3)
     entries(sessions, 366, 5001)  # written later than those that stay
     batches = []
@@ -31,7 +31,7 @@ def test_old_entries_go_in_batches(sessions: Sessions) -> None:
         assert [row["days"] for row in session.scalars(select(AuditEntry.data))] == [364] * 3
 
 
-def test_entries_are_found_by_their_index(sessions: Sessions) -> None:
+def test_old_audit_entries_are_found_by_an_index(sessions: Sessions) -> None:
     """The oldest entries are found without reading the younger ones."""
     entries(sessions, 1, 2000)
     with sessions.begin() as session:
@@ -55,7 +55,7 @@ def a_token(sessions: Sessions, kind: Kind, *, ended_days_ago: float | None, how
     return token_id
 
 
-def test_links_and_sessions_that_ended_long_ago_go_and_tokens_stay(sessions: Sessions) -> None:
+def test_links_and_sessions_that_ended_long_ago_are_removed_and_tokens_stay(sessions: Sessions) -> None:
     stay = {
         a_token(sessions, "bearer", ended_days_ago=400, how="revoked_at"),
         a_token(sessions, "bearer", ended_days_ago=400, how="expires_at"),

@@ -69,7 +69,7 @@ def test_without_a_key_every_submission_creates_a_job(sessions: Sessions) -> Non
     assert submit(sessions).job.id != submit(sessions).job.id
 
 
-def test_eight_at_once_with_one_key_make_one_job(sessions: Sessions) -> None:
+def test_eight_concurrent_submissions_with_one_key_create_one_job(sessions: Sessions) -> None:
     for round_ in range(3):
         with ThreadPoolExecutor(8) as pool:
             submissions = list(pool.map(lambda _, key=f"k{round_}": submit(sessions, key=key), range(8)))
@@ -100,7 +100,7 @@ def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.LAUNCHING, Status.RUNNING])
-def test_a_job_with_an_attempt_is_asked_to_end(sessions: Sessions, status: Status) -> None:
+def test_cancelling_a_job_with_an_attempt_stores_a_request(sessions: Sessions, status: Status) -> None:
     job = cancel(sessions, job_rows.a_job_that_is(sessions, status))
     assert job.status is status
     assert job.cancel_requested_at is not None
@@ -149,7 +149,7 @@ def test_each_change_increases_the_revision(sessions: Sessions) -> None:
     assert revisions == sorted(set(revisions))
 
 
-def test_what_is_no_number_is_stored_as_null(sessions: Sessions) -> None:
+def test_nan_and_infinity_are_stored_as_null(sessions: Sessions) -> None:
     job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         touch(session, job_id, summary={"val_loss": math.nan, "inner": {"x": -math.inf}, "epochs_run": 3})
@@ -160,7 +160,7 @@ def test_what_is_no_number_is_stored_as_null(sessions: Sessions) -> None:
     assert newest == {"loss": None, "step": 1}
 
 
-def test_a_nul_in_a_text_does_not_stop_the_history(sessions: Sessions) -> None:
+def test_a_nul_in_the_text_of_an_event_is_replaced(sessions: Sessions) -> None:
     job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         add_event(session, job_id, EventKind.ATTEMPT_ENDED, data={"error": "torn\x00file"})

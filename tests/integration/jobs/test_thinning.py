@@ -134,7 +134,7 @@ def test_short_series_and_those_with_one_point_an_epoch_stay_whole(sessions: Ses
     assert len(after["loss", 2].x) <= 4 * BINS
 
 
-def test_points_that_a_restart_made_void_go(sessions: Sessions) -> None:
+def test_thinning_removes_points_that_a_restart_made_void(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     an_ended_attempt(sessions, job_id, 1, resumed_step=0)
     an_ended_attempt(sessions, job_id, 2, resumed_step=1000)
@@ -169,7 +169,7 @@ def test_thinned_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_a_thinning_that_died_is_finished_by_another(sessions: Sessions, batches: int) -> None:
+def test_an_interrupted_thinning_is_finished_by_the_next(sessions: Sessions, batches: int) -> None:
     whole = a_job_that_ended(sessions)
     store_points(sessions, whole, range(1, 3001), noisy)
     thin(sessions)
@@ -184,7 +184,7 @@ def test_a_thinning_that_died_is_finished_by_another(sessions: Sessions, batches
     assert metrics(sessions, torn) == metrics(sessions, whole)
 
 
-def test_running_and_young_jobs_are_left_alone(sessions: Sessions) -> None:
+def test_running_and_recently_ended_jobs_are_not_thinned(sessions: Sessions) -> None:
     running, young = job_rows.a_job_that_is(sessions, Status.RUNNING), a_job_that_ended(sessions, days_ago=29)
     for job_id in (running, young):
         store_points(sessions, job_id, range(1, 1001), noisy)
@@ -221,7 +221,7 @@ def same_but_for_p95(before: Sequence[Band], after: Sequence[Band]) -> bool:
 
 
 @pytest.mark.parametrize("axis", ["step", "time"])
-def test_the_figures_of_removed_points_stay(sessions: Sessions, axis: Axis) -> None:
+def test_bands_keep_the_figures_of_removed_points(sessions: Sessions, axis: Axis) -> None:
     job_id = a_job_that_ended(sessions)
     store_points(sessions, job_id, range(1, 5_001), lambda step: math.nan if step % 50 == 0 else noisy(step))
     before = bands(sessions, job_id, 25, axis=axis)
@@ -236,7 +236,7 @@ def test_the_figures_of_removed_points_stay(sessions: Sessions, axis: Axis) -> N
 
 
 @pytest.mark.parametrize("batches", [1, 3, 5])
-def test_a_thinning_that_died_counts_nothing_twice(sessions: Sessions, batches: int) -> None:
+def test_an_interrupted_thinning_counts_no_point_twice(sessions: Sessions, batches: int) -> None:
     job_id = a_job_that_ended(sessions)
     store_points(sessions, job_id, range(1, 5_001), noisy)
     before = bands(sessions, job_id, 25)
@@ -247,7 +247,7 @@ def test_a_thinning_that_died_counts_nothing_twice(sessions: Sessions, batches: 
     assert same_but_for_p95(before, bands(sessions, job_id, 25))
 
 
-def test_void_points_count_in_no_figure(sessions: Sessions) -> None:
+def test_void_points_do_not_count_in_bands(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     an_ended_attempt(sessions, job_id, 1, resumed_step=0)
     an_ended_attempt(sessions, job_id, 2, resumed_step=2000)
@@ -260,7 +260,7 @@ def test_void_points_count_in_no_figure(sessions: Sessions) -> None:
     assert everything.max < 2
 
 
-def test_samples_have_figures_for_each_metric(sessions: Sessions) -> None:
+def test_thinned_samples_have_bands_for_each_metric(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     store_samples(sessions, job_id, 3000, lambda i: 100 + i % 13)
     thin(sessions)

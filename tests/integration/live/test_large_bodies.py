@@ -56,7 +56,7 @@ def test_a_client_that_expects_100_continue_gets_the_refusal(url: str) -> None:
         assert answer_on(connection).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_refusal_for_another_reason_arrives_too(url: str) -> None:
+def test_a_client_with_a_wrong_token_that_sends_its_whole_body_gets_401(url: str) -> None:
     with connected(url) as connection:
         half = f"Content-Length: {MAX_BYTES}\r\n"
         connection.sendall(f"{HEAD.replace(TOKEN, 'hora_wrong')}Connection: close\r\n{half}\r\n".encode())

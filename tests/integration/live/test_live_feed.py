@@ -60,7 +60,9 @@ def has_sent_a_state(sessions: Sessions, job_id: str, reader: Reader) -> bool:
     return bool(reader.of("state"))
 
 
-def test_a_label_is_found_however_it_is_typed(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
+def test_a_label_filter_matches_any_unicode_form(
+    service: Service, sessions: Sessions, start_reader: StartReader
+) -> None:
     old = service.submit(SPEC)["id"]
     everything, labelled = (
         start_reader("/v1/events"),
@@ -102,7 +104,7 @@ def test_an_earlier_id_of_another_job_is_sent(service: Service, sessions: Sessio
     until(lambda: ids[0] in [job["id"] for job in reader.of("state")], what="the earlier one")
 
 
-def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions: Sessions) -> None:
+def test_a_client_follows_a_job_to_its_end_despite_a_broken_connection(service: Service, sessions: Sessions) -> None:
     job_id = service.submit(SPEC)["id"]
     stream = service.follow(job_id, include=["event", "state"])
     first = next(stream)

@@ -106,7 +106,7 @@ def test_readers_that_come_back_while_a_job_writes_miss_nothing(
     assert sorted(map(str, facts(events))) == sorted(map(str, expected))
 
 
-def test_an_earlier_id_that_is_committed_later_is_sent_after_a_return(
+def test_an_earlier_id_that_is_committed_later_is_sent_after_a_reconnect(
     engine: Engine, sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event,logs")

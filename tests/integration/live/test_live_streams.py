@@ -161,7 +161,7 @@ def test_a_slow_reader_gets_everything_in_the_end(
     assert line_numbers == list(range(3000))
 
 
-def test_a_reader_that_takes_nothing_is_disconnected(
+def test_a_reader_that_stops_reading_is_disconnected(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
 ) -> None:
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
@@ -178,7 +178,7 @@ def test_a_reader_that_takes_nothing_is_disconnected(
         until(lambda: app.state.live.count == 0, what="that it is left")
 
 
-def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, start_reader: StartReader) -> None:
+def test_a_reader_that_disconnects_is_forgotten(app: FastAPI, job_id: str, start_reader: StartReader) -> None:
     readers = [start_reader(f"/v1/jobs/{job_id}/events"), start_reader("/v1/events")]
     until(lambda: app.state.live.count == 2, what="two listeners")
     for reader in readers:
@@ -188,7 +188,7 @@ def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, start
 
 
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at", "disabled_at"])
-def test_a_stream_ends_with_its_token(
+def test_a_stream_ends_when_its_token_becomes_invalid(
     quick: None, sessions: Sessions, job_id: str, start_reader: StartReader, column: str
 ) -> None:
     with sessions.begin() as session:
@@ -216,7 +216,7 @@ def test_a_quiet_stream_sends_keepalives(quick: None, monkeypatch: pytest.Monkey
     assert b"retry: 2000\n\n" in received
 
 
-def test_streams_end_when_the_process_is_told_to(database: str, sessions: Sessions) -> None:
+def test_streams_end_when_the_process_gets_sigterm(database: str, sessions: Sessions) -> None:
     environment = os.environ | {"HORA_DATABASE_URL": database, "HORA_BROKER_URL": "memory://", "HORA_TOKEN": TOKEN}
     with socket.create_server(("127.0.0.1", 0)) as listening_at:
         port, number = listening_at.getsockname()[1], listening_at.fileno()

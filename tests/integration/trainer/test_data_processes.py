@@ -48,7 +48,7 @@ def test_four_processes_at_once_stay_within_the_limit_and_fetch_nothing_twice(tm
     assert int((tmp_path / "cache" / "used").read_text()) == 1200
 
 
-def test_deterministic_ops_and_one_thread_change_nothing(tmp_path: Path) -> None:
+def test_images_are_read_ahead_in_order_with_deterministic_ops_and_one_thread(tmp_path: Path) -> None:
     """There TensorFlow takes work in advance out of pipelines that it does not trust, and one waits for each image."""
     for number, content in enumerate(numbered(8, 4)):
         (tmp_path / f"{number}").write_bytes(content)

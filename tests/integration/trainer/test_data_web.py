@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("source", ["a.npz", "table.parquet", "tables", "images"])
-def test_formats_behind_a_web_server(root: Path, source: str) -> None:
+def test_a_dataset_on_a_web_server_has_the_same_facts_as_on_disk(root: Path, source: str) -> None:
     here = open_dataset(source, root, data_roots=[str(root)]).facts
     with web.serving(root, bytes_per_s=1e9) as url:
         assert open_dataset(f"{url}/{source}", root, data_roots=[url]).facts == here
@@ -64,7 +64,9 @@ def web_server(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("cache", ["none", "disk"])
-def test_files_on_a_web_server(web_server: str, tmp_path: Path, cache: str) -> None:
+def test_rows_are_read_from_a_web_server_and_missing_files_are_reported(
+    web_server: str, tmp_path: Path, cache: str
+) -> None:
     assert sorted(seen(f"{web_server}/set", web_server, cache=cache, cache_dir=tmp_path / "cache")) == list(range(500))
     copies = [path for path in (tmp_path / "cache").glob("*") if path.name not in {"lock", "used"}]
     assert len(copies) == (2 if cache == "disk" else 0)

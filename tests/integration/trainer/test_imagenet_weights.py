@@ -53,7 +53,7 @@ def write_imagenet_weights(path: Path, size: int) -> keras.Model:
 @pytest.mark.parametrize(
     ("place", "size", "rows", "freeze_base"), [("weights", 32, 224, True), ("keras/models", 96, 96, False)]
 )
-def test_imagenet_weights_on_the_host_are_taken(
+def test_imagenet_weights_on_the_host_are_used_without_a_download(
     tmp_path: Path, proxy: socket.socket, place: str, size: int, rows: int, freeze_base: bool
 ) -> None:
     name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{rows}_no_top.h5"

@@ -80,7 +80,7 @@ def runs_on(process: "subprocess.Popen[bytes]") -> bool:
 
 
 @pytest.mark.parametrize("extended", [True, False])
-def test_a_rank_that_was_stopped_past_its_lease_goes_on_only_where_that_was_extended(
+def test_a_rank_that_wakes_after_its_lease_continues_only_if_the_lease_was_extended(
     tmp_path: Path, extended: bool
 ) -> None:
     lease = tmp_path / "lease"

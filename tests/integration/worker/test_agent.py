@@ -153,7 +153,9 @@ def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
     assert [(slot.attempt_id, slot.quarantined_at) for slot in job_rows.the_slots(sessions)] == [(None, None)] * 2
 
 
-def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, agent: Agent, start: Start) -> None:
+def test_slots_of_processes_that_cannot_be_killed_are_quarantined(
+    sessions: Sessions, agent: Agent, start: Start
+) -> None:
     """A process that SIGKILL does not end is stuck in the kernel; these come back as often as they are killed."""
     lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
@@ -201,7 +203,7 @@ def _host_b(sessions: Sessions) -> str:
 
 
 @pytest.mark.parametrize("in_contact", [False, True], ids=["just-in-contact", "long-in-contact"])
-def test_an_attempt_abandoned_by_another_host_is_ended_after_that_hosts_own_turn(
+def test_an_abandoned_attempt_of_another_host_is_ended_only_by_an_agent_long_in_contact(
     sessions: Sessions, settings: Settings, hints: Hints, in_contact: bool
 ) -> None:
     job_rows.a_host(sessions, "hb")

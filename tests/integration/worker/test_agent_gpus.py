@@ -27,7 +27,7 @@ def test_a_host_registers_its_gpus_and_how_they_are_connected(
     assert found.info["cores"]
 
 
-def test_a_gpu_that_was_lost_under_an_attempt_is_not_for_the_next_one(
+def test_a_gpu_that_was_lost_during_an_attempt_is_retired_afterwards(
     sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
 ) -> None:
     cards("ww")

@@ -245,7 +245,9 @@ def test_a_job_of_a_lost_host_goes_on_elsewhere(
     assert job_rows.holders(sessions, "hb") == [lease.attempt_id] * 2  # until its own agent is back
 
 
-def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: Settings, start: Start) -> None:
+def test_a_worker_that_shuts_down_stops_the_jobs_of_its_host(
+    sessions: Sessions, settings: Settings, start: Start
+) -> None:
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
     supervised_by(sessions, lease, living(supervisor.pid))
@@ -256,7 +258,7 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
     assert not host.alive
 
 
-def test_a_supervisor_that_does_not_leave_is_left_behind(
+def test_the_shutdown_reports_a_supervisor_that_ignores_sigterm(
     sessions: Sessions, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
@@ -267,7 +269,7 @@ def test_a_supervisor_that_does_not_leave_is_left_behind(
     assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
 
 
-def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
+def test_a_host_that_shuts_down_preempts_attempts_led_elsewhere(
     sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)

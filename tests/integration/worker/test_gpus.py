@@ -105,7 +105,7 @@ def test_an_impossible_value_is_unknown_and_logged_once(cards: Cards, caplog: py
     assert not is_in_use("GPU-00")
 
 
-def test_a_failure_of_the_binding_itself_costs_one_metric(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_binding_makes_only_one_metric_unknown(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
     cards("w")
     [gpu] = find_gpus()
     for failure in (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), pynvml.NVMLLibraryMismatchError(), TypeError()):
@@ -142,7 +142,7 @@ def test_a_lost_card_is_picked_up_again_when_it_is_back(
     ]
 
 
-def test_a_card_whose_handle_is_no_longer_good_is_lost(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_is_lost_when_every_metric_refuses_its_handle(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
     cards("w")
     [gpu] = find_gpus()
 
@@ -155,7 +155,7 @@ def test_a_card_whose_handle_is_no_longer_good_is_lost(cards: Cards, monkeypatch
     assert gpu.read() == LOST
 
 
-def test_a_card_in_mig_mode_says_so_and_has_no_utilization(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_card_in_mig_mode_is_logged_and_has_no_utilization(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
     cards("wm")
     gpus = find_gpus()
     assert [gpu.mig for gpu in gpus] == [False, True]
@@ -174,7 +174,7 @@ def test_a_card_on_which_a_process_computes_is_in_use(cards: Cards) -> None:
     ]
 
 
-def test_an_old_driver_is_asked_by_the_old_names(cards: Cards) -> None:
+def test_an_old_driver_is_read_through_its_old_function_names(cards: Cards) -> None:
     cards("wp", driver="old")
     gpus = find_gpus()
     old = replace(WELL, throttle=8)

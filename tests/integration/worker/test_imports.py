@@ -32,5 +32,5 @@ def test_a_supervisor_starts_its_ranks_before_it_imports_anything_slow() -> None
     assert imported("worker.supervisor", [*slow, *TENSORFLOW]) == []
 
 
-def test_what_a_rank_writes_needs_no_database() -> None:
+def test_the_records_of_ranks_are_imported_without_database_and_tensorflow() -> None:
     assert imported("jobs.model.records", ["sqlalchemy", "psycopg", "celery", "redis", "fastapi", *TENSORFLOW]) == []

@@ -101,7 +101,7 @@ def test_the_lines_of_the_other_host_arrive_as_they_were_written(start: Start, p
     assert (paths.records / "rank-1.jsonl").read_bytes() == b'{"kind": "x"}\n'
 
 
-def test_ranks_are_asked_then_ended_and_none_starts_after_the_last_look(
+def test_ranks_of_a_member_are_asked_terminated_and_killed_and_no_new_rank_starts(
     start: Start, paths: AttemptPaths, rank: "subprocess.Popen[bytes]"
 ) -> None:
     members, there = start(), paths.of_member("other")
@@ -119,7 +119,7 @@ def test_ranks_are_asked_then_ended_and_none_starts_after_the_last_look(
     assert members.clean_hosts() == ["other"]
 
 
-def test_an_extension_counts_from_when_the_member_spoke(start: Start, paths: AttemptPaths) -> None:
+def test_a_late_lease_extension_counts_from_the_last_message_of_the_member(start: Start, paths: AttemptPaths) -> None:
     members, there = start(lease_s=30.0), paths.of_member("other")
     first = lease_file.read_until(there.lease_file)
     assert first is not None
@@ -137,7 +137,9 @@ def test_an_extension_counts_from_when_the_member_spoke(start: Start, paths: Att
     assert extended <= sent_at + 40, "what was late extended something"
 
 
-def test_a_member_that_nobody_extends_ends_its_ranks(start: Start, rank: "subprocess.Popen[bytes]", mark: str) -> None:
+def test_a_member_without_lease_extensions_ends_its_ranks(
+    start: Start, rank: "subprocess.Popen[bytes]", mark: str
+) -> None:
     members = start()
     begun = time.monotonic()  # what the start took on a busy machine does not count
     members.extend(3.0)
@@ -176,7 +178,7 @@ def test_a_member_that_is_silent_for_as_long_as_its_lease_is_lost(start: Start) 
     os.kill(pid, signal.SIGCONT)
 
 
-def test_a_host_that_cannot_be_reached_is_named_with_what_ssh_said(start: Start) -> None:
+def test_an_unreachable_host_is_named_with_the_error_of_ssh(start: Start) -> None:
     with pytest.raises(MemberFailed, match="host other: the connection broke: No route to host"):
         start(ssh=["bash", "-c", "echo warming up >&2; echo No route to host >&2; exit 255"])
     with pytest.raises(MemberFailed, match=r"host other: not ready after 0\.5 s"):

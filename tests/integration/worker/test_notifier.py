@@ -245,7 +245,7 @@ def test_another_worker_sends_the_message_of_a_killed_one(
     assert row.attempts == 2
 
 
-def test_a_connection_that_breaks_costs_a_period(
+def test_the_notifier_continues_after_a_broken_database_connection(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_webhook(sessions, receiver.url)

@@ -71,7 +71,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return addresses
 
 
-def test_a_name_is_resolved_once_and_connected_to_what_was_checked(connected: list[tuple[str, int]]) -> None:
+def test_a_name_is_resolved_once_and_only_checked_addresses_are_connected_to(connected: list[tuple[str, int]]) -> None:
     resolver = Resolver(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"])
     answer = Outbound(NOBODY, resolver=resolver).post("https://rebinding.example.com/", {}, b"")
     assert connected == [("8.8.8.8", 443), ("1.1.1.1", 443)]
@@ -94,7 +94,7 @@ def test_a_literal_internal_address_is_not_connected_to(receiver: Receiver, conn
     assert connected == []
 
 
-def test_an_allowed_name_goes_wherever_it_leads(receiver: Receiver) -> None:
+def test_an_allowed_name_may_resolve_to_an_internal_address(receiver: Receiver) -> None:
     sender = Outbound(allowed_from("ci.internal"), resolver=Resolver(["127.0.0.1"]))
     assert sender.post(f"http://ci.internal:{receiver.port}/x", {}, b"").status_code == 204
     assert receiver.received[0].headers["host"] == f"ci.internal:{receiver.port}"
@@ -228,7 +228,7 @@ def over_tls(certificate: Path) -> Iterator[Receiver]:
         yield receiver
 
 
-def test_tls_asks_for_the_name_though_the_address_is_pinned(over_tls: Receiver, certificate: Path) -> None:
+def test_tls_checks_the_name_although_the_address_is_pinned(over_tls: Receiver, certificate: Path) -> None:
     trust = ssl.create_default_context(cafile=certificate.with_suffix(".crt"))
 
     def post_over_tls(name: str, trust: ssl.SSLContext | None) -> Answer:

@@ -88,7 +88,7 @@ def test_a_zombie_does_not_count(mark: str, start: Start) -> None:
     assert not process.is_alive
 
 
-def test_a_reused_pid_is_not_the_process_of_before(start: Start) -> None:
+def test_a_reused_pid_is_not_the_earlier_process(start: Start) -> None:
     child = start("exec sleep 60")
     process = ProcessId.of(child.pid)
     assert process is not None
@@ -97,7 +97,7 @@ def test_a_reused_pid_is_not_the_process_of_before(start: Start) -> None:
     assert not ProcessId(child.pid, process.started + 1).is_alive
 
 
-def test_a_pid_that_nobody_has_is_not_alive(start: Start) -> None:
+def test_a_pid_without_a_process_is_not_alive(start: Start) -> None:
     child = start("exit 0")
     child.wait(10)
     assert ProcessId.of(child.pid) is None
@@ -105,7 +105,7 @@ def test_a_pid_that_nobody_has_is_not_alive(start: Start) -> None:
     assert environment(child.pid) == frozenset()
 
 
-def test_an_empty_environment_is_read_as_such() -> None:
+def test_an_empty_environment_is_read_as_empty() -> None:
     with subprocess.Popen(["sleep", "60"], env={}) as child:
         until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"))
         assert environment(child.pid) == frozenset()

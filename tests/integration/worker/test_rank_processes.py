@@ -43,7 +43,7 @@ def test_a_busy_rank_uses_more_cpu_than_an_idle_one(mark: str, start: Start) -> 
     until(lambda: ranks.read()[mark, 1].memory_bytes == memory_of(idle.pid), what="the memory of the idle rank")
 
 
-def test_a_rank_is_all_of_its_processes(mark: str, start: Start) -> None:
+def test_the_memory_of_a_rank_includes_all_its_processes(mark: str, start: Start) -> None:
     start("sleep 60 & exec sleep 60", HOROVOD_RANK="0")
     ranks = RankProcesses()
     pids = until(lambda: found if len(found := pids_with_mark(mark)) == 2 else [])
@@ -51,7 +51,7 @@ def test_a_rank_is_all_of_its_processes(mark: str, start: Start) -> None:
     until(lambda: ranks.read()[mark, 0].memory_bytes == memory_of(*pids), what="the memory of both processes")
 
 
-def test_processes_of_no_rank_are_not_read(mark: str, start: Start) -> None:
+def test_processes_without_a_rank_are_not_read(mark: str, start: Start) -> None:
     start("exec sleep 60")
     until(lambda: pids_with_mark(mark))
     assert not any(found == mark for found, _ in RankProcesses().read())
@@ -81,7 +81,7 @@ def test_a_rank_in_the_middle_of_an_exec_is_read_later(mark: str, start: Start, 
         until(lambda one=one: (mark, 0) in one.read({(mark, 0)}))
 
 
-def test_a_rank_that_ended_is_read_no_more(mark: str, start: Start) -> None:
+def test_a_rank_that_ended_is_no_longer_read(mark: str, start: Start) -> None:
     child = start("exec sleep 60", HOROVOD_RANK="0")
     until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()
@@ -108,7 +108,7 @@ def test_processes_that_a_rank_starts_are_found_after_a_while(
     until(lambda: ranks.read()[mark, 0].memory_bytes == memory_of(*pids), what="the memory of both processes")
 
 
-def test_a_pid_that_is_used_again_is_not_the_rank(mark: str, start: Start) -> None:
+def test_a_process_that_reuses_the_pid_of_a_rank_is_not_taken_for_it(mark: str, start: Start) -> None:
     child = start("exec sleep 60", HOROVOD_RANK="0")
     until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()

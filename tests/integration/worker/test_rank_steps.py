@@ -39,7 +39,7 @@ def steps(tmp_path: Path) -> RankSteps:
     return RankSteps(tmp_path, host="ha")
 
 
-def test_every_record_with_a_step_sets_it() -> None:
+def test_every_record_with_a_step_gives_the_newest_step() -> None:
     records = [
         RankEpochEnded(at=0, epoch=2, step=7, step_time_p50_s=1, step_time_p95_s=1, data_wait_s=0, allreduce_s=0),
         EpochEnded(at=0, epoch=2, step=7, wall_s=1, samples_per_s=1, learning_rate=1, metrics={}),
@@ -73,7 +73,7 @@ def test_the_file_is_followed_as_it_grows(steps: RankSteps, path: Path) -> None:
     [b"\xff\xfe\x00" * 2000, b"\n" * 9000, b"{}\n[]\n", b'{"kind":"step","step":1e400}\n', b'{"kind":"step"}\n' * 500,
      step(5).replace('"step":5', '"step":9223372036854775808').encode(), b"x" * 9000 + b"\n"],
 )  # fmt: skip
-def test_garbage_is_no_step_and_the_one_before_stays(steps: RankSteps, path: Path, garbage: bytes) -> None:
+def test_garbage_does_not_change_the_newest_step(steps: RankSteps, path: Path, garbage: bytes) -> None:
     path.write_bytes(garbage)
     assert steps.read([RANK]) == {RANK: NO_STEP}
     with path.open("ab") as file:

@@ -72,7 +72,7 @@ def start_ranks(start: Start, lease: Lease) -> None:
     until(lambda: len(pids_with_mark(mark)) == 2)
 
 
-def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
+def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.a_host(sessions, slots=4)  # two more, free
     start_ranks(start, lease)
@@ -113,7 +113,7 @@ def test_nothing_is_stored_for_the_slots_of_another_host(sessions: Sessions, sam
     assert sampler.sample() == 0
 
 
-def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
+def test_the_step_in_the_file_of_a_rank_takes_precedence_over_stored_progress(
     sessions: Sessions, sampler: Sampler, tmp_path: Path
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)
@@ -132,7 +132,7 @@ def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
     ]  # fmt: skip
 
 
-def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(
+def test_a_member_host_reads_the_step_from_its_own_file(
     sessions: Sessions, make_sampler: MakeSampler, tmp_path: Path
 ) -> None:
     job_rows.a_host(sessions, "hb", slots=1)
@@ -239,7 +239,7 @@ def test_the_reading_of_a_locked_slot_is_stored_later(
     assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [False, False]
 
 
-def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sampler) -> None:
+def test_every_sample_stores_a_row_of_the_host(sessions: Sessions, sampler: Sampler) -> None:
     sampler.sample()
     [first] = stored_host_samples(sessions)
     assert (first.host, first.cpu_percent, first.network_sent_bytes_per_s) == ("ha", None, None)
@@ -322,7 +322,7 @@ def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler)
     assert sampler.sample() == 2 * 61
 
 
-def test_an_attempt_does_not_end_between_the_look_and_the_rows(
+def test_an_attempt_cannot_end_while_its_samples_are_stored(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)

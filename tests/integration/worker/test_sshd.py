@@ -77,7 +77,7 @@ def test_only_commands_are_accepted(settings: Settings) -> None:
 
 
 @pytest.mark.usefixtures("ssh_server")
-def test_another_key_is_refused_and_another_host_is_not_believed(settings: Settings, tmp_path: Path) -> None:
+def test_an_unknown_client_key_and_an_unknown_host_key_are_refused(settings: Settings, tmp_path: Path) -> None:
     make_keys(tmp_path / "others")
     other = SshKeys(tmp_path / "others")
     shutil.copy(other.client_key, SshKeys(tmp_path / "keys").client_key)

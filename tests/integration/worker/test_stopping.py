@@ -91,7 +91,7 @@ def stop_attempt(
     return clean, looks
 
 
-def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(
+def test_a_rank_that_ends_at_the_stop_file_gets_no_signal(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
     saving = f"until [ -e {stop_file.with_name('looked')} ]; do sleep 0.05; done; exit 0"
@@ -102,7 +102,7 @@ def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(
     assert rank_log.read_text().split() == ["up", "file"]
 
 
-def test_a_rank_that_does_not_leave_at_the_file_is_terminated_after_it(
+def test_a_rank_that_ignores_the_stop_file_is_terminated(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
     start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
@@ -110,7 +110,7 @@ def test_a_rank_that_does_not_leave_at_the_file_is_terminated_after_it(
     assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_a_rank_that_ignores_the_file_and_sigterm_is_killed(
+def test_a_rank_that_ignores_the_stop_file_and_sigterm_is_killed(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
     start_rank(start, mark, rank_log, stop_file)
@@ -118,7 +118,7 @@ def test_a_rank_that_ignores_the_file_and_sigterm_is_killed(
     assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_without_a_file_the_ranks_are_terminated_at_once(
+def test_ranks_are_terminated_at_once_without_a_stop_file(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
     start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
@@ -127,7 +127,7 @@ def test_without_a_file_the_ranks_are_terminated_at_once(
     assert not stop_file.exists()
 
 
-def test_a_hurry_cuts_the_time_for_saving_short(mark: str, start: Start, rank_log: Path, stop_file: Path) -> None:
+def test_a_hurried_stop_shortens_the_time_for_saving(mark: str, start: Start, rank_log: Path, stop_file: Path) -> None:
     start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
     began = time.monotonic()
     assert stop_attempt(mark, stop_file, file_s=60, hurry=True)[0]
@@ -139,7 +139,7 @@ def test_an_attempt_without_processes_is_not_waited_for(mark: str, stop_file: Pa
     assert stop_attempt(mark, stop_file) == (True, 0)
 
 
-def test_a_process_without_mark_and_session_is_ended_with_the_one_that_started_it(
+def test_a_child_without_mark_and_session_is_ended_with_its_parent(
     mark: str, start: Start, tmp_path: Path, stop_file: Path
 ) -> None:
     hidden = tmp_path / "hidden"

@@ -165,7 +165,7 @@ def unreachable(database: str) -> Iterator[None]:
         connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
 
-def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
+def test_a_job_succeeds_when_its_rank_completes(run: Run) -> None:
     supervised = run("brief")
     assert supervised.wait_for_end() is EndReason.COMPLETED
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
@@ -227,7 +227,7 @@ def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run
     assert (supervised.paths.root / "saved").exists()
 
 
-def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run: Run) -> None:
+def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) -> None:
     supervised = run()
     until((supervised.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
     supervised.process.terminate()
@@ -236,7 +236,7 @@ def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run:
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
 
 
-def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
+def test_an_attempt_with_a_stopped_rank_ends_as_stalled_and_names_the_rank(run: Run) -> None:
     stall_s = round(1.5 * slowdown(), 1)
     supervised = run(stall_timeout_s=stall_s)
     supervised.wait_for_steps()

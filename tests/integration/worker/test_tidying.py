@@ -68,7 +68,9 @@ def remove(sessions: Sessions, runs: Path) -> Callable[[], None]:
     return remove
 
 
-def test_of_old_jobs_only_artifacts_are_left(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
+def test_files_of_old_jobs_are_removed_except_artifacts_and_unknown_files(
+    sessions: Sessions, runs: Path, remove: Callable[[], None]
+) -> None:
     old, bare, young, running = (
         a_job(sessions, runs), a_job(sessions, runs, artifact=False),
         a_job(sessions, runs, days_ago=29), a_job(sessions, runs, days_ago=None),
@@ -83,7 +85,7 @@ def test_of_old_jobs_only_artifacts_are_left(sessions: Sessions, runs: Path, rem
     assert len(before[running]) == 7
 
 
-def test_a_job_that_grows_old_between_two_passes_is_seen(
+def test_a_job_that_grows_old_between_two_passes_is_tidied_up(
     sessions: Sessions, runs: Path, remove: Callable[[], None]
 ) -> None:
     remove()  # there is no folder yet
@@ -96,7 +98,7 @@ def test_a_job_that_grows_old_between_two_passes_is_seen(
     assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]
 
 
-def test_folders_of_no_known_job_are_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
+def test_folders_without_a_known_job_are_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
     for name in ("0123456789ab", "Not-a-job", "lost+found"):
         paths_of(runs, name, 1).create()
     (runs / "file").touch()
@@ -135,7 +137,7 @@ def an_old_log(sessions: Sessions) -> None:
         ingest.store_logs(session, [LogRow(job_id, 1, 0, seconds(0), "an old line")])
 
 
-def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, config: Settings) -> None:
+def test_a_worker_tidies_up_periodically(sessions: Sessions, runs: Path, config: Settings) -> None:
     job_rows.a_host(sessions)
     job_rows.host_went_silent(sessions, for_s=86400 * 8)
     tidier = Retention(sessions, config)
@@ -187,7 +189,7 @@ def test_rows_are_left_to_a_worker_that_is_removing_them(sessions: Sessions, run
         )
 
 
-def test_artifacts_are_removed_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
+def test_artifacts_are_removed_once_their_job_is_marked(sessions: Sessions, runs: Path) -> None:
     old, removed_later, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
     (runs / old / "notes.txt").write_text("of a person")
     precious = runs.parent / "precious"

@@ -88,7 +88,7 @@ def row_of(sessions: Sessions, row_id: int) -> DatasetVersion:
         return session.get_one(DatasetVersion, row_id)
 
 
-def test_arrays_are_ready_with_their_facts(
+def test_a_version_of_arrays_becomes_ready_with_its_facts(
     validator: Validator, registered: Register, sessions: Sessions, settings: Settings
 ) -> None:
     rng = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_an_upload_becomes_a_dataset_and_its_archive_goes(
         assert session.scalars(select(Upload.removed_at)).one() is not None
 
 
-def test_the_same_files_have_the_same_fingerprint_and_others_another(
+def test_equal_files_have_equal_fingerprints_and_different_files_have_others(
     validator: Validator, registered: Register, uploaded: Register, sessions: Sessions, settings: Settings
 ) -> None:
     data, files = settings.home / "data", chips(2)
@@ -171,7 +171,7 @@ def test_data_that_cannot_be_trained_on_is_invalid_with_its_reason(
     assert expected_error in (row.error or "")
 
 
-def test_an_upload_that_is_refused_leaves_nothing_but_itself(
+def test_a_refused_upload_leaves_only_its_archive(
     validator: Validator, uploaded: Register, sessions: Sessions, settings: Settings
 ) -> None:
     row_id = uploaded(zip_of({"cats/1.png": b"x", "../../slip": b"x"}))
@@ -184,7 +184,7 @@ def test_an_upload_that_is_refused_leaves_nothing_but_itself(
     assert not (settings.home / "slip").exists()
 
 
-def test_a_host_without_the_files_leaves_them_to_others(
+def test_a_host_without_the_files_leaves_the_version_to_other_hosts(
     validator: Validator, registered: Register, sessions: Sessions, settings: Settings
 ) -> None:
     with sessions.begin() as session:
@@ -261,7 +261,7 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_a_worker_that_dies_takes_its_process_along_and_another_goes_on(
+def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(
     registered: Register, sessions: Sessions, settings: Settings, silent_server: str
 ) -> None:
     worker_settings = settings.model_dump(mode="json", include={"home", "database_url"}) | {"host_name": "hb"}

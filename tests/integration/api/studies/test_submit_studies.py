@@ -40,7 +40,7 @@ def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(
     assert api.get(f"/v1/studies/{study['id']}").json() == study
 
 
-def test_the_location_is_the_study_and_its_tag_changes_with_it(
+def test_the_location_leads_to_the_study_and_its_tag_changes_with_a_job(
     api: TestClient, submit_study: Callable[..., Json]
 ) -> None:
     answer = api.post("/v1/studies", json=STUDY)

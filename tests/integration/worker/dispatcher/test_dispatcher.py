@@ -32,7 +32,7 @@ def test_a_job_is_placed_and_its_host_gets_a_hint(
         until(lambda: connection.llen(host_queue("ha")) == 1, what="the host's hint")
 
 
-def test_an_unreachable_broker_keeps_no_job_waiting(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_jobs_are_placed_without_a_broker(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions)
     job_id = job_rows.a_job(sessions)
     assert make_dispatcher(NOWHERE).run() == 1
@@ -46,7 +46,7 @@ def test_the_queue_goes_by_priority_then_age(sessions: Sessions, make_dispatcher
     assert placed_jobs(sessions) == [jobs[1], jobs[0], jobs[2]]
 
 
-def test_a_job_waits_out_its_pause(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_job_is_not_placed_before_its_pause_ends(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions)
     job_id = job_rows.a_job(sessions)
 
@@ -62,7 +62,7 @@ def test_a_job_waits_out_its_pause(sessions: Sessions, make_dispatcher: MakeDisp
     assert dispatcher.run() == 1
 
 
-def test_a_host_that_is_silent_gets_nothing(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_no_job_is_placed_on_a_silent_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, "dead", slots=2)
     job_rows.a_host(sessions, "alive", slots=8)
     job_rows.host_went_silent(sessions, "dead", for_s=31)
@@ -100,7 +100,7 @@ def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make
     assert job_rows.holders(sessions, "ha") == job_rows.holders(sessions, "hd") == [None, None]
 
 
-def test_spread_takes_one_slot_of_each(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_spread_placement_takes_one_slot_of_each_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, "ha", slots=2, peers="eth0")
     job_rows.a_host(sessions, "hb", slots=2, peers="eth0")
     job_rows.a_job(sessions, gpus=2, placement="spread")
@@ -120,7 +120,7 @@ def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make_dispatcher
     assert job_rows.holders(sessions, "ha") == [None, None]
 
 
-def test_a_pass_looks_beyond_its_first_page(
+def test_a_pass_reads_beyond_the_first_page_of_the_queue(
     sessions: Sessions, make_dispatcher: MakeDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher_module, "_PAGE", 3)

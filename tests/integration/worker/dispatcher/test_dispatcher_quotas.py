@@ -110,7 +110,7 @@ def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, 
     assert job_rows.the_attempt(sessions, humble).preempt_requested_at is not None
 
 
-def test_a_long_queue_of_a_project_hides_no_job_of_another(
+def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
     sessions: Sessions, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many wait for a quota at the head of the queue, those behind them are looked at."""
@@ -127,7 +127,7 @@ def test_a_long_queue_of_a_project_hides_no_job_of_another(
     assert set(leases_by_job(sessions)) == {first[0], last}
 
 
-def test_without_quotas_a_pass_sends_one_more_query(sessions: Sessions, dispatcher: Dispatcher, engine: Engine) -> None:
+def test_a_pass_without_quotas_reads_projects_once(sessions: Sessions, dispatcher: Dispatcher, engine: Engine) -> None:
     a_project(sessions, max_queued=100)
     job_rows.a_host(sessions)
     job_rows.a_job(sessions, project="vision")

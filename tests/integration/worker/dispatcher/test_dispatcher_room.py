@@ -40,7 +40,9 @@ def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
     assert job_rows.reservations(sessions) == {"ha": None}
 
 
-def test_a_huge_time_limit_of_an_old_job_stops_no_pass(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_huge_time_limit_of_an_old_job_does_not_break_a_pass(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
     job_rows.a_host(sessions, slots=2)
     job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
     job_rows.a_job(sessions, gpus=2)
@@ -118,7 +120,7 @@ def test_a_restart_goes_to_its_last_host(sessions: Sessions, make_dispatcher: Ma
 
 
 @pytest.mark.parametrize("state", ["paused", "being cancelled"])
-def test_a_paused_job_is_not_placed_and_a_leaving_one_is_waited_for(
+def test_a_job_waits_for_a_leaving_attempt_instead_of_preempting_another(
     sessions: Sessions, make_dispatcher: MakeDispatcher, state: str
 ) -> None:
     job_rows.a_host(sessions, slots=4)
@@ -137,9 +139,7 @@ def test_a_paused_job_is_not_placed_and_a_leaving_one_is_waited_for(
     assert placed_jobs(sessions) == [low.job_id, urgent]
 
 
-def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_a_restart_after_a_lost_host_uses_fewer_gpus(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, "large", slots=4)
     job_rows.a_host(sessions, "small", slots=3)
     job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1, batch_size=64, batch_per="global")
@@ -159,7 +159,9 @@ def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(
     assert job_rows.the_job(sessions, job_id).gpus == 4
 
 
-def test_a_restart_waits_for_a_host_that_is_only_busy(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_restart_waits_for_busy_slots_but_not_for_quarantined_ones(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
     job_rows.a_host(sessions, slots=4)
     job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1)
     dispatcher = make_dispatcher()

@@ -66,7 +66,7 @@ def test_concurrent_calls_of_several_workers_are_merged(sessions: Sessions, make
         assert sorted(run.result(120) for run in runs) == [0] * 5 + [1]
 
 
-def test_a_dispatcher_of_many_hosts_takes_only_some_turns(
+def test_a_dispatcher_takes_only_some_turns_when_there_are_many_hosts(
     sessions: Sessions, make_dispatcher: MakeDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_rows.a_host(sessions, slots=1)

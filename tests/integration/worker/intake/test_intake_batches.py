@@ -30,7 +30,7 @@ def test_nothing_new_sends_no_statement(intake: Intake) -> None:
     intake.drain()
 
 
-def test_every_line_is_stored_once_over_two_readers(
+def test_two_readers_in_turn_store_every_line_once(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     for number in range(1, 51):
@@ -47,7 +47,7 @@ def test_every_line_is_stored_once_over_two_readers(
     assert not Intake(sessions, lease, paths, ranks=2).store_new(final=True)
 
 
-def test_of_two_readers_at_once_only_one_stores(
+def test_only_one_of_two_concurrent_readers_stores(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     second_intake = Intake(sessions, lease, paths, ranks=2)
@@ -124,7 +124,9 @@ def test_a_torn_last_line_is_read_once_it_is_complete_or_the_file_ends(
     assert log_lines(sessions) == [(1, "Traceback")]  # a torn record is none, a torn line is the last word
 
 
-def test_lines_are_stored_as_postgresql_can_hold_them(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
+def test_unstorable_bytes_of_lines_are_replaced_and_long_lines_are_kept(
+    sessions: Sessions, paths: AttemptPaths, intake: Intake
+) -> None:
     write_log(paths, 0, b"nul\x00 \xff gr\xc3\xbcn\r\n\n" + b"\xe2\x82\xac" * 10_000 + b"\n")
     paths.launcher_log.write_bytes(b"from the launcher\n")
     intake.drain()

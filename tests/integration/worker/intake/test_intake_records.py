@@ -44,7 +44,7 @@ def test_the_first_rank_starts_the_job_and_every_rank_has_an_event(
     assert job_rows.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
 
 
-def test_the_plan_that_the_ranks_agreed_on_counts(
+def test_the_plan_of_the_ranks_replaces_the_plan_of_the_job(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     assert job_rows.the_job(sessions, lease.job_id).plan["steps_per_epoch"] is None
@@ -54,7 +54,7 @@ def test_the_plan_that_the_ranks_agreed_on_counts(
     assert job_rows.the_attempt(sessions, lease).resumed_step == 20
 
 
-def test_progress_follows_rank_zero_also_for_the_next_reader(
+def test_progress_follows_rank_zero_even_with_a_new_reader(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN), *(step_ended(number) for number in range(1, 4)))
@@ -67,7 +67,7 @@ def test_progress_follows_rank_zero_also_for_the_next_reader(
     assert progress(sessions, lease) == expected | {"step": 4, "eta_s": 148.0}
 
 
-def test_an_epoch_is_a_point_over_all_ranks_and_an_event(
+def test_an_epoch_is_stored_as_points_over_all_ranks_and_an_event(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     metrics = {"loss": 0.5, "val_loss": math.inf}
@@ -115,7 +115,7 @@ def test_waits_of_steps_and_epochs_are_stored_for_every_rank(
     assert [(series.rank, series.x, series.y) for series in step_series] == [(0, [10], [0.2]), (1, [10], [0.2])]
 
 
-def test_the_phases_of_rank_zero_are_the_set_up_of_the_attempt(
+def test_the_setup_of_an_attempt_has_the_phases_of_rank_zero(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     assert job_rows.the_attempt(sessions, lease).setup == {}

@@ -80,7 +80,7 @@ def test_void_points_of_a_restart_are_never_sent(
     assert tracked_runs.history()["loss"][2][2] > 7
 
 
-def test_a_restart_from_before_the_checkpoint_has_a_new_run(
+def test_a_restart_before_the_mirrored_checkpoint_creates_a_new_run(
     mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
 ) -> None:
     lease = a_planned_attempt(sessions)
