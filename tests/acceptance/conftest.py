@@ -1,4 +1,4 @@
-"""Fixtures for whole jobs on a whole stack, and what such tests ask about one."""
+"""Fixtures and helpers for tests that run whole jobs on a whole stack."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from worker.attempt.processes import pids_with_mark
 
 Json = dict[str, Any]
 
-# Trains for as long as it is let: no early stopping, and more epochs than any test waits for.
+# Trains until it is stopped: no early stopping, and more epochs than any test waits for.
 ENDLESS = {
     "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2,
     "epochs": 100_000, "early_stopping": None,
@@ -71,7 +71,7 @@ def supervisor_pids(client: Service, job_id: str) -> list[int]:
 def no_process_left(client: Service, job_id: str) -> None:
     """Wait until no process of the job is left: none that carries its mark, and no supervisor of it.
 
-    The limit is short: later they would go by themselves, with their lease.
+    The limit is short: after their lease they would end by themselves.
     """
     within_s = 10 * slowdown()
     for attempt in client.attempts(job_id):

@@ -1,4 +1,4 @@
-"""What can die while a job trains: a rank, its supervisor, the worker, broker or database. And a person's cancel."""
+"""Failures while a job trains: a rank, its supervisor, the worker, the broker or the database dies. And cancels."""
 
 import os
 import signal
@@ -102,7 +102,7 @@ def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, bre
 
 @contextmanager
 def _not_started_again(stack: Stack) -> Iterator[None]:
-    """What dies stays away meanwhile: the keeper, which starts it again, is stopped."""
+    """A part that dies stays down inside the block: the keeper, which would start it again, is stopped."""
     keeper = stack.state.keeper
     assert keeper is not None
     keeper.signal(signal.SIGSTOP)
@@ -113,7 +113,7 @@ def _not_started_again(stack: Stack) -> Iterator[None]:
 
 
 def _problem_of(stack: Stack, job_id: str) -> tuple[int, str | None] | None:
-    """Status and content type of the api's answer, where that is not the job."""
+    """The status and content type of the api's answer if it is an error; else None."""
     asked = Request(f"{stack.url}/v1/jobs/{job_id}", headers={"Authorization": f"Bearer {stack.token}"})
     try:
         with urlopen(asked, timeout=120):

@@ -1,4 +1,4 @@
-"""A client that a public generator makes of /openapi.json submits, waits and reads, where nothing of ours is."""
+"""A client made by a public generator from /openapi.json submits, waits and reads without any of our packages."""
 
 import json
 import os
@@ -38,7 +38,7 @@ with AuthenticatedClient(base_url=url, token=token) as client:
 
 @pytest.fixture(scope="module")
 def generated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the client's package; nothing of the document was beyond the generator."""
+    """A folder with the generated package. The generator gave no warning about the document."""
     folder = tmp_path_factory.mktemp("generated")
     process = subprocess.run(
         [

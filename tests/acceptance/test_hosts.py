@@ -1,4 +1,4 @@
-"""A job on two hosts, over ssh: it trains, it is stopped, and what dies on the other host is noticed."""
+"""A job on two hosts, over ssh: it trains, it can be cancelled, and a death on the other host restarts it."""
 
 import os
 import signal
@@ -29,8 +29,8 @@ def hosts(session_folder: Path) -> Iterator[Hosts]:
 
 
 def nothing_left(hosts: Hosts, job_id: str) -> None:
-    """Wait until no host has a process of the job, nor one that looks after it, and all slots are free."""
-    within_s = 15 * slowdown()  # later they would go by themselves, with their lease
+    """Wait until no host runs a process of the job or its supervision, and all slots are free."""
+    within_s = 15 * slowdown()  # after their lease they would end by themselves
     marks = [mark_of(job_id, attempt["number"]) for attempt in hosts.client.attempts(job_id)]
 
     def left() -> list[str]:
@@ -47,7 +47,7 @@ def slot_states(client: Service) -> list[str]:
 
 
 def ranks_on(host: Host, job_id: str, attempt: int) -> list[int]:
-    """The trainer's processes of an attempt on a host, by pids as seen from here."""
+    """The trainer's processes of an attempt on a host; the pids are those outside the host's namespace."""
     return sorted(set(host.pids_with_mark(mark_of(job_id, attempt))) & set(host.running("-m trainer")))
 
 

@@ -56,7 +56,7 @@ def test_training_does_not_change_a_frozen_base() -> None:
     model = build_model(spec({"name": "mobilenet_v2", "weights": "imagenet"}), facts(32, 32, 3, classes=2))
     base, head = model.get_layer("base"), model.get_layer("logits")
     for layer in base.layers:
-        if isinstance(layer, keras.layers.BatchNormalization):  # else next to nothing comes out of a drawn base
+        if isinstance(layer, keras.layers.BatchNormalization):  # else a random base outputs almost zero
             layer.moving_variance.assign(np.full(layer.moving_variance.shape, 0.01))
     before, head_before, pixels = values(base.variables), values(head.variables), images(3, 32, 32, 3)
     for _ in range(2):

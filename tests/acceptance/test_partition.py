@@ -1,7 +1,7 @@
-"""A host that is cut off for longer than its lease: its ranks die by themselves, its job goes on elsewhere.
+"""A host is cut off for longer than its lease: its ranks end by themselves, and its job continues elsewhere.
 
-Whether anything happens too early is asked where it counts: at the moment at which the attempt is given up, and the
-job may run elsewhere, no rank of it may be left on any host.
+An attempt must not be given up too early: when it is given up, the job may start elsewhere. At that moment no host may
+have a rank of the attempt left.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ OF_AN_ATTEMPT = ("metric_points", "metric_blocks", "log_lines", "samples")
 
 @pytest.fixture(autouse=True)
 def whole_again(hosts: Hosts) -> Iterator[None]:
-    """After each test no host is cut off and no job runs, however the test went."""
+    """After each test, passed or failed, mend all links and cancel all jobs."""
     yield
     for host in hosts:
         host.mend()
@@ -36,7 +36,7 @@ def hosts(session_folder: Path) -> Iterator[Hosts]:
     """Two hosts with a slot each, which share the files of the jobs."""
     if reason := why_not():
         pytest.skip(reason)
-    factor = min(slowdown(), 5)  # short leases, but long enough to be kept; at most about the usual ones
+    factor = min(slowdown(), 5)  # short leases that a busy machine can still keep; at most about the usual length
     times = {
         "HORA_LEASE_S": f"{LEASE_S * factor:.1f}", "HORA_HOST_TIMEOUT_S": f"{HOST_TIMEOUT_S * factor:.1f}",
         "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1",
@@ -85,10 +85,10 @@ def attempt_of(hosts: Hosts, job_id: str, number: int) -> Json:
 
 
 def come_back(hosts: Hosts, host: Host, job_id: str, number: int) -> None:
-    """Mend the host's link; nothing of that attempt may be written any more, and its slots come back."""
+    """Mend the host's link. Nothing more of that attempt may be written, and its slots become free."""
     before = rows_of(hosts, job_id, number), events_of(hosts, job_id, number)
     host.mend()
-    # It gives up by itself, or the agent ends it, whichever of the two has the database back first.
+    # The supervisor gives up or the agent ends it, depending on which reaches the database first.
     until(lambda: not host.running("worker.supervisor"), what="the end of the supervisor")
     until(lambda: "leased" not in slot_states(hosts, host), what="free slots")
     assert (rows_of(hosts, job_id, number), events_of(hosts, job_id, number)) == before
@@ -100,7 +100,7 @@ def slot_states(hosts: Hosts, host: Host) -> list[str]:
 
 
 def test_a_job_continues_after_its_lead_host_and_then_its_other_host_is_cut_off(hosts: Hosts) -> None:
-    """First the lead of two hosts is cut off; then, once that one is back, the one host on which the job went on."""
+    """First the lead host is cut off. When it is back, the other host, where the job continued, is cut off."""
     client = hosts.client
     job = client.submit({**ENDLESS, "min_gpus": 1})
     trains(client, job["id"], epochs=2)

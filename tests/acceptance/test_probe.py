@@ -1,4 +1,4 @@
-"""A batch probe on two ranks: through the command line to its end, and where one of them has no memory left."""
+"""A batch probe on two ranks: run from the command line, and with one rank that runs out of memory."""
 
 import json
 from pathlib import Path
@@ -43,9 +43,9 @@ def probe(stack: Stack) -> Json:
     limits = ("--set", "probe.smallest=100", "--set", f"probe.seconds={longest_step_s}")
     done = hora(stack.home, "probe", "--dataset", "digits", "--gpus", "2", *limits, "--json")
     assert done.returncode == 0, done.stderr
-    *before, job = [json.loads(line) for line in done.stdout.splitlines()]  # one for each change, the end at last
+    *before, job = [json.loads(line) for line in done.stdout.splitlines()]  # a line for each change, last the end
     points = job["probe"]["points"]
-    for seen in before:  # they come one by one, and stay
+    for seen in before:  # points are added one by one and stay
         so_far = (seen["probe"] or {"points": []})["points"]
         assert so_far == points[: len(so_far)]
     assert any(seen["progress"].get("per_gpu_batch") for seen in before)
@@ -66,7 +66,7 @@ def test_a_probe_proposes_a_batch_and_stores_no_metrics_or_checkpoints(client: S
     assert (findings["batch_size"], findings["learning_rate"]) == (
         100,
         0.00177,
-    )  # fewer than 10 steps an epoch, and 32 before
+    )  # the smallest, as an epoch has fewer than 10 steps; the rate is scaled from a batch of 32
     assert kinds(client, probe["id"]).count("first_step") == 1
     assert "checkpoint_saved" not in kinds(client, probe["id"])
     assert client.metrics(probe["id"]) == []
@@ -84,7 +84,7 @@ def test_show_prints_the_command_that_trains_with_the_proposal(stack: Stack, cli
 
 def test_a_probe_ends_on_all_ranks_when_one_runs_out_of_memory(tmp_path: Path) -> None:
     spec = {"dataset": "digits", "gpus": 2, "model": "own_network:build", "probe": {"smallest": 16, "seconds": 0.1}}
-    # With oneDNN's allocator TensorFlow hopes for 10 s that someone gives memory back.
+    # With oneDNN's allocator TensorFlow waits 10 s for free memory.
     environment = {"TF_ENABLE_ONEDNN_OPTS": "0"}
     run = Run(tmp_path / "job", spec, network=HUNGRY_NETWORK, environment=environment)
     assert run.train() == 0

@@ -1,4 +1,4 @@
-"""Stopping for real: ranks that do not go, and a job that is stalled, cut off and paused in turn."""
+"""Real stops: ranks that ignore a cancel, and a job that is stalled, cut off and paused in turn."""
 
 import os
 import signal
@@ -26,8 +26,8 @@ from tests.acceptance.conftest import (
 )
 from tests.waiting import slowdown, until
 
-# Rank 1 hangs where no thread of its own runs any more, so that it hears neither the file nor SIGTERM. Each rank has a
-# child that holds its output, and one that has neither its mark nor its session.
+# Rank 1 hangs in a call that holds the interpreter, so that it notices neither the stop file nor SIGTERM. Each rank
+# starts a child that holds its output open, and another child without its mark and outside its session.
 STUBBORN = """
 import ctypes, os, subprocess
 from pathlib import Path
@@ -47,12 +47,12 @@ STALLS_S = (20, 60, 180)
 
 @pytest.fixture(scope="module")
 def hasty(session_folder: Path) -> Iterator[Stack]:
-    """A stack with short leases, whose jobs may train a network that will not be stopped."""
+    """A stack with short leases. Its jobs may train a network whose rank 1 cannot be stopped gently."""
     sources = session_folder / "stubborn"
     sources.mkdir()
     (sources / "stubborn.py").write_text(STUBBORN)
     with pytest.MonkeyPatch.context() as environment:
-        lease_s = min(11 * slowdown(), 60)  # a supervisor has to start within it; at most the usual one
+        lease_s = min(11 * slowdown(), 60)  # a supervisor has to start within this time; at most the usual lease
         environment.setenv("HORA_LEASE_S", f"{lease_s:.1f}")
         environment.setenv("HORA_LEASE_RENEWAL_S", "0.5")
         environment.setenv("HORA_RESTART_BACKOFF_S", "0.1")
@@ -97,7 +97,7 @@ def test_a_cancel_ends_a_hanging_rank_and_the_child_processes_of_all_ranks(clien
 def test_a_job_loses_no_step_through_a_stall_a_lost_lease_and_a_pause(
     client: Service, hasty: Stack, sessions: Sessions
 ) -> None:
-    """In attempt 1 a rank stands still, in 2 the supervisor, for longer than its lease; 3 goes on, and is paused."""
+    """Attempt 1: a rank stands still. Attempt 2: the supervisor is stopped past its lease. Attempt 3 is paused."""
     job_id, stall_s = _trains_with_a_stall_limit(client)
     os.kill(rank_pids(client, job_id, 1)[1], signal.SIGSTOP)
     until(lambda: len(client.attempts(job_id)) == 2, what="the end of the stall")
@@ -122,9 +122,9 @@ def test_a_job_loses_no_step_through_a_stall_a_lost_lease_and_a_pause(
 
 
 def _trains_with_a_stall_limit(client: Service) -> tuple[str, int]:
-    """A job that trains, and its limit: the first that is twice as long as its ranks took to their first step.
+    """A job that trains, and its stall limit: the shortest that is twice the time to the first step.
 
-    They have to make that step within the limit too, in this attempt and in those that follow.
+    The first step of every attempt has to come within the limit too.
     """
     for stall_s in STALLS_S:
         job_id = client.submit({**ENDLESS, "model": "lenet5", "stall_timeout_s": stall_s})["id"]

@@ -1,7 +1,6 @@
-"""A real study: 1 and 2 ranks x 3 batches x 2 repeats of digits, and its report worked out again by hand.
+"""A real study of digits: 1 and 2 ranks x 3 batches x 2 repeats. The tests compute its report again.
 
-By hand: from the answers about each job (summary, attempts, the metrics of its epochs), with nothing of
-`jobs.insight.studies`.
+They use the answers about each job (summary, attempts, metrics of its epochs) and no code of `jobs.insight.studies`.
 """
 
 from datetime import datetime
@@ -24,8 +23,8 @@ STUDY = {
     "grid": {"gpus": list(RANKS), "batch_size": list(BATCHES)},
     "repeats": REPEATS,
 }  # fmt: skip
-pytestmark = pytest.mark.timeout(1800)  # twelve starts of TensorFlow, one after the other where the machine is busy
-T_1 = 12.7062  # Student's t of one degree of freedom: two repeats
+pytestmark = pytest.mark.timeout(1800)  # twelve starts of TensorFlow, on a busy machine one after the other
+T_1 = 12.7062  # Student's t for one degree of freedom: there are two repeats
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""Many clients at once, and a broker that is away: no submission is lost, none is dispatched twice.
+"""Many clients submit at once while the broker dies: no submission is lost and none is dispatched twice.
 
-The hosts are rows: two hundred GPU slots on a machine that is not there, so that the real dispatcher has
-somewhere to put two hundred jobs and nobody trains them.
+The host exists only as rows: two hundred GPU slots. The real dispatcher can place two hundred jobs there, and nothing
+trains them.
 """
 
 import subprocess

@@ -1,6 +1,6 @@
-"""Jobs that are slow or wrong on purpose, trained for real, are named for what they are; a healthy one is left alone.
+"""The service finds the problem of jobs that are slow or wrong on purpose, and gives a healthy job no advice.
 
-`reports` trains them all once, on a stack of its own, and asks what each came to.
+`reports` trains all jobs once, on a stack of its own, and reads the analysis and advice of each.
 """
 
 import os
@@ -35,9 +35,9 @@ SPECS = {
         **_BASE, "dataset": {"source": "synthetic:samples=4000,classes=4,shape=96x96x3", "validation": 0.01},
         "batch_size": 2, "gpus": 2, "epochs": 2, "steps_per_epoch": 90,
     },
-    # Two in five labels are wrong: after the rule there is nothing left to learn but these.
+    # Two in five labels are wrong: once the rule is learned, only these can still be learned by heart.
     "overfits": {**_BASE, "dataset": {"source": "noisy.npz", "validation": 0.3}, "batch_size": 16, "epochs": 60},
-    # A small rate, so that it becomes better to the end.
+    # A small learning rate, so that the job improves until its end.
     "healthy": {
         "dataset": "synthetic:samples=5000,classes=10,shape=32x32x3", "model": "convnet7", "learning_rate": 0.00003,
         "batch_size": 64, "gpus": 2, "epochs": 4,
@@ -52,16 +52,16 @@ class JobReport:
     job: Json
     analysis: Json
     advice: list[Json]
-    stood_s: float  # for so long one of its ranks was stopped
+    stood_s: float  # how long one of its ranks was stopped
 
     @property
     def findings(self) -> dict[str, Json]:
-        """By kind."""
+        """The findings by kind."""
         return {finding["kind"]: finding for finding in self.analysis["findings"]}
 
     @property
     def shares(self) -> Json:
-        """Of the steps of all ranks together."""
+        """The shares of time in the steps of all ranks together."""
         return next(shares for shares in self.analysis["steps"] if shares["rank"] == -1)
 
 
@@ -81,7 +81,7 @@ def _make_data(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def client(session_folder: Path) -> Iterator[Service]:
-    """A stack with three slots, and data that is meant for these jobs."""
+    """A client of a stack with three slots and the data of these jobs."""
     _make_data(session_folder / "data")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HORA_DATA_ROOTS", str(session_folder / "data"))
@@ -91,7 +91,7 @@ def client(session_folder: Path) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def reports(client: Service) -> Mapping[str, JobReport]:
-    """All of them, two at a time; the one with little to exchange has no other that exchanges beside it."""
+    """Train all jobs, at most two at a time. No other two-rank job runs beside the communication-bound one."""
     ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits")}
     for job_id in ids.values():
         client.wait(job_id, timeout_s=240)
@@ -119,13 +119,13 @@ def _step(client: Service, job_id: str) -> int:
 
 
 def _sampled_standing(client: Service, job_id: str) -> bool:
-    """Whether ten samples of each rank are of one step."""
+    """Whether at least ten samples of each rank are of the same step."""
     series = _by_rank(client, job_id, "time").values()
     return len(series) == 2 and all(_longest_step(one)[1] >= 10 for one in series)
 
 
 def _longest_step(series: Json) -> tuple[int, int]:
-    """The step that most samples are of, and how many; those from before the first step have none."""
+    """The step with the most samples, and their number; samples before the first step are left out."""
     ((step, count),) = Counter(step for step in series["step"] if step is not None).most_common(1) or [(0, 0)]
     return step, count
 
@@ -172,7 +172,7 @@ def test_a_stopped_rank_is_reported_as_a_stall_of_the_same_length(
     assert report.findings["stalled"]["evidence"]["longest_s"] == pytest.approx(stall["length_s"], rel=0.01)
     assert f"The job stood still for {stall['length_s']:.1f} s" in report.findings["stalled"]["text"]
     assert report.analysis["ledger"]["items"]["stalled"] == pytest.approx(2 * stall["length_s"], rel=0.01)
-    # The samples, a second apart, say the same: ten and more are of one step, which the rank wrote down last.
+    # The samples, one a second, show the same stall: at least ten are of the last step that the rank wrote.
     for series in _by_rank(client, report.job["id"], "time").values():
         step, count = _longest_step(series)
         assert count >= 10
@@ -199,7 +199,7 @@ def test_a_healthy_job_gets_no_advice(reports: Mapping[str, JobReport]) -> None:
     report = reports["healthy"]
     assert set(report.findings) <= {"compute_bound"}
     assert report.advice == []
-    # Not for want of evidence: it is enough to have named the others.
+    # There is enough evidence: with this much, a problem would have been found.
     assert report.shares["steps"] >= 100
     assert report.shares["steps"] * report.shares["step_time_s"] >= 5
     assert report.shares["data_wait"] < 0.1

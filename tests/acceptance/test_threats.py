@@ -1,6 +1,6 @@
-"""What a hostile spec and a stranger on the network can do to a job that runs: nothing.
+"""A hostile spec and a stranger on the network cannot harm a running job.
 
-The spec is whole and legal: its data really lies at a path that a shell would take for commands.
+The spec is valid: its data really lies at a path that a shell would read as commands.
 """
 
 import os
@@ -24,12 +24,12 @@ from worker.attempt.processes import pids_of_attempt
 
 
 class Trap(NamedTuple):
-    """A stack with such data, and the file that nobody may make."""
+    """A stack with such data, and the canary file that nothing may create."""
 
     stack: Stack
     client: Service
     canary: Path
-    text: str  # that makes the canary where a shell reads it
+    text: str  # creates the canary if a shell runs it
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def trap(session_folder: Path) -> Iterator[Trap]:
 
 @pytest.fixture(scope="module")
 def running(trap: Trap) -> Iterator[Json]:
-    """A job on two ranks with that text in every field that takes it, while it trains."""
+    """A training job on two ranks with that text in every field that accepts it."""
     spec = ENDLESS | {
         "name": "LD_PRELOAD -x --",
         "dataset": {"source": f"{trap.text}.parquet", "label": trap.text, "format": "parquet"},
@@ -83,7 +83,7 @@ def test_no_process_of_the_job_has_a_secret(trap: Trap, running: Json) -> None:
 
 
 def test_a_job_on_one_host_opens_no_port_to_the_network(running: Json) -> None:
-    """Horovod's rendezvous server unpickles what it is sent, and asks for nothing."""
+    """Horovod's rendezvous server unpickles whatever it receives, without authentication."""
 
     def listening() -> set[tuple[str, int]]:
         found = [c for process in processes_of(running) for c in process.net_connections("inet")]
@@ -99,7 +99,7 @@ def test_a_job_on_one_host_opens_no_port_to_the_network(running: Json) -> None:
 
 
 def addresses_of_this_machine() -> list[tuple[socket.AddressFamily, str]]:
-    """Those by which other machines know it, and one of loopback that is not the first."""
+    """The addresses that other machines can reach, and a loopback address other than 127.0.0.1."""
     known = [(entry.family, entry.address) for found in psutil.net_if_addrs().values() for entry in found]
     others = [
         (family, address)

@@ -1,4 +1,4 @@
-"""The trainer under a real horovodrun: equal curves on 1 and 2 ranks, after a stop and after a kill; no rank left
+"""The trainer under a real horovodrun: equal curves on 1 and 2 ranks, after a stop and after a kill. No rank is left
 waiting.
 """
 
@@ -34,7 +34,7 @@ SPEC = {
     "epochs": 12,
     "early_stopping": {"patience": 12},
 }
-# What makes a run hard to repeat: random numbers in the network and in the data, and statistics that no gradient moves.
+# Makes a run hard to repeat: random numbers in the network and the data, and statistics that no gradient updates.
 RANDOM: dict[str, Any] = {
     "dataset": {"source": "digits", "augment": ["flip_horizontal"]},
     "model": "own_network:build",

@@ -1,4 +1,4 @@
-"""A person's main path: submit, train for real with horovodrun, look at what came of it."""
+"""A user's main path: submit a job, train it with a real horovodrun, and read its results."""
 
 from itertools import groupby
 from pathlib import Path
@@ -15,14 +15,14 @@ SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus
 
 @pytest.fixture(scope="module")
 def followed(client: Service) -> tuple[str, list[LiveEvent]]:
-    """A job of the smallest spec, trained on two ranks, and what it told until it was over."""
+    """A job of the smallest spec, trained on two ranks, and all events of its live stream."""
     job_id = client.submit(SMALLEST)["id"]
     return job_id, list(client.follow(job_id, include=["event", "state", "progress", "metrics", "logs"]))
 
 
 @pytest.fixture(scope="module")
 def two_ranks(client: Service, followed: tuple[str, list[LiveEvent]]) -> Json:
-    """The job."""
+    """The ended job."""
     return client.wait(followed[0], timeout_s=240)
 
 
@@ -109,7 +109,7 @@ def test_both_slots_were_sampled_over_the_whole_run(client: Service, two_ranks: 
     events = client.events(two_ranks["id"])
     for rank in (0, 1):
         memory = series["memory_bytes", rank]
-        assert max(value for value in memory["y"] if value is not None) > 100e6  # TensorFlow is in there
+        assert max(value for value in memory["y"] if value is not None) > 100e6  # TensorFlow alone needs that much
         assert max(value for value in series["cpu_percent", rank]["y"] if value is not None) > 10
         gaps = [after - before for before, after in zip(memory["x"], memory["x"][1:], strict=False)]
         assert max(gaps) < 5, "the sampling had a hole"

@@ -42,7 +42,7 @@ def test_a_job_trains_on_an_uploaded_dataset_and_records_its_version(
     assert (job["dataset"]["train"], job["dataset"]["validation"], job["dataset"]["damaged"]) == (32, 8, 0)
     assert job["spec"]["dataset"]["source"] == "chips@1"
     place = stack.home / "datasets" / "chips" / "1"
-    (place / "whole" / "0.png").unlink()  # as nobody should
+    (place / "whole" / "0.png").unlink()  # nobody should change the files of a version
     again = client.wait(client.clone(job["id"])["id"], timeout_s=240)
     assert (again["status"], again["end_reason"]) == ("failed", "bad_data")
     assert "the files of chips@1 have changed" in again["error"]

@@ -1,9 +1,9 @@
 """Pages of the dashboard in a real Chromium; skipped where there is none.
 
     browser     module    the Chromium
-    site        module    the stack that a module looks at; each module has its own
-    page        test      a page, signed in, at 1440x900; what it must not do fails the test
-    troubles    test      what that page did wrong; `troubles.allowed` takes texts of what a test expects
+    site        module    the stack that a module uses; each module has its own
+    page        test      a signed-in page at 1440x900; an unexpected error of the page fails the test
+    troubles    test      errors of that page; a test adds the texts that it expects to `troubles.allowed`
 
 Playwright keeps an event loop running in the main thread, so nothing of it outlives a module: tests elsewhere start
 loops of their own.
@@ -20,14 +20,14 @@ from hora.service import Service
 from hora.stack.control import Stack
 
 WIDE = {"width": 1440, "height": 900}
-PATIENCE_MS = 50_000  # on a busy machine; less than the minute after which a page without news asks by itself
-STARTED_MS = 240_000  # a process: TensorFlow starts in 5 s on a core of its own
+PATIENCE_MS = 50_000  # for a busy machine; below the minute after which a page without news polls by itself
+STARTED_MS = 240_000  # the start of a job: TensorFlow needs 5 s on a free core
 _GIVEN_UP = "net::ERR_ABORTED"  # the page went elsewhere before the answer came
 
 
 @dataclass
 class Troubles:
-    """Errors in the console (refusals of the Content-Security-Policy are some), exceptions, requests without answer."""
+    """Errors in the console (also refusals by the Content-Security-Policy), exceptions, and requests without answer."""
 
     messages: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Troubles:
         page.on("requestfailed", self._failed)
 
     def unexpected(self) -> list[str]:
-        """What no test allowed."""
+        """The messages that the test did not allow."""
         return [one for one in self.messages if not any(text in one for text in self.allowed)]
 
     def _console_message(self, message: ConsoleMessage) -> None:
@@ -82,6 +82,6 @@ def page(browser: Browser, site: Stack, session: StorageState, troubles: Trouble
     page = context.new_page()
     troubles.watch(page)
     yield page
-    page.evaluate("0")  # what it told before has come then
+    page.evaluate("0")  # wait for messages that are still on their way
     context.close()
     assert troubles.unexpected() == []

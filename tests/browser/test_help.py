@@ -1,4 +1,4 @@
-"""The documentation in a real Chromium, under its own policy: searched and read, by somebody without a session."""
+"""The documentation in a real Chromium, under its own policy, for a reader who is not signed in."""
 
 import re
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ def site(session_folder: Path) -> Iterator[Stack]:
 
 @pytest.fixture
 def reader(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page]:
-    """A page of somebody who never signed in."""
+    """A page of a reader who never signed in."""
     context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme="dark")
     page = context.new_page()
     troubles.watch(page)
     yield page
-    page.evaluate("0")  # what it told before has come then
+    page.evaluate("0")  # wait for messages that are still on their way
     context.close()
     assert troubles.unexpected() == []
 

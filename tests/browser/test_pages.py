@@ -1,4 +1,4 @@
-"""The pages over rows that nobody ran, with an api alone: signing in, many jobs, hostile texts, an outage."""
+"""The pages over stored rows, with an api but no worker: signing in, many jobs, hostile texts, an outage."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def _point(step: int, value: float) -> MetricRow:
 
 @pytest.fixture
 def stranger(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page]:
-    """A page of somebody who has no session."""
+    """A page of a person who is not signed in."""
     context = browser.new_context(base_url=site.url)
     page = context.new_page()
     troubles.watch(page)
@@ -140,7 +140,7 @@ def test_the_keyboard_opens_a_job_from_the_table_and_then_its_logs(page: Page) -
 @pytest.mark.parametrize("is_thinned", [True, False])
 @pytest.mark.parametrize("zoom", ["", "&from=70000&to=80000", "&from=77700&to=77850"])
 def test_a_spike_of_one_step_is_drawn_at_every_zoom(page: Page, zoom: str, is_thinned: bool) -> None:
-    if not is_thinned:  # the chart gets every point, and not those that the api would choose for it
+    if not is_thinned:  # the chart gets every point instead of those that the api would select
         loss = {"name": "loss", "rank": 0, "x": list(LOSSES), "y": list(LOSSES.values()), "bands": []}
         page.route(re.compile(f"/jobs/{LONG}/metrics"), lambda route: route.fulfill(json={"series": [loss]}))
     page.goto(f"/jobs/{LONG}?smooth=0{zoom}")
@@ -158,7 +158,7 @@ def test_a_chart_of_many_points_shows_a_new_point(page: Page, site: Stack) -> No
     engine = engine_for(site.database_url)
     with sessions_for(engine).begin() as session:
         store_metrics(session, [_point(STEPS + 1, 0.0625)])
-        moved = {"offsets": {"rank-0.jsonl": STEPS}}  # as an intake says that there is more
+        moved = {"offsets": {"rank-0.jsonl": STEPS}}  # an intake announces new points like this
         session.execute(update(Attempt).values(**moved).where(Attempt.job_id == LONG))
     engine.dispose()
     expect(chart).to_contain_text("0.0625")

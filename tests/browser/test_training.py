@@ -1,4 +1,4 @@
-"""The pages over real jobs: one is submitted, watched and cancelled; others are compared, studied and found wanting."""
+"""The pages over real jobs: one is submitted, watched and cancelled; others are compared, in a study, or failed."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def site(session_folder: Path) -> Iterator[Stack]:
 
 @dataclass(frozen=True)
 class Scene:
-    """Jobs that have ended: of a study on one and on two ranks, and one that failed before its first step."""
+    """Ended jobs: two of a study, on one and on two ranks, and one that failed before its first step."""
 
     study: str
     one_gpu: str
@@ -117,7 +117,7 @@ def _open(page: Page, path: str, ready: str) -> None:
 
 
 def _every_page(scene: Scene) -> list[tuple[str, str]]:
-    """Addresses, and a text that is there when the page has what it is about."""
+    """The address of each page, and a text that it shows when its content is loaded."""
     return [
         ("/", "ranks"), (f"/jobs/{scene.two_gpus}", "Advice"),
         (f"/jobs/{scene.two_gpus}?tab=logs", "rank 0 of 2 started"),
@@ -130,7 +130,7 @@ def _every_page(scene: Scene) -> list[tuple[str, str]]:
 
 
 def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, troubles: Troubles) -> None:
-    troubles.allowed.append("422")  # what the wrong batch is answered with
+    troubles.allowed.append("422")  # the answer to the wrong batch size
     page.goto(f"/new?spec={ENDLESS}")
     page.evaluate("window.isTheSame = true")
     _submit(page)
@@ -139,7 +139,7 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, t
         grows(page.get_by_role("figure", name=chart))
     in_step(page.get_by_role("slider", name=re.compile("^Cursor of ")))
     page.get_by_role("link", name="Logs").click()
-    page.get_by_label("From").select_option("rank 0")  # the launcher says much when it is stopped
+    page.get_by_label("From").select_option("rank 0")  # the launcher prints a lot when it is stopped
     lines = page.get_by_role("region", name="Log lines")
     expect(lines).to_contain_text("rank 0 of 1 started")
     page.get_by_role("button", name="Cancel").click()
@@ -150,7 +150,7 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, t
 
 
 def _submit(page: Page) -> None:
-    """Fill in the form of a new job; a wrong batch is told at its field meanwhile."""
+    """Fill in and submit the form of a new job. A wrong batch size is first reported at its field."""
     page.get_by_role("combobox", name="Dataset").fill("digits")
     batch = page.get_by_role("textbox", name="Batch size")
     batch.fill("0")
@@ -164,7 +164,7 @@ def _submit(page: Page) -> None:
 
 
 def grows(chart: Locator) -> None:
-    """Wait until the chart has a newer value than it had, and its axis reaches further."""
+    """Wait until the chart shows a newer value and its axis reaches further."""
     cursor = chart.get_by_role("slider")
     expect(cursor).to_be_visible(timeout=STARTED_MS)
     expect(chart).to_contain_text(re.compile(r"\d"))
@@ -175,7 +175,7 @@ def grows(chart: Locator) -> None:
 
 
 def in_step(cursors: Locator) -> None:
-    """Point at the middle of the first chart: all have their cursor there."""
+    """Point at the middle of the first chart: the cursors of all charts move there."""
     cursors.first.hover()
 
     def at() -> set[str | None]:

@@ -1,4 +1,4 @@
-"""That the census sees what must not be, and does not see what is not there; on real processes."""
+"""The census reports forbidden processes and nothing else; tested with real processes."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ Start = Callable[[str, int], "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts what looks like a rank of an attempt, and does nothing."""
+    """Starts a process that looks like a rank of an attempt and only waits."""
     (tmp_path / "trainer").write_text("read -r line\n")
     started = []
 

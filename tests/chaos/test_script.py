@@ -1,4 +1,4 @@
-"""What a seed stands for."""
+"""A seed determines a whole round."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""That the judges of a round find what is wrong in it."""
+"""The checks after a round find what is wrong in it."""
 
 from typing import Any
 

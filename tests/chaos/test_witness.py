@@ -1,4 +1,4 @@
-"""That the witness notes each change that must not be, and none of those that a job's life is made of."""
+"""The witness notes every forbidden change of the rows, and no legal one."""
 
 from collections.abc import Callable, Iterator
 
@@ -36,7 +36,7 @@ NotesAfter = Callable[[str], list[str]]
 
 @pytest.fixture
 def notes_after(database: str) -> Iterator[NotesAfter]:
-    """Runs statements in a database with a placed job and the witness; what it noted, without the times."""
+    """Runs statements in a database with a placed job and the witness. Returns the notes, without times."""
     with psycopg.connect(database, autocommit=True) as connection:
         call_witness(connection)
         connection.execute(_PLACED)

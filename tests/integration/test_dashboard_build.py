@@ -1,4 +1,4 @@
-"""The dashboard is built with the wheel: by the Node that comes with it, when something changed, and into the wheel."""
+"""The build of the wheel builds the dashboard, with the bundled Node and only after a change, and packs it."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def write_package(folder: Path, **needs: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with a dashboard that needs one package, which it has; the machine's own Node is of no use."""
+    """A checkout with a dashboard and its one package. The machine's own Node always fails."""
     sources = tmp_path / "dashboard"
     for name in ("src", "part"):
         (sources / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The documentation is built with the wheel: when something changed, and only if its pages hold together."""
+"""The build of the wheel builds the documentation, only after a change; a wrong link fails it."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever is sent, the api's memory stays as it is: bodies are read as far as their limit and no further."""
+"""The api's memory stays flat for any request: a body is read up to its limit and no further."""
 
 import http.client
 import re
@@ -23,7 +23,7 @@ def small_stack(short_folder: Path) -> Iterator[Stack]:
 
 
 def peak_mib(stack: Stack, *, anew: bool = False) -> float:
-    """The greatest resident memory of the api since its start, or since this was last asked for `anew`."""
+    """The peak resident memory of the api since its start, or since the last call with `anew`."""
     process = Path(f"/proc/{stack.pid_of('api')}")
     if anew:
         (process / "clear_refs").write_text("5")
@@ -46,7 +46,7 @@ def send_without_end(stack: Stack, method: str, path: str, media_type: str) -> i
         for _ in range(SENT_MIB):
             connection.send(b"100000\r\n" + b"[" * MIB + b"\r\n")
         connection.send(b"0\r\n\r\n")
-    except OSError:  # it has heard enough
+    except OSError:  # the server refuses the rest
         pass
     try:
         with connection.getresponse() as answer:

@@ -1,4 +1,4 @@
-"""No request that fits the document is answered with an error of ours, or in a way that the document does not have."""
+"""A request that fits the document never gets an internal error, nor an answer that the document does not describe."""
 
 from pathlib import Path
 

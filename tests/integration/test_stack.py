@@ -1,4 +1,4 @@
-"""The embedded stack: it starts, stays up, and leaves nothing behind, whatever is killed."""
+"""The embedded stack: it starts, stays up, and leaves no process behind, whichever process is killed."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""The schema goes up, is what the code says, goes down, and up again."""
+"""The schema is upgraded, compared with the code, downgraded, and upgraded again."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def empty(postgres_url: str) -> Iterator[str]:
 
 
 def relations(url: str) -> set[str]:
-    """Everything in the database that a migration could leave: tables, indices, sequences, views, and types."""
+    """Names of everything a migration creates: tables, indices, sequences, views, types and functions."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
@@ -137,7 +137,7 @@ def test_two_upgrades_at_once_take_turns(empty: str) -> None:
     command = [sys.executable, "-m", "migrations", "upgrade"]
     environment = os.environ | {"HORA_DATABASE_URL": empty}
     with psycopg.connect(empty) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [0x686F7261])  # an upgrade that is at work
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [0x686F7261])  # the lock of a running upgrade
         running = [
             subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
             for _ in range(2)

@@ -30,7 +30,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def configuration(database: str) -> Settings:
-    """Walking all routes with tokens that are refused is what the limit of failures is against."""
+    """These tests send many refused tokens, so the limit on failures is high."""
     return Settings(database_url=database, broker_url="memory://", token=TOKEN, auth_failures_per_s=1e6)
 
 
@@ -48,7 +48,7 @@ def test_every_route_is_below_v1_and_made_by_the_router(app: FastAPI) -> None:
 
     assert len(walked) > 40
     assert all(route.path.startswith("/v1/") for route in walked)
-    assert {route.needs for route in walked} == set(Scope)  # asks each of them
+    assert {route.needs for route in walked} == set(Scope)  # `needs` fails for routes without a scope
 
 
 def test_a_route_that_was_made_without_the_router_is_found(app: FastAPI) -> None:
@@ -104,7 +104,7 @@ def test_no_route_accepts_a_token_with_a_narrower_scope(app: FastAPI, client_of:
 
 
 def test_routes_with_an_unusual_scope_are_exactly_the_listed_ones(app: FastAPI) -> None:
-    """Those that need another scope than their method's: one that loses it agrees with itself, and is missed here."""
+    """Lists each route whose scope is not the usual one of its method. A route that loses its scope fails only here."""
     walked = list(closed_routes(app))
 
     assert {route.name for route in walked if route.needs is Scope.ADMIN} == {
@@ -227,7 +227,7 @@ def test_a_token_with_too_many_requests_gets_429(api: TestClient, app: FastAPI, 
     ann, ben, slow = client_of("ann"), client_of("ben"), client_of("cid", rate_limit_per_s=0.1)
     limited_admin = client_of("dan", "admin", rate_limit_per_s=1)
 
-    assert [ann.get("/v1/me").status_code for _ in range(11)] == [200] * 10 + [429]  # two seconds' worth at once
+    assert [ann.get("/v1/me").status_code for _ in range(11)] == [200] * 10 + [429]  # a burst of two seconds
     answer = ann.get("/v1/me")
     assert answer.json()["type"] == "urn:hora:problem:rate-limited"
     assert answer.headers["retry-after"] == "1"

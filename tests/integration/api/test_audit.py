@@ -139,7 +139,7 @@ def _filled(value: Any, known: dict[str, str]) -> Any:
 
 
 def test_login_and_logout_write_audit_entries(api: TestClient, app: FastAPI, sessions: Sessions) -> None:
-    """By a link and by the page's button: what no token below /v1 asks for."""
+    """/login and /logout are outside /v1, so the walk over the routes does not cover them."""
     browser = TestClient(app, follow_redirects=False)
     browser.portal = api.portal
     assert browser.get(api.post("/v1/login-links").json()["path"]).status_code == 303

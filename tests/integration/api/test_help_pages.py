@@ -1,4 +1,4 @@
-"""The documentation at /help: files for everybody, under the policy of the page, and a readable answer for the rest."""
+"""The documentation at /help: files for everybody, with a strict policy, and a readable page for unknown paths."""
 
 from pathlib import Path
 

@@ -37,7 +37,7 @@ def test_a_hostile_number_in_a_body_is_refused_at_its_field(
             answer = api.post(path, content=text, headers={"Content-Type": "application/json"})
             assert answer.status_code == 422, answer.text
             [error] = answer.json()["errors"]
-            # JSON is read before its fields are: a number of 5,000 digits is one of no field.
+            # The JSON parser refuses a number of 5,000 digits before any field is read.
             assert error["field"] == ("" if number == DIGITS else field)
             assert error["message"]
             assert len(answer.content) < 2_000

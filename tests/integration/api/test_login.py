@@ -87,7 +87,7 @@ def test_over_https_the_cookies_are_secure(client_of: Clients, browser: TestClie
 
 def test_a_link_works_once(client_of: Clients, browser: TestClient) -> None:
     path = link(client_of("alice"))
-    assert browser.head(path).status_code == 405  # a look at it, as of a program that checks links, does not use it up
+    assert browser.head(path).status_code == 405  # a HEAD request of a link checker does not use it up
     assert browser.get(path).status_code == 303
     browser.cookies.clear()
 
@@ -136,7 +136,7 @@ def test_a_browser_with_a_refused_link_is_redirected_to_the_page(
 
 
 def test_a_typed_token_opens_a_session_that_replaces_the_old_one(client_of: Clients, browser: TestClient) -> None:
-    """With the token in a header, as a script of the page sends it; an old session in the way changes nothing."""
+    """The page's script sends the token in a header. A session that is still open does not matter."""
     assert browser.get(link(client_of("alice"))).status_code == 303
     typed = client_of("ben", "read").headers["Authorization"]
     path = link(browser, {"Authorization": typed, **OURS})

@@ -159,8 +159,8 @@ def test_attempts_are_counted_by_their_end_reason(api: TestClient, submit_job: S
 def test_waits_and_latencies_are_counted_in_buckets(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     times = [
-        {"created_at": 0.5, "claimed_at": 0.5625, "started_at": 5.5625},  # on an edge: it is at most that
-        {"created_at": 100_000, "claimed_at": 100_001, "started_at": 100_000},  # by a clock that is behind
+        {"created_at": 0.5, "claimed_at": 0.5625, "started_at": 5.5625},  # exactly on the edge of a bucket
+        {"created_at": 100_000, "claimed_at": 100_001, "started_at": 100_000},  # written by a clock that is behind
         {"created_at": 2, "claimed_at": 2.25},
         {"created_at": 60},
     ]
@@ -189,7 +189,7 @@ def test_waits_and_latencies_are_counted_in_buckets(api: TestClient, submit_job:
 def test_settled_attempts_are_counted_exactly_once(
     app: FastAPI, api: TestClient, submit_job: Submit, sessions: Sessions, configuration: Settings
 ) -> None:
-    """A process that has answered before and one that starts now say the same."""
+    """A process that answered before and a new process give the same totals."""
     a_host(sessions, slots=4)
     old, late, live = (an_attempt(sessions, submit_job(), slots=(slot,)) for slot in range(3))
     for lease, minutes in ((old, 90), (late, 5)):
@@ -209,7 +209,7 @@ def test_settled_attempts_are_counted_exactly_once(
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.STALLED))
     end(sessions, live, EndReason.COMPLETED)
-    assert totals(api) == (3, 0, 3, 3)  # what was added up is not read again: old rows never change
+    assert totals(api) == (3, 0, 3, 3)  # settled rows are not read again, as they never change
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.COMPLETED))
     anew = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""What a browser gets: the page's files, the page at all addresses but the API's, and what it may do there."""
+"""What a browser gets: the page's files, the page at every address outside the API, and the page's policy."""
 
 import gzip
 from pathlib import Path

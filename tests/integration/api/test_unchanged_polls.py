@@ -1,4 +1,4 @@
-"""Polls that never reach FastAPI are still requests: they need a token, are limited, counted and answered as others."""
+"""Unchanged polls never reach FastAPI, but still need a token and are limited, counted and answered like others."""
 
 from collections.abc import Callable
 

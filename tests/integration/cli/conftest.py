@@ -1,4 +1,4 @@
-"""A job that the tests of the command line share, and what lets a child of theirs be interrupted."""
+"""A job that the tests of the command line share, and a fixture that lets Ctrl-C reach their child processes."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ def job(submission: subprocess.CompletedProcess[str], client: Service) -> Mappin
 
 @pytest.fixture
 def heeds_ctrl_c() -> Iterator[None]:
-    """Children of this process can be interrupted, also where it is a shell's background job, which ignores SIGINT."""
+    """Children can be interrupted even if this process is a shell's background job, which ignores SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

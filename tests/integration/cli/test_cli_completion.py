@@ -42,7 +42,7 @@ def test_ids_are_proposed_from_the_service(short_folder: Path, answer_with: Call
     assert proposals(short_folder, "hora show 0a") == ["0aaa", "0abb"]
     assert proposals(short_folder, "hora cancel 1") == ["1xyz"]
     assert proposals(short_folder, "hora hosts show h") == []
-    for shell in ("zsh", "fish"):  # which show beside each what it is
+    for shell in ("zsh", "fish"):  # these shells show a description beside each id
         told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))
         assert "0abb" in told_more
         assert "[/], queued" in told_more

@@ -1,4 +1,4 @@
-"""Whatever stands in names, labels, lines and messages: no command lets it drive the terminal."""
+"""No text in names, labels, lines or messages can control the terminal, in any command."""
 
 import io
 import json
@@ -24,7 +24,7 @@ DRIVES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 COLOURS_AND_BARS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 OF_THIS_MACHINE = {"up", "down", "keys", "doctor", "config set", "config unset", "config show"}  # ask no service
-NEEDS = {  # what a command must be given, where one word for each of its arguments is not enough
+NEEDS = {  # arguments of commands for which one word for each argument is not enough
     "submit": ("--dataset", "digits", "--wait"),
     "clone": ("1", "--set", "epochs=1", "--dry-run"),
     "probe": ("--dataset", "digits"),

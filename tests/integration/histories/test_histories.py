@@ -47,7 +47,7 @@ def test_random_histories_break_no_guarantee(world: World) -> None:
 
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_the_histories_find_a_planted_bug(world: World, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
-    """By a check, or by a constraint of the database; one that shows in a race may not show twice."""
+    """A check or a constraint of the database finds it. A bug that is a race may not show again: that is `Flaky`."""
     plant(monkeypatch)
     with pytest.raises((AssertionError, IntegrityError, Flaky)):
         run_state_machine_as_test(in_the(world), settings=_FOR_BUGS)

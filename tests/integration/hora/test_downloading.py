@@ -1,4 +1,4 @@
-"""Files of jobs on their way to a disk: gone on with where they broke off, and never written elsewhere."""
+"""Downloads of artifacts continue where they broke off, and never write outside their folder."""
 
 import hashlib
 import os

@@ -178,7 +178,7 @@ def test_many_steps_in_blocks_are_analysed_from_an_even_sample(
 
 def test_the_analysis_does_not_depend_on_the_batches_of_stored_steps(sessions: Sessions) -> None:
     analyses = []
-    for borders in ((1, 61), (1, 4, 20, 22, 40, 41, 44, 61)):  # in ones and twos they stay rows, between blocks
+    for borders in ((1, 61), (1, 4, 20, 22, 40, 41, 44, 61)):  # batches of one or two steps stay rows, between blocks
         job_id = a_job(sessions)
         an_attempt(sessions, job_id)
         for first, after in pairwise(borders):

@@ -103,7 +103,7 @@ def test_a_folder_that_is_a_link_is_not_entered(runs: Path, part: str) -> None:
 def test_a_path_part_replaced_by_a_link_after_the_check_is_not_followed(
     runs: Path, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between a look and the opening there is no moment: each part is opened from the one above, as no link."""
+    """Each part of the path is opened from the open folder above it, and never as a link."""
     train = runs / JOB / "artifacts/tensorboard/train"
     (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
     original_parts_of = artifact_files.parts_of
@@ -158,7 +158,7 @@ def test_every_change_of_a_file_changes_its_tag(runs: Path) -> None:
     times = path.stat()
     path.with_name("other").write_bytes(b"NETWORK")
     os.replace(path.with_name("other"), path)
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same length and time: another file all the same
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same length and time, but another file
     tags.add(listed(runs, JOB)[0].etag)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
     tags.add(listed(runs, JOB)[0].etag)

@@ -51,7 +51,7 @@ def test_many_events_of_one_statement_send_one_hint(sessions: Sessions, hints: p
         session.execute(insert(JobEvent).values(rows))
     last = a_job(sessions)
     *of_each, of_all, _ = payloads_up_to(hints, last)
-    assert of_each == [*ids, *ids]  # a hint that was given in a transaction already is none
+    assert of_each == [*ids, *ids]  # the same hint is sent only once in a transaction
     assert sorted(of_all.split()) == sorted(ids)
 
 
@@ -93,7 +93,7 @@ def test_overlapping_writers_do_not_hold_up_the_floor(sessions: Sessions) -> Non
         first = floor()
         add_event(first_writer, job_id, EventKind.RESUMED)
         assert floor() == first
-        add_event(second_writer, job_id, EventKind.RESUMED)  # at any time a transaction is open
+        add_event(second_writer, job_id, EventKind.RESUMED)  # so that some transaction is open at all times
         first_writer.commit()
         floor()
         assert floor() == first + 1

@@ -58,7 +58,7 @@ def test_dispatch_hints_that_wait_are_merged(broker: str, connection: redis.Redi
         hints.dispatch()
     hints.launch(1, host="ha")
     until(lambda: connection.llen(host_queue("ha")) == 1, what="the hint after them")
-    assert 1 <= connection.llen(DISPATCH_QUEUE) <= 2  # one that was being sent, and one for all that came then
+    assert 1 <= connection.llen(DISPATCH_QUEUE) <= 2  # the hint that was being sent, and one for all later ones
 
 
 @pytest.mark.parametrize("away", ["nobody", "deaf"])
@@ -68,7 +68,7 @@ def test_sending_hints_neither_waits_nor_fails_without_a_broker(request: pytest.
     for attempt in range(200):
         hints.dispatch()
         hints.launch(attempt, host="ha")
-    assert time.monotonic() - before < 10 * slowdown()  # one that waited for the broker each time would need minutes
+    assert time.monotonic() - before < 10 * slowdown()  # waiting for the broker each time would take minutes
     before = time.monotonic()
     hints.close(0.2)
     assert time.monotonic() - before < 10 * slowdown()

@@ -52,7 +52,7 @@ def sessions_with_jobs(sessions: Sessions, engine: Engine) -> Sessions:
 
 
 def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
-    """The ids as one sort of all rows has them: without a figure last, and what lasts still as the longest."""
+    """The ids as one sort of all rows has them: rows without a figure last, unfinished jobs as the longest."""
     column = order.removeprefix("-")
     key = FIGURES.get(column, "ended_at - started_at" if column == "duration" else column)
     return in_one_sort(sessions, condition, order, key=key, is_nullable=column in FIGURES)

@@ -143,7 +143,7 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
 
 
 def test_a_study_that_is_being_resumed_has_not_ended(sessions: Sessions) -> None:
-    """Whoever resumes a study holds its row, and its new jobs are seen only after the commit."""
+    """A resume holds the row of the study, and its new jobs are visible only after the commit."""
     study_id, _ = job_rows.a_study(sessions)
     with sessions.begin() as session:
         control.request_cancel(session, study_id)

@@ -1,4 +1,4 @@
-"""What people did, and the sessions that they had, go with time; tokens stay."""
+"""Old audit entries, login links and sessions are removed; tokens stay."""
 
 from datetime import timedelta
 
@@ -32,7 +32,7 @@ def test_old_audit_entries_are_removed_in_batches(sessions: Sessions) -> None:
 
 
 def test_old_audit_entries_are_found_by_an_index(sessions: Sessions) -> None:
-    """The oldest entries are found without reading the younger ones."""
+    """The oldest entries are found without reading newer ones."""
     entries(sessions, 1, 2000)
     with sessions.begin() as session:
         assert retention.take_lock(session)

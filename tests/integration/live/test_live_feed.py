@@ -54,7 +54,7 @@ def test_changes_of_all_jobs_are_sent(service: Service, sessions: Sessions, star
 
 
 def has_sent_a_state(sessions: Sessions, job_id: str, reader: Reader) -> bool:
-    """A stream begins with what changes after it was opened: change something until it says so."""
+    """A stream sends only changes made after it was opened: change something until a state arrives."""
     with sessions.begin() as session:
         note(session, job_id, "again")
     return bool(reader.of("state"))

@@ -1,4 +1,4 @@
-"""Streams among the rest of the service: what they share, what ends them, and what they survive."""
+"""Live streams: what they share, what ends them, and what they survive."""
 
 import os
 import signal
@@ -31,14 +31,14 @@ _LISTENING = text(
 
 
 def listening(sessions: Sessions) -> list[int]:
-    """The database's processes that give hints to the api."""
+    """The pids of the database connections on which the api listens for hints."""
     with sessions() as session:
         return list(session.scalars(_LISTENING))
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub looks around ten times as often."""
+    """The hub checks for changes and for invalid tokens every 0.1 s."""
     monkeypatch.setattr(hub, "LOOK_EVERY_S", 0.1)
     monkeypatch.setattr(hub, "TOKENS_EVERY_S", 0.1)
 
@@ -62,7 +62,7 @@ def test_listeners_of_a_job_share_a_read_and_a_connection(
     until(lambda: all(reader.notes() == ["one"] for reader in readers), what="the line")
     sent_events = [one for reader in readers for one in reader.events if one.event == "event"]
     assert len({str(one.data) for one in sent_events}) == 2
-    # Ids are positions, and of one read: those of the line are no more than the reads since.
+    # An id belongs to one read, so the ids of this event are at most as many as the reads since.
     newest = max(one.data["id"] for one in sent_events)
     assert len({one.id for one in sent_events if one.data["id"] == newest}) <= len(reads)
     assert 1 <= len(reads) <= 5
@@ -227,7 +227,7 @@ def test_streams_end_when_the_process_gets_sigterm(database: str, sessions: Sess
             job_id = service.submit({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2})["id"]
         reader = Reader(f"http://127.0.0.1:{port}/v1/jobs/{job_id}/events?", TOKEN, None)
         until(lambda: reader.of("state"), what="a word")
-        process.send_signal(signal.SIGTERM)  # whose patience has no limit
+        process.send_signal(signal.SIGTERM)  # uvicorn waits without limit for open streams
         reader.until_ended()
         reader.leave()
         assert process.wait(120) in (0, -signal.SIGTERM)

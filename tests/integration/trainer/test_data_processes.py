@@ -1,4 +1,4 @@
-"""What reads data, in processes of its own: beside others on a disk, with few threads, in little memory."""
+"""Reading data in separate processes: with a shared disk cache, with few threads, and in little memory."""
 
 import subprocess
 import sys
@@ -49,7 +49,7 @@ def test_four_processes_at_once_stay_within_the_limit_and_fetch_nothing_twice(tm
 
 
 def test_images_are_read_ahead_in_order_with_deterministic_ops_and_one_thread(tmp_path: Path) -> None:
-    """There TensorFlow takes work in advance out of pipelines that it does not trust, and one waits for each image."""
+    """With deterministic ops TensorFlow may turn off prefetching, so that one waits for each image."""
     for number, content in enumerate(numbered(8, 4)):
         (tmp_path / f"{number}").write_bytes(content)
     program = """

@@ -1,4 +1,4 @@
-"""ImageNet weights: taken from this host where they are there, and else fetched, with a limit."""
+"""ImageNet weights: used from this host if they are there, else downloaded, with a time limit."""
 
 import socket
 import urllib.request
@@ -20,12 +20,12 @@ XCEPTION = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[socket.socket]:
-    """Stands for the network: requests arrive here and get no answer. Keras's own folder is empty."""
+    """Stands in for the network: requests arrive here and get no answer. Keras's own folder is empty."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{listener.getsockname()[1]}")
         monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.setattr(urllib.request, "_opener", None)  # it remembers the proxies of its first use
+        monkeypatch.setattr(urllib.request, "_opener", None)  # urllib keeps the proxies of its first use
         monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
         yield listener
 
@@ -40,7 +40,7 @@ def was_asked(proxy: socket.socket) -> bool:
 
 
 def write_imagenet_weights(path: Path, size: int) -> keras.Model:
-    """A file as Keras publishes them, with weights that no network is born with."""
+    """Write weights in the format that Keras publishes, with values that no initializer gives."""
     base = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(size, size, 3))
     for number, weight in enumerate(base.weights):
         weight.assign(np.random.default_rng(number).random(weight.shape))

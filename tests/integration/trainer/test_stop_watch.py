@@ -1,4 +1,4 @@
-"""The stop watch. In a process of its own: it changes the signal mask, and leaving ends the process."""
+"""The stop watch runs in a process of its own: it changes the signal mask and can end the process."""
 
 import os
 import signal
@@ -74,7 +74,7 @@ watch.join()
 
 
 def runs_on(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether it is still there after it has looked a few times."""
+    """Whether the process still runs after the watch has looked a few times."""
     time.sleep(5 * POLL_S * slowdown())
     return process.poll() is None
 

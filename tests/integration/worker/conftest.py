@@ -29,7 +29,7 @@ def pid_in(file: Path) -> int:
 
 @pytest.fixture
 def mark() -> Iterator[str]:
-    """A mark of this test's own; what still carries it afterwards is killed."""
+    """A mark of this test's own; processes that still carry it after the test are killed."""
     mark = f"test{uuid4().hex}.1"
     yield mark
     assert sweep(mark)
@@ -37,7 +37,7 @@ def mark() -> Iterator[str]:
 
 @pytest.fixture
 def start(mark: str) -> Iterator[Start]:
-    """Start a shell's text or an argv with the mark in its environment; it is waited for when the test ends."""
+    """Start a shell script or an argv with the mark in its environment. Its end is awaited after the test."""
     children = []
 
     def start(program: str | list[str], **environment: str) -> "subprocess.Popen[bytes]":
@@ -92,7 +92,7 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def cards(drivers: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make this process a host of the stub's cards, a letter each (see nvml_stub.c); again, while they are open."""
+    """Give this process the stub's cards, a letter each (see nvml_stub.c). May be called again with open cards."""
 
     def cards(letters: str, *, driver: str = "new") -> None:
         monkeypatch.setenv("NVML_STUB", letters)

@@ -90,7 +90,7 @@ def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions
 
 
 def test_the_last_records_of_the_ranks_decide_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
-    """The rank came up, and the supervisor died before it stored that."""
+    """The rank started, and the supervisor died before it stored that."""
     lease = job_rows.a_claimed_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
@@ -156,7 +156,7 @@ def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
 def test_slots_of_processes_that_cannot_be_killed_are_quarantined(
     sessions: Sessions, agent: Agent, start: Start
 ) -> None:
-    """A process that SIGKILL does not end is stuck in the kernel; these come back as often as they are killed."""
+    """Stands in for processes stuck in the kernel, which SIGKILL does not end: each shell restarts its killed child."""
     lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
     undying = [

@@ -1,4 +1,4 @@
-"""The agent of a host with GPUs: what it registers, and what becomes of one that is lost under an attempt."""
+"""The agent of a host with GPUs: what it registers, and what happens to a GPU that is lost during an attempt."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What an agent makes of what died, hangs or went away: and nothing of it is in the way of the rest."""
+"""How an agent handles dead, hanging and lost parts, and that none of them blocks the others."""
 
 import signal
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
 ) -> None:
     agent = agent_of(sessions, settings, hints, slots=1)
     lease = _over_two_hosts(sessions)
-    supervised_by(sessions, lease, dead_process())  # as a process of another host looks from here
+    supervised_by(sessions, lease, dead_process())  # a process of another host looks like this from here
     mark = mark_of(lease.job_id, lease.number)
     rank = start("exec sleep 60", HORA_ATTEMPT=mark)
     until(lambda: pids_with_mark(mark))
@@ -97,7 +97,7 @@ def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
 def test_a_supervisor_of_an_ended_attempt_is_ended_with_its_processes(
     sessions: Sessions, agent: Agent, start: Start, tmp_path: Path
 ) -> None:
-    """It was stopped for longer than its lease, and is the parent of what has lost the mark."""
+    """The supervisor was stopped past its lease. It is the parent of a process without the mark."""
     lease = job_rows.a_running_attempt(sessions)
     hidden = tmp_path / "hidden"
     supervisor = start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60", HORA_ATTEMPT="")
@@ -147,7 +147,7 @@ def test_a_supervisor_that_still_starts_processes_leaves_none(sessions: Sessions
 def test_an_attempt_with_a_stopped_supervisor_ends_by_the_records_of_its_ranks(
     sessions: Sessions, settings: Settings, hints: Hints, start: Start
 ) -> None:
-    """The ranks ended within the time of their lease."""
+    """The ranks ended before their lease expired."""
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("exec sleep 60", HORA_ATTEMPT="")
     supervised_by(sessions, lease, living(supervisor.pid))

@@ -1,4 +1,4 @@
-"""What a process does not import, it does not wait for and does not hold in memory."""
+"""Processes do not import heavy libraries that they do not need: imports cost start time and memory."""
 
 import json
 import subprocess

@@ -39,7 +39,7 @@ def mark() -> Iterator[str]:
 
 @pytest.fixture
 def paths(tmp_path: Path) -> AttemptPaths:
-    """Where the attempt's files lie, on both hosts: they share their storage."""
+    """The paths of the attempt's files. Both hosts share their storage."""
     paths = paths_of(tmp_path, "j", 1)
     paths.create()
     return paths
@@ -47,7 +47,7 @@ def paths(tmp_path: Path) -> AttemptPaths:
 
 @pytest.fixture
 def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
-    """Starts the members of the attempt; they are let go after the test."""
+    """Starts the members of the attempt; they are released after the test."""
     started: list[Members] = []
 
     def start(*, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 120.0) -> Members:
@@ -141,7 +141,7 @@ def test_a_member_without_lease_extensions_ends_its_ranks(
     start: Start, rank: "subprocess.Popen[bytes]", mark: str
 ) -> None:
     members = start()
-    begun = time.monotonic()  # what the start took on a busy machine does not count
+    begun = time.monotonic()  # leave out the start, which takes long on a busy machine
     members.extend(3.0)
     assert rank.wait(120) == -signal.SIGKILL
     assert time.monotonic() - begun <= 3 + 0.5 * slowdown()

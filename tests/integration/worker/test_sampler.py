@@ -209,7 +209,7 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
 
     cards("wll")
     sampler.sample()
-    assert retired() == [False, False, True]  # not under an attempt that still has it
+    assert retired() == [False, False, True]  # a slot is not retired while an attempt still holds it
     assert [slot.reading["is_lost"] for slot in job_rows.the_slots(sessions) if slot.reading] == [False, True, True]
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.RANK_FAILED, backoff_s=100)
@@ -245,7 +245,7 @@ def test_every_sample_stores_a_row_of_the_host(sessions: Sessions, sampler: Samp
     assert (first.host, first.cpu_percent, first.network_sent_bytes_per_s) == ("ha", None, None)
     assert first.memory_bytes
 
-    def has_share() -> bool:  # two looks within one of the system's ticks, of 10 ms, have none to tell
+    def has_share() -> bool:  # two samples within one 10 ms tick of the system give no CPU share
         sampler.sample()
         return stored_host_samples(sessions)[-1].cpu_percent is not None
 
@@ -294,7 +294,7 @@ def test_waiting_readings_are_not_stored_for_an_ended_attempt(
         leases.release(session, over.attempt_id)
     job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     sampler._away_until = 0.0
-    assert sampler.sample() == 2  # of the next one, and none of it from before
+    assert sampler.sample() == 2  # only samples of the next attempt, none from before
     assert len([row for row in stored_samples(sessions) if row.job_id == over.job_id]) == 2
     assert len(stored_host_samples(sessions)) == 3
 

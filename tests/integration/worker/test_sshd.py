@@ -1,4 +1,4 @@
-"""Who is let in by a worker's ssh door, and to do what. With real ssh and sshd, on loopback."""
+"""Who may connect to a worker's ssh server, and what they may run. With real ssh and sshd, on loopback."""
 
 import shutil
 import socket
@@ -20,7 +20,7 @@ from worker.host.sshd import Sshd
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Of a host with keys and a port of its own."""
+    """The settings of a host with keys and a port of its own."""
     try:
         find_sshd()
     except SshUnusable as reason:
@@ -33,7 +33,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def ssh_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """It is open."""
+    """A running ssh server with these settings."""
 
     def on_loopback(settings: Settings) -> Endpoint:
         prepare(settings)
@@ -52,7 +52,7 @@ def ssh_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def ssh(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run something there as one of the stack's hosts does."""
+    """Run a command over ssh as a host of the stack does."""
     argv = [*command(files_of(settings)), *arguments]
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
 

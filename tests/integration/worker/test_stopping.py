@@ -52,7 +52,7 @@ class OtherHost:
 
 
 def local_processes(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
-    """What is below this process, but for all that the other fixtures started."""
+    """The descendants of this process, except those that other fixtures started."""
     spared = [one.pid for one in psutil.Process().children() if one.pid not in pids_with_mark(mark)]
     return LocalProcesses(mark, stop_file, child, lambda: spared)
 
@@ -60,7 +60,7 @@ def local_processes(mark: str, stop_file: Path, *, child: int = 0) -> LocalProce
 def start_rank(
     start: Start, mark: str, rank_log: Path, stop_file: Path, *, on_file: str = "", on_term: str = ""
 ) -> int:
-    """Start a rank that does as it is told by the file and by SIGTERM."""
+    """Start a rank that runs `on_file` at the stop file and `on_term` at SIGTERM."""
     child = start(RANK.format(rank_log=rank_log, stop=stop_file, on_file=on_file, on_term=on_term))
     until(lambda: rank_log.exists() and "up" in rank_log.read_text())
     assert child.pid in pids_with_mark(mark)
@@ -79,7 +79,7 @@ def stop_attempt(
         stop_file.with_name("looked").touch()
         return hurry
 
-    factor = slowdown()  # a rank takes so much longer to see what reached it
+    factor = slowdown()  # on a busy machine a rank reacts that much later
     graces = Graces(
         stop_file_s=None if file_s is None else file_s * factor,
         hurried_s=0.3 * factor,

@@ -35,7 +35,7 @@ from worker.attempt.launcher import SupervisorTask
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
 
-# Makes a step every 50 ms; at the stop file it takes `save_s`, then leaves. What `mood` says is done first.
+# Makes a step every 50 ms; at the stop file it takes `save_s` to save, then ends. `mood` selects how it behaves.
 RANK = """
 import json, os, signal, subprocess, sys, time
 from pathlib import Path
@@ -96,7 +96,7 @@ class Supervised:
         until(lambda: stored_rows(self.sessions), what="a step")
 
     def hidden_pid(self) -> int:
-        """The process of a deaf rank that has neither its mark nor its session, once it has said its pid."""
+        """The pid of the child of a deaf rank that has neither its mark nor its session, once it is written."""
         return pid_in(self.paths.root / "hidden")
 
     def wait_for_end(self) -> EndReason | None:
@@ -229,7 +229,7 @@ def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run
 
 def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) -> None:
     supervised = run()
-    until((supervised.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
+    until((supervised.paths.logs / "rank-0.log").exists)  # it is still importing its modules
     supervised.process.terminate()
     assert supervised.wait_for_end() is EndReason.HOST_LOST
     assert (supervised.paths.root / "saved").exists()

@@ -1,4 +1,4 @@
-"""What a supervisor makes of the other hosts of its attempt: it asks them too, and ends when one is lost."""
+"""A supervisor with other hosts in its attempt: it asks them to stop too, and ends the attempt when one is lost."""
 
 import signal
 import time
@@ -27,7 +27,7 @@ from worker.attempt.supervision import Supervision
 
 
 class OtherHosts(Members):
-    """Hosts `hb` and `hc`, whose ranks leave when they are asked; the last word of `hc` is missing."""
+    """Hosts `hb` and `hc`, whose ranks end when asked. Only `hb` reports that it is clean."""
 
     def __init__(self, *, spared: Sequence[int], lost_at: float | None = None) -> None:
         self._spared = spared
@@ -87,7 +87,7 @@ def lease(sessions: Sessions, config: Settings) -> Lease:
 def supervised(
     start: Start, sessions: Sessions, config: Settings, lease: Lease, *, lost_after_s: float | None = None
 ) -> OtherHosts:
-    """Supervise a launcher that does nothing and has to be terminated; what the other hosts got to hear."""
+    """Supervise a launcher that only sleeps and has to be terminated. Returns what the other hosts received."""
     spared = [child.pid for child in psutil.Process().children()]
     mark = mark_of(lease.job_id, lease.number)
     launcher = start("exec sleep 60", HORA_ATTEMPT=mark)
@@ -112,7 +112,7 @@ def test_a_lost_host_ends_the_attempt_and_is_named(
 ) -> None:
     began = time.monotonic()
     members = supervised(start, sessions, config, lease, lost_after_s=1)
-    assert time.monotonic() - began < config.save_grace_s / 2  # the others wait for it, and have nothing to save
+    assert time.monotonic() - began < config.save_grace_s / 2  # no time to save: the others wait for the lost host
     attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.end_reason, attempt.error) == (EndReason.HOST_LOST, "host hc: the connection broke")
     assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED

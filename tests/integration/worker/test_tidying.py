@@ -36,7 +36,7 @@ def config(tmp_path: Path, database: str) -> Settings:
 
 
 def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifact: bool = True) -> str:
-    """A job with the files of two attempts, that ended so long ago; None: it runs."""
+    """A job with the files of two attempts that ended `days_ago`; None: it still runs."""
     job_id = job_rows.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
     for number in (1, 2):
         paths = paths_of(runs, job_id, number)

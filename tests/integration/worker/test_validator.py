@@ -276,7 +276,7 @@ def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(
         worker.wait(120)
     until(lambda: not Path(f"/proc/{inspector}").exists(), what="the end of that process")
     mine = Validator(sessions, settings)
-    assert not mine.validate_one()  # the claim of the dead holds for a while
+    assert not mine.validate_one()  # the claim of the dead worker still holds for a while
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=1)
         session.execute(update(DatasetVersion).values(claimed_until=past, source="d"))

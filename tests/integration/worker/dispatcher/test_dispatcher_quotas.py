@@ -1,4 +1,4 @@
-"""What a pass of the dispatcher makes of the quotas of projects."""
+"""How a pass of the dispatcher respects the quotas of projects."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -113,7 +113,7 @@ def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, 
 def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
     sessions: Sessions, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many wait for a quota at the head of the queue, those behind them are looked at."""
+    """The pass looks behind the jobs that wait for a quota, however many there are."""
     monkeypatch.setattr(dispatcher_module, "_PAGE", 3)
     monkeypatch.setattr(dispatcher_module, "_MOST_LOOKED_AT", 6)
     a_project(sessions, max_slots=1)

@@ -36,7 +36,7 @@ def test_eight_dispatchers_never_lease_a_slot_twice(sessions: Sessions, make_dis
 
 
 def test_concurrent_calls_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    """One pass runs, one waits for it, and the others leave: they would see nothing that the waiting one does not."""
+    """One pass runs, one call waits for it, and the others return: the waiting one will see all that they would."""
     job_rows.a_host(sessions)
     dispatcher = make_dispatcher()
     results: list[int] = []
