@@ -1,9 +1,10 @@
 """The list of jobs: filtered, in a total order, page by page. Called by the api.
 
 A page begins after a key (the sort key, then creation time and id). So page 1,000 costs as much as page 1, and no job
-is seen twice. Every order has an index. So does every filter in the order of creation, with two exceptions:
+is seen twice. Every order has an index. So does every filter in the order of creation, with three exceptions:
 
 - Labels. If few jobs have them, the database uses the index on labels. If many do, it reads in the order of the list.
+- A study. Its jobs are few: the database finds them all and sorts them.
 - A search. It reads the texts of all jobs first. If many match, it reads in the order of the list.
 """
 

@@ -65,7 +65,6 @@ def quoted(planned: PlannedJob, alike: Sequence[PastJob]) -> Quote | None:
         return None
     trained = [job for job in alike if job.spec.probe is None and job.summary is not None]
     throughput = Throughput(alike, hosts=planned.hosts)
-    # Only long jobs can be compared with each other.
     # Only the throughput of long jobs can be compared.
     long_ones = Throughput((job for job in alike if job.is_long), hosts=planned.hosts)
     same = _on_expected_hosts([job for job in trained if job.run_key == key_of(spec)], planned)
