@@ -16,7 +16,7 @@ _JOBS = """
         jsonb_build_object('team', 'team-' || n %% 50), 2, n %% 101,
         submitted, CASE WHEN %(begun)s THEN submitted END,
         CASE WHEN %(ended)s THEN submitted + n %% 997 * interval '1 second' END
-    FROM generate_series(1, %(count)s) AS n,
+    FROM generate_series(1::bigint, %(count)s) AS n,
         LATERAL (SELECT now() - (1000 + n) * interval '1 second') AS of_job (submitted)
 """
 
