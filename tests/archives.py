@@ -1,4 +1,4 @@
-"""Archives as people send them, and as they should not."""
+"""Valid archives, and damaged or hostile ones, for tests that unpack them."""
 
 import gzip
 import io
@@ -11,7 +11,7 @@ from tests.pictures import encoded, photo
 
 
 def chips(of_each: int = 6, classes: Sequence[str] = ("cracked", "whole"), top: str = "") -> dict[str, bytes]:
-    """Small pictures by their names, of some classes."""
+    """Small PNG files by path: `of_each` for each class. Every path begins with `top`."""
     return {
         f"{top}{name}/{number}.png": encoded(photo(12, 12, seed=100 * place + number), "PNG")
         for place, name in enumerate(classes)
@@ -29,7 +29,7 @@ def zip_of(files: Mapping[str, bytes]) -> bytes:
 
 
 def tar_of(files: Mapping[str, bytes], *members: tarfile.TarInfo) -> bytes:
-    """A .tar archive of these files, and of other members without content."""
+    """A .tar archive of these files and of further members without content."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as file:
         for name, content in files.items():
@@ -41,39 +41,39 @@ def tar_of(files: Mapping[str, bytes], *members: tarfile.TarInfo) -> bytes:
     return archive.getvalue()
 
 
-def member(name: str, kind: bytes, leads_to: str = "") -> tarfile.TarInfo:
-    """A member of a .tar archive that is no file."""
+def member(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    """A member of a .tar archive that is not a regular file: a folder, a link or a device."""
     info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, leads_to
+    info.type, info.linkname = kind, target
     return info
 
 
 def gzipped(content: bytes) -> bytes:
-    """Packed, with no time in it."""
+    """The content as gzip. It has no time stamp, so the bytes are always the same."""
     return gzip.compress(content, mtime=0)
 
 
-def zip_link(name: str, leads_to: str) -> bytes:
+def zip_link(name: str, target: str) -> bytes:
     """A .zip archive with a symbolic link."""
     info = zipfile.ZipInfo(name)
     info.create_system, info.external_attr = 3, 0o120777 << 16
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
-        file.writestr(info, leads_to)
+        file.writestr(info, target)
     return archive.getvalue()
 
 
-def zip_that_lies(content: bytes, *, said_bytes: int) -> bytes:
-    """A .zip archive whose one file says, in both of its headers, that less comes out of it than does."""
+def zip_with_false_size(content: bytes, *, stated_bytes: int) -> bytes:
+    """A .zip archive with one file. Both headers of the file state a false size."""
     archive = bytearray(zip_of({"a.bin": content}))
     for signature, place in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         at = archive.index(signature) + place
-        archive[at : at + 4] = struct.pack("<I", said_bytes)
+        archive[at : at + 4] = struct.pack("<I", stated_bytes)
     return bytes(archive)
 
 
 def zip_of_overlapping(content: bytes, times: int) -> bytes:
-    """A .zip archive whose files all are the same bytes of it."""
+    """A .zip archive whose entries all point to the same bytes of the archive."""
     whole = zip_of({"00.bin": content})
     first, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
     entries = b"".join(whole[first:end].replace(b"00.bin", b"%02d.bin" % number) for number in range(times))
@@ -83,7 +83,7 @@ def zip_of_overlapping(content: bytes, times: int) -> bytes:
 
 
 def zip_encrypted(files: Mapping[str, bytes]) -> bytes:
-    """A .zip archive that says that its files are encrypted."""
+    """A .zip archive whose headers say that its files are encrypted."""
     archive = bytearray(zip_of(files))
     for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         at = archive.find(signature)

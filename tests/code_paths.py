@@ -1,6 +1,6 @@
-"""Whether what a page calls by its path in the code is there: `jobs.lifecycle.store.transition`, `worker/app.py`.
+"""Check that code exists which a page names by its path: `jobs.lifecycle.store.transition`, `worker/app.py`.
 
-`tests.unit.test_docs` calls this. Modules are read and never imported: TensorFlow alone would take seconds.
+`tests.unit.test_docs` calls this. It reads modules and never imports them: TensorFlow alone would take seconds.
 """
 
 import ast
@@ -24,7 +24,7 @@ _TAGS_IN_MLFLOW = {
 
 
 def missing_code(text: str) -> list[str]:
-    """The paths between backticks, in a page's Markdown, that are neither a file nor a name in the code."""
+    """The paths between backticks in a page's Markdown that name neither a file nor code."""
     return [path for path in _paths(text) if not (_is_file(path) if "/" in path else _is_code(path))]
 
 
@@ -40,7 +40,7 @@ def _is_file(path: str) -> bool:
 
 
 def _is_code(dotted: str) -> bool:
-    """Whether a package, a module, or a name inside of one has this path."""
+    """Whether a package, a module, or a name inside a module has this path."""
     names = dotted.split(".")
     for length in range(len(names), 0, -1):
         base = ROOT.joinpath(*names[:length])
@@ -58,7 +58,7 @@ def _tree(module: Path) -> ast.Module:
 
 
 def _defines(body: list[ast.stmt], names: list[str]) -> bool:
-    """Whether a module's or a class's statements define the first name, and that one the next."""
+    """Whether the body of a module or class defines the first name, and a class of that name the next one."""
     if not names:
         return True
     for statement in body:

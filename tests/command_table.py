@@ -1,4 +1,4 @@
-"""The table of all commands in docs/cli.md, made of the command line: `python -m tests.command_table` writes it."""
+"""The table of all commands in docs/cli.md. `python -m tests.command_table` generates it from the command line."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)*")
 
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each command with its path, and each group that does something of its own."""
+    """Each command with its path, and each group that can run without a subcommand."""
     group = group or get_command(app)
     for name, command in group.commands.items():
         if command.hidden:
@@ -27,7 +27,7 @@ def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
 
 
 def table() -> str:
-    """The table as it should be."""
+    """The generated table."""
     return _HEAD + "".join(_row(path, command) for path, command in sorted(commands(), key=lambda one: one[0]))
 
 
@@ -49,7 +49,7 @@ def _option(option: Any) -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with the table as it should be."""
+    """The page with the generated table in place of its own."""
     return _TABLE.sub(lambda _: table(), page, count=1)
 
 

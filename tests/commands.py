@@ -1,4 +1,4 @@
-"""Running the command line, in this process, in one of its own, and on a terminal."""
+"""Run the command line: in this process, in another process, or on a terminal."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from hora.cli.app import main
 
-# Trains for as long as a test needs it to.
+# Trains until it is stopped: no early stopping, and more epochs than any test waits for.
 LONG = ("--dataset", "digits", "--epochs", "100000", "--set", "early_stopping=null")
 SHORT = ("--dataset", "digits", "--gpus", "2", "--batch-size", "64", "--epochs", "3")
 HORA = (sys.executable, "-m", "hora")
@@ -22,17 +22,17 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Ours, without what would point the command line elsewhere."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("HORA_")}
-    return {**ours, "HORA_HOME": str(home), **more}
+    """The environment of a command: that of this process without its HORA_ variables, with `home` and `more`."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HORA_")}
+    return {**inherited, "HORA_HOME": str(home), **more}
 
 
-def hora(home: Path, *arguments: str, given: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, in this process: the start of one of its own costs many times what it does."""
+def hora(home: Path, *arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end in this process: to start another process would take many times longer."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
         patch.dict(os.environ, environment(home, **more), clear=True),
-        patch("sys.stdin", io.StringIO(given)),
+        patch("sys.stdin", io.StringIO(stdin)),
         redirect_stdout(out),
         redirect_stderr(err),
     ):
@@ -42,7 +42,7 @@ def hora(home: Path, *arguments: str, given: str = "", **more: str) -> subproces
 
 
 def hora_process(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, in a process of its own, as a person does."""
+    """Run one command to its end in a process of its own, as a person does."""
     return subprocess.run(
         [*HORA, *arguments],
         env=environment(home, **more),
@@ -55,7 +55,7 @@ def hora_process(home: Path, *arguments: str, **more: str) -> subprocess.Complet
 
 
 def in_terminal(home: Path, *arguments: str) -> tuple[int, str]:
-    """Run one command on a terminal of its own; returns its exit code and all that it drew."""
+    """Run one command on a terminal of its own. Returns its exit code and everything that it printed."""
     our_end, their_end = pty.openpty()
     more = {"TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(

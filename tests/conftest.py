@@ -1,17 +1,17 @@
-"""Real components for tests; each starts when the first test asks for it, and is gone when the run ends.
+"""Real components for tests. Each starts when the first test requests it, and stops when the run ends.
 
     postgres_url    session   an empty database on an embedded PostgreSQL
     database        test      address of a database of its own with all tables, cloned in some 0.05 s
     engine          test      an engine on `database`
     sessions        test      `jobs.db.engine.Sessions` on `database`
-    broker_url      session   an embedded Valkey, as Celery wants its address
-    broker          test      the same, emptied
+    broker_url      session   address of an embedded Valkey, in the form that Celery takes
+    broker          test      the same address; the broker is emptied first
     stack           session   the whole stack with two CPU slots: `.url .token .database_url .broker_url
                               .pid_of("worker") .log_of("worker") .home`
     client          session   a `hora.service.Service` on `stack`
 
 A test that kills a part of the stack, or needs other settings, makes its own: `with Stack(home, port=0, slots=2)`
-in a folder from `short_folder`. Everything also goes when this process is killed: the keeper watches it.
+in a folder from `short_folder`. Everything also stops when this process is killed: a keeper watches it.
 """
 
 import os
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 _TEMPLATE = "hora_template"
 _numbers = count(1)
 
-# How long an example takes says more about the machine than about what is tested.
+# The time of an example depends on the machine, so it says little about the code under test.
 settings.register_profile("hora", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hora")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Names bytes by their length: archives hold the time, and every process must give a test the same name."""
+    """Name bytes by their length: archives contain the time, but every process must give a test the same name."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 
 @pytest.fixture(autouse=True)
 def full_precision() -> Iterator[None]:
-    """Each test begins with Keras's own precision: a rank builds one network, a process of tests hundreds."""
+    """Reset Keras's precision after each test: a rank builds one network, but a process of tests builds hundreds."""
     yield
     if keras := sys.modules.get("keras"):
         keras.config.set_dtype_policy("float32")
@@ -59,7 +59,7 @@ def full_precision() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def session_folder() -> Iterator[Path]:
-    """A folder with a short path, which every user may enter: sockets and a database's own user need that."""
+    """A folder with a short path, as sockets need it, that every user may enter, as the database's user must."""
     with tempfile.TemporaryDirectory(prefix="hora-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -67,7 +67,7 @@ def session_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def short_folder(session_folder: Path) -> Iterator[Path]:
-    """Such a folder for one test."""
+    """A folder with a short path for one test."""
     folder = session_folder / f"t{next(_numbers)}"
     folder.mkdir(mode=0o755)
     yield folder
@@ -76,7 +76,7 @@ def short_folder(session_folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def _memory_folder() -> Iterator[Path]:
-    """A folder in memory, where there is enough. On ext4 the files of a clone are slow to make after others went."""
+    """A folder in memory if enough is free. On ext4, cloning a database is slow after others were dropped."""
     memory = Path("/dev/shm")
     is_enough = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 * 2**30
     where = memory if is_enough else None
@@ -89,7 +89,7 @@ def _memory_folder() -> Iterator[Path]:
 def _components(_memory_folder: Path) -> Iterator[Stack]:
     with Stack(_memory_folder / "parts", port=0, parts=("database", "broker")) as components:
         with psycopg.connect(components.database_url, autocommit=True) as connection:
-            for setting in ("fsync", "full_page_writes"):  # what a test leaves need not outlive the machine
+            for setting in ("fsync", "full_page_writes"):  # test data need not survive a crash of the machine
                 connection.execute(f"ALTER SYSTEM SET {setting} = off")
             connection.execute("SELECT pg_reload_conf()")
         yield components
@@ -117,7 +117,7 @@ def broker(broker_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def _template(postgres_url: str) -> str:
-    """A database with all tables that nobody is connected to, so that it can be cloned."""
+    """A database with all tables. Nobody is connected to it, so it can be cloned."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{_TEMPLATE}"')
     migrations.upgrade(postgres_url.replace("/hora?", f"/{_TEMPLATE}?"))
@@ -126,7 +126,7 @@ def _template(postgres_url: str) -> str:
 
 @pytest.fixture
 def database(postgres_url: str, _template: str) -> Iterator[str]:
-    """Address of a database of this test's own, with all tables and no rows but those of the migrations."""
+    """Address of this test's own database, with all tables and only the rows of the migrations."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_template}" STRATEGY file_copy')

@@ -1,4 +1,4 @@
-"""Datasets opened as a session opens them: every rank surveys, and all of them take what all saw."""
+"""Datasets opened as a training session opens them: every rank surveys a share, and all ranks use all surveys."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,19 +17,19 @@ from trainer.data.opening import Dataset, open_source
 
 
 def spec_of(dataset: Any, **fields: Any) -> Spec:
-    """A spec of this dataset."""
+    """A spec that trains on this dataset."""
     return spec_from({"dataset": dataset, "batch_size": 8} | fields)
 
 
 def open_dataset(
     dataset: Any, scratch: Path, *, data_roots: Sequence[str] = (), ranks: int = 1, seed: int = 42
 ) -> Dataset:
-    """The dataset as rank 0 has it, prepared by all ranks; `scratch` is the host's. Raises `BadData`."""
+    """Rank 0's dataset, prepared by all ranks. `scratch` is the scratch folder of the host. Raises `BadData`."""
     spec = spec_of(dataset, seed=seed).dataset
     host = Host(data_roots=data_roots, cache_dir=scratch / "cache", scratch_dir=scratch, threads=1)
     sources = [open_source(spec, seed=seed, host=host) for _ in range(ranks)]
     surveys = [source.survey(rank=rank, ranks=ranks) for rank, source in enumerate(sources)]
-    surveys = json.loads(json.dumps(surveys))  # as they travel
+    surveys = json.loads(json.dumps(surveys))  # as ranks send them
     datasets = [source.to_dataset(surveys) for source in sources]
     for rank, dataset_of_rank in enumerate(datasets):
         dataset_of_rank.prepare(local_rank=rank, local_ranks=ranks)
@@ -42,12 +42,12 @@ def plan_of(dataset: Dataset, spec: Spec) -> Plan:
 
 
 def train_batches(dataset: Dataset, spec: Spec, *, rank: int = 0, epoch: int = 1, first: int = 0) -> Iterator[Batch]:
-    """A rank's training batches, without end."""
+    """The endless training batches of a rank."""
     return dataset.train_batches(spec, plan_of(dataset, spec), rank=rank, epoch=epoch, first=first)
 
 
-def one_of_each(folder: Path) -> Path:
-    """Makes the folder a data root with one of each: `a.npz`, `idx`, `table.parquet`, `tables`, `lake`, `images`."""
+def one_of_each_format(folder: Path) -> Path:
+    """Fill a data root with a source of each kind: `a.npz`, `idx`, `table.parquet`, `tables`, `lake`, `images`."""
     samples, labels = np.arange(40 * 64, dtype=np.uint8).reshape(40, 8, 8), np.arange(40) % 2
     np.savez(folder / "a.npz", x=samples, y=labels)
     (folder / "idx").mkdir()

@@ -1,4 +1,4 @@
-"""The tables of fields, settings and end reasons in docs/, made of code: `python -m tests.field_tables` writes them."""
+"""The tables of fields, settings and end reasons in docs/. `python -m tests.field_tables` generates them from code."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from jobs.views.studies import StudySpec
 
 DOCS = Path(__file__).parents[1] / "docs"
 _TABLE = re.compile(r"^\| (?:(?:field|variable) \| default \| meaning|end reason \| .*) \|\n(?:\|.*\n)*", re.MULTILINE)
-# The command line alone reads it, and needs no settings for that.
+# Only the command line reads this variable, and it does not use `Settings`.
 _URL = (
     "HORA_URL",
     "",
@@ -26,7 +26,7 @@ _URL = (
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Each field with its dotted path, and behind it those of the part that it holds."""
+    """Each field with its dotted path. If a field holds a part, the fields of the part follow it."""
     for name, field in model.model_fields.items():
         yield f"{prefix}{name}", field
         for part in get_args(field.annotation) if isinstance(field.annotation, UnionType) else (field.annotation,):
@@ -35,7 +35,7 @@ def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
 
 
 def default_of(field: FieldInfo) -> str:
-    """The default of a field as JSON. A part is written as its name, or is on."""
+    """The default of a field as JSON. For a part it is the part's name, or `on` if it only has defaults."""
     if field.is_required():
         return "required"
     if not isinstance(field.default, BaseModel):
@@ -45,7 +45,7 @@ def default_of(field: FieldInfo) -> str:
 
 
 def _default_setting(value: Any) -> str:
-    """The default of a setting as one would write it; empty where the description says what holds."""
+    """The default of a setting as a person would write it. Empty where the description has to explain it."""
     if not isinstance(value, int | float | str) or value == "":
         return ""
     return f"`{value}`" if isinstance(value, str) else f"`{value:.12g}`"
@@ -85,7 +85,7 @@ def _of_end_reasons() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Each page that has such a table, with the table as it should be."""
+    """The text of each page that has such a table, with the generated table in it."""
     tables = {
         "spec.md": _of_fields(Spec), "studies.md": _of_fields(StudySpec), "operations.md": _of_settings(),
         "states.md": _of_end_reasons(),

@@ -1,4 +1,4 @@
-"""Networks as tests of them ask for them, and what lies in their variables."""
+"""Facts, specs, images and variable values for the tests of networks."""
 
 from typing import Any
 

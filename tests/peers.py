@@ -1,4 +1,4 @@
-"""Other people's programs, in an environment beside ours: `make .venv-peers/ready`, which `make test` has run."""
+"""Programs of other projects, in the environment `.venv-peers`. `make .venv-peers/ready` sets it up for `make test`."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ _BIN = Path(__file__).parents[1] / ".venv-peers/bin"
 
 
 def peer(program: str) -> Path:
-    """The path of one of them. Without it the test is skipped, but not where everything has to be run."""
+    """The path of a program. Without the program the test is skipped, or fails if `CI` is set."""
     path = _BIN / program
     if not path.exists():
         if os.environ.get("CI"):
-            pytest.fail("make .venv-peers/ready was not run")
-        pytest.skip(f"{program} is not here: make .venv-peers/ready")
+            pytest.fail("run make .venv-peers/ready first")
+        pytest.skip(f"{program} is not installed: run make .venv-peers/ready")
     return path

@@ -1,4 +1,4 @@
-"""Encoded images of every kind, whole and damaged, as Pillow writes them."""
+"""Encoded images of every kind, valid and damaged, written with Pillow."""
 
 import io
 import zipfile
@@ -17,14 +17,14 @@ def photo(height: int = HEIGHT, width: int = WIDTH, seed: int = 0) -> Image.Imag
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
-    """What a file of this kind holds."""
+    """The bytes of an image file of this kind."""
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
 
 
 def numbered(count: int, size: int) -> list[bytes]:
-    """Images that tell their number in the grey of their pixels."""
+    """PNG images. The grey value of an image is its number."""
     return [encoded(Image.new("L", (size, size), number), "PNG") for number in range(count)]
 
 
@@ -36,8 +36,8 @@ def _readable() -> dict[str, tuple[bytes, int]]:
         "jpeg": (jpeg, 3),
         "jpeg, grey": (encoded(grey, "JPEG"), 1),
         "jpeg, progressive": (encoded(colour, "JPEG", progressive=True), 3),
-        "jpeg, of four inks": (encoded(colour.convert("CMYK"), "JPEG"), 3),
-        "jpeg with more behind its end": (jpeg + b"\0\0a film of the moment before", 3),
+        "jpeg, cmyk": (encoded(colour.convert("CMYK"), "JPEG"), 3),
+        "jpeg with bytes after its end": (jpeg + b"\0\0a film of the moment before", 3),
         "png": (encoded(colour, "PNG"), 3),
         "png, grey": (encoded(grey, "PNG"), 1),
         "png, black and white": (encoded(grey.convert("1"), "PNG"), 1),
@@ -69,11 +69,11 @@ def _unreadable() -> dict[str, bytes]:
         "png, flipped bit": bytes(flipped),
         "bmp, palette": encoded(colour.convert("P"), "BMP"),
         "bmp, black and white": encoded(colour.convert("1"), "BMP"),
-        "jpeg, zeros behind its header": whole["JPEG"][:600] + bytes(len(whole["JPEG"]) - 600),
+        "jpeg, zeros after its header": whole["JPEG"][:600] + bytes(len(whole["JPEG"]) - 600),
         **{f"{kind.lower()}, cut after {share} %": whole[kind][: len(whole[kind]) * share // 100]
            for kind in whole for share in (1, 20, 60, 99) if (kind, share) != ("GIF", 99)},
     }  # fmt: skip
 
 
-READABLE = _readable()  # content and channels, grey or colour
+READABLE = _readable()  # content; and channels: 1 is grey, 3 is colour
 UNREADABLE = _unreadable()

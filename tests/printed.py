@@ -1,4 +1,4 @@
-"""What a person sees of something that the command line shows."""
+"""The text that a person sees when the command line prints a renderable."""
 
 import io
 
@@ -6,14 +6,14 @@ from rich.console import Console, RenderableType
 
 
 def as_text(renderable: RenderableType, width: int = 200) -> str:
-    """It as text, without colours and without spaces at the ends of lines."""
+    """The renderable as text, without colours and without spaces at the ends of lines."""
     written = io.StringIO()
     Console(file=written, width=width).print(renderable)
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
 def facts_of(renderable: RenderableType, width: int = 200) -> dict[str, str]:
-    """The rows of a table of facts: the lines below a row without a name of its own belong to it."""
+    """The rows of a table of facts by name. A line without a name belongs to the row above it."""
     rows: dict[str, str] = {}
     lines = as_text(renderable, width).splitlines()
     indent = max(len(line) - len(line.split("  ", 1)[-1].lstrip()) for line in lines if line[:1].strip())

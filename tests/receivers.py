@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback: a real server in a thread, which keeps what came and answers as it is told."""
+"""A receiver of webhooks on loopback: a real server in a thread. It keeps the requests, and a test sets the answers."""
 
 import ssl
 import threading
@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]  # names in small letters
@@ -19,7 +19,7 @@ class Received:
 
 @dataclass
 class Receiver:
-    """What came so far, and what is answered."""
+    """The requests so far, and a function that gives the answer to each."""
 
     url: str
     port: int
@@ -29,7 +29,7 @@ class Receiver:
 
 @contextmanager
 def receiving(*, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
-    """Listens on a free port of 127.0.0.1 until the end."""
+    """Listen on a free port of 127.0.0.1 until the end of the block."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     if tls is not None:
@@ -49,7 +49,7 @@ def receiving(*, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
-        """Nothing: a sender that breaks off is what some tests want."""
+        """Print nothing: in some tests the sender breaks off on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -69,4 +69,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the tests say what came."""
+        """Print nothing: the tests check the requests."""

@@ -1,4 +1,4 @@
-"""Parquet files with row groups of given sizes, and the collections and parts in them, as all ranks open them."""
+"""Parquet files with row groups of given sizes, and the collections and parts that all ranks open in them."""
 
 import json
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from trainer.data.parquet.part import ParquetPart
 
 
 def numbered(rows: int, *, first: int = 0, classes: int = 4) -> pa.Table:
-    """Rows whose first number is their own and whose second tells their class; sorted by it."""
+    """Rows sorted by class. `id` is the number of the row, `x` and `label` are its class."""
     ids = np.arange(first, first + rows)
     labels = np.arange(rows) * classes // rows
     return pa.table({"id": ids.astype(np.float32), "x": labels.astype(np.float32), "label": labels})
 
 
 def write(path: Path, table: pa.Table, groups: Sequence[int]) -> Path:
-    """Write a table in row groups of these sizes; what is left of it goes into the last."""
+    """Write a table in row groups of these sizes. The last group gets all remaining rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(path, table.schema) as writer:
         at = 0
@@ -41,14 +41,14 @@ def write(path: Path, table: pa.Table, groups: Sequence[int]) -> Path:
 def collections(
     source: str, root: Path | str, *, cache_dir: Path = Path("/nowhere"), **fields: Any
 ) -> dict[str, Collection]:
-    """What lies at a source below a data root, by part."""
+    """The collections at a source below a data root, by part."""
     host = Host(data_roots=[str(root)], cache_dir=cache_dir, scratch_dir=cache_dir, threads=2)
     spec = DatasetSpec(source=source, **fields)
     return parquet.collections(locate(source, host.data_roots, field="dataset.source"), spec, host)
 
 
 def surveyed(collection: Collection, *, ranks: int = 1) -> Survey:
-    """What all ranks saw, as it travels."""
+    """The merged surveys of all ranks, in the form in which ranks send them."""
     surveys = [collection.survey(rank=rank, ranks=ranks).to_json() for rank in range(ranks)]
     return merged(json.loads(json.dumps(surveys)))
 
@@ -65,7 +65,7 @@ def part(source: str, root: Path | str, selection: Selection | None = None, **fi
 
 
 def seen(source: str, root: str, **fields: Any) -> list[int]:
-    """The first columns of the 500 rows at a source, in the order of an epoch of ten steps."""
+    """The first column of the 500 rows at a source, in the sequence of an epoch of ten steps."""
     opened = part(source, root, **fields)
     with closing(opened.train(SampleSchedule(500, 0, 1, 50, 10, 1), epoch=1, first=0)) as batches:
         return [int(row) for batch in islice(batches, 10) for row in batch.features[:, 0]]

@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a limit: what tests do instead of sleeping and hoping."""
+"""Wait for a condition, with a time limit. Tests use this instead of a sleep of a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -6,13 +6,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_WORK_S = 0.1  # long enough to lose the core to others several times
+_WORK_S = 0.1  # long enough that other processes get the core several times
 
 
 def until(condition: Callable[[], T], *, within_s: float = 240.0, what: str = "the condition") -> T:
-    """Ask `condition` until its answer is true and return that; raises `AssertionError` after `within_s`.
+    """Call `condition` until its answer is true, and return that. Raises `AssertionError` after `within_s`.
 
-    The limit is for a condition that never comes: a long one costs nothing, and a busy machine needs it.
+    Only a condition that never comes true reaches the limit. A long one costs nothing, and a busy machine needs it.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -24,9 +24,9 @@ def until(condition: Callable[[], T], *, within_s: float = 240.0, what: str = "t
 
 
 def slowdown() -> float:
-    """How many times longer work takes now than with a core of its own: 1 on a quiet machine, 2 where two share a core.
+    """How many times longer work takes now than on a free core: 1 on a quiet machine, 2 if two processes share a core.
 
-    It is for limits that cannot be generous: those that a test waits out, and those that it asserts.
+    For limits that must be short: a test waits until such a limit is over, or asserts that work takes less time.
     """
     began, used = time.monotonic(), time.thread_time()
     while (worked_s := time.thread_time() - used) < _WORK_S:

@@ -1,4 +1,4 @@
-"""Networks that start from given weights, in tests."""
+"""Networks that start from given weights, for tests."""
 
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ def spec(name: str, weights: str = "none", *, seed: int = 1, **fields: Any) -> S
     return spec_from({"dataset": "digits", "seed": seed, "model": {"name": name, "weights": weights, **fields}})
 
 
-def launch(folder: Path, asked: Spec, *, job_weights: Path | None = None) -> Launch:
+def launch(folder: Path, model_spec: Spec, *, job_weights: Path | None = None) -> Launch:
     places = ("cache_dir", "records_dir", "logs_dir", "checkpoints_dir", "artifacts_dir", "stop_path")
     return Launch(
         job_id="1aagd4bvydha",
         attempt=1,
-        spec=asked,
+        spec=model_spec,
         gpus=1,
         device="cpu",
         threads_per_rank=1,
@@ -38,9 +38,10 @@ def launch(folder: Path, asked: Spec, *, job_weights: Path | None = None) -> Lau
     )
 
 
-def started(folder: Path, asked: Spec, data: Facts, **fields: Any) -> keras.Model:
-    model = build_model(asked, data)
-    load_initial_weights(model, asked, launch(folder, asked, **fields))
+def started_model(folder: Path, model_spec: Spec, data: Facts, **fields: Any) -> keras.Model:
+    """The network of the spec with its initial weights."""
+    model = build_model(model_spec, data)
+    load_initial_weights(model, model_spec, launch(folder, model_spec, **fields))
     return model
 
 

@@ -27,20 +27,20 @@ ENDLESS = {
 
 @pytest.fixture(scope="module")
 def breakable(session_folder: Path) -> Iterator[Stack]:
-    """A stack of this module's own, for tests that kill parts of it."""
+    """The module's own stack, for tests that kill parts of it."""
     with Stack(session_folder / "breakable", port=0, slots=2) as stack:
         yield stack
 
 
 @pytest.fixture(scope="module")
 def operator(breakable: Stack) -> Iterator[Service]:
-    """A client of the stack that is broken."""
+    """A client of the stack `breakable`."""
     with Service(breakable.url, breakable.token) as client:
         yield client
 
 
-def trains(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:
-    """Wait until the job has trained `epochs` epochs, and its ranks are in that attempt, not only placed for it."""
+def wait_for_epochs(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:
+    """Wait until the job has trained `epochs` epochs in `attempt` or a later one. A restarted job must have resumed."""
 
     def far_enough() -> Json | None:
         job = client.job(job_id)
@@ -82,7 +82,7 @@ def no_process_left(client: Service, job_id: str) -> None:
 
 
 def points(client: Service, job_id: str, name: str, *, axis: str = "epoch", rank: int = -1) -> dict[float, float]:
-    """A series of the job as {x: y}; fails where an x comes twice."""
+    """A series of the job as {x: y}; fails if an x comes twice."""
     series = [s for s in client.metrics(job_id, name=name, axis=axis, max_points=10_000) if s["rank"] == rank]
     assert len(series) == 1, series
     xs = series[0]["x"]
@@ -91,7 +91,7 @@ def points(client: Service, job_id: str, name: str, *, axis: str = "epoch", rank
 
 
 def every_step_once(stack: Stack, job_id: str, *, steps: int) -> None:
-    """Fails where the loss of a rank is missing at a step, or is there twice, in the attempt that counts for it."""
+    """Fail if the loss of a rank is missing at a step, or stored twice, in the attempt that counts for the step."""
     engine, point, block = engine_for(stack.database_url), MetricPoint, MetricBlock
     with sessions_for(engine)() as session:
         resumed = session.execute(select(Attempt.number, Attempt.resumed_step).where(Attempt.job_id == job_id)).all()

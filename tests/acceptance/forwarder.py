@@ -1,7 +1,7 @@
-"""Carries TCP connections to Unix sockets: `python -m tests.acceptance.forwarder ADDRESS PORT=SOCKET...`.
+"""Forwards TCP connections to Unix sockets: `python -m tests.acceptance.forwarder ADDRESS PORT=SOCKET...`.
 
-Stands for a database and a broker that listen on the hosts' network. Like PostgreSQL there, it gives up a client that
-is silent for some seconds, or what such a client has locked would stay locked.
+It stands for a database and a broker that listen on the hosts' network. Like PostgreSQL there, it drops a client that
+is silent for some seconds. Otherwise the rows that such a client has locked would stay locked.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ async def _connect(path: str, reader: asyncio.StreamReader, writer: asyncio.Stre
 
 
 async def main(address: str, pairs: list[str]) -> None:
-    """Listen for each PORT=SOCKET, say that it is ready, and carry on."""
+    """Listen for each PORT=SOCKET, print "ready", and forward until the process ends."""
     for port, path in (pair.split("=", 1) for pair in pairs):
         await asyncio.start_server(partial(_connect, path), address, int(port))
     sys.stdout.write("ready\n")

@@ -4,12 +4,12 @@
         hosts.client.submit(...)
         hosts["hb"].cut()
 
-Every host is a set of Linux namespaces with a worker in it, joined to the others by a bridge. The database and the
-broker run outside; the hosts reach them through a forwarder on the bridge, so a host that is cut off is cut off from
-everything. The hosts share no storage, or with `shared_runs` that of the jobs' files. All of it needs root.
+Every host is a set of Linux namespaces with a worker in it. A bridge connects the hosts. The database and the broker
+run outside. The hosts reach them through a forwarder on the bridge, so a host that is cut off reaches nothing. The
+hosts share no storage; with `shared_runs` they share the files of jobs. Only root can do all this.
 
-Nothing is left behind: all is held by processes that end with the one that made them, and namespaces, links and mounts
-go with the last process in them.
+Nothing is left behind. Each process ends with the process that started it. Namespaces, links and mounts end with the
+last process in them.
 """
 
 import os
@@ -39,10 +39,10 @@ TOOLS = ("ip", "unshare", "nsenter", "setpriv", "bash", "mount", "hostname", "ss
 HUB_IP = "10.77.0.254"
 DATABASE_PORT, BROKER_PORT = 5432, 6379
 
-# Everything dies with the process that started it, and with the first process of a PID namespace all others in it.
+# Each process dies with the process that started it. With the first process of a PID namespace all others in it die.
 _HELD = ("setpriv", "--pdeathsig", "KILL", "--")
 _ALONE = ("unshare", "--net", "--uts", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child", "--")
-# The first process of a host: prepares it, then collects the dead that others leave, until its input ends.
+# The first process of a host prepares the host. Then it reaps orphaned processes until its input ends.
 _INIT = """
 set -e
 hostname "$1"
@@ -56,8 +56,8 @@ while read -r _; do :; done
 """
 
 
-def why_not() -> str | None:
-    """Why there can be no such hosts here; None where there can."""
+def reason_to_skip() -> str | None:
+    """Why this machine cannot run such hosts; None if it can."""
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     if missing := [tool for tool in TOOLS if shutil.which(tool, path=path) is None]:
         return f"{', '.join(missing)} not installed"
@@ -65,16 +65,16 @@ def why_not() -> str | None:
         return "only root can make network namespaces"
     script = "ip link add br0 type bridge && ip link add veth0 type veth peer name veth1 && mount -t tmpfs tmpfs /run"
     tried = subprocess.run([*_ALONE, "bash", "-c", script], capture_output=True, text=True, check=False)
-    return None if tried.returncode == 0 else f"no namespaces here: {tried.stderr.strip()}"
+    return None if tried.returncode == 0 else f"cannot make namespaces: {tried.stderr.strip()}"
 
 
 @dataclass
 class Host:
-    """One of them."""
+    """One worker host."""
 
     name: str
     ip: str
-    folder: Path  # what is HORA_HOME inside
+    folder: Path  # inside the host it is HORA_HOME
     pid: int  # its first process, as seen from outside
     hub_pid: int
     environment: Mapping[str, str]
@@ -82,7 +82,7 @@ class Host:
 
     @property
     def log(self) -> str:
-        """What its worker has written."""
+        """The log of its worker."""
         return self.folder.with_suffix(".log").read_text(errors="replace")
 
     def start_worker(self) -> None:
@@ -99,15 +99,15 @@ class Host:
             )
 
     def inside(self) -> list[str]:
-        """What to put before a command to run it on this host."""
+        """The words before a command that run it on this host."""
         return ["nsenter", "-t", str(self.pid), "-m", "-u", "-n", "-p", "--"]
 
     def cut(self) -> None:
-        """Cut it off from everything."""
+        """Cut the host off from the network."""
         self._link("down")
 
     def mend(self) -> None:
-        """Undo that."""
+        """Connect the host to the network again."""
         self._link("up")
 
     def pids_with_mark(self, mark: str) -> list[int]:
@@ -142,7 +142,7 @@ class Hosts:
             parts = ("database", "broker", "migrations", "api")
             self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
             self.client = opened.enter_context(Service(self.stack.url, self.stack.token))
-            self._let_hosts_to_the_broker()
+            self._give_hosts_a_broker_user()
             make_keys(self.folder / "keys")
             for folder in ("home", "runs"):
                 (self.folder / folder).mkdir()
@@ -172,8 +172,8 @@ class Hosts:
         known = {host["name"] for host in self.client.hosts() if host["address"] is not None}
         return known == set(self.names)
 
-    def _let_hosts_to_the_broker(self) -> None:
-        """Those that reach it over a network need a password; on its socket it asks for none."""
+    def _give_hosts_a_broker_user(self) -> None:
+        """Hosts reach the broker over a network, and there it wants a password. On its socket it wants none."""
         with redis.Redis(unix_socket_path=urlsplit(self.stack.broker_url).path) as broker:
             broker.acl_setuser(
                 "hosts", enabled=True, passwords=["+password"], keys=["*"], channels=["*"], commands=["+@all"]
@@ -233,7 +233,7 @@ class Hosts:
 
 @contextmanager
 def _running_process(argv: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that has said "ready", and ends with this one or at the end of the block."""
+    """A process that has printed "ready". It ends with this process, or at the end of the block."""
     process = subprocess.Popen(
         [*_HELD, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )

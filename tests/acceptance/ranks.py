@@ -1,4 +1,4 @@
-"""A job of the trainer alone, under a real horovodrun but without the service."""
+"""Runs of the trainer alone, under a real horovodrun but without the service."""
 
 import os
 import signal
@@ -34,9 +34,9 @@ LIMIT_S = 120
 
 
 class Run:
-    """A job's folder, and what its ranks wrote there.
+    """A job's folder, and the files that its ranks wrote there.
 
-    `network` is the source of `own_network:build`; `environment` is the ranks', besides this process's.
+    `network` is the source of `own_network:build`. `environment` is added to the environment of the ranks.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Run:
         """Start the ranks of the next attempt as the service does; one rank needs no launcher."""
         self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
         (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
-        alone = [sys.executable, "-m", "trainer", str(self.launch_dir)]
+        trainer_argv = [sys.executable, "-m", "trainer", str(self.launch_dir)]
         return subprocess.Popen(
-            horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir) if self.ranks > 1 else alone,
+            horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir) if self.ranks > 1 else trainer_argv,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{self.folder}", **self._environment},
             stdout=subprocess.DEVNULL,
@@ -86,12 +86,12 @@ class Run:
         )
 
     def train(self) -> int:
-        """Run to the end; horovodrun's exit code."""
+        """Run the next attempt to its end. Returns the exit code."""
         with self.start() as process:
             return process.wait(LIMIT_S)
 
     def records(self, rank: int) -> list[Record]:
-        """What a rank has recorded, every line of it valid; one that is just being written is left out."""
+        """The records of a rank. All lines must be valid; a line that is still being written is left out."""
         path = self.folder / "records" / rank_records_name(rank)
         written = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
         records = [parse_record(line) for line in written.splitlines()]
@@ -99,7 +99,7 @@ class Run:
         return [record for record in records if record is not None]
 
     def log(self, rank: int) -> str:
-        """What a rank has printed."""
+        """The log of a rank."""
         return (self.folder / "logs" / rank_log_name(rank)).read_text()
 
     def of_job(self, kind: type[T]) -> list[T]:
@@ -113,7 +113,7 @@ class Run:
         return [record for record in last if isinstance(record, RankExited)]
 
     def losses(self) -> dict[int, float]:
-        """The loss of each step, averaged over the ranks; of a step that was made again, the later one."""
+        """The loss of each step, averaged over the ranks. If a step was repeated, the later loss counts."""
         of_rank: list[dict[int, float]] = []
         for rank in range(self.ranks):
             steps = [record for record in self.records(rank) if isinstance(record, StepEnded)]
@@ -123,13 +123,13 @@ class Run:
         return {step: sum(losses[step] for losses in of_rank) / self.ranks for step in of_rank[0]}
 
     def epochs(self) -> list[dict[str, float]]:
-        """The metrics of each epoch, with none left out; of one that was made again, the later ones."""
+        """The metrics of all epochs; none may be missing. If an epoch was repeated, the later metrics count."""
         ended = {record.epoch: record.metrics for record in self.of_job(EpochEnded)}
         assert list(ended) == list(range(1, len(ended) + 1))
         return list(ended.values())
 
     def kill_at_some_step(self, *, rank: int) -> None:
-        """SIGKILL a rank while it trains, at no step in particular, after the next checkpoint but one."""
+        """Run the next attempt, and SIGKILL a rank at an arbitrary step after the attempt's second checkpoint."""
         before = len(self.of_job(CheckpointSaved))
         with self.start() as process:
             wait_until(lambda: len(self.of_job(CheckpointSaved)) >= before + 2)

@@ -18,7 +18,7 @@ from tests.acceptance.conftest import (
     points,
     rank_pids,
     supervisor_pids,
-    trains,
+    wait_for_epochs,
 )
 from tests.waiting import slowdown, until
 
@@ -35,7 +35,7 @@ def test_cancel_reaches_a_job_that_is_still_starting(operator: Service) -> None:
 
 def test_a_preempted_job_resumes_after_the_urgent_job_and_can_be_cancelled(operator: Service) -> None:
     patient = operator.submit(ENDLESS)
-    trains(operator, patient["id"], epochs=5)
+    wait_for_epochs(operator, patient["id"], epochs=5)
     urgent = operator.submit({**ENDLESS, "epochs": 2, "priority": 90})
     until(lambda: operator.job(urgent["id"])["status"] == "running", what="the urgent job")
     stopped_at = operator.job(patient["id"])["progress"]["step"]
@@ -63,9 +63,9 @@ def test_a_preempted_job_resumes_after_the_urgent_job_and_can_be_cancelled(opera
 
 def test_a_job_restarts_from_its_checkpoint_after_a_killed_rank_and_a_killed_supervisor(operator: Service) -> None:
     job_id = operator.submit(RESTARTED)["id"]
-    trains(operator, job_id, epochs=10)
+    wait_for_epochs(operator, job_id, epochs=10)
     os.kill(rank_pids(operator, job_id, 1)[1], signal.SIGKILL)
-    trains(operator, job_id, epochs=20, attempt=2)
+    wait_for_epochs(operator, job_id, epochs=20, attempt=2)
     os.kill(supervisor_pids(operator, job_id)[1], signal.SIGKILL)
     ended = operator.wait(job_id, timeout_s=240)
 
@@ -81,7 +81,7 @@ def test_a_job_restarts_from_its_checkpoint_after_a_killed_rank_and_a_killed_sup
 
 def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, breakable: Stack) -> None:
     job = operator.submit({**ENDLESS, "epochs": 160})
-    trains(operator, job["id"], epochs=5)
+    wait_for_epochs(operator, job["id"], epochs=5)
     for part in ("worker", "broker", "database"):
         pid = breakable.pid_of(part)
         with _not_started_again(breakable):

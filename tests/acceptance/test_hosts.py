@@ -10,8 +10,8 @@ import pytest
 
 from hora.service import Service
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import ENDLESS, Json, points, trains
-from tests.acceptance.hosts import Host, Hosts, why_not
+from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
+from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
 SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
@@ -22,7 +22,7 @@ OF_AN_ATTEMPT = ("worker.member", "worker.supervisor", "worker.horovodrun", "ssh
 @pytest.fixture(scope="module")
 def hosts(session_folder: Path) -> Iterator[Hosts]:
     """Two hosts with a slot each, which share nothing."""
-    if reason := why_not():
+    if reason := reason_to_skip():
         pytest.skip(reason)
     with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT) as hosts:
         yield hosts
@@ -83,7 +83,7 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
 def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_hosts(hosts: Hosts) -> None:
     client = hosts.client
     job = client.submit(ENDLESS)
-    trains(client, job["id"], epochs=2)
+    wait_for_epochs(client, job["id"], epochs=2)
     member_host = hosts[shares(client, job["id"])[0][1]]
     (rank,) = ranks_on(member_host, job["id"], 1)
     os.kill(rank, signal.SIGKILL)

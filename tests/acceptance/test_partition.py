@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import ENDLESS, Json, trains
-from tests.acceptance.hosts import Host, Hosts, why_not
+from tests.acceptance.conftest import ENDLESS, Json, wait_for_epochs
+from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
 LEASE_S, HOST_TIMEOUT_S = 11, 6
@@ -34,7 +34,7 @@ def whole_again(hosts: Hosts) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def hosts(session_folder: Path) -> Iterator[Hosts]:
     """Two hosts with a slot each, which share the files of the jobs."""
-    if reason := why_not():
+    if reason := reason_to_skip():
         pytest.skip(reason)
     factor = min(slowdown(), 5)  # short leases that a busy machine can still keep; at most about the usual length
     times = {
@@ -75,7 +75,7 @@ def goes_on(hosts: Hosts, job_id: str, number: int) -> Json:
     """Wait until an attempt after that one trains; returns it."""
     epoch = hosts.client.job(job_id)["progress"]["epoch"]
     until(lambda: hosts.client.job(job_id)["attempt"] > number, what="another attempt")
-    trains(hosts.client, job_id, epochs=epoch + 1)
+    wait_for_epochs(hosts.client, job_id, epochs=epoch + 1)
     return hosts.client.attempts(job_id)[-1]
 
 
@@ -103,7 +103,7 @@ def test_a_job_continues_after_its_lead_host_and_then_its_other_host_is_cut_off(
     """First the lead host is cut off. When it is back, the other host, where the job continued, is cut off."""
     client = hosts.client
     job = client.submit({**ENDLESS, "min_gpus": 1})
-    trains(client, job["id"], epochs=2)
+    wait_for_epochs(client, job["id"], epochs=2)
     attempt = client.attempts(job["id"])[-1]
     (lead, other), number = (hosts[share["host"]] for share in attempt["shares"]), attempt["number"]
     assert other.pids_with_mark(mark_of(job["id"], number))

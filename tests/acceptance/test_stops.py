@@ -22,7 +22,7 @@ from tests.acceptance.conftest import (
     points,
     rank_pids,
     supervisor_pids,
-    trains,
+    wait_for_epochs,
 )
 from tests.waiting import slowdown, until
 
@@ -131,7 +131,7 @@ def _trains_with_a_stall_limit(client: Service) -> tuple[str, int]:
         until(lambda job_id=job_id: {"first_step", "attempt_ended"} & _times(client, job_id).keys(), what="a step")
         times = _times(client, job_id)
         if "first_step" in times and 2 * (times["first_step"] - times["launched"]).total_seconds() < stall_s:
-            trains(client, job_id, epochs=3)
+            wait_for_epochs(client, job_id, epochs=3)
             return job_id, stall_s
         client.cancel(job_id)
         client.wait(job_id, timeout_s=240)

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from hora.service import Json, Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import ENDLESS, trains
+from tests.acceptance.conftest import ENDLESS, wait_for_epochs
 from tests.waiting import until
 from worker.attempt.processes import pids_of_attempt
 
@@ -58,7 +58,7 @@ def running(trap: Trap) -> Iterator[Json]:
         "labels": {"LD_PRELOAD": trap.text, "HORA_ATTEMPT": trap.text, "PATH": trap.text},
     }
     job = trap.client.submit(spec)
-    yield trains(trap.client, job["id"], epochs=1)
+    yield wait_for_epochs(trap.client, job["id"], epochs=1)
     trap.client.cancel(job["id"])
     assert trap.client.wait(job["id"], timeout_s=240)["status"] == "cancelled"
 

@@ -1,4 +1,4 @@
-"""What axe-core, which the dashboard's own packages bring, says about a page: rules of WCAG 2 that it breaks badly."""
+"""The rules of WCAG 2 that a page breaks badly, found by axe-core. It is one of the dashboard's own packages."""
 
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ _RUN = "() => axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
 
 
 def serious_issues(page: Page) -> list[str]:
-    """A line for each rule and place. The page's context has to bypass its Content-Security-Policy."""
+    """A line for each broken rule and place. The page's context must bypass the Content-Security-Policy."""
     page.add_script_tag(path=_AXE)
-    found: dict[str, Any] = page.evaluate(_RUN)
+    report: dict[str, Any] = page.evaluate(_RUN)
     return [
         f"{issue['id']}: {node['target']}: {node['failureSummary']}"
-        for issue in found["violations"]
+        for issue in report["violations"]
         if issue["impact"] in ("serious", "critical")
         for node in issue["nodes"]
     ]

@@ -1,4 +1,4 @@
-"""What is on a chart, read from its pixels."""
+"""Where a chart shows a colour, read from its pixels."""
 
 from playwright.sync_api import Locator
 
@@ -19,6 +19,6 @@ _PEAK = """(canvas, [from, to, name]) => {
 
 
 def peak(figure: Locator, start: float = 0.0, stop: float = 1.0, colour: str = "run-0") -> float | None:
-    """How high the highest pixel of a colour of the page is, 0 to 1 from below; between two shares of the width."""
-    found: float | None = figure.locator("canvas").evaluate(_PEAK, [start, stop, colour])
-    return found
+    """The height of the highest pixel of a colour, from 0 (bottom) to 1 (top), between two shares of the width."""
+    height: float | None = figure.locator("canvas").evaluate(_PEAK, [start, stop, colour])
+    return height

@@ -5,8 +5,8 @@
     page        test      a signed-in page at 1440x900; an unexpected error of the page fails the test
     troubles    test      errors of that page; a test adds the texts that it expects to `troubles.allowed`
 
-Playwright keeps an event loop running in the main thread, so nothing of it outlives a module: tests elsewhere start
-loops of their own.
+Playwright keeps an event loop running in the main thread. So it is stopped after each module: other tests start loops
+of their own.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from hora.service import Service
 from hora.stack.control import Stack
 
 WIDE = {"width": 1440, "height": 900}
-PATIENCE_MS = 50_000  # for a busy machine; below the minute after which a page without news polls by itself
+PATIENCE_MS = 50_000  # for a busy machine; less than the minute after which a page without news polls
 STARTED_MS = 240_000  # the start of a job: TensorFlow needs 5 s on a free core
-_GIVEN_UP = "net::ERR_ABORTED"  # the page went elsewhere before the answer came
+_GIVEN_UP = "net::ERR_ABORTED"  # the page was left before the answer came
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Troubles:
     allowed: list[str] = field(default_factory=list)
 
     def watch(self, page: Page) -> None:
-        """Collect what goes wrong on a page from now on."""
+        """Collect the errors of a page from now on."""
         page.on("console", self._console_message)
         page.on("pageerror", lambda error: self.messages.append(f"exception: {error}"))
         page.on("requestfailed", self._failed)
 
     def unexpected(self) -> list[str]:
         """The messages that the test did not allow."""
-        return [one for one in self.messages if not any(text in one for text in self.allowed)]
+        return [message for message in self.messages if not any(text in message for text in self.allowed)]
 
     def _console_message(self, message: ConsoleMessage) -> None:
         if message.type == "error":

@@ -1,7 +1,7 @@
-"""What a team has on its stack: jobs of several people that ended in all ways, a study, one that runs, ones that wait.
+"""The jobs of a team: jobs of several people that ended in different ways, a study, a running job and waiting jobs.
 
-`python -m tests.browser.scene URL TOKEN` fills a fresh stack of this machine with two CPU slots, in some three minutes.
-The screenshots look at all of it, the browser tests at the few parts that they ask for.
+`python -m tests.browser.scene URL TOKEN` fills a new stack of this machine with two CPU slots, in about three minutes.
+The screenshots show all of it. The browser tests use a few parts.
 """
 
 import os
@@ -18,18 +18,18 @@ from tests.waiting import until
 Json = dict[str, Any]
 
 _DIGITS = {"dataset": "digits", "batch_size": 32, "learning_rate": 0.001, "gpus": 1, "epochs": 12}
-_TO_THE_END: Json = {"early_stopping": None}
+_NO_EARLY_STOP: Json = {"early_stopping": None}
 _BASELINE = {"purpose": "baseline", "paper": "digits-2024"}
 _TUNING = {"purpose": "tuning"}
 JOBS: tuple[tuple[str, Json], ...] = (
     ("ada", {"name": "lenet5 on two", "model": "lenet5", "gpus": 2, "epochs": 40, "learning_rate": 0.0002,
-             "labels": _BASELINE, **_TO_THE_END}),
+             "labels": _BASELINE, **_NO_EARLY_STOP}),
     ("ada", {"name": "mlp b32", "model": "mlp", "labels": _BASELINE, "project": "vision"}),
     ("ada", {"name": "mlp b128", "model": "mlp", "batch_size": 128, "learning_rate": 0.004, "labels": _TUNING}),
     ("grace", {"name": "mlp sgd", "model": "mlp", "optimizer": "sgd", "learning_rate": 0.05, "labels": _TUNING}),
     ("grace", {"name": "mlp dropout", "model": {"name": "mlp", "dropout": 0.4}, "epochs": 20, "project": "vision"}),
     ("grace", {"name": "few samples - many epochs", "model": "mlp", "dataset": {"source": "digits", "fraction": 0.1},
-               "learning_rate": 0.01, "epochs": 120, "labels": {"purpose": "question"}, **_TO_THE_END}),
+               "learning_rate": 0.01, "epochs": 120, "labels": {"purpose": "question"}, **_NO_EARLY_STOP}),
     ("grace", {"name": "lenet5 half precision", "model": "lenet5", "precision": "mixed_bfloat16", "epochs": 4}),
     ("ada", {"name": "lenet5 linear scaling", "model": "lenet5", "gpus": 2, "batch_size": 64, "lr_scaling": "linear",
              "warmup_epochs": 2, "epochs": 10, "labels": {"purpose": "scaling"}, "project": "vision"}),
@@ -44,7 +44,7 @@ BAD_DATA: Json = {
 DIVERGES: Json = {
     **_DIGITS, "name": "rate too high", "model": "mlp", "optimizer": "sgd", "learning_rate": 1000.0, "labels": _TUNING,
 }  # fmt: skip
-ENDLESS: Json = {**_DIGITS, "name": "long run", "model": "lenet5", "batch_size": 8, "epochs": 100_000, **_TO_THE_END}
+ENDLESS: Json = {**_DIGITS, "name": "long run", "model": "lenet5", "batch_size": 8, "epochs": 100_000, **_NO_EARLY_STOP}
 STUDY: Json = {
     "name": "digits scaling",
     "base": {"dataset": "digits", "model": "mlp", "learning_rate": 0.002, "epochs": 8, "early_stopping": None},
@@ -56,32 +56,32 @@ STUDY: Json = {
 
 @dataclass(frozen=True)
 class Team:
-    """Connections of those who submit: an admin and two users, members of the project `vision`."""
+    """The connections of a team: an admin and two users."""
 
     admin: Service
     ada: Service
     grace: Service
 
     def of(self, name: str) -> Service:
-        """The connection of one of them."""
-        who: Service = getattr(self, name)
-        return who
+        """The connection of a user."""
+        connection: Service = getattr(self, name)
+        return connection
 
 
 @contextmanager
 def team_at(url: str, token: str) -> Iterator[Team]:
-    """The team of a fresh stack, and its projects: `vision`, and `night`, which may use one slot."""
+    """Create the team of a new stack, and its projects: `vision`, and `night`, which may use one slot."""
     with ExitStack() as connections:
         admin = connections.enter_context(Service(url, token))
         admin.create_project({"name": "vision", "description": "Classifiers for the line cameras", "is_open": True})
-        admin.create_project({"name": "night", "description": "What may take until morning", "max_slots": 1})
+        admin.create_project({"name": "night", "description": "Jobs that may run until morning", "max_slots": 1})
         tokens = {user: admin.create_token("laptop", user=user)["token"] for user in ("ada", "grace")}
         users = {user: connections.enter_context(Service(url, text)) for user, text in tokens.items()}
         yield Team(admin, **users)
 
 
 def fill(team: Team) -> None:
-    """Everything. What runs on comes last: until then both slots are needed."""
+    """Submit everything. The endless jobs come last: until then both slots are needed."""
     study = team.ada.submit_study(STUDY)["id"]
     submitted = [team.of(who).submit({**_DIGITS, **spec})["id"] for who, spec in JOBS]
     submitted += [team.ada.submit(spec)["id"] for spec in (DIVERGES, BAD_DATA)]
@@ -96,9 +96,9 @@ def fill(team: Team) -> None:
 
 
 def keep_busy(team: Team) -> Json:
-    """A job that runs for hours on one slot, one that its quota keeps waiting, and one that is paused."""
+    """Submit a job that runs for hours on one slot, one that waits because of its quota, and one that is paused."""
     runs = team.ada.submit({**ENDLESS, "project": "night", "labels": {"purpose": "soak"}})
-    trains(team.ada, runs["id"], epochs=1)
+    wait_for_epochs(team.ada, runs["id"], epochs=1)
     team.grace.submit({**ENDLESS, "name": "next night", "project": "night", "priority": 60})
     waits = team.grace.submit({**ENDLESS, "name": "larger batch later", "batch_size": 512, "project": "night"})
     team.grace.pause(waits["id"])
@@ -106,20 +106,20 @@ def keep_busy(team: Team) -> Json:
 
 
 def lose_a_rank(service: Service, job_id: str) -> None:
-    """Kill a rank of the job when it has saved something, so that it starts again from there."""
-    trains(service, job_id, epochs=20)
+    """Kill a rank of the job after some checkpoints, so that the job restarts from the last one."""
+    wait_for_epochs(service, job_id, epochs=20)
     started = [event for event in service.events(job_id) if event["kind"] == "rank_started"]
     os.kill(started[-1]["data"]["pid"], signal.SIGKILL)
 
 
 def cancel_when_it_trains(service: Service, job_id: str) -> None:
     """Cancel the job some epochs after its start."""
-    trains(service, job_id, epochs=10)
+    wait_for_epochs(service, job_id, epochs=10)
     service.cancel(job_id)
 
 
-def trains(service: Service, job_id: str, *, epochs: int, within_s: float = 400) -> None:
-    """Wait until the job has trained so many epochs."""
+def wait_for_epochs(service: Service, job_id: str, *, epochs: int, within_s: float = 400) -> None:
+    """Wait until the job has trained this many epochs."""
 
     def far_enough() -> bool:
         job = service.job(job_id)

@@ -1,8 +1,9 @@
-"""Pictures of every page over the scene: `make screenshots`, or `python -m tests.browser.screenshots`.
+"""Take pictures of every page: `make screenshots`, or `python -m tests.browser.screenshots`.
 
-All of them go to `screenshots/`: light and dark, 1440x900 and 390x844, each page in its whole height. Those that the
-documents show go to `docs/screenshots/`, as high as the window and with few colours, so that they stay small.
-With `--url` and `--token` they are taken of a stack that has the scene already; else that takes four minutes first.
+All pictures go to `screenshots/`: light and dark, 1440x900 and 390x844, each page in its full height. The pictures
+that the documents show also go to `docs/screenshots/`, with the height of the window and few colours, so that they stay
+small. The pages show the jobs of `tests.browser.scene`. `--url` and `--token` name a stack that has these jobs already.
+Without them a new stack is filled first, which takes four minutes.
 """
 
 import argparse
@@ -26,20 +27,20 @@ ROOT = Path(__file__).parents[2]
 ALL, KEPT = ROOT / "screenshots", ROOT / "docs" / "screenshots"
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 LOADED_MS = 30_000
-SETTLED_MS = 1500  # after what a page says first: curves come with the next answer
+SETTLED_MS = 1500  # after the first content of a page: curves come with a later answer
 COLOURS = 128
 _SPEC = '{"dataset":"digits","batch_size":64,"learning_rate":0.002,"gpus":2,"lr_scaling":"sqrt"}'
 
 
 @dataclass(frozen=True)
 class View:
-    """A page, and a text that it shows when it has what it is about. `{name}` is the id of that job or study."""
+    """A page, and a text that it shows when its data has come. `{name}` stands for the id of that job or study."""
 
     path: str
     ready: str
-    document: str = ""  # which of its pictures the documents show
-    document_px: int | None = None  # how high those are, where that is not the window
-    cursor_on: str = ""  # the chart over which the mouse is
+    document: str = ""  # the pictures that the documents show: scheme and size
+    document_px: int | None = None  # the height of these pictures, if not that of the window
+    cursor_on: str = ""  # the chart that the mouse points at
     is_signed_in: bool = True
 
 
@@ -82,8 +83,8 @@ def take(browser: Browser, service: Service, names: list[str]) -> None:
 
 
 def _filled_in(path: str, ids: Mapping[str, str]) -> str:
-    for name, known in ids.items():
-        path = path.replace(f"{{{name}}}", known)
+    for name, known_id in ids.items():
+        path = path.replace(f"{{{name}}}", known_id)
     return path
 
 
@@ -104,7 +105,7 @@ def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:
 
 
 def _point_at(page: Page, chart: str) -> None:
-    """A third along its axis, where curves still differ."""
+    """Point at a third of the chart's width, where curves still differ."""
     place = page.get_by_role("slider", name=f"Cursor of {chart}")
     box = place.bounding_box()
     assert box is not None
@@ -122,7 +123,7 @@ def _scene() -> Iterator[Service]:
 
 
 def main() -> int:
-    """Take what was asked for."""
+    """Take the pictures that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
     parser.add_argument("view", nargs="*", help=f"of: {', '.join(VIEWS)}")
     parser.add_argument("--url")

@@ -1,6 +1,6 @@
 """`python -m tests.chaos --seed N --rounds N`: rounds of chaos on this machine, with the seeds N, N + 1, and so on.
 
-Exits with 1 where something did not hold; the home of such a round is kept.
+The exit code is 1 if a check failed. The home of a failed round is kept.
 """
 
 import argparse
@@ -9,12 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos.round import play
+from tests.chaos.round import run_round
 from tests.chaos.script import script_of
 
 
 def main() -> int:
-    """Play the rounds one after the other."""
+    """Run the rounds one after the other."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--rounds", type=int, default=1)
@@ -24,14 +24,14 @@ def main() -> int:
     failed = {}
     for seed in range(arguments.seed, arguments.seed + arguments.rounds):
         folder = Path(tempfile.mkdtemp(prefix="hora-"))
-        folder.chmod(0o755)  # the database's own user passes through
+        folder.chmod(0o755)  # the database's own user must get in
         script = script_of(seed, jobs=arguments.jobs, disturbances=arguments.disturbances)
-        if play(script, folder / "chaos", say=lambda line: print(line, flush=True)).wrong:
+        if run_round(script, folder / "chaos", say=lambda line: print(line, flush=True)).failures:
             failed[seed] = folder
         else:
             shutil.rmtree(folder, ignore_errors=True)
     for seed, folder in failed.items():
-        print(f"seed {seed} failed; its logs and rows are in {folder}; again: make chaos SEED={seed}")
+        print(f"seed {seed} failed; its logs and rows are in {folder}; to repeat it: make chaos SEED={seed}")
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
-"""The census of a stack's processes: which attempt each is of, whether it runs, and what must never be seen at once.
+"""The census of a stack's processes: the attempt of each, whether it runs, and which must never run at the same time.
 
-`Census` is a thread that looks five times a second, while the monkey is at work and after it. What it finds is proven
-before it is noted: both processes are looked at again, so that each was alive while the other was.
+`Census` is a thread that looks five times a second, during the disturbances and after them. Before it notes a pair, it
+looks at both processes again. So each of them was alive while the other was.
 """
 
 import os
@@ -15,24 +15,24 @@ from pathlib import Path
 from jobs.runtime.processes import MARK, ProcessId, command_line, environment, pids
 
 PERIOD_S = 0.2
-AWAKE_S = 1.0  # so long may a rank that was stopped take to see that its lease has passed
+AWAKE_S = 1.0  # the time in which a rank that was stopped must see that its lease has expired
 
 Slot = tuple[str, int]  # host and index
 
 
 @dataclass(frozen=True)
 class JobProcess:
-    """A process of the stack, at one look."""
+    """A process of a job, at one look."""
 
     process_id: ProcessId
-    role: str  # rank, launcher, supervisor, or other: what horovodrun has between
-    job_id: str = ""  # a supervisor has no mark,
-    attempt: int = 0  # and the id of its attempt here, not the number
+    role: str  # rank, launcher, supervisor, or other: a process between horovodrun and a rank
+    job_id: str = ""  # empty for a supervisor, which has no mark
+    attempt: int = 0  # the attempt's number; for a supervisor the attempt's id
     rank: int | None = None
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it stands still by SIGSTOP; False where it is gone."""
+        """Whether SIGSTOP stopped the process. False if the process is gone."""
         try:
             stat = Path(f"/proc/{self.process_id.pid}/stat").read_text(errors="replace")
         except OSError:
@@ -41,12 +41,12 @@ class JobProcess:
 
     def __str__(self) -> str:
         rank = "" if self.rank is None else f" {self.rank}"
-        whose = f"{self.job_id}.{self.attempt}" if self.job_id else f"attempt {self.attempt}"
-        return f"{self.role}{rank} of {whose} (pid {self.process_id.pid})"
+        attempt = f"{self.job_id}.{self.attempt}" if self.job_id else f"attempt {self.attempt}"
+        return f"{self.role}{rank} of {attempt} (pid {self.process_id.pid})"
 
 
 def processes_of(home: Path) -> list[JobProcess]:
-    """Every process that runs for a job of the stack at `home`: supervisors, launchers, ranks and what is between."""
+    """Every process of a job of the stack at `home`: supervisors, launchers, ranks and the processes between them."""
     home_variable = f"HORA_HOME={home}".encode()
     processes = []
     for pid in pids():
@@ -74,12 +74,12 @@ def _process_of(pid: int, variables: Mapping[bytes, bytes]) -> JobProcess | None
 
 
 def _module(arguments: list[bytes]) -> str:
-    """What `python -m` runs; empty for anything else."""
+    """The module that `python -m` runs; empty for any other command."""
     return arguments[2].decode(errors="replace") if len(arguments) > 2 and arguments[1] == b"-m" else ""
 
 
 def twice_at_once(training: Iterable[JobProcess]) -> list[tuple[JobProcess, JobProcess]]:
-    """Pairs of ranks of two attempts of one job."""
+    """Pairs of ranks that belong to two attempts of one job."""
     return [
         (one, other)
         for one, other in combinations(training, 2)
@@ -90,7 +90,7 @@ def twice_at_once(training: Iterable[JobProcess]) -> list[tuple[JobProcess, JobP
 def slot_shared(
     alive: Iterable[JobProcess], slots: Mapping[tuple[str, int], frozenset[Slot]]
 ) -> list[tuple[JobProcess, JobProcess]]:
-    """Pairs of processes of two attempts that were given the same slot, by what the attempts' rows say."""
+    """Pairs of processes of two attempts whose rows name the same slot."""
     return [
         (one, other)
         for one, other in combinations(alive, 2)
@@ -100,11 +100,11 @@ def slot_shared(
 
 
 class Census(threading.Thread):
-    """Looks until it is stopped. `violations` has a sentence for each thing that must not be."""
+    """Looks until it is stopped. `violations` has a sentence for each forbidden pair of processes."""
 
     def __init__(self, home: Path, slots: Callable[[], Mapping[tuple[str, int], frozenset[Slot]]]) -> None:
         super().__init__(name="census", daemon=True)
-        self.violations: dict[str, None] = {}  # each once, in order
+        self.violations: dict[str, None] = {}  # the keys are the sentences, each once, oldest first
         self.looks = 0
         self.longest_gap_s = 0.0
         self.most_ranks = 0
@@ -122,12 +122,12 @@ class Census(threading.Thread):
             self.longest_gap_s, before = max(self.longest_gap_s, now - before), now
 
     def stop(self) -> None:
-        """End after the look at hand."""
+        """End after the current look."""
         self._ended.set()
         self.join()
 
     def look(self) -> None:
-        """Count everybody once, and note what must not be."""
+        """Look at all processes once, and note the forbidden pairs."""
         marked = [process for process in processes_of(self._home) if process.job_id]
         ranks = [process for process in marked if process.role == "rank"]
         self.looks += 1
@@ -147,5 +147,5 @@ class Census(threading.Thread):
             return False
         return now - self._awake_since.get(rank.process_id, -AWAKE_S) >= AWAKE_S
 
-    def _note(self, what: str) -> None:
-        self.violations.setdefault(what)
+    def _note(self, sentence: str) -> None:
+        self.violations.setdefault(sentence)

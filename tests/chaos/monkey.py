@@ -1,4 +1,4 @@
-"""The monkey: carries out the disturbances of a round on a running stack, and lets everything go on at its end."""
+"""The monkey carries out the disturbances of a round on a running stack. At the end it continues all processes."""
 
 import math
 import random
@@ -18,7 +18,7 @@ from tests.chaos.script import BEYOND_THE_LEASE, Disturbance, Harm, Script
 from tests.chaos.stage import APPLICATION, Stage, connect
 
 _POLL_S = 0.05
-_FINDS_WITHIN_S = 8.0  # a victim; nobody may be there at the moment
+_FIND_WITHIN_S = 8.0  # the limit to find a victim, because sometimes there is none
 _PARTS = {
     Harm.KILL_WORKER: "worker", Harm.STOP_WORKER: "worker",
     Harm.KILL_BROKER: "broker", Harm.STOP_BROKER: "broker",
@@ -36,19 +36,19 @@ _KILLS = frozenset(harm for harm in Harm if harm.name.startswith("KILL"))
 
 @dataclass(frozen=True)
 class _Held:
-    """Processes that stand still until the moment comes."""
+    """Processes that stay stopped until a time."""
 
-    until: float
+    until: float  # by `time.monotonic`
     processes: Sequence[ProcessId]
 
 
 def picked(candidates: Sequence[JobProcess], pick: float) -> JobProcess:
-    """The one that `pick` falls on."""
+    """The candidate that `pick`, 0 to 1, chooses."""
     return candidates[math.floor(pick * len(candidates))]
 
 
 class Monkey:
-    """Disturbs one stack. `done` has a line for each thing it did."""
+    """Disturbs one stack, and tells `say` about each disturbance."""
 
     def __init__(
         self, stack: Stack, stage: Stage, script: Script, *, lease_s: float, say: Callable[[str], None]
@@ -62,52 +62,52 @@ class Monkey:
         self._home = stack.home.resolve()
 
     def run(self) -> None:
-        """All of the script's disturbances, each when the round has come to it; returns when the last hold is over."""
+        """Carry out the disturbances of the script, each in its time. Returns when no process is held any more."""
         try:
             for disturbance in self._script.disturbances:
-                self._pause_until(partial(self._stage.lets_through, disturbance.at))
-                victim = self._does(disturbance)
+                self._pause_until(partial(self._stage.may_continue, disturbance.at))
+                victim = self._disturb(disturbance)
                 self._say(f"{self._stage.elapsed_s:6.1f} s at {disturbance.at:.2f}: {disturbance.harm}: {victim}")
             self._pause_until(lambda: not self._held)
         finally:
             self._continue(self._held)
 
-    def _does(self, disturbance: Disturbance) -> str:
-        """Do it, and say to whom."""
+    def _disturb(self, disturbance: Disturbance) -> str:
+        """Carry out the disturbance. Returns its victim, for the report."""
         harm = disturbance.harm
         if harm is Harm.DROP_CONNECTIONS:
-            return self._drops_connections(disturbance)
+            return self._drop_connections(disturbance)
         if harm is Harm.FREEZE:
-            return self._freezes(disturbance)
+            return self._freeze(disturbance)
         if harm in _PARTS:
-            return self._harms_part(disturbance, _PARTS[harm])
+            return self._harm_part(disturbance, _PARTS[harm])
         victim = self._find(_ROLES[harm], disturbance.pick)
         if victim is None:
-            return "nobody was there"
+            return "there was no such process"
         if harm in _KILLS:
             victim.process_id.signal(signal.SIGKILL)
         else:
-            self._holds(disturbance, [victim.process_id])
+            self._hold(disturbance, [victim.process_id])
         return str(victim)
 
-    def _harms_part(self, disturbance: Disturbance, part: str) -> str:
+    def _harm_part(self, disturbance: Disturbance, part: str) -> str:
         process = self._stack.state.parts[part]
         if disturbance.harm in _KILLS:
             process.signal(signal.SIGKILL)
         elif part == "database":  # its backends are processes of their own
-            self._holds(disturbance, [process, *_children(process)])
+            self._hold(disturbance, [process, *_children(process)])
         else:
-            self._holds(disturbance, [process])
+            self._hold(disturbance, [process])
         return f"pid {process.pid}"
 
-    def _freezes(self, disturbance: Disturbance) -> str:
+    def _freeze(self, disturbance: Disturbance) -> str:
         worker = self._stack.state.parts["worker"]
         attempts = processes_of(self._home)
-        self._holds(disturbance, [worker, *(process.process_id for process in attempts)])
+        self._hold(disturbance, [worker, *(process.process_id for process in attempts)])
         return f"{1 + len(attempts)} processes"
 
-    def _drops_connections(self, disturbance: Disturbance) -> str:
-        dice = random.Random(disturbance.pick)  # noqa: S311 - to be drawn again
+    def _drop_connections(self, disturbance: Disturbance) -> str:
+        dice = random.Random(disturbance.pick)  # noqa: S311 - the same seed must give the same draws
         try:
             with connect(self._stack.database_url) as connection:
                 rows = connection.execute(
@@ -118,11 +118,11 @@ class Monkey:
                 victims = [pid for (pid,) in rows if dice.random() < 0.5]
                 connection.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) AS pid", (victims,))
         except psycopg.OperationalError:
-            return "the database was away"
+            return "the database did not answer"
         return f"{len(victims)} of {len(rows)}"
 
     def _find(self, role: str, pick: float) -> JobProcess | None:
-        """The process of a role that `pick` falls on, in the order of the jobs' submission, once there is one."""
+        """Wait for processes of a role, and choose one by `pick`. They are sorted, so a seed repeats its choice."""
         processes: list[JobProcess] = []
 
         def is_there() -> bool:
@@ -131,23 +131,23 @@ class Monkey:
             ]
             return bool(processes)
 
-        self._pause_until(is_there, within_s=_FINDS_WITHIN_S)
+        self._pause_until(is_there, within_s=_FIND_WITHIN_S)
         names = {row.job_id: name for name, row in self._stage.rows.jobs.items()}
         processes.sort(
             key=lambda each: (names.get(each.job_id, ""), each.attempt, each.rank or 0, each.process_id.started)
         )
         return picked(processes, pick) if processes else None
 
-    def _holds(self, disturbance: Disturbance, processes: Sequence[ProcessId]) -> None:
+    def _hold(self, disturbance: Disturbance, processes: Sequence[ProcessId]) -> None:
         for process in processes:
             process.signal(signal.SIGSTOP)
         lasts_s = disturbance.hold_s + (self._lease_s if disturbance.harm in BEYOND_THE_LEASE else 0.0)
         until = time.monotonic() + lasts_s
         self._held.append(_Held(until, processes))
-        self._stage.stands_still_until(until)
+        self._stage.expect_no_change_until(until)
 
     def _pause_until(self, condition: Callable[[], bool], *, within_s: float = math.inf) -> None:
-        """Wait, and meanwhile let go on what has stood still for long enough."""
+        """Wait for the condition. Meanwhile continue the processes whose hold is over."""
         give_up_at = time.monotonic() + within_s
         while True:
             now = time.monotonic()

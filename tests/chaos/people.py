@@ -1,6 +1,6 @@
-"""The people of a round: each submits a job, and may wish to cancel it, or to pause it and let it go on.
+"""The people of a round: each submits one job. Some cancel their job, or pause it and resume it.
 
-They speak to the api alone, and ask again for as long as it does not answer: what was answered must hold.
+They use only the api, and repeat a request while it does not answer. What the api has confirmed must stay true.
 """
 
 import threading
@@ -12,10 +12,10 @@ from hora.service import HoraError, Json, ProblemError, Service, ServiceUnavaila
 from tests.chaos.script import Moment, PlannedJob, Wish
 from tests.chaos.stage import Stage
 
-_ASKS_FOR_S = 60.0  # so long may the service be away
+_RETRY_FOR_S = 60.0  # the service may be down for this long
 _PAUSE_S = 0.3
 _POLL_S = 0.1
-_SINCE = {  # the statuses in which a moment has come, or has passed
+_SINCE = {  # the statuses in which a moment has come or is over
     Moment.QUEUED: frozenset({"queued", "launching", "running", "succeeded", "failed", "cancelled"}),
     Moment.LAUNCHING: frozenset({"launching", "running", "succeeded", "failed", "cancelled"}),
     Moment.RUNNING: frozenset({"running", "succeeded", "failed", "cancelled"}),
@@ -24,14 +24,14 @@ _T = TypeVar("_T")
 
 
 class Person(threading.Thread):
-    """Sees to one job. `job_id` is set once its submission was answered; `troubles` has what should not have been."""
+    """Submits one job. `job_id` is set when the api has confirmed it. `troubles` has a line for each wrong answer."""
 
     def __init__(self, planned: PlannedJob, client: Service, stage: Stage, *, seed: int) -> None:
         super().__init__(name=planned.name, daemon=True)
         self.planned = planned
         self.job_id: str | None = None
-        self.cancelled = False  # the cancel was answered with yes
-        self.stays_paused = False  # so was the pause, and nobody lets the job go on
+        self.cancelled = False  # the api accepted the cancel
+        self.stays_paused = False  # the api accepted the pause; nobody will resume the job
         self.troubles: list[str] = []
         self._client = client
         self._stage = stage
@@ -39,12 +39,12 @@ class Person(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Submit when the time has come; then the wish."""
+        """Submit the job in its time, then carry out the wish."""
         try:
-            if self._waits_until(lambda: self._stage.lets_through(self.planned.at)):
-                self._submits()
+            if self._wait_until(lambda: self._stage.may_continue(self.planned.at)):
+                self._submit_job()
             if self.job_id is not None and self.planned.wish is not None:
-                self._has(self.planned.wish)
+                self._carry_out(self.planned.wish)
         except HoraError as error:
             self.troubles.append(f"{self.planned.name}: {type(error).__name__}: {error}")
 
@@ -52,48 +52,49 @@ class Person(threading.Thread):
         """Do nothing more."""
         self._ended.set()
 
-    def _submits(self) -> None:
-        self.job_id = self._insists(self._submit)["id"]
-        if self.planned.again:
-            again = self._insists(self._submit)["id"]
-            if again != self.job_id:
-                self.troubles.append(f"{self.planned.name}: one key gave two jobs, {self.job_id} and {again}")
+    def _submit_job(self) -> None:
+        self.job_id = self._retry(self._submit_once)["id"]
+        if self.planned.submit_twice:
+            second_id = self._retry(self._submit_once)["id"]
+            if second_id != self.job_id:
+                self.troubles.append(f"{self.planned.name}: one key gave two jobs, {self.job_id} and {second_id}")
 
-    def _submit(self) -> Json:
+    def _submit_once(self) -> Json:
         return self._client.submit(self.planned.spec, idempotency_key=self._key)
 
-    def _has(self, wish: Wish) -> None:
-        if not self._waits_until(lambda: self._has_come(wish.moment)) or self._ended.wait(wish.delay_s):
+    def _carry_out(self, wish: Wish) -> None:
+        if not self._wait_until(lambda: self._has_come(wish.moment)) or self._ended.wait(wish.delay_s):
             return
         job_id = self.job_id or ""
         if wish.action == "cancel":
-            self.cancelled = self._asks(lambda: self._client.cancel(job_id))
-        elif self._asks(lambda: self._client.pause(job_id)):
+            self.cancelled = self._ask(lambda: self._client.cancel(job_id))
+        elif self._ask(lambda: self._client.pause(job_id)):
             self.stays_paused = wish.resume_after_s is None
             if wish.resume_after_s is not None and not self._ended.wait(wish.resume_after_s):
-                self._asks(lambda: self._client.resume(job_id))
+                self._ask(lambda: self._client.resume(job_id))
 
-    def _asks(self, request: Callable[[], Json]) -> bool:
-        """Whether the service says yes; it says no where the job is over."""
+    def _ask(self, request: Callable[[], Json]) -> bool:
+        """Send the request. False if the service refuses it because the job is over."""
         try:
-            self._insists(request)
+            self._retry(request)
         except ProblemError as error:
-            job = self._insists(lambda: self._client.job(self.job_id or ""))
+            job = self._retry(lambda: self._client.job(self.job_id or ""))
             if error.status != 409 or job["ended_at"] is None:
                 raise
             return False
         return True
 
-    def _insists(self, request: Callable[[], _T]) -> _T:
-        give_up_at = time.monotonic() + _ASKS_FOR_S
+    def _retry(self, request: Callable[[], _T]) -> _T:
+        """Repeat the request while the service is down. Raises `HoraError`."""
+        give_up_at = time.monotonic() + _RETRY_FOR_S
         while True:
             try:
                 return request()
             except HoraError as error:
-                away = isinstance(error, ServiceUnavailable) or (
+                is_down = isinstance(error, ServiceUnavailable) or (
                     isinstance(error, ProblemError) and error.status >= 500
                 )
-                if not away or time.monotonic() > give_up_at or self._ended.wait(_PAUSE_S):
+                if not is_down or time.monotonic() > give_up_at or self._ended.wait(_PAUSE_S):
                     raise
                 if isinstance(error, ProblemError) and error.status != 503:
                     self.troubles.append(f"{self.planned.name}: the api answered {error.status}: {error}")
@@ -102,8 +103,8 @@ class Person(threading.Thread):
         row = self._stage.job(self.planned.name)
         return row is not None and row.status in _SINCE[moment]
 
-    def _waits_until(self, condition: Callable[[], bool]) -> bool:
-        """False where the round ended before."""
+    def _wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Wait for the condition. False if the round ended first."""
         while not condition():
             if self._ended.wait(_POLL_S):
                 return False

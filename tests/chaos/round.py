@@ -1,4 +1,4 @@
-"""One round of chaos: a stack of its own, its people, the monkey, and what is found wrong while and after it.
+"""One round of chaos: its own stack, its people, the monkey, and the checks during the round and after it.
 
 Called by `python -m tests.chaos` and by the test beside it.
 """
@@ -23,10 +23,10 @@ from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
 from tests.waiting import slowdown
 
 LEASE_S = 15.0
-HEALS_WITHIN_S = 300.0  # all jobs are over then, after the last disturbance; longer on a busy machine
+HEALS_WITHIN_S = 300.0  # the limit for all jobs to end after the last disturbance; longer on a busy machine
 _RELEASED_WITHIN_S = 10.0
 SLOTS = 3
-# As short as a machine with two busy cores keeps them without losing leases by itself.
+# The shortest times with which a machine with two busy cores loses no lease by itself.
 TIMES = {
     "HORA_LEASE_S": str(LEASE_S),
     "HORA_LEASE_RENEWAL_S": "1",
@@ -43,11 +43,11 @@ TIMES = {
 
 @dataclass(frozen=True)
 class Round:
-    """What came of a round: `wrong` is empty where everything held."""
+    """The result of a round."""
 
     seed: int
-    wrong: Sequence[str]
-    lines: Sequence[str]  # what happened, a line each
+    failures: Sequence[str]  # a sentence for each; empty if all checks passed
+    lines: Sequence[str]  # the printed report
     took_s: float
 
 
@@ -62,8 +62,8 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def play(script: Script, home: Path, *, say: Callable[[str], None] = lambda _: None) -> Round:
-    """Play a round on a stack below `home`, and judge it."""
+def run_round(script: Script, home: Path, *, say: Callable[[str], None] = lambda _: None) -> Round:
+    """Run a round on a stack below `home`, and check the result."""
     begun, lines = time.monotonic(), []
 
     def report(line: str) -> None:
@@ -75,16 +75,16 @@ def play(script: Script, home: Path, *, say: Callable[[str], None] = lambda _: N
     with _environment(TIMES):
         stack.start(stays=False)
     try:
-        wrong = _play_on(stack, script, report)
+        failures = _run_on(stack, script, report)
     finally:
         stack.stop()
-    wrong += [f"after the stack's end {sentence}" for sentence in verdict.left_over(home.resolve())]
+    failures += [f"after the stack's end {sentence}" for sentence in verdict.processes_left(home.resolve())]
     took_s = time.monotonic() - begun
-    report(f"seed {script.seed}: {'; '.join(wrong) if wrong else 'everything held'} ({took_s:.0f} s)")
-    return Round(script.seed, wrong, lines, took_s)
+    report(f"seed {script.seed}: {'; '.join(failures) if failures else 'all checks passed'} ({took_s:.0f} s)")
+    return Round(script.seed, failures, lines, took_s)
 
 
-def _play_on(stack: Stack, script: Script, tell: Callable[[str], None]) -> list[str]:
+def _run_on(stack: Stack, script: Script, report: Callable[[str], None]) -> list[str]:
     with ExitStack() as end:
         client = end.enter_context(Service(stack.url, stack.token, timeout_s=5))
         with connect(stack.database_url) as connection, connection.transaction():
@@ -92,26 +92,26 @@ def _play_on(stack: Stack, script: Script, tell: Callable[[str], None]) -> list[
         stage = Stage(stack.database_url, script)
         census = Census(stack.home.resolve(), lambda: stage.rows.slots)
         people = [Person(job, client, stage, seed=script.seed) for job in script.jobs]
-        onlookers: list[Stage | Census | Person] = [stage, census, *people]
-        for thread in onlookers:
+        threads: list[Stage | Census | Person] = [stage, census, *people]
+        for thread in threads:
             thread.start()
             end.callback(thread.stop)
-        Monkey(stack, stage, script, lease_s=LEASE_S, say=tell).run()
-        tell(f"{stage.elapsed_s:6.1f} s: the disturbances are over at {stage.position:.2f}")
-        wrong = _healed(stage, people)
-        tell(f"{stage.elapsed_s:6.1f} s: every job is over, or waits" if not wrong else "it did not heal")
-        wrong += _judged(stack, client, people)
-        tell(_summary(client))
-        tell(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
-             f" {census.most_ranks} ranks at once at most")  # fmt: skip
-        return [*census.violations, *stage.violations, *wrong]
+        Monkey(stack, stage, script, lease_s=LEASE_S, say=report).run()
+        report(f"{stage.elapsed_s:6.1f} s: the disturbances are over at {stage.position:.2f}")
+        failures = _unsettled(stage, people)
+        report(f"{stage.elapsed_s:6.1f} s: every job is over, or paused" if not failures else "not every job has ended")
+        failures += _failed_checks(stack, client, people)
+        report(_summary(client))
+        report(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
+               f" {census.most_ranks} ranks at once at most")  # fmt: skip
+        return [*census.violations, *stage.violations, *failures]
 
 
-def _healed(stage: Stage, people: Sequence[Person]) -> list[str]:
-    """Wait until every person is content and every job over, or waiting for good; what is not, after the limit."""
+def _unsettled(stage: Stage, people: Sequence[Person]) -> list[str]:
+    """Wait until every person is done and every job is over or stays paused. Returns the exceptions after the limit."""
 
-    def unsettled() -> list[str]:
-        waiting = [f"{person.name} is still at it" for person in people if person.is_alive()]
+    def unsettled_now() -> list[str]:
+        waiting = [f"{person.name} is not done" for person in people if person.is_alive()]
         for person in people:
             row = stage.job(person.planned.name)
             if row is not None and not row.is_over and not (person.stays_paused and row.status == "queued"):
@@ -120,49 +120,49 @@ def _healed(stage: Stage, people: Sequence[Person]) -> list[str]:
 
     limit_s = HEALS_WITHIN_S * slowdown()
     give_up_at = time.monotonic() + limit_s
-    while (sentences := unsettled()) and time.monotonic() < give_up_at:
+    while (sentences := unsettled_now()) and time.monotonic() < give_up_at:
         time.sleep(0.2)
     return [f"{limit_s:.0f} s after the last disturbance {sentence}" for sentence in sentences]
 
 
-def _judged(stack: Stack, client: Service, people: Sequence[Person]) -> list[str]:
+def _failed_checks(stack: Stack, client: Service, people: Sequence[Person]) -> list[str]:
     home = stack.home.resolve()
-    wrong = [trouble for person in people for trouble in person.troubles]
+    failures = [trouble for person in people for trouble in person.troubles]
     limit_s = _RELEASED_WITHIN_S * slowdown()
-    wrong += _gone_within(limit_s, lambda: verdict.not_free(client.hosts()))
-    wrong += _gone_within(limit_s, lambda: verdict.left_over(home))
+    failures += _left_after(limit_s, lambda: verdict.slots_not_free(client.hosts()))
+    failures += _left_after(limit_s, lambda: verdict.processes_left(home))
     jobs = {job["id"]: job for job in client.jobs()}
-    wrong += verdict.lost(people, list(jobs.values()))
+    failures += verdict.lost_jobs(people, list(jobs.values()))
     for person in people:
         job = jobs.get(person.job_id or "")
         if job is not None:
-            wrong += verdict.wrongly_ended(person, job)
-            wrong += verdict.off_the_table(person.planned.name, job, client.events(job["id"]))
-    wrong += verdict.curves_of(client, people, jobs)
+            failures += verdict.wrong_status(person, job)
+            failures += verdict.forbidden_moves(person.planned.name, job, client.events(job["id"]))
+    failures += verdict.curves_of(client, people, jobs)
     with connect(stack.database_url) as connection:
-        wrong += notes_of(connection) + late_points(connection) + unfinished(connection)
-        wrong += verdict.late_checkpoints(home / "runs", connection)
-    return wrong
+        failures += notes_of(connection) + late_points(connection) + unfinished(connection)
+        failures += verdict.late_checkpoints(home / "runs", connection)
+    return failures
 
 
-def _gone_within(limit_s: float, look: Callable[[], list[str]]) -> list[str]:
-    """What is still wrong after `limit_s`."""
+def _left_after(limit_s: float, check: Callable[[], list[str]]) -> list[str]:
+    """Repeat a check until it finds no failure. Returns the failures that are left after `limit_s`."""
     give_up_at = time.monotonic() + limit_s
     while True:
         try:
-            found = look()
+            failures = check()
         except HoraError as error:
-            found = [str(error)]
-        if not found or time.monotonic() > give_up_at:
-            return found
+            failures = [str(error)]
+        if not failures or time.monotonic() > give_up_at:
+            return failures
         time.sleep(0.1)
 
 
 def _summary(client: Service) -> str:
-    """How the jobs ended, and their attempts."""
+    """The statuses of the jobs, and the end reasons of their attempts."""
     jobs = list(client.jobs())
     statuses = Counter(job["status"] for job in jobs)
     reasons = Counter(attempt["end_reason"] for job in jobs for attempt in client.attempts(job["id"]))
     count = sum(reasons.values())
-    told = ", ".join(f"{reason} {times}" for reason, times in reasons.most_common())
-    return f"{', '.join(f'{times} {status}' for status, times in statuses.items())}; {count} attempts: {told}"
+    ends = ", ".join(f"{reason} {times}" for reason, times in reasons.most_common())
+    return f"{', '.join(f'{times} {status}' for status, times in statuses.items())}; {count} attempts: {ends}"

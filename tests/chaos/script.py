@@ -1,7 +1,7 @@
-"""What happens in one round, drawn from its seed alone: the jobs, what their people wish, and what breaks when.
+"""The script of one round: the jobs, the wishes of their people, and the faults. Only the seed decides them.
 
-Pure. Carried out by `tests.chaos.people` and `tests.chaos.monkey` as far as the outside world lets them: a seed gives
-the same story again, but not the same milliseconds.
+This module has no side effects. `tests.chaos.people` and `tests.chaos.monkey` carry the script out. A seed gives the
+same round again, except for differences of milliseconds.
 """
 
 import random
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Harm(StrEnum):
-    """What the monkey does. Killed is SIGKILL; stopped is SIGSTOP, and SIGCONT some time later."""
+    """What the monkey does. To kill is SIGKILL. To stop is SIGSTOP, and SIGCONT some time later."""
 
     KILL_RANK = "kill a rank"
     STOP_RANK = "stop a rank"
@@ -37,16 +37,16 @@ BEYOND_THE_LEASE = frozenset({Harm.STOP_SUPERVISOR_LONG, Harm.FREEZE})
 
 @dataclass(frozen=True)
 class Disturbance:
-    """One harm, done when the round has come to `at`, the share of all training that is over."""
+    """One harm. It comes when the share `at` of all training is over."""
 
     at: float
     harm: Harm
-    pick: float  # 0..1, which of those that it may befall
-    hold_s: float  # how long what is stopped stays so; beyond the lease: in excess of it
+    pick: float  # 0..1, chooses the victim
+    hold_s: float  # how long a stopped process stays stopped; beyond the lease: after the lease's end
 
 
 class Moment(StrEnum):
-    """When a person has a wish: the job is queued, launching, or running."""
+    """When a person wants something: the job is queued, launching or running."""
 
     QUEUED = "queued"
     LAUNCHING = "launching"
@@ -55,32 +55,32 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True)
 class Wish:
-    """Something that a person asks of a job, `delay_s` after the moment."""
+    """A request of a person for a job, `delay_s` after the moment."""
 
     action: str  # cancel or pause
     moment: Moment
     delay_s: float
-    resume_after_s: float | None = None  # of a pause; None: it stays paused
+    resume_after_s: float | None = None  # only of a pause; None: the job stays paused
 
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that someone submits when the round has come to `at`."""
+    """A job. A person submits it when the share `at` of all training is over."""
 
     number: int
     at: float
     spec: dict[str, Any]
-    again: bool  # it is submitted a second time with the same key
+    submit_twice: bool  # with the same idempotency key
     wish: Wish | None
 
     @property
     def name(self) -> str:
-        """The job's name, by which it is told in reports."""
+        """The name of the job, also in reports."""
         return f"chaos-{self.number:02d}"
 
     @property
     def kind(self) -> tuple[str, int]:
-        """Jobs of one kind compute the same losses, epoch for epoch."""
+        """The model and the GPUs. Jobs of one kind have the same loss after each epoch."""
         return self.spec["model"], self.spec["gpus"]
 
 
@@ -94,8 +94,8 @@ class Script:
 
 
 def script_of(seed: int, *, jobs: int = 40, disturbances: int = 17) -> Script:
-    """The round of a seed. Every harm comes once before any comes twice."""
-    dice = random.Random(seed)  # noqa: S311 - to be drawn again
+    """The round of a seed. Every harm comes once before any comes a second time."""
+    dice = random.Random(seed)  # noqa: S311 - the same seed must give the same draws
     wishes = _wishes(dice, jobs)
     planned = tuple(_job(dice, number, jobs, wishes.get(number)) for number in range(jobs))
     deck: list[Harm] = []
@@ -110,7 +110,7 @@ def script_of(seed: int, *, jobs: int = 40, disturbances: int = 17) -> Script:
 
 
 def _wishes(dice: random.Random, jobs: int) -> dict[int, Wish]:
-    """Of 40 jobs 7 are cancelled and 6 paused, one of them for good."""
+    """The wishes by job number. Of 40 jobs 7 are cancelled and 6 are paused. One of the 6 stays paused."""
     chosen = dice.sample(range(jobs), max(2, jobs // 3))
     cancelled, paused = chosen[: (len(chosen) + 1) // 2], chosen[(len(chosen) + 1) // 2 :]
     moments = list(Moment)
@@ -124,7 +124,7 @@ def _wishes(dice: random.Random, jobs: int) -> dict[int, Wish]:
 
 
 def _job(dice: random.Random, number: int, jobs: int, wish: Wish | None) -> PlannedJob:
-    # Some come while others train: those of high priority then take their place.
+    # Late jobs come while others train. Those with a high priority then preempt others.
     late = number >= 0.6 * jobs
     spec = {
         "name": f"chaos-{number:02d}",
@@ -141,4 +141,4 @@ def _job(dice: random.Random, number: int, jobs: int, wish: Wish | None) -> Plan
         "stall_timeout_s": 30,
     }
     at = dice.uniform(0.0, 0.5) if late else 0.0
-    return PlannedJob(number, at, spec, again=dice.random() < 0.25, wish=wish)
+    return PlannedJob(number, at, spec, submit_twice=dice.random() < 0.25, wish=wish)

@@ -1,7 +1,7 @@
-"""How far a round has come: what the rows say, read again and again, and the share of all training that is over.
+"""How far a round has come: the rows, read again and again, and the share of all training that is over.
 
-`Stage` is a thread with a connection of its own. People and monkey wait for it, so that what they do comes at the same
-place of the story on a fast machine and on a slow one.
+`Stage` is a thread with a connection of its own. People and monkey wait for it. So they act at the same point of a
+round on a fast machine and on a slow one.
 """
 
 import threading
@@ -16,7 +16,7 @@ from tests.chaos.census import Slot
 from tests.chaos.script import Script
 
 PERIOD_S = 0.2
-_IDLE_S = 8.0  # so long may nothing move before the story goes on all the same
+_IDLE_S = 8.0  # if no row changes for this long, the round continues anyway
 
 _JOBS = """
 SELECT name, id, status, attempt, paused_at IS NOT NULL, cancel_requested_at IS NOT NULL,
@@ -28,12 +28,12 @@ _LIVE = """
 SELECT a.job_id, a.number, a.gpus, (SELECT count(*) FROM slots s WHERE s.attempt_id = a.id)
 FROM attempts a WHERE a.ended_at IS NULL
 """
-APPLICATION = "chaos"  # by which the monkey knows this connection, and lets it be
+APPLICATION = "chaos"  # the name of connections that the monkey does not drop
 
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job as its row says."""
+    """The row of a job."""
 
     job_id: str
     status: str
@@ -53,16 +53,16 @@ class Rows:
     """One look at the rows."""
 
     jobs: Mapping[str, JobRow] = field(default_factory=dict)  # by name
-    slots: Mapping[tuple[str, int], frozenset[Slot]] = field(default_factory=dict)  # of each attempt
+    slots: Mapping[tuple[str, int], frozenset[Slot]] = field(default_factory=dict)  # by job id and attempt
 
 
 def connect(url: str) -> psycopg.Connection:
-    """A connection that the monkey lets be."""
+    """A connection that the monkey does not drop."""
     return psycopg.connect(url, autocommit=True, connect_timeout=2, application_name=APPLICATION)
 
 
 def read_rows(connection: psycopg.Connection) -> Rows:
-    """Look once."""
+    """Read the rows once."""
     jobs = {name: JobRow(*rest) for name, *rest in connection.execute(_JOBS).fetchall()}
     slots = {
         (job_id, number): frozenset((share["host"], index) for share in shares for index in share["slots"])
@@ -72,7 +72,7 @@ def read_rows(connection: psycopg.Connection) -> Rows:
 
 
 class Stage(threading.Thread):
-    """Reads the rows until it is stopped. `violations` has a sentence for each thing in them that must not be."""
+    """Reads the rows until it is stopped. `violations` has a sentence for each forbidden state of the rows."""
 
     def __init__(self, database_url: str, script: Script) -> None:
         super().__init__(name="stage", daemon=True)
@@ -80,18 +80,18 @@ class Stage(threading.Thread):
         self.violations: dict[str, None] = {}
         self.begun = time.monotonic()
         self.position = 0.0  # the share of all training that is over; never falls
-        self._moved = self.begun
+        self._last_change_at = self.begun
         self._url = database_url
         self._epochs = {job.name: job.spec["epochs"] for job in script.jobs}
         self._ended = threading.Event()
 
     @property
     def elapsed_s(self) -> float:
-        """Since the round began."""
+        """Seconds since the round began."""
         return time.monotonic() - self.begun
 
     def run(self) -> None:
-        """Look once a period, through whatever connection there is."""
+        """Read the rows once a period. Connect again when a connection is lost."""
         while not self._ended.is_set():
             with suppress(psycopg.OperationalError), connect(self._url) as connection:
                 while not self._ended.wait(PERIOD_S):
@@ -99,25 +99,25 @@ class Stage(threading.Thread):
             self._ended.wait(PERIOD_S)
 
     def stop(self) -> None:
-        """End after the look at hand."""
+        """End after the current look."""
         self._ended.set()
         self.join()
 
-    def lets_through(self, at: float) -> bool:
-        """Whether the round is that far; where it stands still, one caller after the other is let through."""
+    def may_continue(self, at: float) -> bool:
+        """Whether the round has reached `at`. If no row changes for a while, it lets one caller at a time continue."""
         if self.position >= at:
             return True
-        stands_still = time.monotonic() - self._moved > _IDLE_S
-        if stands_still:
-            self._moved = time.monotonic()
-        return stands_still
+        is_idle = time.monotonic() - self._last_change_at > _IDLE_S
+        if is_idle:
+            self._last_change_at = time.monotonic()
+        return is_idle
 
-    def stands_still_until(self, moment: float) -> None:
-        """Until then nothing may move, and that lets nobody through."""
-        self._moved = max(self._moved, moment)
+    def expect_no_change_until(self, moment: float) -> None:
+        """The monkey holds processes until then. So rows that do not change let no caller continue."""
+        self._last_change_at = max(self._last_change_at, moment)
 
     def job(self, name: str) -> JobRow | None:
-        """The newest look at a job; None before its row was seen."""
+        """The row of a job at the newest look; None before the first look that found it."""
         return self.rows.jobs.get(name)
 
     def _look(self, connection: psycopg.Connection) -> None:
@@ -129,7 +129,7 @@ class Stage(threading.Thread):
             if name not in rows.jobs or rows.jobs[name].job_id != before.job_id:
                 self.violations.setdefault(f"job {name} ({before.job_id}) is no longer there")
         if rows.jobs != self.rows.jobs:
-            self._moved = max(self._moved, time.monotonic())
+            self._last_change_at = max(self._last_change_at, time.monotonic())
         self.rows = rows
         self.position = max(self.position, self._share_over(rows))
 

@@ -25,7 +25,7 @@ def test_every_round_includes_all_kinds_of_harm_wishes_and_jobs(jobs: int) -> No
         assert (pauses.count(None), len(pauses) >= jobs // 7) == (1, True)
         assert {job.spec["gpus"] for job in script.jobs} == {1, 2}
         assert {90} < {job.spec["priority"] for job in script.jobs}
-        assert any(job.again for job in script.jobs)
+        assert any(job.submit_twice for job in script.jobs)
 
 
 def test_planned_jobs_are_valid_and_are_submitted_at_points_that_the_round_reaches() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.chaos.verdict import broken_curve, different_curves, not_free, off_the_table
+from tests.chaos.verdict import broken_curve, different_curves, forbidden_moves, slots_not_free
 
 
 def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, Any]]:
@@ -12,12 +12,12 @@ def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, An
 def test_a_history_that_breaks_the_table_of_states_is_reported() -> None:
     whole = _history("submitted", "placed", "launched", "rank_started", "rank_started", "epoch_ended", "attempt_ended",
                      "ended", status="succeeded")  # fmt: skip
-    assert off_the_table("job", {"status": "succeeded"}, whole) == []
-    assert off_the_table("job", {"status": "failed"}, whole) == ["job is failed, its history ends in succeeded"]
+    assert forbidden_moves("job", {"status": "succeeded"}, whole) == []
+    assert forbidden_moves("job", {"status": "failed"}, whole) == ["job is failed, its history ends in succeeded"]
     never_started = _history("submitted", "placed", "ended", status="succeeded")
-    assert "from launching to succeeded" in off_the_table("job", {"status": "succeeded"}, never_started)[0]
+    assert "from launching to succeeded" in forbidden_moves("job", {"status": "succeeded"}, never_started)[0]
     twice = _history("submitted", "placed", "rank_started", "requeued", "requeued")
-    assert "from queued to queued" in off_the_table("job", {"status": "queued"}, twice)[0]
+    assert "from queued to queued" in forbidden_moves("job", {"status": "queued"}, twice)[0]
 
 
 def test_a_curve_with_missing_or_repeated_epochs_is_reported() -> None:
@@ -37,4 +37,4 @@ def test_a_curve_that_differs_from_others_of_its_kind_is_reported() -> None:
 
 def test_a_slot_that_is_not_free_is_named() -> None:
     slots = [{"index": 0, "state": "free"}, {"index": 1, "state": "quarantined", "job_id": "job"}]
-    assert not_free([{"name": "here", "slots": slots}]) == ["slot 1 of here is quarantined (job)"]
+    assert slots_not_free([{"name": "here", "slots": slots}]) == ["slot 1 of here is quarantined (job)"]

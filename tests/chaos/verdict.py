@@ -1,6 +1,6 @@
-"""What must hold when a round is over, asked of the api, the rows, the files and the processes.
+"""The checks at the end of a round. They look at the api's answers, the rows, the files and the processes.
 
-Each function returns a sentence for each thing that is wrong.
+Each function returns a sentence for each failure.
 """
 
 import math
@@ -15,30 +15,30 @@ from jobs.model.states import NEXT, Status
 from tests.chaos.census import processes_of
 from tests.chaos.people import Person
 
-_SAME_WITHIN = 0.02  # of a loss: how far two runs of one kind may be apart; ranks sum in any order
+_SAME_WITHIN = 0.02  # the relative difference between losses of one kind; ranks sum in any sequence
 _TO_STATUS = {"submitted": "queued", "placed": "launching", "requeued": "queued"}
 
 
-def lost(people: Sequence[Person], jobs: Sequence[Json]) -> list[str]:
-    """Jobs that were acknowledged and are not there, and jobs that nobody was told of."""
-    there = {job["id"] for job in jobs}
-    acknowledged = {person.job_id for person in people}
+def lost_jobs(people: Sequence[Person], jobs: Sequence[Json]) -> list[str]:
+    """Jobs that were confirmed but do not exist, and jobs that exist but were never confirmed."""
+    existing = {job["id"] for job in jobs}
+    confirmed = {person.job_id for person in people}
     return [
-        *(f"{person.planned.name} was never acknowledged" for person in people if person.job_id is None),
-        *(f"job {job_id} was acknowledged and is gone" for job_id in acknowledged - there if job_id),
-        *(f"job {job_id} is there and was never acknowledged" for job_id in there - acknowledged),
+        *(f"{person.planned.name} was never confirmed" for person in people if person.job_id is None),
+        *(f"job {job_id} was confirmed and is gone" for job_id in confirmed - existing if job_id),
+        *(f"job {job_id} exists and was never confirmed" for job_id in existing - confirmed),
     ]
 
 
-def wrongly_ended(person: Person, job: Json) -> list[str]:
-    """What the job came to, against what its person was promised."""
+def wrong_status(person: Person, job: Json) -> list[str]:
+    """A job whose status is not the one that its person was promised."""
     name, status = person.planned.name, job["status"]
     if person.cancelled:
         expected = "cancelled"
     elif person.stays_paused:
         reason = (job["waiting"] or {}).get("reason")
-        waits = status == "queued" and job["paused_at"] is not None and reason
-        return [] if waits or status == "succeeded" else [f"{name} was paused and is {status}, {reason}"]
+        is_paused = status == "queued" and job["paused_at"] is not None and reason
+        return [] if is_paused or status == "succeeded" else [f"{name} was paused and is {status}, {reason}"]
     else:
         expected = "succeeded"
     if status == expected:
@@ -46,15 +46,15 @@ def wrongly_ended(person: Person, job: Json) -> list[str]:
     return [f"{name} ({job['id']}) is {status}, not {expected}: {job['end_reason']}, {job['error']}"]
 
 
-def off_the_table(name: str, job: Json, events: Sequence[Json]) -> list[str]:
-    """A history that does not move along the table of states, or does not end where the job is."""
-    status, waits_for, sentences = None, None, []
+def forbidden_moves(name: str, job: Json, events: Sequence[Json]) -> list[str]:
+    """Moves of a history that the table of states forbids, and a last status that is not the job's status."""
+    status, placed_attempt, sentences = None, None, []
     for event in events:
         to = _TO_STATUS.get(event["kind"])
         if event["kind"] == "placed":
-            waits_for = event["attempt"]  # its first rank; what an earlier attempt left may be stored before that
-        elif event["kind"] == "rank_started" and event["attempt"] == waits_for:
-            to, waits_for = "running", None
+            placed_attempt = event["attempt"]  # it waits for its first rank; a late event may be of an earlier attempt
+        elif event["kind"] == "rank_started" and event["attempt"] == placed_attempt:
+            to, placed_attempt = "running", None
         elif event["kind"] == "ended":
             to = event["data"]["status"]
         if to is None:
@@ -69,8 +69,8 @@ def off_the_table(name: str, job: Json, events: Sequence[Json]) -> list[str]:
 
 
 def broken_curve(name: str, epochs: int, series: Sequence[Json]) -> list[str]:
-    """A loss curve that has not every epoch exactly once."""
-    points = [x for one in series if one["rank"] == -1 for x in one["x"]]
+    """A loss curve that does not have every epoch exactly once."""
+    points = [x for curve in series if curve["rank"] == -1 for x in curve["x"]]
     if points == list(range(1, epochs + 1)):
         return []
     missing = sorted(set(range(1, epochs + 1)) - set(points))
@@ -79,7 +79,7 @@ def broken_curve(name: str, epochs: int, series: Sequence[Json]) -> list[str]:
 
 
 def different_curves(curves: Iterable[tuple[str, tuple[str, int], Sequence[float]]]) -> list[str]:
-    """Curves `(name, kind, losses by epoch)` that are not those of the others of their kind, as far as both go."""
+    """Curves `(name, kind, losses by epoch)` that differ from others of their kind, in the epochs that both have."""
     by_kind = defaultdict(list)
     for name, kind, losses in curves:
         by_kind[kind].append((name, losses))
@@ -96,7 +96,7 @@ def different_curves(curves: Iterable[tuple[str, tuple[str, int], Sequence[float
     return sentences
 
 
-def not_free(hosts: Sequence[Json]) -> list[str]:
+def slots_not_free(hosts: Sequence[Json]) -> list[str]:
     """Slots that are not free."""
     return [
         f"slot {slot['index']} of {host['name']} is {slot['state']} ({slot.get('job_id')})"
@@ -106,13 +106,13 @@ def not_free(hosts: Sequence[Json]) -> list[str]:
     ]
 
 
-def left_over(home: Path) -> list[str]:
-    """Processes that are still there."""
+def processes_left(home: Path) -> list[str]:
+    """Processes of jobs that still run."""
     return [f"a process is left: {process}" for process in processes_of(home)]
 
 
 def curves_of(client: Service, people: Sequence[Person], jobs: dict[str, Json]) -> list[str]:
-    """What is wrong with the loss curves of those that succeeded."""
+    """Broken or different loss curves of the jobs that succeeded."""
     sentences, whole_curves = [], []
     for person in people:
         job = jobs.get(person.job_id or "")
@@ -127,7 +127,7 @@ def curves_of(client: Service, people: Sequence[Person], jobs: dict[str, Json]) 
 
 
 def late_checkpoints(runs_dir: Path, connection: psycopg.Connection) -> list[str]:
-    """Checkpoints that were written when their attempt had ended."""
+    """Checkpoints that were written after the end of their attempt."""
     ended = connection.execute(
         "SELECT job_id, number, extract(epoch FROM ended_at)::float FROM attempts WHERE ended_at IS NOT NULL"
     ).fetchall()

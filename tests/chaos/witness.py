@@ -1,7 +1,7 @@
-"""A witness inside the database: triggers that note every change that must not be, whoever makes it.
+"""A witness inside the database: triggers that note every forbidden change of a row, whoever makes it.
 
-It knows nothing of the code that writes, only the rows before and after. It refuses nothing, so that what it watches
-behaves as always; what it noted is read at the end of a round.
+It does not know the code that writes. It only sees the rows before and after a change. It refuses no change, so the
+service behaves as always. The notes are read at the end of a round.
 """
 
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ import psycopg
 
 from jobs.model.states import NEXT, TERMINAL
 
-# What an attempt's ranks said; what is told of its end comes after it.
-_SAID_BY_RANKS = "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved')"
+# Events that the ranks of an attempt report. Events about the attempt's end may come after the end.
+_REPORTED_BY_RANKS = "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved')"
 _SERIES = {
     "metric_points": "true", "metric_blocks": "true", "log_lines": "true", "samples": "true",
-    "job_events": _SAID_BY_RANKS,
+    "job_events": _REPORTED_BY_RANKS,
 }  # fmt: skip
 
 _TABLE = """
 CREATE TABLE chaos_witness (at timestamptz NOT NULL DEFAULT clock_timestamp(), what text NOT NULL);
 CREATE FUNCTION chaos_note(what text) RETURNS void LANGUAGE sql AS
   'INSERT INTO chaos_witness (what) VALUES (what)';
--- The next attempt of a job stores what the one before left in its files; nobody else may.
+-- The next attempt of a job may store what the one before left in its files. Nobody else may.
 CREATE FUNCTION chaos_has_heir(job text, earlier int) RETURNS boolean LANGUAGE sql AS
   'SELECT EXISTS (SELECT FROM attempts WHERE job_id = job AND number > earlier AND ended_at IS NULL)';
 """
@@ -91,7 +91,7 @@ CREATE TRIGGER chaos_slots AFTER UPDATE ON slots FOR EACH ROW
   WHEN (OLD.attempt_id IS DISTINCT FROM NEW.attempt_id) EXECUTE FUNCTION chaos_slots();
 """
 
-# A writer that holds the attempt's row as it must cannot see it ended; one that does not hold it may.
+# A writer must lock the attempt's row first. Then it can never write after the attempt's end; without the lock it can.
 _LATE = """
 CREATE FUNCTION chaos_late_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   PERFORM chaos_note(format('%s rows of {table} were written for %s.%s after its end', late.rows, job_id, number))
@@ -107,7 +107,7 @@ CREATE TRIGGER chaos_late AFTER INSERT ON {table} REFERENCING NEW TABLE AS fresh
 
 
 def statements() -> Iterator[str]:
-    """All that calls the witness, in order."""
+    """The statements that create the witness, in sequence."""
     moves = ",".join(f'"{status} {to}"' for status, ends in NEXT.items() for to in ends)
     yield _TABLE
     yield _JOBS.replace("{moves}", f"{{{moves}}}")
@@ -118,19 +118,19 @@ def statements() -> Iterator[str]:
 
 
 def call_witness(connection: psycopg.Connection) -> None:
-    """Let it watch from the commit on; the tables are there."""
+    """Create the witness in a database that has all tables. It watches from the commit on."""
     for statement in statements():
         connection.execute(statement.encode())
 
 
 def notes_of(connection: psycopg.Connection) -> list[str]:
-    """What it noted, in order."""
+    """The notes of the witness, oldest first."""
     rows = connection.execute("SELECT at, what FROM chaos_witness ORDER BY at").fetchall()
     return [f"{at:%H:%M:%S.%f} {what}" for at, what in rows]
 
 
 def late_points(connection: psycopg.Connection) -> list[str]:
-    """Attempts of which a row is stored that a rank wrote when the attempt had ended."""
+    """Attempts that have points which a rank wrote after the attempt's end."""
     rows = connection.execute(
         "SELECT a.job_id, a.number, count(*) FROM metric_points p "
         "JOIN attempts a ON a.job_id = p.job_id AND a.number = p.attempt WHERE p.at > a.ended_at GROUP BY 1, 2"
@@ -139,7 +139,7 @@ def late_points(connection: psycopg.Connection) -> list[str]:
 
 
 def unfinished(connection: psycopg.Connection) -> list[str]:
-    """Attempts that live though their job is over or waits."""
+    """Attempts that are live although their job is over or queued."""
     ended = [str(status) for status in TERMINAL]
     rows = connection.execute(
         "SELECT j.id, a.number, j.status FROM jobs j JOIN attempts a ON a.job_id = j.id "

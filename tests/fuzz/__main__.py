@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: all of Schemathesis's checks against the api; exit code 1 where one fails."""
+"""`python -m tests.fuzz`: run all checks of Schemathesis against the api. The exit code is 1 if one fails."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=Path("fuzz.txt"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hora-fuzz-") as folder:
-        Path(folder).chmod(0o755)  # root's database has a user of its own
+        Path(folder).chmod(0o755)  # the database of root runs as another user
         failed_outputs = fuzz_a_stack(
             Path(folder) / "home", seconds=arguments.seconds, seed=arguments.seed, report=arguments.report
         )

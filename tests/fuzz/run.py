@@ -1,4 +1,4 @@
-"""Schemathesis against a running api: all its checks, all its phases, the stateful one too.
+"""Run Schemathesis against an api, with all its checks and all its phases, also the stateful one.
 
 Called by `python -m tests.fuzz` for many minutes, and by a test for some seconds.
 """
@@ -10,18 +10,18 @@ from pathlib import Path
 from hora.stack.control import Stack
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
-# These would lock out the token in use. They run apart from the others, with ids that do not exist.
+# These could lock out the token in use. They run after the others, with ids that do not exist.
 _LOCKS_OUT = ("revoke_token", "change_user")
 
 
 def fuzz_a_stack(home: Path, *, seconds: int, seed: int, report: Path) -> list[str]:
-    """`fuzz` on an api of its own without a worker: jobs are queued and never run, and nothing is sent anywhere."""
+    """`fuzz` on an api of its own without a worker: jobs stay queued, and no webhook is sent."""
     with Stack(home, port=0, slots=2, parts=("database", "broker", "migrations", "api")) as stack:
         return fuzz(stack.url, stack.token, seconds=seconds, seed=seed, report=report)
 
 
 def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list[str]:
-    """The ends of the outputs with a finding. Empty: nothing was found. `report` gets the whole output of both runs."""
+    """The ends of the outputs that have findings; empty without findings. `report` gets all output of both runs."""
     main = [f"--exclude-operation-id={name}" for name in _LOCKS_OUT]
     rest = [f"--include-operation-id={name}" for name in _LOCKS_OUT]
     failed_outputs = []

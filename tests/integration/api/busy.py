@@ -1,4 +1,4 @@
-"""A busy cluster, with some of everything: rows as workers write them, for the tests of figures."""
+"""The rows of a busy cluster, as workers write them. For the tests of the api's metrics."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -23,14 +23,14 @@ READING = {"percent": 93.0, "memory_bytes": 2**30, "power_w": 310.5, "temperatur
 
 
 def a_live_attempt(sessions: Sessions, job_id: str, *, host: str = "hb", slots: tuple[int, ...] = (0,)) -> Lease:
-    """Place a job."""
+    """Place a job. Returns the lease of its attempt."""
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
     return lease
 
 
 def an_epoch(sessions: Sessions, lease: Lease, *, step: int, **values: float) -> None:
-    """Store values over all ranks."""
+    """Store the values of an epoch over all ranks."""
     now = datetime.now(UTC)
     rows = [
         MetricRow(lease.job_id, name, ALL_RANKS, step, lease.number, 1, now, value) for name, value in values.items()
@@ -46,7 +46,7 @@ def set_progress(sessions: Sessions, job_id: str, **progress: Any) -> None:
 
 
 def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float) -> None:
-    """Store a sample of a whole host, so old."""
+    """Store a sample of a whole host that is `age_s` old."""
     at = datetime.now(UTC) - timedelta(seconds=age_s)
     row = HostSampleRow(host, at, values)
     with sessions.begin() as session:
@@ -61,7 +61,7 @@ def readings(sessions: Sessions, host: str, **reading: Any) -> None:
 
 
 def a_busy_cluster(sessions: Sessions, submit_job: Callable[..., str]) -> Lease:
-    """A job of slots 0 and 1 of GPU host `hb` in its third epoch; a CPU host `ha`; quotas; messages."""
+    """A job in its third epoch on slots 0 and 1 of GPU host `hb`; a CPU host `ha`; quotas; webhook deliveries."""
     a_host(sessions, "ha")
     a_host(sessions, "hb", slots=4, kind="gpu")
     with sessions.begin() as session:

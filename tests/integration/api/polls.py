@@ -33,13 +33,14 @@ class Poll:
         return answer.status_code == 304
 
     def changes_with(self, write: Write) -> None:
-        """One more look before, one after: the tag stands still without the write, and changes with it."""
+        """The tag changes with the write. It does not change before the write and after it."""
         assert self.is_unchanged()
         write()
         assert not self.is_unchanged()
         assert self.is_unchanged()
 
     def stands_still_with(self, write: Write) -> None:
+        """The write changes neither the tag nor the content."""
         before = self.full().content
         write()
         assert self.is_unchanged()

@@ -1,4 +1,4 @@
-"""What the tests of the API start from: a token, a spec, and rows that a worker would have written."""
+"""Data from which the tests of the API start: a token, a spec, and rows that a worker would have written."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def seconds(after_start: float) -> datetime:
-    """A moment of a job that started at `START`."""
+    """The time so many seconds after `START`."""
     return START + timedelta(seconds=after_start)
 
 
@@ -30,7 +30,7 @@ def a_host(sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = 
 
 
 def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) -> int:
-    """Add an ended attempt to a job that started at `START`; says the attempt's id."""
+    """Add an ended attempt to a job that started at `START`; returns the attempt's id."""
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(started_at=START))
         fields = {"host": "ha", "gpus": 2, "lease_expires_at": START, "ended_at": START, "started_at": START}
@@ -65,7 +65,7 @@ def log_lines(sessions: Sessions, job_id: str, lines: Iterable[tuple[int, str]])
 
 
 def samples(sessions: Sessions, job_id: str, values: Iterable[dict[str, Any]], *, rank: int = 0) -> None:
-    """Store a sample a second of one slot; its step is that of the second unless one is given."""
+    """Store one sample a second of one slot. A sample without a `step` gets the number of its second."""
     rows = []
     for i, measured in enumerate(values):
         step, metrics = measured.get("step", i), {name: value for name, value in measured.items() if name != "step"}

@@ -1,4 +1,4 @@
-"""All routes of the app, and the scope that each needs: for tests that hold for all of them."""
+"""All routes of the app, and the scope that each needs. For tests that check every route."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class GuardedRoute:
 
     @property
     def needs(self) -> Scope:
-        """The scope that its token must have, as its dependencies say. A KeyError for a route without any."""
+        """The scope that the token must have, by the route's dependencies. Fails for a route without a guard."""
         if "_admin" in self.guards:
             return Scope.ADMIN
         if "_any_token" in self.guards:

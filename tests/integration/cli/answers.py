@@ -23,8 +23,8 @@ def description() -> Mapping[str, Any]:
 
 
 def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
-    """A service in which every text that is free is `text`; jobs have this status where they may."""
-    description()  # once, and here: a command may ask from several threads
+    """A service whose answers have `text` in every free text field, and `status` where it is an allowed value."""
+    description()  # fill the cache in one thread: a command may ask from several
 
     def answer(request: httpx.Request) -> httpx.Response:
         code, content = _successful_response(request)
@@ -32,27 +32,27 @@ def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
             return httpx.Response(code, text=text if content else "")
         body = _value_of(content["application/json"].get("schema", {}), text, status)
         if "after" in request.url.params and request.url.params["after"] != "0":
-            body["items"] = []  # of a log there is no more
+            body["items"] = []  # the log has no more lines
         return httpx.Response(code, content=json.dumps(body), headers={"Content-Type": "application/json", "ETag": "1"})
 
     return httpx.MockTransport(answer)
 
 
 def _successful_response(request: httpx.Request) -> tuple[int, Mapping[str, Any]]:
-    """The code and the content of the answer to a request that went well."""
+    """The code and the content of the successful answer to a request."""
     method, path = request.method.lower(), request.url.raw_path.decode().partition("?")[0]
-    choose = min if "dry_run" in request.url.params else max  # 200 says what 201 would make
+    choose = min if "dry_run" in request.url.params else max  # a dry run answers 200 where a real one answers 201
     for template, operations in description()["paths"].items():
         if method in operations and re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
             responses = operations[method]["responses"]
-            fine = {code for code in responses if code.startswith("2")}
-            code = choose({code for code in fine if "content" in responses[code]} or fine)
+            successes = {code for code in responses if code.startswith("2")}
+            code = choose({code for code in successes if "content" in responses[code]} or successes)
             return int(code), responses[code].get("content", {})
     raise AssertionError(f"the API has no {method} {path}")
 
 
 def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "", depth: int = 0) -> Any:  # noqa: PLR0911
-    """Something of this schema."""
+    """A value that fits this schema."""
     schema = _without_references(schema)
     if name == "next_cursor" or depth > _DEEPEST:
         return None
@@ -81,7 +81,7 @@ def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "",
             return text
 
 
-# What the API describes only as an object.
+# The values of fields that the API describes only as an object.
 _FREE = {
     "spec": lambda text: {"name": text, "dataset": {"source": text}, "model": {"name": text}, "gpus": 1},
     "plan": lambda _: PLAN,

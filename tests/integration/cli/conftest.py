@@ -22,8 +22,8 @@ def submission(stack: Stack) -> subprocess.CompletedProcess[str]:
 def job(submission: subprocess.CompletedProcess[str], client: Service) -> Mapping[str, Any]:
     """The job of that submission."""
     assert submission.returncode == 0, submission.stderr
-    (found,) = client.jobs(name="shared")
-    return client.job(found["id"])
+    (listed_job,) = client.jobs(name="shared")
+    return client.job(listed_job["id"])
 
 
 @pytest.fixture

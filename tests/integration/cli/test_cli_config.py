@@ -104,7 +104,7 @@ def test_a_wrong_file_is_reported_in_one_sentence(environ: dict[str, str], text:
 def test_a_profile_is_set_used_shown_and_removed(short_folder: Path) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     assert hora(short_folder, "config", "set", "url", "http://127.0.0.1:9/", **more).returncode == 0
-    set_result = hora(short_folder, "config", "set", "token", given="hora_secret\n", **more)
+    set_result = hora(short_folder, "config", "set", "token", stdin="hora_secret\n", **more)
     assert (set_result.returncode, set_result.stdout) == (0, "")
     assert hora(short_folder, "--profile", "lab", "config", "set", "url", "http://lab.test", **more).returncode == 0
     as_table = hora(short_folder, "--profile", "default", "config", "show", **more)
@@ -139,7 +139,7 @@ def test_a_profile_is_set_used_shown_and_removed(short_folder: Path) -> None:
 def test_invalid_values_cannot_be_set(
     short_folder: Path, arguments: tuple[str, ...], typed: str, code: int, expected_error: str
 ) -> None:
-    result = hora(short_folder, "config", *arguments, given=typed, XDG_CONFIG_HOME=str(short_folder))
+    result = hora(short_folder, "config", *arguments, stdin=typed, XDG_CONFIG_HOME=str(short_folder))
     assert result.returncode == code
     assert expected_error in result.stderr
     assert not (short_folder / "hora").exists()

@@ -60,7 +60,7 @@ def test_text_of_a_hostile_service_cannot_control_the_terminal(
     short_folder: Path, arguments: tuple[str, ...], terminal: bool
 ) -> None:
     study = "base: {dataset: digits}\ngrid: {gpus: [1]}\n"
-    result = hora(short_folder, *arguments, given=study, **({"FORCE_COLOR": "1"} if terminal else {}))
+    result = hora(short_folder, *arguments, stdin=study, **({"FORCE_COLOR": "1"} if terminal else {}))
     printed = result.stdout + result.stderr
     if terminal:
         printed = COLOURS_AND_BARS.sub("", printed)

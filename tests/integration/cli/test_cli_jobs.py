@@ -218,7 +218,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
 
 def test_a_spec_is_read_from_standard_input(stack: Stack, client: Service) -> None:
     result = hora(
-        stack.home, "submit", "-", "--set", "epochs=1", "--json", given="dataset: digits\nlearning_rate: 1e-3\n"
+        stack.home, "submit", "-", "--set", "epochs=1", "--json", stdin="dataset: digits\nlearning_rate: 1e-3\n"
     )
     assert result.returncode == 0, result.stderr
     submitted_job = json.loads(result.stdout)

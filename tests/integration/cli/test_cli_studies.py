@@ -27,7 +27,7 @@ target: 0.1
 @pytest.fixture(scope="module")
 def study(stack: Stack) -> subprocess.CompletedProcess[str]:
     """A study that was watched to its end."""
-    return hora(stack.home, "study", "-", "--wait", "--set", "base.dataset.validation=0.2", given=STUDY)
+    return hora(stack.home, "study", "-", "--wait", "--set", "base.dataset.validation=0.2", stdin=STUDY)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def waiting_study_id(stack: Stack, client: Service) -> Iterator[str]:
     (host,) = client.hosts()
     client.drain(host["name"])
     try:
-        result = hora(stack.home, "study", "-", "--set", "name=waiting", given=STUDY)
+        result = hora(stack.home, "study", "-", "--set", "name=waiting", stdin=STUDY)
         assert result.returncode == 0, result.stderr
         assert result.stderr.startswith("2 jobs. Watch them with `hora studies show ")
         yield result.stdout.strip()
@@ -144,7 +144,7 @@ def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(
 
 
 def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting_study_id: str) -> None:
-    again = hora(stack.home, "study", "-", "--set", "name=limited", "--wait", "--timeout", "0.1", given=STUDY)
+    again = hora(stack.home, "study", "-", "--set", "name=limited", "--wait", "--timeout", "0.1", stdin=STUDY)
     assert again.returncode == 101
     assert "hora studies show " in again.stderr
     hora(stack.home, "studies", "cancel", again.stderr.split("hora studies show ")[1].split()[0])
@@ -171,7 +171,7 @@ def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(
 
 def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Service) -> None:
     before = [row["id"] for row in client.studies()]
-    result = hora(stack.home, "study", "-", "--dry-run", "--set", "grid.gpus=[1, 2]", "--set", "repeats=3", given=STUDY)
+    result = hora(stack.home, "study", "-", "--dry-run", "--set", "grid.gpus=[1, 2]", "--set", "repeats=3", stdin=STUDY)
     assert result.returncode == 0, result.stderr
     assert [line.split()[:4] for line in result.stdout.splitlines()[1:]] == [
         ["1", "64", "1", "64"],
@@ -195,7 +195,7 @@ def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Serv
 def test_wrong_fields_of_a_study_are_named(
     stack: Stack, arguments: tuple[str, ...], expected_field: str | None
 ) -> None:
-    result = hora(stack.home, "study", "-", *arguments, given=STUDY)
+    result = hora(stack.home, "study", "-", *arguments, stdin=STUDY)
     assert (result.returncode, result.stdout) == (2, "")
     fields = [line.strip().partition(":")[0] for line in result.stderr.splitlines() if line.startswith("  ")]
     assert expected_field is None or expected_field in fields

@@ -1,4 +1,4 @@
-"""Looks at the rows after every step, and says at the end whether everybody was served."""
+"""Checks the rows after every step, and at the end that every job was served."""
 
 from dataclasses import dataclass, field
 
@@ -10,16 +10,16 @@ from tests.integration.histories.checks import Story
 from tests.integration.histories.rows import Rows, read_rows
 from tests.integration.histories.world import World
 
-_ROUNDS = 60  # that a history of a dozen jobs may take to come to rest on one slot
-_ROUND_S = 400.0  # longer than every back-off and every patience
+_ROUNDS = 60  # the limit in which a history of a dozen jobs must come to rest on one slot
+_ROUND_S = 400.0  # longer than every back-off and every time-out
 
 
 @dataclass
 class Audit:
-    """The rows at the last look, and what was promised by then."""
+    """The rows at the last look, the specs of the jobs that must exist, and the state of each job by its events."""
 
     world: World
-    specs: dict[str, Spec] = field(default_factory=dict)  # of the jobs whose submission was answered
+    specs: dict[str, Spec] = field(default_factory=dict)  # of the jobs whose submission was confirmed
     stories: dict[str, Story] = field(default_factory=dict)
     last_event_id: int = 0
     rows: Rows = field(init=False)
@@ -28,7 +28,7 @@ class Audit:
         self.rows, _ = read_rows(self.world.onlooker, self.world.clock.at, events_after=0)
 
     def look(self, *, nothing_happened: bool = False) -> None:
-        """Everything that must hold, holds."""
+        """Read the rows and new events, and check them. With `nothing_happened` nothing may have changed."""
         if not self.world.touched:
             return
         self.world.touched = False
@@ -36,8 +36,8 @@ class Audit:
         self.rows, events = read_rows(self.world.onlooker, self.world.clock.at, events_after=self.last_event_id)
         if nothing_happened:
             assert self.rows.is_same_as(before), f"something was written: {before} to {self.rows}"
-            assert not events, f"something was told: {events}"
-        assert set(self.rows.jobs) == set(self.specs), "a submission was lost, or one came to be that was not answered"
+            assert not events, f"events were added: {events}"
+        assert set(self.rows.jobs) == set(self.specs), "a submission was lost, or an unconfirmed job was stored"
         checks.slots_belong_to_one(self.rows)
         checks.jobs_agree_with_attempts(self.rows)
         checks.ends_are_complete(self.rows)
@@ -57,23 +57,23 @@ class Audit:
         self.world.hints.launches.clear()
 
     def settle(self) -> None:
-        """All machines are repaired and people wait: each job ends or waits for a visible reason; no slot is lost.
+        """Repair all hosts and let the jobs run: each must end, or wait for a visible reason. No slot may be lost.
 
-        What people asked for stays (paused jobs, drained hosts) until all else has come to rest.
+        Paused jobs stay paused and drained hosts stay drained until everything else has come to rest.
         """
         for name, slots in self._hosts().items():
             self.world.register(name, slots)
         self._run_to_rest()
-        self._everybody_is_served()
-        if self._let_all_go_on():
+        self._check_all_are_served()
+        if self._resume_all():
             self._run_to_rest()
-            self._everybody_is_served()
+            self._check_all_are_served()
         assert not any(job.paused_at and job.status not in TERMINAL for job in self.rows.jobs.values())
         for key, slot in self.rows.slots.items():
             assert slot.attempt_id is None, f"slot {key} is lost: {slot}"
 
-    def _everybody_is_served(self) -> None:
-        """An unfinished job is paused, or larger than all hosts together can hold. Its standing says so."""
+    def _check_all_are_served(self) -> None:
+        """An unfinished job must be paused, or too large for the hosts. Its standing must say so."""
         waiting = [job for job in self.rows.jobs.values() if job.status not in TERMINAL]
         with self.world.sessions() as session:
             standings = queue.standings(
@@ -81,20 +81,20 @@ class Audit:
             )
         for job in waiting:
             reason = standings[job.id].reason
-            assert job.status is Status.QUEUED, f"{job} stands still"
+            assert job.status is Status.QUEUED, f"{job} is not queued"
             assert (reason == "paused") == (job.paused_at is not None), f"{job} waits because {reason}"
             if job.paused_at is None:
                 assert not checks.can_hold(self.rows, self.specs[job.id], again=job.attempt > 0), f"{job}: {reason}"
                 assert reason.startswith(("needs", "no host is alive")), f"{job} waits because {reason}"
 
     def _hosts(self) -> dict[str, int]:
-        """Every host that is known, with the slots that it has not lost."""
+        """Every known host, with the number of its slots that are not retired."""
         slots = self.rows.slots.values()
         return {
             name: sum(slot.host == name and slot.retired_at is None for slot in slots) for name in self.rows.hosts
         }  # fmt: skip
 
-    def _let_all_go_on(self) -> bool:
+    def _resume_all(self) -> bool:
         """Resume paused jobs and undrain hosts. False if there were none."""
         drained = [name for name, host in self.rows.hosts.items() if host.drained_at is not None]
         paused = [job.id for job in self.rows.jobs.values() if job.paused_at is not None and job.status not in TERMINAL]
@@ -106,13 +106,14 @@ class Audit:
         return bool(drained or paused)
 
     def _run_to_rest(self) -> None:
+        """Let everybody work, round by round, until no job changes and no attempt is live."""
         for _ in range(_ROUNDS):
             jobs = self.rows.jobs
             self.world.clock.forward(_ROUND_S)
-            self.world.live_on()
+            self.world.keep_alive()
             self.world.reap()
             for name in self.world.up:
-                self.world.tend(name)
+                self.world.run_agent(name)
             self.look()
             self.world.dispatch()
             self.look()

@@ -1,6 +1,6 @@
-"""Bugs that the histories must find, each planted where its guard is.
+"""Bugs that the histories must find. Each is planted in the place of the guard against it.
 
-Each function takes away one guard for one test, and says what a developer might have done.
+Each function takes away one guard for one test. Its docstring says how the service then behaves.
 """
 
 import threading
@@ -33,7 +33,7 @@ def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def token_not_compared(patch: pytest.MonkeyPatch) -> None:
-    """Anyone who knows the number of a live attempt may write it."""
+    """Anyone who knows the id of a live attempt may write for it."""
 
     def is_live(lease: Lease) -> ColumnElement[bool]:
         return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
@@ -43,7 +43,7 @@ def token_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:
-    """Looks whether the attempt is free, and takes it in another statement."""
+    """A claim looks whether the attempt is free, and takes it in another statement."""
     both_have_looked = threading.Barrier(2)
 
     def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
@@ -52,7 +52,7 @@ def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:
         if attempt is None:
             return None
         with suppress(threading.BrokenBarrierError):
-            both_have_looked.wait(0.05)  # a race is lost when it can be
+            both_have_looked.wait(0.05)  # so two claims at once always collide
         both_have_looked.reset()
         session.execute(
             update(Attempt)
@@ -75,7 +75,7 @@ def lost_cancel(patch: pytest.MonkeyPatch) -> None:
 
 
 def double_requeue(patch: pytest.MonkeyPatch) -> None:
-    """An attempt that has ended can be ended again, and sends its job back to the queue again."""
+    """An attempt that has ended can end again, and then its job goes back to the queue again."""
 
     def unguarded(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
         store.transition(session, job_id, to, **values)
@@ -86,12 +86,12 @@ def double_requeue(patch: pytest.MonkeyPatch) -> None:
 
 
 def reaper_that_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
-    """An attempt is ended as abandoned that was renewed since it was found so."""
+    """A reaper ends an attempt as abandoned although its lease was renewed in the meantime."""
     patch.setattr(leases, "fence_expired", leases.fence)
 
 
 def leaked_slot(patch: pytest.MonkeyPatch) -> None:
-    """The release gives back the first rank's slot alone."""
+    """A release gives back only the slot of the first rank."""
 
     def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
         mine = (Slot.attempt_id == attempt_id, Slot.rank == 0, Slot.host == host if host else true())

@@ -1,4 +1,4 @@
-"""What must hold after every step of a history, by the rows and by the events that were written with them."""
+"""The checks after every step of a history: of the rows, and of the events that were written with them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,37 +16,37 @@ from tests.integration.histories.rows import Rows, planned_slots
 
 
 def slots_belong_to_one(rows: Rows) -> None:
-    """Each leased slot is of one attempt that was placed on it; a live attempt holds all of its slots."""
+    """Each leased slot belongs to one attempt that was placed on it. A live attempt holds all of its slots."""
     for key, slot in rows.slots.items():
         if slot.attempt_id is None:
             assert slot.rank is None, f"{key} is free and has a rank"
-            assert slot.quarantined_at is None, f"{key} is quarantined for nobody"
+            assert slot.quarantined_at is None, f"{key} is quarantined without an attempt"
             continue
         attempt = rows.attempts[slot.attempt_id]
         assert planned_slots(attempt).get(key) == slot.rank, f"{key} is leased to {attempt}, which is not placed on it"
-        assert slot.quarantined_at is None or attempt.ended_at is not None, f"{key} is quarantined under a live attempt"
+        assert slot.quarantined_at is None or attempt.ended_at is not None, f"{key} is quarantined, its attempt is live"
     for attempt in rows.live:
         held = rows.held_by(attempt.id)
         assert held == planned_slots(attempt), f"attempt {attempt.id} holds {held}, was placed on {attempt.shares}"
         assert sorted(held.values()) == list(range(attempt.gpus)), f"attempt {attempt.id} has the ranks {held}"
-        assert attempt.host == attempt.shares[0]["host"], f"attempt {attempt.id} is led from elsewhere"
+        assert attempt.host == attempt.shares[0]["host"], f"attempt {attempt.id} has another lead host"
 
 
 def jobs_agree_with_attempts(rows: Rows) -> None:
-    """One live attempt for each job that is launching or running, none for others; it is the newest."""
+    """A launching or running job has one live attempt, its newest. Other jobs have no live attempt."""
     for job in rows.jobs.values():
         attempts = rows.attempts_of(job.id)
         live = [attempt for attempt in attempts if attempt.ended_at is None]
         assert len(live) == (job.status in ACTIVE), f"job {job.id} is {job.status} with {len(live)} live attempts"
         assert [one.number for one in attempts] == list(range(1, job.attempt + 1)), f"job {job.id}: {attempts}"
-        assert live == attempts[-1:] or not live, f"job {job.id}: an older attempt than its newest is live"
+        assert live == attempts[-1:] or not live, f"job {job.id}: the live attempt is not the newest"
 
 
 def ends_are_complete(rows: Rows) -> None:
-    """A job has an end exactly when it is over, and a requested cancel is the end it gets."""
+    """A job has an end exactly when it is over. A job with a requested cancel ends as cancelled."""
     for job in rows.jobs.values():
         over = job.status in TERMINAL
-        assert (job.ended_at is not None) == (job.end_reason is not None) == over, f"job {job.id} is over by half"
+        assert (job.ended_at is not None) == (job.end_reason is not None) == over, f"job {job.id} has ended in part"
         if job.cancel_requested_at is not None:
             assert job.status in {*ACTIVE, Status.CANCELLED}, f"job {job.id} is {job.status} after a cancel"
         if over:
@@ -65,17 +65,17 @@ def changes_are_legal(before: Rows, after: Rows) -> None:
         assert new == old or new.revision > old.revision, f"a change without a new revision: {old} to {new}"
         assert (new.created_at, new.gpus, new.priority) == (old.created_at, old.gpus, old.priority), f"{old} to {new}"
         assert old.cancel_requested_at in {None, new.cancel_requested_at}, f"a cancel was taken back: {new}"
-        assert old.started_at in {None, new.started_at}, f"a first start moved: {new}"
+        assert old.started_at in {None, new.started_at}, f"the first start changed: {new}"
     for attempt_id, old in before.attempts.items():
         new = after.attempts[attempt_id]
         assert new == old or old.ended_at is None, f"an ended attempt changed: {old} to {new}"
         fixed = [(one.token, one.job_id, one.number, one.host, one.shares, one.created_at) for one in (old, new)]
-        assert fixed[0] == fixed[1], f"an attempt became another: {old} to {new}"
+        assert fixed[0] == fixed[1], f"the identity of an attempt changed: {old} to {new}"
         assert old.claimed_at in {None, new.claimed_at}, f"attempt {attempt_id} was claimed twice"
 
 
 def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *, host_timeout_s: float) -> None:
-    """New attempts are of jobs that might be placed, on free slots of hosts that take jobs, in the queue's order."""
+    """New attempts are of jobs that may be placed, on free slots of hosts that take jobs, and they follow the queue."""
     new = [attempt for attempt in after.attempts.values() if attempt.id not in before.attempts]
     for attempt in new:
         job, spec = before.jobs[attempt.job_id], specs[attempt.job_id]
@@ -95,7 +95,7 @@ def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *
 
 
 def may_be_placed(job: Row[Any], rows: Rows) -> bool:
-    """Whether a job waits for nothing but slots."""
+    """Whether a job waits only for slots."""
     return (
         job.status is Status.QUEUED
         and job.paused_at is None
@@ -105,7 +105,7 @@ def may_be_placed(job: Row[Any], rows: Rows) -> bool:
 
 
 def can_hold(rows: Rows, spec: Spec, *, again: bool) -> bool:
-    """Whether the hosts that take jobs could hold one if they were empty: alone, or several with as many slots each."""
+    """Whether the hosts that take jobs could hold one if they were empty: one host, or several with equal shares."""
     taking = [name for name, host in rows.hosts.items() if host.drained_at is None]
     usable = [key[0] for key, slot in rows.slots.items() if slot.retired_at is None]
     fewest = spec.min_gpus or spec.gpus if again else spec.gpus
@@ -118,10 +118,10 @@ def can_hold(rows: Rows, spec: Spec, *, again: bool) -> bool:
 
 
 def room_is_made_for_others(before: Rows, after: Rows) -> None:
-    """An attempt is asked to leave only for a job of higher priority, or when its own time beside others is over."""
+    """An attempt is preempted for a job only if the job has a higher priority, or is ahead and `due_at` is over."""
     for attempt in after.live:
-        was = before.attempts.get(attempt.id)
-        if was is None or was.preempt_requested_at is not None or attempt.preempt_requested_at is None:
+        earlier = before.attempts.get(attempt.id)
+        if earlier is None or earlier.preempt_requested_at is not None or attempt.preempt_requested_at is None:
             continue
         if attempt.preemption.kind is not PreemptionKind.JOB:
             continue
@@ -134,7 +134,7 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
 
 
 def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, Spec]) -> None:
-    """Among jobs with equal requests none is placed before one that is ahead in the queue."""
+    """Of jobs with equal requests none is placed before another that is ahead in the queue."""
     alike: dict[object, list[Row[Any]]] = {}
     for job in before.jobs.values():
         waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(after.jobs[job.id], after))
@@ -148,7 +148,7 @@ def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, S
 
 @dataclass
 class Story:
-    """A job as its events describe it, one after the other."""
+    """The state of a job by its events."""
 
     status: Status | None = None
     attempt: int = 0
@@ -158,7 +158,7 @@ class Story:
     attempt_ended: bool = True
 
     def add(self, event: Row[Any]) -> None:
-        """Go on with the next event, which must be one that can come now."""
+        """Add the next event. The event must be possible in this state."""
         kind: EventKind = event.kind
         wrong = f"{kind} {event.attempt} in the history of a job that is {self}"
         self.event_counts[kind, event.attempt] += 1
@@ -185,7 +185,7 @@ class Story:
             assert self.event_counts[EventKind.REQUEUED, self.attempt] <= 1, wrong
             assert to in NEXT[self.status or Status.QUEUED] or to is Status.SUCCEEDED, wrong
             self.status = to
-        else:  # of an attempt: it is the live one's
+        else:  # an event of an attempt, which must be the live one
             assert (self.attempt_ended, event.attempt) == (False, self.attempt), wrong
             assert self.event_counts[kind, event.attempt] == 1, wrong
             self.attempt_ended = kind is EventKind.ATTEMPT_ENDED
@@ -193,19 +193,19 @@ class Story:
                 self.status = Status.RUNNING
 
     def agrees_with(self, job: Row[Any]) -> None:
-        """The row says the same."""
+        """The row must have the same state."""
         row = (job.status, job.attempt, job.cancel_requested_at is not None, job.paused_at is not None)
         story = (self.status, self.attempt, self.cancelled, self.paused)
         assert row == story, f"job {job.id} is {row} by its row and {story} by its events"
 
     def checks_restarts(self, job: Row[Any], rows: Rows, spec: Spec) -> None:
-        """Each restart had a reason that allows it; their number is the job's own and within its limit."""
+        """Each restart must have a reason that allows it. The job must count them and keep to its limit."""
         restarted_for = [
             EndReason(attempt.end_reason)
             for attempt in rows.attempts_of(job.id)
             if self.event_counts[EventKind.REQUEUED, attempt.number]
         ]
-        assert all(reason.outcome.retried for reason in restarted_for), f"job {job.id} went on after {restarted_for}"
+        assert all(reason.outcome.retried for reason in restarted_for), f"job {job.id} restarted after {restarted_for}"
         assert job.restarts == sum(reason.outcome.counts for reason in restarted_for), f"restarts of {job}"
         assert job.losses == sum(reason in LOST for reason in restarted_for), f"losses of {job}"
         assert job.restarts <= spec.max_restarts, f"job {job.id} was restarted too often"

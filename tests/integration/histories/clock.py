@@ -1,8 +1,8 @@
-"""A clock that tests set: in one database, `now()` is what a row says.
+"""A clock that tests set: in one database, `now()` returns the time in a row.
 
-The service reads no clock but the database's `now()`. In a database whose search path names `public` before
-`pg_catalog`, a function of that name in `public` stands before PostgreSQL's own, in every statement and, as it is
-there before the tables, in their defaults too.
+The service reads no clock except `now()` of the database. The search path of this database names `public` before
+`pg_catalog`. So the function `public.now()` is used in place of PostgreSQL's own, in every statement. It is created
+before the tables, so their defaults use it too.
 """
 
 from collections.abc import Iterator
@@ -39,18 +39,18 @@ def database_with_a_clock(postgres_url: str) -> Iterator[str]:
 
 
 class Clock:
-    """The time that this database tells all its clients."""
+    """The time that `now()` returns to all clients of the database."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.at = START
 
     def set(self, at: datetime) -> None:
-        """It is `at` now, and stays so."""
+        """Set the time to `at`. It stays so until the next call."""
         self.at = at
         with self._engine.begin() as connection:
             connection.execute(text("UPDATE public.clock SET at = :at"), {"at": at})
 
     def forward(self, seconds: float) -> None:
-        """So much later."""
+        """Move the time forward."""
         self.set(self.at + timedelta(seconds=seconds))

@@ -15,7 +15,7 @@ from tests.integration.histories.world import World
 def world(postgres_url: str) -> Iterator[World]:
     """A world; each history empties it."""
     with database_with_a_clock(postgres_url) as url, ThreadPoolExecutor(2) as pool:
-        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))  # and no ping before each use
+        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))  # without a ping before each use
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as onlooker:
             yield World(engine, onlooker, Settings(), pool)
         engine.dispose()

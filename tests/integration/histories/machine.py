@@ -1,7 +1,8 @@
 """Random histories of jobs, hosts, supervisors and people: a Hypothesis state machine on a real database.
 
-Whom a rule is about is drawn as a number and looked up in the rows. Where there is nobody it does nothing: were it not
-offered then, what is drawn would depend on who won a race, and a history could not be repeated.
+A rule draws a number and uses it to choose a job, an attempt or a supervisor from the rows. If there is none, the rule
+does nothing. It cannot have a precondition instead: the draws would then depend on who won a race, and a history could
+not be repeated.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ _MOST_JOBS = 12
 hosts = st.sampled_from(["ha", "hb", "hc"])
 numbers = st.integers(0, 11)
 requests = st.sampled_from(["cancel", "cancel", "pause", "resume"])
-# Those that use up a restart come more often.
+# RANK_FAILED comes more often, because it uses up a restart.
 reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(
     lambda reason: reason is not EndReason.CANCELLED
 )
@@ -47,7 +48,7 @@ specs = st.fixed_dictionaries(
 
 
 def spec_of(*, gpus: int, fewer: int, **fields: Any) -> Spec:
-    """A spec that can make do with some GPUs fewer than it asks for."""
+    """A spec that asks for some GPUs and accepts fewer."""
     return spec_from({"dataset": "digits", "gpus": gpus, "min_gpus": max(1, gpus - fewer), **fields})
 
 
@@ -55,7 +56,7 @@ SMALL = spec_of(gpus=1, fewer=0, max_restarts=0)
 
 
 def pick(among: Sequence[T], number: int) -> list[T]:
-    """One of them, or none where there is none."""
+    """A list of one of them, chosen by the number. Empty if there is none."""
     return [among[number % len(among)]] if among else []
 
 
@@ -68,11 +69,11 @@ class Lives(RuleBasedStateMachine):
         super().__init__()
         self.world.reset()
         self.audit = Audit(self.world)
-        self.keys: dict[str, tuple[Spec, str]] = {}  # what each idempotency key came with, and its job
+        self.keys: dict[str, tuple[Spec, str]] = {}  # the spec and the job id of each idempotency key
 
     @invariant()
     def everything_holds(self) -> None:
-        """After every step."""
+        """Check everything after every step."""
         self.audit.look()
 
     def teardown(self) -> None:
@@ -91,7 +92,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(host=hosts, slots=st.integers(1, 4))
     def a_worker_starts(self, host: str, slots: int) -> None:
-        """For the first time, again, or on a host that has other slots now."""
+        """The worker starts for the first time or again. The number of slots may have changed."""
         self.world.register(host, slots)
 
     @rule(host=hosts)
@@ -107,13 +108,13 @@ class Lives(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 20, 31, 61, 400, 7200]))
     def time_passes(self, seconds: int) -> None:
-        """While everybody works as they should."""
+        """Time passes, and everybody works as they should."""
         self.world.clock.forward(seconds)
         self.everybody_works()
 
     @rule(seconds=st.sampled_from([20, 31, 61, 130, 7200]))
     def time_passes_without_a_word(self, seconds: int) -> None:
-        """Nobody reaches the database."""
+        """Time passes, and nobody reaches the database."""
         self.world.clock.forward(seconds)
 
     # People
@@ -122,7 +123,7 @@ class Lives(RuleBasedStateMachine):
     def someone_submits(self, spec: Spec, key: str | None, crashes: bool) -> None:
         if len(self.audit.specs) >= _MOST_JOBS:
             return
-        self.world.clock.forward(0.001)  # no two jobs are of one age
+        self.world.clock.forward(0.001)  # no two jobs have the same age
         body = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
         idempotency = None if key is None else Idempotency(key, body)
         earlier = self.keys.get(key) if key else None
@@ -179,7 +180,7 @@ class Lives(RuleBasedStateMachine):
     # Launchers and supervisors
 
     def _unclaimed(self, number: int) -> list[Any]:
-        """An attempt that a host may claim; another job is placed where there is none."""
+        """An attempt that a host may claim. If there is none, a job is placed first."""
         for bring_work in (self._place_another, lambda: None):
             live = self.audit.rows.live
             waiting = [each for each in live if each.claimed_at is None and each.host in self.world.up]
@@ -189,7 +190,7 @@ class Lives(RuleBasedStateMachine):
         return []
 
     def supervisors(self, number: int) -> list[Supervisor]:
-        """One that owns an attempt and reaches the database; another job is started where there is none."""
+        """A supervisor that owns an attempt and reaches the database. If there is none, a job is started first."""
         for bring_work in (self._start_another, lambda: None):
             owners = [supervisor for supervisor in self.world.supervisors if self.owns(supervisor)]
             if owners:
@@ -199,7 +200,7 @@ class Lives(RuleBasedStateMachine):
 
     def _place_another(self) -> None:
         self.someone_submits(SMALL, None, crashes=False)
-        self.world.live_on()
+        self.world.keep_alive()
         self.audit.look()
         self.world.dispatch()
         self.audit.look()
@@ -210,7 +211,7 @@ class Lives(RuleBasedStateMachine):
         self.audit.look()
 
     def owns(self, supervisor: Supervisor) -> bool:
-        """Whether it is right to believe that it owns an attempt, and reaches the database."""
+        """Whether the supervisor still owns its attempt and reaches the database."""
         return (
             supervisor.alive and supervisor.host in self.world.up
             and self.audit.rows.attempts[supervisor.lease.attempt_id].ended_at is None
@@ -228,7 +229,7 @@ class Lives(RuleBasedStateMachine):
         for supervisor in pick(
             [supervisor for supervisor in self.world.supervisors if not supervisor.is_recorded], number
         ):
-            self.world.note(supervisor)
+            self.world.record_supervisor(supervisor)
 
     @rule(number=numbers)
     def a_first_rank_starts(self, number: int) -> None:
@@ -271,8 +272,8 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def everybody_works(self) -> None:
-        """What is placed in an undisturbed second: placed, claimed, noted, started."""
-        self.world.live_on()
+        """An undisturbed second: jobs are placed, and attempts are claimed, recorded and started."""
+        self.world.keep_alive()
         self.audit.look()
         self.world.dispatch()
         self.audit.look()
@@ -280,7 +281,7 @@ class Lives(RuleBasedStateMachine):
             if attempt.claimed_at is None and attempt.host in self.world.up:
                 supervisor = self.world.claim(attempt.id, attempt.host)
                 if supervisor is not None:
-                    self.world.note(supervisor)
+                    self.world.record_supervisor(supervisor)
                     self.world.start(supervisor)
 
     # Agents and reapers
@@ -288,7 +289,7 @@ class Lives(RuleBasedStateMachine):
     @rule(host=hosts, clean=st.sampled_from([True, True, False]))
     def an_agent_passes(self, host: str, clean: bool) -> None:
         if host in self.world.up:
-            self.world.tend(host, clean=clean)
+            self.world.run_agent(host, clean=clean)
 
     @rule(how=st.sampled_from(["once", "two at once", "while leases are renewed"]))
     def a_reaper_passes(self, how: str) -> None:
@@ -298,4 +299,4 @@ class Lives(RuleBasedStateMachine):
             abandoned = self.world.abandoned()
             self.world.at_once(lambda: self.world.reap(abandoned), lambda: self.world.reap(abandoned))
         else:
-            self.world.at_once(self.world.reap, self.world.live_on)
+            self.world.at_once(self.world.reap, self.world.keep_alive)

@@ -1,4 +1,4 @@
-"""Writers without a right to write are refused and leave no trace: the other half of the machine."""
+"""The other half of the machine: writers without the right to write are refused and change nothing."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,12 +23,12 @@ _FORBIDDEN = sorted((source, to) for source in Status for to in Status if to not
 
 
 class Histories(Lives):
-    """One history, with all that may go wrong in it."""
+    """One history with all rules. It also has writers that must be refused."""
 
     @rule(number=numbers, slot=numbers)
     def a_late_placement_is_refused(self, number: int, slot: int) -> None:
-        """A dispatcher was stopped between its decision and its writing; another one was not."""
-        self.supervisors(number)  # with slots that are taken
+        """A dispatcher was stopped between its decision and its write. Another dispatcher went on."""
+        self.supervisors(number)  # so that some slots are taken
         self.someone_submits(SMALL, None, crashes=False)
         self.audit.look()
         rows = self.audit.rows
@@ -41,49 +41,49 @@ class Histories(Lives):
 
     @rule(number=numbers)
     def a_stale_writer_is_refused(self, number: int) -> None:
-        """One whose attempt has ended: it was cut off, stopped, or slow."""
+        """The writer's attempt has ended, because the writer was cut off, stopped, or slow."""
         rows = self.audit.rows.attempts
         stale = [
             supervisor.lease
             for supervisor in self.world.supervisors
             if rows[supervisor.lease.attempt_id].ended_at is not None
         ]
-        self._are_refused(pick(stale, number))
+        self._check_refused(pick(stale, number))
 
     @rule(number=numbers)
     def a_stranger_is_refused(self, number: int) -> None:
-        """One with the wrong token, or with the token of another job."""
+        """The writer has the wrong token, or writes for another job."""
         for supervisor in self.supervisors(number):
-            self._are_refused(
+            self._check_refused(
                 [replace(supervisor.lease, token=_NOT_A_TOKEN), replace(supervisor.lease, job_id="another")]
             )
 
     @rule(number=numbers, seconds=st.sampled_from([61, 130]))
     def a_slow_reaper_is_refused(self, number: int, seconds: int) -> None:
-        """The database was away, a reaper looked first, and supervisors renewed their leases before it went on."""
+        """After an outage a reaper finds abandoned attempts, but supervisors renew their leases before it ends them."""
         if not self.supervisors(number):
             return
         self.world.clock.forward(seconds)
         abandoned = self.world.abandoned()
         assert abandoned
-        self.world.live_on()
+        self.world.keep_alive()
         self.audit.look()
         owned = {supervisor.lease.attempt_id for supervisor in self.world.supervisors if self.owns(supervisor)}
         self.world.reap([attempt for attempt in abandoned if attempt.lease.attempt_id in owned])
         self.audit.look(nothing_happened=True)
 
-    def _are_refused(self, strangers: Sequence[Lease]) -> None:
+    def _check_refused(self, strangers: Sequence[Lease]) -> None:
         self.audit.look()
         for lease in strangers:
             for write in self._writes(lease):
                 with suppress(StaleLease, StaleTransition), self.world.begin() as session:
                     write(session)
                     raise AssertionError(f"a stale write was accepted: {lease}")
-            self.world.note(Supervisor(lease, "ha"))  # it need not know, but nothing may come of it
+            self.world.record_supervisor(Supervisor(lease, "ha"))  # it may raise nothing, but must write nothing
         self.audit.look(nothing_happened=True)
 
     def _writes(self, lease: Lease) -> list[Callable[[Session], object]]:
-        """All that a supervisor does."""
+        """Every write of a supervisor."""
         supervisor = Supervisor(lease, "ha")
         return [
             lambda session: leases.renew(session, lease, lease_s=60),

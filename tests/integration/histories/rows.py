@@ -1,4 +1,4 @@
-"""What the database holds at one moment, as the checks compare it with the moment before."""
+"""The rows of the database at one moment. The checks compare them with the rows of the moment before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _EVENTS = (
 
 @dataclass(frozen=True)
 class Rows:
-    """All rows but the events, each by its key."""
+    """All rows except the events, each by its key."""
 
     now: datetime
     jobs: Mapping[str, Row[Any]]
@@ -68,7 +68,7 @@ class Rows:
 
 
 def read_rows(connection: Connection, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
-    """The rows as they are, and the events after the one with this id; on a connection without transactions."""
+    """All rows, and the events after the one with this id. The connection must be in autocommit mode."""
     rows = Rows(
         now,
         {row.id: row for row in connection.execute(_JOBS)},

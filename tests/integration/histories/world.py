@@ -1,7 +1,7 @@
-"""Hosts, agents and supervisors without processes: they call what the real ones call, in the same order.
+"""Hosts, agents and supervisors without processes. They make the calls of the real ones, in the same sequence.
 
-`worker.dispatcher.Dispatcher` is the real one. What `worker.attempt.launcher`, `worker.attempt.supervision` and
-`worker.agent` do to the rows is here in a few lines each, because theirs is bound to processes.
+`worker.dispatcher.Dispatcher` is the real one. `worker.attempt.launcher`, `worker.attempt.supervision` and
+`worker.agent` need processes. So this module repeats in a few lines what each of them does to the rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ class _Hints:
         """Do nothing: the history decides when a pass comes."""
 
     def launch(self, attempt_id: int, *, host: str) -> None:
-        """Note it."""
+        """Record the hint."""
         self.launches.append((attempt_id, host))
 
 
@@ -81,7 +81,7 @@ class World:
     """One database, and the processes and people around it."""
 
     engine: Engine
-    onlooker: Connection  # without transactions
+    onlooker: Connection  # in autocommit mode
     settings: Settings
     pool: ThreadPoolExecutor
     clock: Clock = field(init=False)
@@ -97,7 +97,7 @@ class World:
         self.reset()
 
     def reset(self) -> None:
-        """An empty database, at the start of time."""
+        """Empty the database, and set the clock to its start."""
         with self.sessions.begin() as session:
             for table in _TABLES:
                 session.execute(delete(table))
@@ -116,7 +116,7 @@ class World:
         return [future.result(120) for future in [self.pool.submit(action) for action in actions]]
 
     def register(self, name: str, slots: int) -> None:
-        """A host's worker starts, or is back."""
+        """A host's worker starts or comes back."""
         free = [SlotInfo(index, "cpu", "CPU share") for index in range(slots)]
         with self.begin() as session:
             # Hosts that have an address and the same peers hold jobs together.
@@ -124,7 +124,7 @@ class World:
             session.execute(update(Host).where(Host.name == name).values(address=name))
         self.up[name] = slots
 
-    def live_on(self) -> None:
+    def keep_alive(self) -> None:
         """Every host in contact sends its heartbeat, every supervisor there renews its lease."""
         with self.begin() as session:
             for name in self.up:
@@ -135,7 +135,7 @@ class World:
                         leases.renew(session, supervisor.lease, lease_s=self.settings.lease_s)
 
     def drain(self, name: str, *, on: bool, requeue: bool = False) -> None:
-        """An operator lets nothing new come to a host, or again."""
+        """An operator drains a host, or undrains it."""
         with suppress(HostNotFound), self.begin() as session:
             if on:
                 draining.drain(session, name, requeue=requeue)
@@ -154,14 +154,14 @@ class World:
             ask(session, job_id)
 
     def dispatch(self, *, crashes: bool = False) -> None:
-        """A pass of a dispatcher, of a worker of its own."""
+        """One pass of a new dispatcher."""
         self.touched = True
         sessions = cast("Sessions", _Crashing(self.sessions)) if crashes else self.sessions
         with suppress(Crash):
             Dispatcher(sessions, cast("Hints", self.hints), self.settings).run()
 
     def claim(self, attempt_id: int, host: str) -> Supervisor | None:
-        """As `Launcher.launch` does; the supervisor's pid is noted later."""
+        """Claim an attempt as `Launcher.launch` does. `record_supervisor` stores the supervisor's pid later."""
         with self.begin() as session:
             lease = leases.claim(session, attempt_id, lease_s=self.settings.lease_s)
             if lease is None:
@@ -173,8 +173,8 @@ class World:
         self.supervisors.append(Supervisor(lease, host))
         return self.supervisors[-1]
 
-    def note(self, supervisor: Supervisor) -> None:
-        """The launcher writes down which process it started."""
+    def record_supervisor(self, supervisor: Supervisor) -> None:
+        """The launcher stores the id of the process that it started."""
         with self.begin() as session:
             leases.record_supervisor(session, supervisor.lease, ProcessId(supervisor.lease.attempt_id, 1))
         supervisor.is_recorded = True
@@ -201,7 +201,7 @@ class World:
             store.touch(session, supervisor.lease.job_id, progress={"step": step})
 
     def end(self, supervisor: Supervisor, reason: EndReason, *, clean: bool = True) -> None:
-        """As `Supervision` ends: the attempt, and the slots of its own host. Raises `StaleLease`."""
+        """End the attempt as `Supervision` does, and give back the slots of its own host. Raises `StaleLease`."""
         supervisor.alive = False
         with self.begin() as session:
             self.end_in(session, supervisor.lease, reason)
@@ -218,12 +218,12 @@ class World:
         return EndReason.PREEMPTED if requests.preemption is not None else None
 
     def complete(self, supervisor: Supervisor) -> None:
-        """Run to the end, or to where others want it to stop. Raises `StaleLease`."""
+        """Run to the end, or stop if a stop was requested. Raises `StaleLease`."""
         self.start(supervisor)
         self.end(supervisor, self.requested_end(supervisor) or EndReason.COMPLETED)
 
     def end_in(self, session: Session, lease: Lease, reason: EndReason) -> None:
-        """End an attempt; once its lease was found good, its job must follow. Raises `StaleLease`."""
+        """End an attempt. If its lease is valid, the job must accept the end. Raises `StaleLease`."""
         try:
             leases.end(
                 session, lease, reason,
@@ -231,7 +231,7 @@ class World:
                 backoff_limit_s=self.settings.restart_backoff_limit_s,
             )  # fmt: skip
         except StaleTransition as error:
-            raise AssertionError(f"a good lease, and yet: {error}") from error
+            raise AssertionError(f"the lease is valid, but the job did not change: {error}") from error
 
     def _give_back(self, session: Session, attempt_id: int, host: str, *, clean: bool) -> None:
         if clean:
@@ -239,8 +239,8 @@ class World:
         else:
             leases.quarantine(session, attempt_id, host=host)
 
-    def tend(self, host: str, *, clean: bool = True) -> None:
-        """What a host's agent does in a pass to its attempts; `clean`: their processes can be killed."""
+    def run_agent(self, host: str, *, clean: bool = True) -> None:
+        """One pass of a host's agent over its attempts. `clean`: their processes can be killed."""
         gone = {
             supervisor.lease.attempt_id
             for supervisor in self.supervisors
@@ -262,7 +262,7 @@ class World:
                 self._give_back(session, attempt_id, host, clean=clean)
 
     def abandoned(self) -> list[AbandonedAttempt]:
-        """What a reaper finds."""
+        """The attempts that a reaper finds."""
         with self.sessions() as session:
             return leases.abandoned(
                 session,
@@ -271,7 +271,7 @@ class World:
             )
 
     def reap(self, abandoned: list[AbandonedAttempt] | None = None) -> None:
-        """What every agent does to abandoned attempts."""
+        """End abandoned attempts, as every agent does."""
         for attempt in self.abandoned() if abandoned is None else abandoned:
             with suppress(StaleLease), self.begin() as session:
                 leases.fence_expired(session, attempt.lease)

@@ -80,7 +80,7 @@ def a_claimed_attempt(sessions: Sessions, **fields: Any) -> Lease:
 
 
 def a_running_attempt(sessions: Sessions, **fields: Any) -> Lease:
-    """The same, with its first rank up."""
+    """A claimed attempt whose first rank has started."""
     lease = a_claimed_attempt(sessions, **fields)
     with sessions.begin() as session:
         leases.first_rank_started(session, lease, datetime.now(UTC))
@@ -119,7 +119,7 @@ def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
 
 
 def add_past_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
-    """A new job ran on host `ha` for this long and ended."""
+    """Add a job that ran on host `ha` for this long and ended."""
     lease = an_attempt(sessions, a_job(sessions, **fields), slots=range(fields["gpus"]))
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=took_s)
@@ -159,7 +159,7 @@ def the_slots(sessions: Sessions, host: str = "ha") -> list[Slot]:
 
 
 def holders(sessions: Sessions, host: str = "ha") -> list[int | None]:
-    """Which attempt holds each slot of a host."""
+    """The attempt that holds each slot of a host."""
     return [slot.attempt_id for slot in the_slots(sessions, host)]
 
 

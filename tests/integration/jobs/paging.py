@@ -1,4 +1,4 @@
-"""All pages of the list of jobs, and the plan by which the database finds one; for the tests of the list."""
+"""Reads all pages of the list of jobs, and the database's plan for a page. For the tests of the list."""
 
 from typing import Any
 
@@ -26,20 +26,20 @@ def store_all(sessions: Sessions, engine: Engine, jobs: TextClause, count: int) 
 def in_one_sort(
     sessions: Sessions, condition: str, order: Order, *, key: str | None = None, is_nullable: bool = False
 ) -> list[str]:
-    """The ids as one sort of all rows has them, by `key` or the column itself.
+    """The ids in one sort of all rows, by `key` or by the column itself.
 
-    Without a value a job is last both ways where the key is nullable, and else where the greatest would be.
+    If the key is nullable, jobs without a value are last in both directions. Else they are where the greatest would be.
     """
-    column, way = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
-    nulls = "NULLS FIRST" if way == "DESC" and not is_nullable else "NULLS LAST"
+    column, direction = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
+    nulls = "NULLS FIRST" if direction == "DESC" and not is_nullable else "NULLS LAST"
     query = f"""SELECT id FROM jobs WHERE {condition}
-        ORDER BY {key or column} {way} {nulls}, created_at {way}, id {way}"""  # noqa: S608
+        ORDER BY {key or column} {direction} {nulls}, created_at {direction}, id {direction}"""  # noqa: S608
     with sessions() as session:
         return list(session.scalars(text(query)))
 
 
 def every_id(sessions: Sessions, job_filter: JobFilter, order: Order, *, limit: int) -> list[str]:
-    """The ids on all pages."""
+    """The ids on all pages, read page by page."""
     job_ids: list[str] = []
     cursor = None
     with sessions() as session:
@@ -53,7 +53,7 @@ def every_id(sessions: Sessions, job_filter: JobFilter, order: Order, *, limit: 
 
 
 def plan_of(sessions: Sessions, engine: Engine, page_query: ListQuery) -> tuple[str, int]:
-    """How the database finds a page, and how many rows it looked at."""
+    """The database's plan for a page, and how many rows it read."""
     statements: list[tuple[str, Any]] = []
 
     def record(*call: Any) -> None:
@@ -66,7 +66,7 @@ def plan_of(sessions: Sessions, engine: Engine, page_query: ListQuery) -> tuple[
     statement, values = statements[-1]
     with engine.connect() as connection:
         cursor = connection.connection.cursor()
-        cursor.execute("SET enable_seqscan = off")  # so few rows are read as fast as an index
+        cursor.execute("SET enable_seqscan = off")  # with so few rows it would not use an index
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
         ((((document,),)),) = [cursor.fetchall()]
     rows = 0

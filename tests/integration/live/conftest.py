@@ -1,4 +1,4 @@
-"""The api on a real server, with real sockets: what a client in memory cannot stream."""
+"""The api on a real server with real sockets, because a client in memory cannot stream."""
 
 import socket
 import threading
@@ -54,7 +54,7 @@ def job_id(service: Service, sessions: Sessions) -> str:
 
 @pytest.fixture
 def start_reader(url: str) -> Iterator[Callable[..., Reader]]:
-    """Starts readers of streams: `read("/v1/jobs/ID/events", "include=logs", after="ID of an event")`."""
+    """Starts readers of streams: `start_reader("/v1/jobs/ID/events", "include=logs", after="ID of an event")`."""
     readers: list[Reader] = []
 
     def start(path: str, query: str = "", *, after: str | None = None, token: str = TOKEN) -> Reader:

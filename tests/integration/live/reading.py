@@ -1,4 +1,4 @@
-"""A reader of a live stream, in a thread of its own, and rows that a job writes meanwhile."""
+"""A reader of a live stream, in its own thread, and rows that a job writes meanwhile."""
 
 import json
 import socket
@@ -27,7 +27,7 @@ class SentEvent(NamedTuple):
 
 
 class Reader:
-    """Reads a stream until it ends, or `leave`."""
+    """Reads a stream until it ends or `leave` is called."""
 
     def __init__(self, url: str, token: str, after: str | None) -> None:
         headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
@@ -35,7 +35,7 @@ class Reader:
         request = self._client.build_request("GET", url, headers=headers | ({"Last-Event-ID": after} if after else {}))
         self.answer = self._client.send(request, stream=True)
         self.events: list[SentEvent] = []
-        self.has_ended = False  # in an orderly way
+        self.has_ended = False  # True if the stream ended without an error
         self._thread = threading.Thread(target=self._read_events, name="reader")
         self._thread.start()
 
@@ -47,7 +47,7 @@ class Reader:
                         self.events.append(SentEvent(event.id, event.event, json.loads(event.data)))
             self.has_ended = True
         except httpx2.TransportError:
-            pass  # the server went away
+            pass  # the connection broke
         finally:
             self.answer.close()
 
@@ -56,7 +56,7 @@ class Reader:
         return [event.data for event in list(self.events) if event.event == kind]
 
     def texts(self) -> list[str]:
-        """The lines so far."""
+        """The log lines so far."""
         return [line["text"] for lines in self.of("logs") for line in lines["items"]]
 
     def notes(self) -> list[str]:
@@ -72,7 +72,7 @@ class Reader:
         """Close the connection."""
         connection = self.answer.extensions["network_stream"].get_extra_info("socket")
         if self._thread.is_alive() and connection is not None:
-            with suppress(OSError):  # it is gone already
+            with suppress(OSError):  # it is closed already
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(120)
         self._client.close()
@@ -84,7 +84,7 @@ def note(session: Session, job_id: str, text: str) -> None:
 
 
 def lines(session: Session, job_id: str, texts: Sequence[str]) -> None:
-    """Store lines of rank 0."""
+    """Store log lines of rank 0."""
     ingest.store_logs(session, [LogRow(job_id, 1, 0, AT, text) for text in texts])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench import web
-from tests.datasets import one_of_each, open_dataset
+from tests.datasets import one_of_each_format, open_dataset
 from tests.tables import collections, numbered, seen, write
 from trainer.errors import BadData
 
@@ -19,7 +19,7 @@ from trainer.errors import BadData
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A data root with one of each format."""
-    return one_of_each(tmp_path)
+    return one_of_each_format(tmp_path)
 
 
 @pytest.mark.parametrize("source", ["a.npz", "table.parquet", "tables", "images"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from keras.src.legacy.saving import legacy_h5_format
 
-from tests.weights import all_equal, facts, spec, started
+from tests.weights import all_equal, facts, spec, started_model
 from trainer.errors import BadData
 from trainer.models.applications import mobilenet_v2_weights
 
@@ -59,7 +59,7 @@ def test_imagenet_weights_on_the_host_are_used_without_a_download(
     name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{rows}_no_top.h5"
     base = write_imagenet_weights(tmp_path / place / name, size)
     model_spec = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
-    model = started(tmp_path, model_spec, facts(size, size, 3, classes=2))
+    model = started_model(tmp_path, model_spec, facts(size, size, 3, classes=2))
     assert all_equal(model.get_layer("base"), base)
     assert not was_asked(proxy)
 
@@ -72,7 +72,7 @@ def test_unavailable_imagenet_weights_are_named_with_their_path(
         proxy.close()
     monkeypatch.setattr("trainer.models.imagenet._CONNECT_LIMIT_S", 0.2)
     with pytest.raises(BadData) as told:
-        started(tmp_path, spec("xception", "imagenet"), facts(71, 71, 3, classes=2))
+        started_model(tmp_path, spec("xception", "imagenet"), facts(71, 71, 3, classes=2))
     assert str(told.value) == (
         "model.weights: the ImageNet weights of xception are not on this host and cannot be fetched: "
         f"place {XCEPTION} in {tmp_path}/weights"
@@ -86,5 +86,5 @@ def test_a_damaged_file_of_imagenet_weights_is_reported_in_one_sentence(tmp_path
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / mobilenet_v2_weights((32, 32)).name).write_bytes(b"<html>not found</html>")
     with pytest.raises(BadData, match=r"_1\.0_224_no_top\.h5 does not hold the ImageNet weights of mobilenet_v2: "):
-        started(tmp_path, spec("mobilenet_v2", "imagenet"), facts(32, 32, 3, classes=2))
+        started_model(tmp_path, spec("mobilenet_v2", "imagenet"), facts(32, 32, 3, classes=2))
     assert not was_asked(proxy)

@@ -1,4 +1,4 @@
-"""Agents, and what they find on their host: for the tests of the agent."""
+"""Agents, and the rows and processes that they check. For the tests of the agent."""
 
 import subprocess
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ def agent_of(
     )
 
 
-def supervised_by(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
+def set_supervisor(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
     with sessions.begin() as session:
         leases.record_supervisor(session, lease, process)
 
 
-def living(pid: int) -> ProcessId:
+def live_process(pid: int) -> ProcessId:
     """The process that has this pid."""
     process = ProcessId.of(pid)
     assert process is not None
@@ -48,8 +48,8 @@ def living(pid: int) -> ProcessId:
 
 
 def dead_process() -> ProcessId:
-    """A process that was."""
+    """A process that has ended."""
     with subprocess.Popen(["sleep", "60"]) as child:
-        process = living(child.pid)
+        process = live_process(child.pid)
         child.kill()
     return process

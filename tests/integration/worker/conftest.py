@@ -37,7 +37,7 @@ def mark() -> Iterator[str]:
 
 @pytest.fixture
 def start(mark: str) -> Iterator[Start]:
-    """Start a shell script or an argv with the mark in its environment. Its end is awaited after the test."""
+    """Start a shell script or an argv with the mark in its environment. It is killed after the test."""
     children = []
 
     def start(program: str | list[str], **environment: str) -> "subprocess.Popen[bytes]":
@@ -92,7 +92,7 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def cards(drivers: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Give this process the stub's cards, a letter each (see nvml_stub.c). May be called again with open cards."""
+    """Give this process the stub's cards, a letter each (see nvml_stub.c). May be called again while cards are open."""
 
     def cards(letters: str, *, driver: str = "new") -> None:
         monkeypatch.setenv("NVML_STUB", letters)

@@ -1,12 +1,12 @@
-/* The part of NVML that Hora reads, as a library that the real binding loads in place of the driver's. `NVML_STUB` holds a
- * letter for each card, and is looked at in every call, so a card may change while it is open:
+/* A stub of the part of NVML that Hora reads. The real binding loads it in place of the driver's library. `NVML_STUB`
+ * holds a letter for each card. Every call reads it again, so a card may change while it is open:
  *
  *     w  well                    u  supports nothing but its name      m  well, in MIG mode
  *     p  a process is on it      l  lost                               x  cannot be opened
  *     g  gives garbage           z  has no UUID
  *
- * NVLinks 0 and 1 of cards 0 and 1 lead to each other, links 0 to 3 of all others to a switch. Built with -DOLD it is the
- * library of a driver from before several of the functions. */
+ * NVLinks 0 and 1 of cards 0 and 1 lead to each other, links 0 to 3 of all others to a switch. Built with -DOLD it stands
+ * for the library of an old driver, which lacks several functions. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static int count(void) { return (int)strlen(letters()); }
 static int card(void *handle) { return (int)((int *)handle - cards); }
 static char letter(void *handle) { return card(handle) < count() ? letters()[card(handle)] : 'l'; }
 
-/* What a call answers that only the letters in `without` do not support. */
+/* The answer of a call that only cards with a letter in `without` do not support. */
 static int answer(void *handle, const char *without) {
     char is = letter(handle);
     return is == 'l' ? GPU_IS_LOST : is == 'u' || strchr(without, is) ? NOT_SUPPORTED : SUCCESS;

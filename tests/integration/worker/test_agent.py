@@ -17,7 +17,7 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
+from tests.integration.worker.agents import agent_of, dead_process, live_process, set_supervisor
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.agent import Agent
@@ -63,7 +63,7 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
     sessions: Sessions, settings: Settings, agent: Agent, start: Start
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    supervised_by(sessions, lease, dead_process())
+    set_supervisor(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     log = paths.logs / "rank-0.log"
@@ -81,7 +81,7 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
 
 def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions: Sessions, agent: Agent) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
-    supervised_by(sessions, lease, dead_process())
+    set_supervisor(sessions, lease, dead_process())
     agent.reconcile()
     job = job_rows.the_job(sessions, lease.job_id)
     assert (job.status, job.restarts) == (Status.QUEUED, 1)
@@ -92,7 +92,7 @@ def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions
 def test_the_last_records_of_the_ranks_decide_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
     """The rank started, and the supervisor died before it stored that."""
     lease = job_rows.a_claimed_attempt(sessions)
-    supervised_by(sessions, lease, dead_process())
+    set_supervisor(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     record = RankStarted(at=1.0, rank=0, local_rank=0, host="ha", pid=1)
@@ -116,7 +116,7 @@ def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
     later = job_rows.an_attempt(sessions, lease.job_id)
     with sessions.begin() as session:
         leases.claim(session, later.attempt_id, lease_s=60)
-    supervised_by(sessions, later, dead_process())
+    set_supervisor(sessions, later, dead_process())
     agent.reconcile()
     assert job_rows.the_attempt(sessions, later).ended_at is not None
     assert job_rows.count(sessions, LogLine) == 1
@@ -125,7 +125,7 @@ def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
 def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent, start: Start) -> None:
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("exec sleep 60")
-    supervised_by(sessions, lease, living(supervisor.pid))
+    set_supervisor(sessions, lease, live_process(supervisor.pid))
     agent.reconcile()
     assert job_rows.the_attempt(sessions, lease).ended_at is None
     assert supervisor.poll() is None
@@ -133,7 +133,7 @@ def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent,
 
 def test_a_pid_that_another_process_has_now_is_not_the_supervisor(sessions: Sessions, agent: Agent) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    supervised_by(sessions, lease, ProcessId(os.getpid(), living(os.getpid()).started - 100))
+    set_supervisor(sessions, lease, ProcessId(os.getpid(), live_process(os.getpid()).started - 100))
     agent.reconcile()
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
 

@@ -19,7 +19,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import hosts, placing
 from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import job_rows
-from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
+from tests.integration.worker.agents import agent_of, dead_process, live_process, set_supervisor
 from tests.integration.worker.conftest import Start, pid_in
 from tests.waiting import slowdown, until
 from worker.agent import Agent
@@ -47,7 +47,7 @@ def test_the_exit_records_of_ranks_decide_the_end_without_their_supervisor(
     already_stored: bool,
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    supervised_by(sessions, lease, dead_process())
+    set_supervisor(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     for rank, exit_reason in enumerate(exit_reasons):
@@ -79,7 +79,7 @@ def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
 ) -> None:
     agent = agent_of(sessions, settings, hints, slots=1)
     lease = _over_two_hosts(sessions)
-    supervised_by(sessions, lease, dead_process())  # a process of another host looks like this from here
+    set_supervisor(sessions, lease, dead_process())  # a process of another host looks like this from here
     mark = mark_of(lease.job_id, lease.number)
     rank = start("exec sleep 60", HORA_ATTEMPT=mark)
     until(lambda: pids_with_mark(mark))
@@ -102,7 +102,7 @@ def test_a_supervisor_of_an_ended_attempt_is_ended_with_its_processes(
     hidden = tmp_path / "hidden"
     supervisor = start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60", HORA_ATTEMPT="")
     pid = pid_in(hidden)
-    supervised_by(sessions, lease, living(supervisor.pid))
+    set_supervisor(sessions, lease, live_process(supervisor.pid))
     supervisor.send_signal(signal.SIGSTOP)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LEASE_EXPIRED)
@@ -134,7 +134,7 @@ def test_a_supervisor_that_still_starts_processes_leaves_none(sessions: Sessions
     lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
     supervisor = start(f"while :; do HORA_ATTEMPT={mark} sleep 60 & sleep 0.01; done", HORA_ATTEMPT="")
-    supervised_by(sessions, lease, living(supervisor.pid))
+    set_supervisor(sessions, lease, live_process(supervisor.pid))
     until(lambda: pids_with_mark(mark))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LEASE_EXPIRED)
@@ -150,7 +150,7 @@ def test_an_attempt_with_a_stopped_supervisor_ends_by_the_records_of_its_ranks(
     """The ranks ended before their lease expired."""
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("exec sleep 60", HORA_ATTEMPT="")
-    supervised_by(sessions, lease, living(supervisor.pid))
+    set_supervisor(sessions, lease, live_process(supervisor.pid))
     supervisor.send_signal(signal.SIGSTOP)
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
@@ -194,7 +194,7 @@ def test_a_broken_attempt_does_not_block_the_others(
         lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[slot])
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=60)
-        supervised_by(sessions, lease, dead_process())
+        set_supervisor(sessions, lease, dead_process())
         leases_of.append(lease)
     locked, broken, last = leases_of
     path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
@@ -250,7 +250,7 @@ def test_a_worker_that_shuts_down_stops_the_jobs_of_its_host(
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
-    supervised_by(sessions, lease, living(supervisor.pid))
+    set_supervisor(sessions, lease, live_process(supervisor.pid))
     assert stop_jobs_of_host(sessions, settings)
     assert supervisor.wait(120) == 0
     with sessions() as session:
@@ -264,7 +264,7 @@ def test_the_shutdown_reports_a_supervisor_that_ignores_sigterm(
     monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("trap '' TERM; exec sleep 60")
-    supervised_by(sessions, lease, living(supervisor.pid))
+    set_supervisor(sessions, lease, live_process(supervisor.pid))
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
     assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
 

@@ -1,4 +1,4 @@
-"""The operations that are pinned in operations.txt. `python -m tests.unit.api.operations` rewrites that file."""
+"""The operations of the API, as operations.txt pins them. `python -m tests.unit.api.operations` rewrites that file."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def operations(openapi: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]
 
 
 def pinned(openapi: dict[str, Any]) -> str:
-    """One line for each operation, sorted by name."""
+    """The text of operations.txt: one line for each operation, sorted by name."""
     lines = [f"{operation['operationId']} {method} {path}" for method, path, operation in operations(openapi)]
     return "\n".join(sorted(lines)) + "\n"
 

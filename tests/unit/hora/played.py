@@ -1,4 +1,4 @@
-"""A played service for the tests of the client: what it answers, and the requests that it got."""
+"""A stand-in for the service in tests of the client: its answers, and the requests that it received."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def job(**changes: Any) -> dict[str, Any]:
-    """A job as the service tells it."""
+    """A job as the service returns it."""
     return {
         "id": "0job", "name": "job", "owner": "ada", "project": "default", "status": "queued", "end_reason": None,
         "error": None, "spec": json.loads(SPEC.model_dump_json()), "plan": PLAN,
@@ -30,12 +30,12 @@ def job(**changes: Any) -> dict[str, Any]:
 
 
 def ended(status: str = "succeeded", reason: str = "completed", **changes: Any) -> dict[str, Any]:
-    """The same job when it is over."""
+    """The same job after its end."""
     return job(status=status, end_reason=reason, started_at=NOW, ended_at=NOW, attempt=1, revision=9, **changes)
 
 
 def study(**changes: Any) -> dict[str, Any]:
-    """A study of one cell as the service tells it."""
+    """A study of one cell as the service returns it."""
     of_cell = {"id": "0job", "repeat": 0, "status": "queued", "end_reason": None, "paused": False, "replaced": []}
     return {
         "id": "0stu", "name": "grid", "owner": "ada", "project": "default", "varied": ["gpus"], "repeats": 1,
@@ -51,7 +51,7 @@ def page(*items: Any, next_cursor: str | None = None) -> dict[str, Any]:
 
 
 def in_turn(*answers: httpx.Response | Exception) -> tuple[httpx.MockTransport, list[httpx.Request]]:
-    """A transport that gives these answers one after the other, and the requests that came."""
+    """A transport that gives these answers one after the other, and a list that collects the requests."""
     requests: list[httpx.Request] = []
     remaining: Iterator[httpx.Response | Exception] = iter(answers)
 

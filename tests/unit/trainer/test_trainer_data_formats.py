@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.datasets import one_of_each, open_dataset
+from tests.datasets import one_of_each_format, open_dataset
 from trainer.errors import BadData
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A data root with one of each format."""
-    return one_of_each(tmp_path)
+    return one_of_each_format(tmp_path)
 
 
 @pytest.mark.parametrize(

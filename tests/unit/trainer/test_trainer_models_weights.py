@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.weights import all_equal, facts, launch, spec, started, values
+from tests.weights import all_equal, facts, launch, spec, started_model, values
 from trainer.errors import BadData
 from trainer.models import build_model, load_initial_weights
 
@@ -25,14 +25,14 @@ def lenet5(tmp_path: Path) -> keras.Model:
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
 def test_a_file_below_the_data_roots_gives_every_weight(tmp_path: Path, lenet5: keras.Model, precision: str) -> None:
     asked = spec("lenet5", "model.weights.h5").model_copy(update={"precision": precision})
-    assert all_equal(started(tmp_path, asked, facts(16, 16, 1)), lenet5)
+    assert all_equal(started_model(tmp_path, asked, facts(16, 16, 1)), lenet5)
 
 
 def test_weights_of_another_job_are_taken_without_a_head_for_other_classes(
     tmp_path: Path, lenet5: keras.Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = spec("lenet5", "job:1aagd4bvydhb")
-    model = started(tmp_path, asked, facts(16, 16, 1, classes=3), job_weights=tmp_path / "model.weights.h5")
+    model = started_model(tmp_path, asked, facts(16, 16, 1, classes=3), job_weights=tmp_path / "model.weights.h5")
     assert all_equal(model, lenet5, head=False)
     assert values(model)[-2].tolist() == values(build_model(asked, facts(16, 16, 1, classes=3)))[-2].tolist()
     assert "the head of job:1aagd4bvydhb is for other classes" in capsys.readouterr().out
@@ -41,7 +41,7 @@ def test_weights_of_another_job_are_taken_without_a_head_for_other_classes(
 def test_base_weights_are_taken_from_a_whole_network(tmp_path: Path) -> None:
     trained = build_model(spec("mobilenet_v2", seed=7), facts(32, 32, 1, classes=4))
     trained.save_weights(tmp_path / "model.weights.h5")
-    model = started(tmp_path, spec("mobilenet_v2", "model.weights.h5"), facts(40, 32, 3, classes=2))
+    model = started_model(tmp_path, spec("mobilenet_v2", "model.weights.h5"), facts(40, 32, 3, classes=2))
     assert all_equal(model, trained, head=False)
     assert {variable.path for variable in model.trainable_variables} == {"logits/kernel", "logits/bias"}
 
@@ -51,7 +51,7 @@ def test_optimizer_state_in_the_file_is_ignored(tmp_path: Path, lenet5: keras.Mo
     lenet5.optimizer.build(lenet5.trainable_variables)
     lenet5.save_weights(tmp_path / "model.weights.h5")
     assert "optimizer" in h5py.File(tmp_path / "model.weights.h5")
-    assert all_equal(started(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1)), lenet5)
+    assert all_equal(started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1)), lenet5)
 
 
 def test_a_file_at_a_url_is_fetched(tmp_path: Path, lenet5: keras.Model) -> None:
@@ -83,20 +83,20 @@ def test_weights_of_another_network_are_refused(
     tmp_path: Path, name: str, shape: tuple[int, int, int], sentence: str
 ) -> None:
     with pytest.raises(BadData, match=sentence):
-        started(tmp_path, spec(name, "model.weights.h5"), facts(*shape))
+        started_model(tmp_path, spec(name, "model.weights.h5"), facts(*shape))
 
 
 def test_weights_with_additional_layers_are_refused(tmp_path: Path, lenet5: keras.Model) -> None:
     with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
         file["layers/conv2d_2/vars/0"] = np.zeros((3, 3, 6, 6), np.float32)
     with pytest.raises(BadData, match=r"does not fit lenet5, which has no layer /layers/conv2d_2/vars, \(3, 3, 6, 6\)"):
-        started(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
+        started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
 
 
 def test_a_file_that_contains_itself_is_read_once(tmp_path: Path, lenet5: keras.Model) -> None:
     with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
         file["layers/conv2d/again"] = file["/"]
-    assert all_equal(started(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1)), lenet5)
+    assert all_equal(started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1)), lenet5)
 
 
 def _cut(path: Path) -> None:
@@ -143,7 +143,7 @@ def _a_folder(path: Path) -> None:
 def test_damaged_file_is_bad_data(tmp_path: Path, damage: Any, sentence: str) -> None:
     damage(tmp_path / "model.weights.h5")
     with pytest.raises(BadData, match=sentence):
-        started(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
+        started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
 
 
 def _external_link(file: h5py.File, elsewhere: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_file_that_points_elsewhere_is_refused(tmp_path: Path, make: Any) -> N
     with h5py.File(root / "model.weights.h5", "r+") as file:
         make(file, secret)
     with pytest.raises(BadData, match=r"model\.weights\.h5 links to data elsewhere"):
-        started(root, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
+        started_model(root, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_missing_or_unsupported_weights_are_bad_data(tmp_path: Path, weights: st
     root.mkdir()
     (tmp_path / "secret.weights.h5").touch()
     with pytest.raises(BadData, match=sentence):
-        started(root, spec("lenet5", weights), facts(16, 16, 1), job_weights=root / "gone.weights.h5")
+        started_model(root, spec("lenet5", weights), facts(16, 16, 1), job_weights=root / "gone.weights.h5")
 
 
 def test_error_for_imagenet_weights_names_the_networks_that_have_them(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="no ImageNet weights of lenet5; there are of: resnet50, xception, mobilenet_v2"):
-        started(tmp_path, spec("lenet5", "imagenet"), facts(16, 16, 1))
+        started_model(tmp_path, spec("lenet5", "imagenet"), facts(16, 16, 1))

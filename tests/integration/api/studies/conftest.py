@@ -1,4 +1,4 @@
-"""Studies that were submitted, and one whose jobs ran."""
+"""Fixtures that submit a study, and a study whose jobs ran."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from tests.integration.api.studies.study_jobs import STUDY, Json, succeed
 
 @pytest.fixture
 def submit_study(api: TestClient) -> Callable[..., Json]:
-    """Submits a study, with changes, and says what it is."""
+    """Submits a study, with changes. Returns the created study."""
 
     def submit(**changes: Any) -> Json:
         answer = api.post("/v1/studies", json=STUDY | changes)

@@ -28,20 +28,20 @@ def row_count(sessions: Sessions, table: type[Any]) -> int:
 
 
 def job_ids(study: Json) -> list[str]:
-    """The newest job of each place, by cell and repeat."""
+    """The newest job of each cell and repeat."""
     return [job["id"] for cell in study["cells"] for job in cell["jobs"]]
 
 
-def bring_to(sessions: Sessions, job_id: str, *ways: Status, **summary: Any) -> None:
-    """Bring a job to a status; one that succeeded gets a summary."""
+def bring_to(sessions: Sessions, job_id: str, *statuses: Status, **summary: Any) -> None:
+    """Bring a job from status to status. A job that succeeds gets the summary."""
     with sessions.begin() as session:
-        for to in ways:
+        for to in statuses:
             ended = {"ended_at": func.now()} if to in (Status.SUCCEEDED, Status.FAILED) else {}
             transition(session, job_id, to, **ended | ({"summary": summary} if to is Status.SUCCEEDED else {}))
 
 
 def succeed(sessions: Sessions, job_id: str, wall_s: float, *, accuracies: list[float], gpus: int) -> None:
-    """A job ran its epochs, of `wall_s` in all, on one host, and was leased for two seconds more."""
+    """Let a job succeed on one host. Its epochs take `wall_s` in all, and its slots are leased two seconds longer."""
     bring_to(
         sessions, job_id, Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED,
         wall_s=wall_s, setup_s=1.5, train_samples_per_s=1200 / wall_s, val_accuracy=max(accuracies),
@@ -57,6 +57,6 @@ def succeed(sessions: Sessions, job_id: str, wall_s: float, *, accuracies: list[
         ended_at=seconds(0) + timedelta(seconds=wall_s + 2),
     )
     steps = [4 * (i + 1) for i in range(len(accuracies))]
-    each_s = wall_s / len(accuracies)
+    epoch_s = wall_s / len(accuracies)
     metric_points(sessions, job_id, zip(steps, accuracies, strict=True), name="val_accuracy", rank=ALL_RANKS)
-    metric_points(sessions, job_id, [(step, each_s) for step in steps], name="epoch_s", rank=ALL_RANKS)
+    metric_points(sessions, job_id, [(step, epoch_s) for step in steps], name="epoch_s", rank=ALL_RANKS)

@@ -1,4 +1,4 @@
-"""The live attempts of the jobs that a dispatcher placed, and their ends."""
+"""The live attempts of jobs that a dispatcher placed, and how a test completes them."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ MakeDispatcher = Callable[..., Dispatcher]
 def live_leases(sessions: Sessions) -> list[Lease]:
     with sessions() as session:
         query = select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id)
-        return [Lease(one.id, str(one.token), one.job_id, one.number) for one in session.scalars(query)]
+        return [Lease(row.id, str(row.token), row.job_id, row.number) for row in session.scalars(query)]
 
 
 def placed_jobs(sessions: Sessions) -> list[str]:

@@ -1,4 +1,4 @@
-"""Records and lines that ranks write into their files, and the rows stored of them; for the tests of the intake."""
+"""Records and lines that ranks write into their files, and the rows that the intake stores. For the intake's tests."""
 
 import math
 from typing import Any

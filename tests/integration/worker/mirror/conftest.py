@@ -17,7 +17,7 @@ from worker.outward.mirror import mirror_of
 
 @pytest.fixture(scope="session")
 def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """MLflow's server."""
+    """The address of MLflow's own server."""
     folder = tmp_path_factory.mktemp("mlflow")
     argv = [str(peer("python")), str(Path(__file__).with_name("tracking_server.py")), str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -31,7 +31,7 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def configuration(mlflow_url: str) -> Settings:
-    """An experiment of the test's own."""
+    """Settings with an experiment of the test's own."""
     return Settings(mlflow_url=mlflow_url, mlflow_experiment=uuid4().hex)
 
 

@@ -35,7 +35,7 @@ class TrackedRuns:
         return run
 
     def history(self) -> History:
-        """Every point of the one run."""
+        """All points of the only run."""
         points_by_metric: History = {}
         run_id = self.run()["info"]["run_id"]
         for metric in self.run()["data"].get("metrics", []):

@@ -1,6 +1,6 @@
-"""MLflow's own server, for the tests of the mirror: run by the Python of `.venv-peers`, where nothing of ours is.
+"""MLflow's own server, for the tests of the mirror. It runs in `.venv-peers`, which has none of our packages.
 
-`python tracking_server.py FOLDER` keeps all below the folder, prints its port, and serves until its input ends.
+`python tracking_server.py FOLDER` keeps its data in the folder, prints its port, and serves until its input ends.
 """
 
 import logging

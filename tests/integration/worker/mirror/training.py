@@ -17,19 +17,19 @@ from tests.integration.jobs.job_rows import a_running_attempt, an_attempt
 from tests.integration.worker.mirror.tracked_runs import History
 
 STEPS_AN_EPOCH = 100
-EPOCHS = 20  # 2,000 steps: of those of each rank every second one is sent
+EPOCHS = 20  # 2,000 steps; the mirror sends every second step of a rank
 START = datetime.now(UTC) - timedelta(seconds=100)
 
 
 def a_planned_attempt(sessions: Sessions, **fields: Any) -> Lease:
-    """A job that trains on two slots, with its data known."""
+    """A job that trains on two slots. Its plan is known."""
     lease = a_running_attempt(sessions, epochs=EPOCHS, **fields)
     plan_from(sessions, lease, step=0)
     return lease
 
 
 def plan_from(sessions: Sessions, lease: Lease, *, step: int) -> None:
-    """The ranks agree on the plan and continue from a step."""
+    """Store the plan of the ranks, and the step from which they continue."""
     with sessions.begin() as session:
         plan = {**get_job(session, lease.job_id).plan, "steps_per_epoch": STEPS_AN_EPOCH}
         touch(session, lease.job_id, plan=plan)
@@ -37,7 +37,7 @@ def plan_from(sessions: Sessions, lease: Lease, *, step: int) -> None:
 
 
 def train(sessions: Sessions, lease: Lease, *, first: int, last: int, bias: float = 0.0, at_once: int = 50) -> None:
-    """Steps of both ranks, and the epochs that they end."""
+    """Store the steps of both ranks, and the epochs that end with them."""
     for begin in range(first, last + 1, at_once):
         rows = []
         for step in range(begin, min(begin + at_once, last + 1)):
@@ -69,7 +69,7 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETE
 
 
 def restart(sessions: Sessions, lease: Lease, *, step: int) -> Lease:
-    """The attempt's host is lost. Another attempt continues from a step."""
+    """End the attempt because its host is lost. Returns the next attempt, which continues from a step."""
     end(sessions, lease, EndReason.HOST_LOST)
     with sessions.begin() as session:
         session.execute(update(Job).values(not_before=None))
@@ -82,18 +82,18 @@ def restart(sessions: Sessions, lease: Lease, *, step: int) -> Lease:
 
 
 def expected_history(sessions: Sessions, job_id: str) -> History:
-    """The points that a run should have: the series as the api reads them, and of rank 0 each second step."""
+    """The points that a run should have: the series as the api reads them, but only every second step of rank 0."""
     points_by_metric: History = {}
     with sessions() as session:
         job = get_job(session, job_id)
         by_step, by_time = (
             series.metrics(session, job, ranks=[ALL_RANKS, 0], axis=axis, max_points=10**6) for axis in ("step", "time")
         )
-        zero = job.started_at.timestamp() if job.started_at else math.nan
+        started_at_s = job.started_at.timestamp() if job.started_at else math.nan
         for steps, times in zip(by_step, by_time, strict=True):
             every, prefix = (1, "") if steps.rank == ALL_RANKS else (2, "step/")
             points_by_metric[prefix + steps.name] = [
-                (int(step), round(1000 * (zero + second)), value)
+                (int(step), round(1000 * (started_at_s + second)), value)
                 for step, second, value in zip(steps.x, times.x, steps.y, strict=True)
                 if step % every == 0 and value is not None
             ]

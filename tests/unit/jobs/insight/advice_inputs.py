@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {"dataset": "fashion-mnist", "batch_size": 64, "learning_
 
 
 def a_spec(**changes: Any) -> Spec:
-    """A spec, with changes to a usual one."""
+    """The usual spec with changes."""
     return spec_from(merged(spec_from(BASE).model_dump(mode="json"), changes))
 
 
@@ -35,7 +35,7 @@ def a_summary(**figures: Any) -> Summary:
 
 
 def past(job_id: str, samples_per_s: float | None = 10_000.0, **changes: Any) -> PastJob:
-    """A past job; `summary` has changes to a usual one, the rest is the spec's."""
+    """A past job. `summary` changes the usual summary, `fields` the `PastJob`; the rest changes the usual spec."""
     summary, fields = changes.pop("summary", {}), changes.pop("fields", {})
     spec = a_spec(**changes)
     speed = {} if samples_per_s is None else {"train_samples_per_s": samples_per_s}
@@ -65,14 +65,14 @@ def a_probe(job_id: str, speeds: dict[int, float | None], **changes: Any) -> Pas
     ]
     fits = [point.per_gpu_batch for point in points if point.fits]
     ended_by = "largest" if len(fits) == len(points) else "memory"
-    found = ProbeFindings(points=points, ended_by=ended_by, largest_batch=max(fits))
-    return replace(past(job_id, **changes), spec=spec, summary=None, probe=found)
+    findings = ProbeFindings(points=points, ended_by=ended_by, largest_batch=max(fits))
+    return replace(past(job_id, **changes), spec=spec, summary=None, probe=findings)
 
 
 def shares(
     data_wait: float = 0.01, allreduce: float = 0.05, *, steps: int = 9000, step_s: float = 0.0125
 ) -> StepShares:
-    """Where the time of all ranks' steps went."""
+    """The shares of the step time over all ranks."""
     compute = 1 - data_wait - allreduce
     return StepShares(
         rank=-1, steps=steps, step_time_s=step_s, data_wait=data_wait, allreduce=allreduce, compute=compute
@@ -96,7 +96,7 @@ def an_analysis(*kinds: FindingKind, steps: StepShares | None = None, learning: 
 
 
 def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overfits: bool = False) -> Learning:
-    """How the validation accuracy went."""
+    """The course of the validation accuracy."""
     return Learning(
         metric="val_accuracy",
         best_epoch=best_epoch,
@@ -110,9 +110,9 @@ def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overf
 
 
 def a_job(*kinds: FindingKind, **changes: Any) -> Evidence:
-    """Evidence on a job that succeeded, healthy where nothing else is given; `spec` has changes to a usual one.
+    """Evidence on a job that succeeded and is healthy without changes. `spec` changes the usual spec.
 
-    The job is also in `past`, as it would be in the database.
+    `past` adds past jobs. The job itself is always one of them, as in the database.
     """
     own = past("own", summary=changes.pop("summary", {}), **changes.pop("spec", {}))
     others = changes.pop("past", ())
@@ -134,15 +134,15 @@ def a_job(*kinds: FindingKind, **changes: Any) -> Evidence:
 
 def rules(advice: list[Advice]) -> list[str]:
     """The names of the rules that gave the advice, in sequence."""
-    return [one.rule.value for one in advice]
+    return [each.rule.value for each in advice]
 
 
 def only(e: Evidence) -> Advice:
     """The only piece of advice."""
-    found = advice_on(e)
-    assert len(found) == 1, rules(found)
-    assert found[0].number == 1
-    return found[0]
+    advice = advice_on(e)
+    assert len(advice) == 1, rules(advice)
+    assert advice[0].number == 1
+    return advice[0]
 
 
 def after(e: Evidence, advice: Advice) -> Any:

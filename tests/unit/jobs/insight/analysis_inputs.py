@@ -13,9 +13,9 @@ SPEC = {"early_stopping": {"monitor": "val_accuracy", "min_delta": 0.001, "patie
 def steps(
     time_s: Any, data_wait_s: Any = 0.0, allreduce_s: Any = 0.0, *, count: int = 100, every: float = 1.0
 ) -> Steps:
-    """Steps that are all alike; a list has one figure a rank."""
+    """Steps that all take the same time. A list of times has one for each rank."""
     columns = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(one, float)) for one in (time_s, data_wait_s, allreduce_s))
+        *(np.atleast_1d(np.asarray(times, float)) for times in (time_s, data_wait_s, allreduce_s))
     )
     return Steps(1, np.arange(2, count + 2), *(np.tile(column, (count, 1)) for column in columns), every=every)
 
@@ -28,19 +28,19 @@ def a_run(*, step_s: float = 0.1, count: int = 101, at: float = 1000.0, **fields
     return Run(**run | {"ended_well": True} | fields)
 
 
-def evidence(*made: Steps, **fields: Any) -> Evidence:
-    """A job that ended, on a CPU."""
-    known: dict[str, Any] = {
+def evidence(*steps_of_attempts: Steps, **fields: Any) -> Evidence:
+    """Evidence on a job that ended, on a CPU."""
+    usual: dict[str, Any] = {
         "job_id": "j", "ended": True, "spec": SPEC, "plan": {}, "summary": None, "on_gpu": False,
-        "runs": [a_run()], "steps": list(made),
+        "runs": [a_run()], "steps": list(steps_of_attempts),
     }  # fmt: skip
-    return Evidence(**known | fields)
+    return Evidence(**usual | fields)
 
 
 def samples(
     busy: npt.ArrayLike, *, rank: int = 0, metric: str = "gpu_percent", at: float = 1000.0, **fields: Any
 ) -> SlotSamples:
-    """One sample a second."""
+    """The samples of one slot, one a second."""
     values = np.asarray(busy, float)
     return SlotSamples(1, rank, "ha", rank, metric, at + np.arange(len(values)), values, **fields)
 
@@ -48,7 +48,7 @@ def samples(
 def epochs(
     losses: list[float], val_losses: list[float], val_accuracies: list[float] | None = None
 ) -> list[EpochFigures]:
-    """An epoch for each figure."""
+    """One epoch for each loss."""
     accuracies = val_accuracies or [1 - loss / 10 for loss in val_losses]
     rows = zip(losses, val_losses, accuracies, strict=True)
     return [

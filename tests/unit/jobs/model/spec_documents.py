@@ -1,4 +1,4 @@
-"""The smallest spec with changes, and what is wrong with a document. The tests of the spec use it."""
+"""The smallest spec with changes, and the problems of a spec document. For the tests of the spec."""
 
 import json
 from typing import Any

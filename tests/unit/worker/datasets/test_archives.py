@@ -16,7 +16,7 @@ from tests.archives import (
     zip_link,
     zip_of,
     zip_of_overlapping,
-    zip_that_lies,
+    zip_with_false_size,
 )
 from worker.datasets import unpacking
 from worker.datasets.archives import Limits, Refused, parts_of, unpack
@@ -175,7 +175,7 @@ def test_size_limit_counts_the_headers_of_a_tar(tmp_path: Path) -> None:
 def test_zip_that_understates_its_size_is_refused(tmp_path: Path) -> None:
     limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
     with pytest.raises(Refused, match="cannot be read"):
-        unpacked(zip_that_lies(bytes(50_000), said_bytes=10), tmp_path, limits=limits)
+        unpacked(zip_with_false_size(bytes(50_000), stated_bytes=10), tmp_path, limits=limits)
 
 
 @pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
