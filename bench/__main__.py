@@ -1,6 +1,6 @@
 """`python -m bench [NAME...]`: run the named measurements (default: all) and print their tables.
 
-All of them take more than an hour on two cores; `articles:NAME` is one row of `articles`.
+All measurements take more than an hour on two cores. `articles:NAME` runs one row of `articles`.
 """
 
 import argparse

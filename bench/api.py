@@ -1,7 +1,7 @@
-"""Measures the cost of polling and paging through the api, beside a bare route of FastAPI in the same run.
+"""Measures the cost of polling and paging through the api, compared with a bare route of FastAPI in the same run.
 
-The api and the bare route take turns on one processor. The client and the database have others. Processor time is that
-of the api's process alone.
+The api and the bare route take turns on one processor. The client and the database have others. The processor time is
+that of the server's process alone.
 """
 
 import json
@@ -47,7 +47,7 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def put(self, *paths: str, connections: int = 16, **more: Any) -> dict[str, Any]:
-        """Put a load on the server; returns the figures, with processor microseconds a request and their share."""
+        """Put a load on the server. Returns figures, with the processor microseconds of a request and their share."""
         load = {"port": self.port, "paths": paths, "headers": dict(self.headers), "connections": connections}
         before = self._spent_s()
         command = (sys.executable, "-m", "bench.polling", json.dumps({"seconds": _SECONDS, **load, **more}))
@@ -100,7 +100,7 @@ def _polls(api: Server, bare: Server, rounds: int) -> Table:
     for _ in range(rounds):
         for label, (server, paths, tagged) in loads.items():
             measured[label].append(server.put(*paths, tagged=tagged))
-    table = Table("", "a second", "p50", "p99", "processor", "status", title="Polls, 16 connections")
+    table = Table("", "per second", "p50", "p99", "processor time", "status", title="Polls, 16 connections")
     for label, runs in measured.items():
         per_s, p50, p99, us = (median(run[figure] for run in runs) for figure in ("per_s", "p50_ms", "p99_ms", "us"))
         statuses = ", ".join(sorted({status for run in runs for status in run["statuses"]}))
@@ -109,11 +109,11 @@ def _polls(api: Server, bare: Server, rounds: int) -> Table:
 
 
 def _browsers(api: Server) -> Table:
-    """Each of the browsers looks at the same 100 jobs once a second: by the list, or one by one."""
-    table = Table("", "requests a second", "p99", "of a core", title=f"{BROWSERS} browsers, {POLLED} running jobs")
+    """Each browser polls the same 100 jobs once a second: as one list, or one by one."""
+    table = Table("", "per second", "p99", "share of a core", title=f"{BROWSERS} browsers, {POLLED} running jobs")
     one_by_one = [f"/v1/jobs/r{number:010}" for number in range(1, POLLED + 1)]
     for label, paths, per_s in (
-        ("by their list, unchanged", [f"/v1/jobs?status=running&limit={POLLED}"], 1),
+        ("as one list, unchanged", [f"/v1/jobs?status=running&limit={POLLED}"], 1),
         ("one by one, unchanged", one_by_one, POLLED),
     ):
         figures = api.put(*paths, tagged=True, connections=BROWSERS, per_s=per_s)
@@ -138,7 +138,7 @@ def _pages(stack: Stack, rounds: int) -> Table:
 
 
 def _late_page(client: httpx2.Client, path: str) -> tuple[str, int]:
-    """The address of the late page, or of the last one; reached in pages ten times as long."""
+    """The address and number of the late page, or of the last page. Pages ten times as long lead to it."""
     ten_pages = path.replace(f"limit={_PAGE}", f"limit={10 * _PAGE}")
     late_path, number, cursor = path, 1, None
     for step in range((_LATE_PAGE - 1) // 10):

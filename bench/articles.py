@@ -1,11 +1,11 @@
 """Repeats the results of articles on scaling on this machine: `python -m bench articles`, or `articles:ROW` for one.
 
-Every side of a row is a real job through the service, on Fashion-MNIST; times are of the training alone. Sides take
-turns, each turn with a seed of its own, and a figure is the median over the turns, with its range. All rows take
-some 40 minutes on two cores with three turns, of which there are never more.
+Every side of a row is a real job through the service, on Fashion-MNIST. Times are of the training alone. The sides take
+turns, and each turn has its own seed. A figure is the median over the turns, with its range. There are at most three
+turns; with three, all rows take about 40 minutes on two cores.
 
 The articles had GPUs and large photographs. Here there are CPU cores, small networks and small images. So a larger
-batch cannot fill an idle device, and two ranks share one machine's memory. Each ratio is printed beside that of the
+batch cannot fill an idle device, and two ranks share one machine's memory. Each ratio is printed next to that of the
 article.
 """
 
@@ -25,7 +25,7 @@ from bench.trials import Laboratory, Trials, laboratory, ratio, spread
 
 _MOST_TURNS = 3
 _EARLY = {"patience": 3}
-_KNOWN, _NEW = (0, 2, 3, 5, 7, 8), (1, 4, 6, 9)  # classes; coat, shirt and ankle boot have relatives in the first
+_KNOWN, _NEW = (0, 2, 3, 5, 7, 8), (1, 4, 6, 9)  # classes; three of the new ones are like known ones
 
 _wall_s, _epoch_s, _epochs, _samples_per_s, _accuracy = map(
     attrgetter, ("wall_s", "epoch_s", "epochs_run", "samples_per_s", "test_accuracy")
@@ -44,7 +44,7 @@ class Row:
 
 
 def main(*, rounds: int, rows: tuple[str, ...] = ()) -> None:
-    """Train and print the table; the rows that are named, or all of them."""
+    """Train and print the table, with the named rows or all rows."""
     console = Console()
     samples = fashion_mnist()
     if samples is None:
@@ -65,7 +65,7 @@ def main(*, rounds: int, rows: tuple[str, ...] = ()) -> None:
 
 
 def _early_stopping(lab: Laboratory) -> Iterator[Row]:
-    """60 epochs, as the article began with, and as many as early stopping with its defaults lets pass."""
+    """60 epochs, as in the beginning of the article, and as many epochs as early stopping allows."""
     spec = _spec("fashion-mnist", fraction=0.1, epochs=60)
     fixed, early = lab.compare(spec | {"early_stopping": None}, spec | {"early_stopping": _EARLY})
     yield Row(
@@ -77,7 +77,7 @@ def _early_stopping(lab: Laboratory) -> Iterator[Row]:
 
 
 def _batch(lab: Laboratory) -> Iterator[Row]:
-    """Batch 2 to 16: two thirds of the exponent of 8 are the article's four times the rate."""
+    """Batch 2, and batch 16 with four times the rate, as in the article: 8 to the power of two thirds is 4."""
     spec = _spec("fashion-mnist", fraction=0.1, early_stopping=_EARLY)
     small, large = lab.compare(
         spec | {"batch_size": 2}, spec | {"batch_size": 16, "base_batch": 2, "lr_scaling": "two_thirds"}
@@ -103,7 +103,7 @@ def _data(lab: Laboratory) -> Iterator[Row]:
 
 
 def _cache(lab: Laboratory) -> Iterator[Row]:
-    """Parquet on a web server that sends 2 MB/s; each cached job finds files of its own, so that none is there yet."""
+    """Parquet on a web server that sends 2 MB/s. Each turn has its own files, so that no file is cached yet."""
     parts = {"train": lab.samples["train"].first(20_000), "test": lab.samples["test"].first(1000)}
     turns = []
     for turn in range(lab.repeats):
@@ -123,7 +123,7 @@ def _cache(lab: Laboratory) -> Iterator[Row]:
 
 
 def _sharding(lab: Laboratory) -> Iterator[Row]:
-    """Two ranks that have a share of the data each, or draw from all; on shuffled data and on data sorted by label."""
+    """Two ranks that each have a share of the data, or both draw from all of it. It is shuffled, or sorted by label."""
     few = {"train": lab.samples["train"].first(20_000), "test": lab.samples["test"]}
     orders = {"shuffled": few, "sorted": {part: samples.by_label() for part, samples in few.items()}}
     for order, parts in orders.items():
@@ -139,9 +139,9 @@ def _sharding(lab: Laboratory) -> Iterator[Row]:
 
 
 def _frozen(lab: Laboratory) -> Iterator[Row]:
-    """A job on 36,000 images of six classes stands in for ImageNet; 1,000 images of the other four are the task.
+    """A job on 36,000 images of six classes stands in for ImageNet. The task is 1,000 images of the other four classes.
 
-    A base of seven layers that knows six kinds of clothes is far from one that knows a thousand kinds of things.
+    A base of seven layers that was trained on six kinds of clothes is far weaker than one that was trained on ImageNet.
     """
     base = {part: samples.of_classes(_KNOWN) for part, samples in lab.samples.items()}
     task = {part: samples.of_classes(_NEW) for part, samples in lab.samples.items()}
@@ -166,12 +166,12 @@ def _frozen(lab: Laboratory) -> Iterator[Row]:
         cells,
         f"time to accuracy {sooner:.2f}, epoch {ratio(frozen, scratch, _epoch_s):.2f}, "
         f"accuracy {_points(scratch, frozen)}",
-        "the first step, before any hardware: no figure",
+        "the first step, before new hardware; no figure",
     )
 
 
 def _ranks(lab: Laboratory) -> Iterator[Row]:
-    """One rank and two, of one thread each; strong: the same global batch; weak: the same batch a rank."""
+    """One rank and two ranks of one thread. Strong: the same global batch. Weak: the same batch per rank."""
     spec = _spec("fashion-mnist", fraction=0.3, model="convnet7", epochs=3, early_stopping=None)
     strong = spec | {"batch_size": 128, "batch_per": "global"}
     weak = spec | {"batch_size": 64, "base_batch": 64, "lr_scaling": "linear", "warmup_epochs": 1}
@@ -188,23 +188,23 @@ def _ranks(lab: Laboratory) -> Iterator[Row]:
 def _losses(lab: Laboratory) -> Iterator[Row]:
     """The same steps on one rank and on two. They differ by rounding alone, which the network then amplifies.
 
-    How much depends on the network: lenet5, with ELU, stays within the target. convnet7, with ReLU and a loss
-    of more than 4 at its first step, begins as close and is percents apart after a hundred steps.
+    How much depends on the network. lenet5, with ELU, stays within the target. convnet7, with ReLU and a loss of more
+    than 4 at its first step, begins as close, but differs by some percent after a hundred steps.
     """
     for model in ("lenet5", "convnet7"):
         spec = _spec("fashion-mnist", model=model, batch_size=128, batch_per="global", epochs=1, steps_per_epoch=100)
-        alone, both = (lab.step_losses(lab.train(spec | {"gpus": gpus})) for gpus in (1, 2))
-        apart = [abs(one - other) / one for one, other in zip(alone, both, strict=True)]
+        one_rank, two_ranks = (lab.step_losses(lab.train(spec | {"gpus": gpus})) for gpus in (1, 2))
+        differences = [abs(one - two) / one for one, two in zip(one_rank, two_ranks, strict=True)]
         yield Row(
             f"1 | 2 ranks, same global batch: the losses of 100 steps, {model}",
-            [f"{losses[0]:.4f} to {losses[-1]:.4f}" for losses in (alone, both)],
-            f"relative difference at most {max(apart[:5]):.1e} in 5 steps, {max(apart):.1e} in 100",
+            [f"{losses[0]:.4f} to {losses[-1]:.4f}" for losses in (one_rank, two_ranks)],
+            f"relative difference at most {max(differences[:5]):.1e} in 5 steps, {max(differences):.1e} in 100",
             "parallel training converges to the loss of the serial run (target: 1e-4)",
         )
 
 
 def _formats(lab: Laboratory) -> Iterator[Row]:
-    """All 60,000 images in each format, 2 ranks, once: minutes each."""
+    """All 60,000 images in each format, on 2 ranks. One turn, because each job takes minutes."""
     sources = {
         "IDX": "fashion-mnist",
         "folder of PNGs": write_folder(lab.samples, lab.folder / "folder").name,
@@ -262,6 +262,6 @@ def _tested(trials: Trials) -> str:
 
 
 def _points(before: Trials, after: Trials) -> str:
-    """By how many points (of 100) the test accuracy differs, over the turns."""
+    """The difference of the test accuracies, in points of 100: the median over the turns."""
     differences = [after.test_accuracy - before.test_accuracy for before, after in zip(before, after, strict=True)]
     return f"{100 * median(differences):+.1f} points"

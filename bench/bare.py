@@ -1,6 +1,6 @@
 """Horovod with Keras as its documentation shows it, as far as Keras 3 allows. A person without Hora would use this.
 
-Run by `bench.train` under horovodrun, with a launch file as its argument; prints samples/s over all ranks.
+`bench.train` runs it under horovodrun, with a launch file as its argument. It writes samples/s of all ranks to a file.
 """
 
 import sys
@@ -36,14 +36,14 @@ class DistributedModel(keras.Model):  # type: ignore[misc]
 
 
 class Clock(keras.callbacks.Callback):  # type: ignore[misc]
-    """Times the batches after the first ones."""
+    """Records when each batch ended."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ended_at: list[float] = []
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        """Note the time."""
+        """Record the time."""
         self.ended_at.append(time.perf_counter())
 
 

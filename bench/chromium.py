@@ -24,6 +24,6 @@ def signed_in(browser: Browser, service: Service) -> StorageState:
     """The state of a browser after a login by a link, for `new_context(storage_state=...)`."""
     context = browser.new_context()
     context.new_page().goto(service.login_link()["url"])
-    kept = context.storage_state()
+    state = context.storage_state()
     context.close()
-    return kept
+    return state

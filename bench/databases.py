@@ -41,7 +41,7 @@ def analyze(url: str) -> None:
 
 
 def processor_s(stack: Stack) -> float:
-    """Processor seconds of the database: of all its processes, those that have ended too."""
+    """Processor seconds of all processes of the database, also of those that have ended."""
     postmaster = psutil.Process(stack.pid_of("database"))
     own = postmaster.cpu_times()
     spent = own.user + own.system + own.children_user + own.children_system

@@ -32,31 +32,31 @@ class Samples:
     labels: NDArray[Any]
 
     def first(self, samples: int) -> "Samples":
-        """So many of them from the front."""
+        """The first samples."""
         return Samples(self.images[:samples], self.labels[:samples])
 
     def of_classes(self, classes: Sequence[int]) -> "Samples":
-        """Those with one of the labels."""
+        """The samples with one of these labels."""
         chosen = np.isin(self.labels, classes)
         return Samples(self.images[chosen], self.labels[chosen])
 
     def by_label(self) -> "Samples":
-        """The same, sorted by label."""
+        """The samples sorted by label."""
         order = np.argsort(self.labels, kind="stable")
         return Samples(self.images[order], self.labels[order])
 
 
 def fashion_mnist() -> dict[str, Samples] | None:
-    """Its parts, 60,000 train and 10,000 test; None if the host does not have it."""
+    """The parts of Fashion-MNIST, 60,000 train and 10,000 test; None if the host does not have it."""
     try:
         parts = registered([])
     except BadData:
         return None
-    found = {}
+    samples = {}
     for part, arrays in parts.items():
         assert isinstance(arrays, Arrays)
-        found[part] = Samples(arrays.features[..., 0], arrays.labels)
-    return found
+        samples[part] = Samples(arrays.features[..., 0], arrays.labels)
+    return samples
 
 
 def write_folder(parts: Mapping[str, Samples], folder: Path) -> Path:
@@ -79,7 +79,7 @@ def write_parquet(parts: Mapping[str, Samples], folder: Path, *, rows_per_group:
 
 
 def write_table(path: Path, rows: int, *, rows_per_group: int = 50_000) -> Path:
-    """21 columns of float32, of which the label's class shows in three and the rest is noise; returns the path."""
+    """21 columns of float32: three depend on the class, the others are noise. Returns the path."""
     random = np.random.default_rng(_SEED)
     labels = random.integers(0, CLASSES, rows)
     columns = {f"x{number}": random.standard_normal(rows, np.float32) for number in range(COLUMNS)}
@@ -108,10 +108,10 @@ def write_tfrecord(table: Path, folder: Path, *, rows: int, files: int = 4) -> P
     return folder
 
 
-def write_names_of(file: Path, folder: Path, *, names: int) -> Path:
-    """A folder in which one file has many names: a set so many times as large, on the disk of one; returns it."""
+def write_links_to(file: Path, folder: Path, *, links: int) -> Path:
+    """A folder with many links to one file: a large set that takes the disk space of one file. Returns the folder."""
     folder.mkdir(parents=True)
-    for number in range(names):
+    for number in range(links):
         os.link(file, folder / f"{number:04d}{file.suffix}")
     return folder
 

@@ -1,4 +1,4 @@
-"""From a free slot to a launch: how long it takes, how long a pass over a long queue takes, and attempts a second.
+"""Measures the time from a free slot to a launch, the time of a pass over a long queue, and attempts per second.
 
 It runs on an embedded database and broker. The worker is the real one, but its attempts do nothing: they are claimed
 and ended. For comparison, tasks of plain Celery and of procrastinate that do nothing run on the same machine.
@@ -67,7 +67,7 @@ def _latency(console: Console, stack: Stack) -> None:
             _until_succeeded(sessions, jobs)
             with sessions() as session:
                 waits_by_title[title] = sorted(_waits_s(session))
-    table = Table("", "median", "95 %", "slowest", title="From a free slot to `launch` received")
+    table = Table("", "median", "95 %", "slowest", title="From a free slot to the next launch on it")
     for title, waits_s in waits_by_title.items():
         figures = waits_s[len(waits_s) // 2], waits_s[len(waits_s) * 95 // 100], waits_s[-1]
         table.add_row(title, *(f"{1000 * wait_s:.0f} ms" for wait_s in figures))
@@ -75,7 +75,7 @@ def _latency(console: Console, stack: Stack) -> None:
 
 
 def _waits_s(session: Session) -> Iterator[float]:
-    """From each end to the claim of the attempt that got the slot, by the database's clock."""
+    """The time from each end to the claim of the attempt that got the slot, by the database's clock."""
     slot_of = Attempt.shares[0]["slots"][0].as_integer()
     previous = func.lag(Attempt.ended_at).over(partition_by=slot_of, order_by=Attempt.id)
     for claimed_at, freed_at in session.execute(select(Attempt.claimed_at, previous)):
@@ -84,7 +84,7 @@ def _waits_s(session: Session) -> Iterator[float]:
 
 
 def _passes(console: Console, stack: Stack, rounds: int) -> None:
-    """One pass over a long queue: on an empty cluster, on the full one, and when an urgent job has come to that."""
+    """One pass over a long queue: on an empty cluster, on the full one, and on the full one with an urgent job."""
     table = Table("cluster", "median", "slowest", "jobs placed", title=f"A pass over {QUEUED:,} jobs, {HOSTS} hosts")
     measured = [_three_passes(stack, random.Random(number)) for number in range(rounds)]  # noqa: S311 - nothing secret
     for title, passes in zip(("empty", "full", "full, and an urgent job"), zip(*measured, strict=True), strict=True):
@@ -149,7 +149,7 @@ def _throughput(console: Console, stack: Stack, rounds: int) -> None:
         for side, measure in sides.items():
             console.print(f"dispatch: round {number + 1} of {rounds}, {side}", style="dim")
             rates[side].append(measure(stack))
-    table = Table("", "a second", "slowest to fastest", title=f"{NO_OPS} that do nothing, from the first submitted")
+    table = Table("", "per second", "slowest to fastest", title=f"{NO_OPS} attempts or tasks that do nothing")
     for side, values in rates.items():
         table.add_row(side, f"{median(values):.0f}", f"{min(values):.0f} to {max(values):.0f}")
     console.print(table)

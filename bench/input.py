@@ -1,7 +1,7 @@
-"""Measures how fast data reaches the loop, beside reading and decoding alone; and the memory that streaming needs.
+"""Measures how fast data reaches the loop, compared with reading and decoding alone, and the memory of streaming.
 
-The sides take turns, each in a process of its own (`bench.readers`), so neither thread pools nor caches mix. It takes
-about five minutes with five rounds on two cores, a third of it to write the data.
+The sides take turns, each in a process of its own (`bench.readers`), so neither thread pools nor caches mix. Five
+rounds take about five minutes on two cores; a third of that is needed to write the data.
 """
 
 import json
@@ -20,10 +20,10 @@ from rich.table import Table
 from bench import datasets
 from bench.readers import EPOCHS
 
-ROWS, TFRECORD_ROWS, PHOTOGRAPHS, NAMES = 1_000_000, 200_000, 1500, 50
+ROWS, TFRECORD_ROWS, PHOTOGRAPHS, LINKS = 1_000_000, 200_000, 1500, 50
 _ROW_BYTES = 4 * datasets.COLUMNS  # in memory
 
-# Titles of the sides; the first one is the limit, the second one Hora.
+# Titles of the sides. The first side is the limit, the second side is Hora.
 TABLE = {
     "table_by_pyarrow": "pyarrow, columns to NumPy",
     "table_by_hora": "Hora, training batches of 1024",
@@ -51,7 +51,7 @@ def main(*, rounds: int) -> None:
         table = datasets.write_table(folder / "table" / "train.parquet", ROWS)
         datasets.write_tfrecord(table, folder / "tfrecord", rows=TFRECORD_ROWS)
         datasets.write_photographs(folder / "photographs", PHOTOGRAPHS)
-        datasets.write_names_of(table, folder / "large", names=NAMES)
+        datasets.write_links_to(table, folder / "large", links=LINKS)
         memory = _measured("memory_while_streaming", folder)
         rates: dict[str, list[float]] = {side: [] for side in (*TABLE, *IMAGES)}
         for number in range(rounds):
@@ -78,9 +78,9 @@ def _measured(side: str, folder: Path) -> Figures:
 
 
 def _table(title: str, sides: Mapping[str, str], rates: Mapping[str, Sequence[float]]) -> Table:
-    """A row a side; ratios are medians of those within a round."""
+    """A row for each side. A ratio is the median of the ratios of all rounds."""
     limit, hora = (rates[side] for side in list(sides)[:2])
-    table = Table("", "median", "slowest to fastest", "/ limit", "Hora / it", title=title)
+    table = Table("", "median", "slowest to fastest", "side / limit", "Hora / side", title=title)
     for side, its_title in sides.items():
         its_rates = rates[side]
         shares = [median(map(truediv, its_rates, limit)), median(map(truediv, hora, its_rates))]
@@ -90,10 +90,10 @@ def _table(title: str, sides: Mapping[str, str], rates: Mapping[str, Sequence[fl
 
 
 def _describe(memory: Figures) -> str:
-    size = NAMES * ROWS * _ROW_BYTES
+    size = LINKS * ROWS * _ROW_BYTES
     opened, first, last = (memory[name] for name in ("opened", "epoch_1", f"epoch_{EPOCHS}"))
     return (
-        f"Streaming a table of {size / 1e9:.2f} GB: resident memory grew by {opened / 1e6:.0f} MB to open it, "
-        f"{first / 1e6:.0f} MB at most in one epoch and {last / 1e6:.0f} MB in {EPOCHS}: the set is {size / last:.0f} "
-        "times larger than what reading it takes. Target: at least 10."
+        f"Streaming a table of {size / 1e9:.2f} GB: resident memory grew by {opened / 1e6:.0f} MB to open the table, "
+        f"by at most {first / 1e6:.0f} MB in one epoch and {last / 1e6:.0f} MB in {EPOCHS} epochs. The table is "
+        f"{size / last:.0f} times as large. Target: at least 10."
     )

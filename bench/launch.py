@@ -1,8 +1,8 @@
 """Measures the time that the service adds to `horovodrun`: to the first line and the first step, and in each step.
 
-The same trainer, spec, thread counts and machine, in turns: through the service (from POST), with Horovod's own
-`horovodrun` (from its start), and as one bare process (the floor: no launcher at all can be faster). Run on an
-otherwise idle machine; quote the ratios.
+Three sides take turns with the same trainer, spec, thread counts and machine: the service (from POST), Horovod's own
+`horovodrun` (from its start), and one bare process (no launcher can be faster). Run it on an otherwise idle machine,
+and quote the ratios.
 """
 
 import os
@@ -33,7 +33,7 @@ POSTS = 200
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds from the start to rank 0's first line and first step; and the median of its later steps."""
+    """Seconds from the start to rank 0's first line and first step, and the median time of its later steps."""
 
     first_line_s: float
     first_step_s: float
@@ -47,7 +47,7 @@ def main(*, rounds: int) -> None:
         folder = Path(name)
         folder.chmod(0o755)
         with Stack(folder / "home", port=0, slots=RANKS) as stack, Service(stack.url, stack.token) as client:
-            client.wait(client.submit({**SPEC, "epochs": 1})["id"])  # the disk's caches are warm for all
+            client.wait(client.submit({**SPEC, "epochs": 1})["id"])  # warms the disk's caches for all sides
             sides: dict[str, Callable[[int], Timings]] = {
                 "hora": lambda _: _through_the_service(client, stack.home),
                 "horovodrun": lambda n: _bare(folder / f"bare-{n}", bare_horovodrun(RANKS), ranks=RANKS),

@@ -1,6 +1,6 @@
 """Measures the cost of two thousand listeners of one job: the api's memory and processor time, and the events' delay.
 
-A real server with real sockets; the listeners are tasks of this process. The job changes ten times a second.
+The server and its sockets are real. The listeners are tasks of this process. The job changes ten times a second.
 """
 
 import asyncio
@@ -48,33 +48,33 @@ async def _measure(stack: Stack, *, changing_s: float) -> list[tuple[str, str, s
     with Service(stack.url, stack.token) as service:
         job_id = service.submit(SPEC)["id"]
     before = api.memory_info().rss / 1e6
-    late_s: list[float] = []
+    delays_s: list[float] = []
     gate = asyncio.Semaphore(_AT_ONCE)
-    listeners = [asyncio.create_task(_listen(stack, job_id, late_s, gate)) for _ in range(LISTENERS)]
+    listeners = [asyncio.create_task(_listen(stack, job_id, delays_s, gate)) for _ in range(LISTENERS)]
     with Service(stack.url, stack.token) as service:
         await asyncio.to_thread(_wait_for_all, service)
     await asyncio.sleep(_SETTLE_S)
     idle = await _spent(api, 3.0)
-    late_s.clear()
+    delays_s.clear()
     with _changes(sessions, job_id):
         busy = await _spent(api, changing_s)
     after = api.memory_info().rss / 1e6
     for listener in listeners:
         listener.cancel()
     await asyncio.gather(*listeners, return_exceptions=True)
-    events_each = len(late_s) / LISTENERS
-    p99 = quantiles(late_s, n=100)[98]
+    events_each = len(delays_s) / LISTENERS
+    p99 = quantiles(delays_s, n=100)[98]
     return [
         (f"memory of the api with {LISTENERS:,} listeners", f"{after:.0f} MB; without: {before:.0f} MB", "<= 300 MB"),
         ("processor time while nothing changes", f"{idle:.0%} of a core", ""),
         (f"the same while the job changes each {CHANGES_EVERY_S:g} s", f"{busy:.0%} of a core", ""),
-        ("from the commit to a listener, median and 99 %", f"{median(late_s):.3f} s, {p99:.3f} s", ""),
-        ("events that a listener gets a second", f"{events_each / changing_s:.1f}", f"{1 / CHANGES_EVERY_S:g}"),
+        ("from the commit to a listener, median and 99 %", f"{median(delays_s):.3f} s, {p99:.3f} s", ""),
+        ("events per second that a listener gets", f"{events_each / changing_s:.1f}", f"{1 / CHANGES_EVERY_S:g}"),
     ]
 
 
-async def _listen(stack: Stack, job_id: str, late_s: list[float], gate: asyncio.Semaphore) -> None:
-    """Read a job's stream, and note how long ago each line of history was written."""
+async def _listen(stack: Stack, job_id: str, delays_s: list[float], gate: asyncio.Semaphore) -> None:
+    """Read a job's stream, and record the delay of each line of history."""
     address = urlsplit(stack.url)
     async with gate:  # the server accepts a limited number of connections at once
         reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1 << 12)
@@ -86,7 +86,7 @@ async def _listen(stack: Stack, job_id: str, late_s: list[float], gate: asyncio.
     while line := await reader.readline():
         _, marker, sent_at = line.partition(b'"sent":')
         if marker:
-            late_s.append(time.time() - float(sent_at.rstrip(b"}\n")))
+            delays_s.append(time.time() - float(sent_at.rstrip(b"}\n")))
     writer.close()
 
 
@@ -123,13 +123,13 @@ def _listening(service: Service) -> float:
 
 
 async def _spent(process: psutil.Process, seconds: float) -> float:
-    """Processor seconds a second."""
+    """The share of a core that a process uses during this time."""
     before, started_at = sum(process.cpu_times()[:2]), time.perf_counter()
     await asyncio.sleep(seconds)
     return float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - started_at)
 
 
 def _allow_files(count: int) -> None:
-    """Let this process and those that it starts have so many sockets."""
+    """Allow this process and its children to open so many sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(count, hard)), hard))

@@ -1,4 +1,4 @@
-"""Thousands of jobs in a database, as rows: nobody ran them. Used by measurements of lists, and by browser tests."""
+"""Stores the rows of thousands of jobs that never ran. Used by measurements of lists, and by browser tests."""
 
 import psycopg
 
@@ -22,7 +22,7 @@ _JOBS = """
 
 
 def store_jobs(url: str, *, prefix: str, status: str, count: int) -> None:
-    """Add so many jobs in one status: `{prefix}0000000001` is the newest, each next one a second older."""
+    """Add so many jobs in one status. `{prefix}0000000001` is the newest; each further job is a second older."""
     spec = spec_from(_SPEC)
     values = {
         "prefix": prefix, "status": status, "count": count,

@@ -1,7 +1,7 @@
-"""MLflow's part of `bench.series`, in an environment of its own: nothing of ours can be imported here.
+"""MLflow's part of `bench.series`. It runs in an environment of its own, which has none of our packages.
 
-`python mlflow_side.py DATABASE_URL` obeys a command a line and answers with a line of JSON: `store COUNT AT_ONCE` logs
-so many metrics of a new run by `log_batch`, `read POINTS TIMES` reads the run that was logged last by
+`python mlflow_side.py DATABASE_URL` reads one command a line and answers with a line of JSON. `store COUNT AT_ONCE`
+logs so many metrics of a new run by `log_batch`. `read POINTS TIMES` reads the newest run by
 `get-history-bulk-interval`, from the store and over HTTP.
 """
 
@@ -22,7 +22,7 @@ _PATH = "/ajax-api/2.0/mlflow/metrics/get-history-bulk-interval?run_ids={run}&me
 
 
 def main(url: str) -> None:
-    """Obey until the input ends."""
+    """Answer commands until the input ends."""
     logging.disable(logging.CRITICAL)
     os.environ["_MLFLOW_SERVER_FILE_STORE"] = url
     with tempfile.TemporaryDirectory() as artifacts:
@@ -49,7 +49,7 @@ def _serve() -> int:
     class Silent(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"  # connections stay open, as with ours
 
-        def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - its name there
+        def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - the name in the base class
             pass
 
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Silent)
@@ -75,9 +75,9 @@ def _read_s(store: SqlAlchemyStore, run: str, points: int, times: int) -> list[f
     spent = []
     for _ in range(times):
         begun = time.perf_counter()
-        found = store.get_metric_history_bulk_interval([run], "loss", points, None, None)
+        history = store.get_metric_history_bulk_interval([run], "loss", points, None, None)
         spent.append(time.perf_counter() - begun)
-        assert len(found) == points
+        assert len(history) == points
     return spent
 
 
@@ -86,9 +86,9 @@ def _request_s(connection: HTTPConnection, run: str, points: int, times: int) ->
     for _ in range(times):
         begun = time.perf_counter()
         connection.request("GET", _PATH.format(run=run, points=points))
-        found = json.loads(connection.getresponse().read())
+        answer = json.loads(connection.getresponse().read())
         spent.append(time.perf_counter() - begun)
-        assert len(found["metrics"]) == points, found
+        assert len(answer["metrics"]) == points, answer
     return spent
 
 

@@ -22,11 +22,11 @@ from worker.attempt.launcher import Launcher
 
 QUEUE = "no-ops"
 DONE = "no-ops-done"
-HOLD_S = "--hold-s="  # each attempt keeps its slots for up to so long, and ends at a time of its own
+HOLD_S = "--hold-s="  # each attempt keeps its slots for a random time up to this
 
 
 class _NoOpLauncher(Launcher):
-    """Claims an attempt and ends it, as a supervisor would that has nothing to do."""
+    """Claims an attempt and ends it, like a supervisor that has nothing to do."""
 
     hold_s = 0.0
 
@@ -35,7 +35,7 @@ class _NoOpLauncher(Launcher):
         self._hints = Hints(settings.broker_url)
 
     def launch(self, attempt_id: int) -> bool:
-        """Claim the attempt; False where another did."""
+        """Claim the attempt. False if another worker has claimed it."""
         with self._sessions.begin() as session:
             lease = leases.claim(session, attempt_id, lease_s=self._settings.lease_s)
         if lease is None:
@@ -75,7 +75,7 @@ def procrastinate_of(connector: procrastinate.BaseConnector) -> procrastinate.Ap
 
     @app.task(name="no_op", queue=QUEUE)
     def no_op() -> None:
-        """Nothing."""
+        """Do nothing."""
 
     return app
 

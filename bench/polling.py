@@ -1,9 +1,10 @@
-"""A cheap client that polls one path over several connections, as a process of its own. Used by `bench.api`.
+"""A cheap client that polls paths over several connections, in a process of its own. Used by `bench.api`.
 
     python -m bench.polling '{"port": ..., "paths": [...], "headers": {...}, "connections": 16, "seconds": 5}'
 
 It prints the result as JSON. A connection sends its next request when it has the answer to the one before, or with
-`per_s` at that rate. Connections share the paths equally. With `tagged` each first fetches the tags that it then sends.
+`per_s` at that rate. Connections share the paths equally. With `tagged` a connection first fetches the tag of each path
+and sends it with the later requests.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class Result:
 
 
 class Connection:
-    """One HTTP/1.1 connection that is kept."""
+    """One HTTP/1.1 connection that stays open."""
 
     def __init__(self, load: Load, result: Result) -> None:
         self._load, self._result = load, result

@@ -1,4 +1,4 @@
-"""Runs of the trainer without the service, and their records. Used by the measurements beside it."""
+"""Runs of the trainer without the service, and their records. Used by other measurements of `bench`."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ class Run:
         (self.paths.launch_dir / launch_file_name()).write_text(launch.model_dump_json())
 
     def start(self, launcher: Sequence[str] | None = None) -> "subprocess.Popen[bytes]":
-        """Start it as the service does, by `launcher`'s own horovodrun, or for one rank without any."""
+        """Start the run with `launcher`. Without one, start it as the service does: one rank needs no horovodrun."""
         program = [sys.executable, "-m", "trainer", str(self.paths.launch_dir)]
         if launcher is not None:
             program = [*launcher, *program]

@@ -1,7 +1,7 @@
 """The sides of `bench.input`, each run in a process of its own: `python -m bench.readers SIDE FOLDER`.
 
 A side reads what `bench.input` has written below the folder and prints its figures as JSON. All sides have all cores
-of this machine. Rates are samples/s from the first one asked for.
+of this machine. Rates are samples/s, counted from the first request.
 """
 
 import json
@@ -31,18 +31,18 @@ _CORES = os.cpu_count() or 1
 
 
 def table_by_hora(folder: Path) -> dict[str, float]:
-    """Training batches as the loop gets them: shuffled, whole, with those to come made ahead."""
+    """Training batches as the training loop gets them: shuffled, complete, and prepared ahead of time."""
     spec = _spec("table", batch_size=_BATCH)
     return {"rate": _rate_of_epochs(spec, _opened(spec, folder), TABLE_PASSES)}
 
 
 def table_by_pyarrow(folder: Path) -> dict[str, float]:
-    """Every column of every row group as a NumPy array, in the order of the file: what reading alone takes."""
+    """Every column of every row group as a NumPy array, in the sequence of the file: reading alone."""
     return {"rate": _rate_of_row_groups(folder, lambda columns: columns)}
 
 
 def table_by_pyarrow_in_rows(folder: Path) -> dict[str, float]:
-    """The same, with the columns side by side, (row, column). Batches can be cut out of that, without shuffling."""
+    """The same, with the columns joined to (row, column). Batches without shuffling could be cut out of that."""
     return {"rate": _rate_of_row_groups(folder, lambda columns: np.stack(columns[:-1], axis=1))}
 
 
@@ -73,7 +73,7 @@ def table_row_by_row(folder: Path) -> dict[str, float]:
 
 
 def images_by_hora(folder: Path) -> dict[str, float]:
-    """Training batches of images of the size they have."""
+    """Training batches of images in their own size."""
     spec = _spec("photographs", batch_size=_IMAGES)
     return {"rate": _rate_of_epochs(spec, _opened(spec, folder), IMAGE_PASSES)}
 
@@ -126,7 +126,7 @@ SIDES: dict[str, Callable[[Path], dict[str, float]]] = {
 
 
 def _spec(source: str, *, batch_size: int, image_size: list[int] | None = None) -> Spec:
-    """Almost nothing is held out, so all samples are trained on."""
+    """A spec that holds out almost nothing, so it trains on almost all samples."""
     dataset = {"source": source, "image_size": image_size, "validation": 0.01}
     return spec_from({"dataset": dataset, "batch_size": batch_size})
 
@@ -179,7 +179,7 @@ def _rate(batches: Iterable[Any], size: int) -> float:
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process ever had; getrusage would tell that of the process that started it, too."""
+    """The peak memory of this process. getrusage would also count the process that started it."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 

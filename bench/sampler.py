@@ -1,7 +1,7 @@
-"""Measures the cost of a sample a second: the real sampler, 8 GPUs of the NVML stub, 8 leased slots, a real PostgreSQL.
+"""Measures the cost of one sample a second: the real sampler, 8 GPUs of the NVML stub, 8 leased slots, PostgreSQL.
 
 The sampler runs in a process of its own (`python -m bench.sampler`), so only its processor time is counted. That of the
-database is printed beside it. Each rank is a process that appends a step to its records ten times a second.
+database is printed separately. Each rank is a process that appends a step to its records ten times a second.
 """
 
 import os
@@ -67,9 +67,9 @@ def main(*, rounds: int) -> None:
                 for number in range(rounds):
                     console.print(f"sampler: round {number + 1} of {rounds}", style="dim")
                     measured.append(_measured(stack, folder, sessions))
-    table = Table("", "of a core", "slowest", "target", title=f"A sample a second of {GPUS} GPUs and {GPUS} ranks")
-    for title, of, target in (("sampler", 0, f"{TARGET_PERCENT} %"), ("PostgreSQL", 1, "")):
-        shares = [one[of] for one in measured]
+    table = Table("", "share of a core", "largest", "target", title=f"A sample a second of {GPUS} GPUs and ranks")
+    for title, column, target in (("sampler", 0, f"{TARGET_PERCENT} %"), ("PostgreSQL", 1, "")):
+        shares = [percents[column] for percents in measured]
         table.add_row(title, f"{median(shares):.2f} %", f"{max(shares):.2f} %", target)
     console.print(table)
 

@@ -1,7 +1,8 @@
-"""Measures how fast series are stored and read, beside PostgreSQL's own COPY and MLflow, on one embedded PostgreSQL.
+"""Measures how fast series are stored and read, compared with PostgreSQL's own COPY and with MLflow.
 
-MLflow runs in an environment of its own (`.venv-peers`, which `make bench` sets up; without it MLflow's rows are left
-out), against a database of its own on the same server. Hora and its peers take turns; each turn is compared by itself.
+All use one embedded PostgreSQL. MLflow runs in an environment of its own, `.venv-peers`, with a database of its own.
+`make bench` sets the environment up. Without it MLflow's figures are missing. Hora and the others take turns, and each
+turn has its own ratio.
 """
 
 import json
@@ -40,8 +41,8 @@ SECONDS = 10
 FILLED = 10_000_000
 _MLFLOW = Path(".venv-peers/bin/python")
 _READS = 15
-Pair = tuple[float, float]  # ours, MLflow's
-Triple = tuple[float, float, float]  # ours, COPY's, MLflow's
+Pair = tuple[float, float]  # Hora's, MLflow's
+Triple = tuple[float, float, float]  # Hora's, COPY's, MLflow's
 _COLUMNS = ", ".join(MetricRow._fields)
 _numbers = count(1)
 
@@ -51,15 +52,15 @@ class Report:
     """The table that is printed."""
 
     table: Table = field(
-        default_factory=lambda: Table("", "measured", "beside it", "ratio", "target", title="Series", show_lines=True)
+        default_factory=lambda: Table("", "measured", "reference", "ratio", "target", title="Series", show_lines=True)
     )
 
-    def add(self, what: str, own: str, other: str, ratios: Sequence[float], target: str) -> None:
+    def add(self, title: str, own: str, other: str, ratios: Sequence[float], target: str) -> None:
         """Add a line, with the median of the ratios and their range."""
         text = f"{median(ratios):.3g}"
         if len(ratios) > 1:
             text += f" ({min(ratios):.3g} to {max(ratios):.3g})"
-        self.table.add_row(what, own, other, text, target)
+        self.table.add_row(title, own, other, text, target)
 
 
 def main(*, rounds: int) -> None:
@@ -70,7 +71,7 @@ def main(*, rounds: int) -> None:
         folder.chmod(0o755)
         with Stack(folder / "home", port=0, parts=("database", "broker", "migrations", "api")) as stack:
             sessions = sessions_for(engine_for(stack.database_url))
-            _beside_others(report, stack, sessions, rounds, console)
+            _compared_with_others(report, stack, sessions, rounds, console)
             for hosts, slots in CLUSTERS:
                 console.print(f"series: {hosts} hosts", style="dim")
                 _ingest_cost(report, stack, hosts, slots)
@@ -79,7 +80,7 @@ def main(*, rounds: int) -> None:
     console.print(report.table)
 
 
-def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int, console: Console) -> None:
+def _compared_with_others(report: Report, stack: Stack, sessions: Sessions, rounds: int, console: Console) -> None:
     rates_by_size: dict[int, list[Triple]] = {at_once: [] for at_once in BATCHES}  # points a second
     reads_s: list[Pair] = []  # seconds
     http_reads_s: list[Pair] = []
@@ -101,21 +102,21 @@ def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int
     _add_read(report, "the same over HTTP", "MLflow over HTTP", http_reads_s)
     after = _resident(stack)
     report.add(
-        "memory of the api", f"{after:.0f} MB", f"before reading: {before:.0f} MB", [after / 150], "<= 1: 150 MB"
+        "memory of the api", f"{after:.0f} MB", f"before reading: {before:.0f} MB", [after / 150], "<= 1 (150 MB)"
     )
 
 
 def _add_stored(report: Report, at_once: int, rates: Sequence[Triple]) -> None:
     ours, copied, theirs = (median(rates) for rates in zip(*rates, strict=True))
-    what, rate = f"store points, {at_once} a transaction", f"{ours:,.0f}/s"
-    report.add(what, rate, f"COPY of the same as text: {copied:,.0f}/s", [one / two for one, two, _ in rates], ">= 0.5")
-    report.add(what, rate, f"MLflow's log_batch: {theirs:,.0f}/s", [one / other for one, _, other in rates], ">= 10")
+    title, rate = f"store points, {at_once} a transaction", f"{ours:,.0f}/s"
+    report.add(title, rate, f"COPY of the same rows: {copied:,.0f}/s", [one / two for one, two, _ in rates], ">= 0.5")
+    report.add(title, rate, f"MLflow's log_batch: {theirs:,.0f}/s", [one / other for one, _, other in rates], ">= 10")
 
 
-def _add_read(report: Report, what: str, other: str, times: Sequence[Pair]) -> None:
+def _add_read(report: Report, title: str, other: str, times: Sequence[Pair]) -> None:
     ours_s, theirs_s = (median(spent) for spent in zip(*times, strict=True))
     ratios = [one / two for one, two in times]
-    report.add(what, f"{1e3 * ours_s:.1f} ms", f"{other}: {1e3 * theirs_s:.1f} ms", ratios, "<= 0.2")
+    report.add(title, f"{1e3 * ours_s:.1f} ms", f"{other}: {1e3 * theirs_s:.1f} ms", ratios, "<= 0.2")
 
 
 def _batches(job_id: str, count: int, at_once: int) -> list[list[MetricRow]]:
@@ -165,7 +166,7 @@ def _http_read_s(stack: Stack, job_id: str) -> float:
 
 
 def _spent_s(call: Callable[[], object]) -> float:
-    """The median of some calls."""
+    """The median time of some calls."""
     spent = []
     for _ in range(_READS):
         begun = time.perf_counter()
@@ -184,8 +185,8 @@ def _ingest_cost(report: Report, stack: Stack, hosts: int, slots: int) -> None:
         rows = sum(cluster.sample(second) for second in range(1, SECONDS + 1))
         cores = (processor_s(stack) - before) / SECONDS
         of_each = (time.process_time() - own_before) / SECONDS / hosts
-    what = f"take in {rows / SECONDS:,.0f} samples a second, of {hosts:,} hosts x {slots} slots"
-    report.add(what, f"{cores:.2f} cores", f"each host's worker: {of_each:.2%} of a core", [cores], "< 1")
+    title = f"take in {rows / SECONDS:,.0f} samples a second, of {hosts:,} hosts x {slots} slots"
+    report.add(title, f"{cores:.2f} cores", f"each host's worker: {of_each:.2%} of a core", [cores], "< 1")
 
 
 def _in_long_tables(report: Report, stack: Stack, console: Console) -> None:
@@ -204,7 +205,7 @@ def _in_long_tables(report: Report, stack: Stack, console: Console) -> None:
         ):  # fmt: skip
             slower = empty_figure / full_figure if form.endswith("/s") else full_figure / empty_figure
             report.add(
-                f"{title}, {FILLED:,} rows there",
+                f"{title}, {FILLED:,} rows in the table",
                 form.format(full_figure),
                 form.format(empty_figure),
                 [slower],
@@ -215,7 +216,7 @@ def _in_long_tables(report: Report, stack: Stack, console: Console) -> None:
 
 def _figures(sessions: Sessions, cluster: Cluster, *, first: int) -> tuple[float, float, float, float]:
     """Samples and points stored a second, and the seconds to read a metric and a job's samples."""
-    for second in range(first, first + 10):  # pages that are changed for the first time are logged as a whole
+    for second in range(first, first + 10):  # the first change of a database page logs the whole page
         cluster.sample(second)
     begun = time.perf_counter()
     samples = sum(cluster.sample(second) for second in range(first + 10, first + 35)) / (time.perf_counter() - begun)
@@ -255,12 +256,12 @@ class _MLflow:
     process: subprocess.Popen[str]
 
     def store(self, batches: Sequence[Sequence[MetricRow]]) -> float:
-        """Store as many metrics, in batches of the same size. Returns metrics a second."""
-        count = min(STEPS, sum(map(len, batches)))  # the last run is the one that is read
+        """Store the same number of metrics, in batches of the same size. Returns metrics per second."""
+        count = min(STEPS, sum(map(len, batches)))  # the newest run is read later
         return count / float(self._ask(f"store {count} {len(batches[0])}"))
 
     def read(self) -> Pair:
-        """Seconds to read the last run, from the store and over HTTP."""
+        """Seconds to read the newest run, from the store and over HTTP."""
         store, over_http = self._ask(f"read {MAX_POINTS} {_READS}")
         return median(store), median(over_http)
 

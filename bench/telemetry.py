@@ -81,7 +81,7 @@ class Cluster:
             session.execute(insert(Slot), rows)
 
     def sample(self, second: int) -> int:
-        """Store one second of all hosts, each in a transaction of its own like a sampler. Returns the rows of slots."""
+        """Store one second of all hosts, each in its own transaction. Returns the number of rows of slots."""
         at, count = START + timedelta(seconds=second), 0
         for host in self._hosts:
             with self._sessions.begin() as session:
@@ -103,7 +103,7 @@ _HOST = HostReading(42.5, 68_719_476_736, 1.25e6, 1.5e6, 2.5e8, 1.25e5)
 
 
 def fill(url: str, *, rows: int) -> None:
-    """Store so many points of old jobs, in blocks, and as many samples, and update the statistics of both tables."""
+    """Store `rows` points of old jobs, in blocks, and as many samples. Update the statistics of both tables."""
     job_points, job_samples = 100_000, 10_000
     blocks = f"""
         INSERT INTO metric_blocks (job_id, name, rank, attempt, first_step, last_step, epochs, times, numbers)

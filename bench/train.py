@@ -1,7 +1,7 @@
-"""Two ranks beside the machine's own limit: two independent processes of one rank, at the same time.
+"""Compares two ranks with the limit of the machine: two independent processes of one rank, at the same time.
 
-Per model: samples/s of both independent processes together, of Hora's two ranks, and of bare Horovod with Keras as
-its documentation shows it; in turns. One rank has one thread, so that two use the whole of two cores.
+For each model, three sides take turns: both independent processes together, Hora's two ranks, and bare Horovod with
+Keras as its documentation shows it. The figure is samples/s. A rank has one thread, so two ranks use two whole cores.
 """
 
 import sys
@@ -24,7 +24,7 @@ _WARM_UP_STEPS = 20
 
 @dataclass(frozen=True)
 class Load:
-    """A model with the batch of one rank, and how many steps are measured."""
+    """A model, the batch of one rank, and the number of steps."""
 
     model: str
     batch: int
@@ -68,7 +68,7 @@ def main(*, rounds: int) -> None:
 
 
 def _independent(folder: Path, load: Load) -> float:
-    """Both at once; the rate of each over the time in which both train."""
+    """Run both processes at once. Returns their rate over the time in which both train."""
     runs = [Run(folder / str(number), load.spec, ranks=1, threads=THREADS) for number in range(RANKS)]
     for run, process in [(run, run.start()) for run in runs]:
         run.wait(process)

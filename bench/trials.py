@@ -1,4 +1,4 @@
-"""Jobs trained through the service one after the other, and what they came to. Used by `bench.articles`."""
+"""Trains jobs through the service, one after the other, and reads their figures. Used by `bench.articles`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,64 +25,64 @@ _BYTES_PER_S = 2e6  # of the web server
 
 @dataclass(frozen=True)
 class Trained:
-    """A job that has succeeded; its times are those of the training, without queue and set-up."""
+    """A job that has succeeded. Its times are those of the training, without queue and set-up."""
 
     job: Json
     series: Sequence[Json]  # of the epoch axis
 
     @property
     def wall_s(self) -> float:
-        """Of the training, validation included."""
+        """Seconds of the training, with validation."""
         return float(self.job["summary"]["wall_s"])
 
     @property
     def epochs_run(self) -> float:
-        """How many there were."""
+        """The number of epochs."""
         return float(self.job["summary"]["epochs_run"])
 
     @property
     def epoch_s(self) -> float:
-        """Of a mean epoch."""
+        """Mean seconds of an epoch."""
         return fmean(self.epochs["epoch_s"])
 
     @property
     def samples_per_s(self) -> float:
-        """Over all ranks."""
+        """Samples per second over all ranks."""
         return float(self.job["summary"]["train_samples_per_s"])
 
     @property
     def test_accuracy(self) -> float:
-        """Of the weights that were kept; where there is no test part, on the validation part."""
+        """The test accuracy of the kept weights. Without a test part it is the validation accuracy."""
         summary = self.job["summary"]
         return float(summary["val_accuracy"] if summary["test_accuracy"] is None else summary["test_accuracy"])
 
     @property
     def best_accuracy(self) -> float:
-        """The best one on the validation part."""
+        """The best validation accuracy."""
         return max(self.epochs["val_accuracy"])
 
     @cached_property
     def epochs(self) -> dict[str, list[float]]:
         """The values over all ranks of every epoch, by metric."""
-        return {of["name"]: of["y"] for of in self.series if of["rank"] == -1}
+        return {each["name"]: each["y"] for each in self.series if each["rank"] == -1}
 
     @property
     def later_epoch_s(self) -> float:
-        """Of a mean epoch after the first one."""
+        """Mean seconds of an epoch, without the first epoch."""
         return fmean(self.epochs["epoch_s"][1:])
 
     @property
     def wait_share(self) -> float:
-        """The share of the time that the steps waited for data."""
+        """The share of the time in which steps waited for data."""
         return sum(self.epochs["data_wait_s"]) / sum(self.epochs["epoch_s"])
 
     @property
     def later_wait_share(self) -> float:
-        """The same, of the epochs after the first one."""
+        """The same, without the first epoch."""
         return sum(self.epochs["data_wait_s"][1:]) / sum(self.epochs["epoch_s"][1:])
 
     def time_to_s(self, accuracy: float) -> float:
-        """Seconds of training until the validation accuracy was reached. Raises ValueError where it never was."""
+        """Seconds of training until the validation accuracy was reached. Raises ValueError if it never was."""
         for spent_s, reached in zip(accumulate(self.epochs["epoch_s"]), self.epochs["val_accuracy"], strict=True):
             if reached >= accuracy:
                 return spent_s
@@ -94,7 +94,7 @@ Trials = list[Trained]
 
 @dataclass(frozen=True)
 class Laboratory:
-    """A stack of two slots for trials; what is written below `folder` is below its data roots, and so is `url`."""
+    """A stack of two slots for trials. Jobs can read data below `folder` and below `url`."""
 
     client: Service
     folder: Path
@@ -104,7 +104,7 @@ class Laboratory:
     console: Console
 
     def train(self, spec: Mapping[str, Any]) -> Trained:
-        """One job, waited for. Raises RuntimeError where it does not succeed."""
+        """Run one job to its end. Raises RuntimeError if it does not succeed."""
         job = self.client.wait(self.client.submit(spec)["id"])
         if job["status"] != "succeeded":
             raise RuntimeError(f"job {job['id']} {job['status']}: {job['end_reason']}: {job['error']}")
@@ -112,12 +112,12 @@ class Laboratory:
 
     def compare(self, *specs: Mapping[str, Any], repeats: int | None = None) -> list[Trials]:
         """The trials of each spec, in turns, each turn with a seed of its own."""
-        found: list[Trials] = [[] for _ in specs]
+        trials: list[Trials] = [[] for _ in specs]
         for number in range(repeats or self.repeats):
             for place, spec in enumerate(specs):
                 self.console.print(f"articles: turn {number + 1}, side {place + 1} of {len(specs)}", style="dim")
-                found[place].append(self.train({**spec, "seed": 42 + number}))
-        return found
+                trials[place].append(self.train({**spec, "seed": 42 + number}))
+        return trials
 
     def step_losses(self, trained: Trained) -> list[float]:
         """The loss of every step, over the global batch: the mean of the ranks' own."""
@@ -132,7 +132,7 @@ def laboratory(folder: Path, samples: Mapping[str, Samples], *, repeats: int, co
     home, data = folder / "home", folder / "data"
     data.mkdir()
     with serving(data, bytes_per_s=_BYTES_PER_S) as url:
-        os.environ["HORA_DATA_ROOTS"] = f"{data}:{url}"  # the stack takes what it is not told from there
+        os.environ["HORA_DATA_ROOTS"] = f"{data}:{url}"  # the stack reads its other settings from the environment
         with Stack(home, port=0, slots=SLOTS) as stack, Service(stack.url, stack.token) as client:
             yield Laboratory(client, data, url, samples, repeats, console)
 
@@ -145,5 +145,5 @@ def spread(trials: Trials, figure: Callable[[Trained], float], form: str = "{:.1
 
 
 def ratio(above: Trials, below: Trials, figure: Callable[[Trained], float]) -> float:
-    """The median over the turns of one side's figure by the other's."""
+    """The figure of one side divided by that of the other: the median over the turns."""
     return median(figure(one) / figure(other) for one, other in zip(above, below, strict=True))

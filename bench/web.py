@@ -13,7 +13,7 @@ _PIECE_BYTES = 65_536
 
 
 class _SlowServer(ThreadingHTTPServer):
-    """A server that sends `bytes_per_s` over all its answers."""
+    """A server that sends at most `bytes_per_s` in all its answers together."""
 
     daemon_threads = True
 
@@ -54,8 +54,8 @@ class _Handler(SimpleHTTPRequestHandler):
         self.end_headers()
         self.server.send(content, self.wfile)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-        """Say nothing."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
+        """Print nothing."""
 
 
 @contextmanager
