@@ -32,7 +32,7 @@ from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import pids_of_supervisors, send_signal, sweep
+from worker.attempt.processes import pids_of_supervisors, sweep
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import Gpu
@@ -184,18 +184,19 @@ class Agent(PeriodicThread):
         """
         mark = mark_of(attempt.job_id, attempt.number)
         supervisors = self._supervisors_of(attempt, mark)
-        send_signal(supervisors, signal.SIGSTOP)
-        clean = sweep(mark, timeout_s=_STUCK_S, below=supervisors)
-        send_signal(supervisors, signal.SIGKILL)
+        for supervisor in supervisors:
+            supervisor.signal(signal.SIGSTOP)
+        clean = sweep(mark, timeout_s=_STUCK_S, below=[supervisor.pid for supervisor in supervisors])
+        for supervisor in supervisors:
+            supervisor.signal(signal.SIGKILL)
         return clean
 
-    def _supervisors_of(self, attempt: Attempt, mark: str) -> set[int]:
-        """Pids of the living supervisors here. A worker that died in a launch left one that no row records."""
+    def _supervisors_of(self, attempt: Attempt, mark: str) -> list[ProcessId]:
+        """The living supervisors here. A worker that died in a launch left one that no row records."""
         if attempt.host != self._settings.host:
-            return set()
-        supervisor = supervisor_of(attempt)
-        recorded = {supervisor.pid} if supervisor is not None and supervisor.is_alive else set()
-        return recorded | set(pids_of_supervisors(mark))
+            return []
+        processes = {supervisor_of(attempt), *map(ProcessId.of, pids_of_supervisors(mark))}
+        return [process for process in processes if process is not None and process.is_alive]
 
     def _release(self, attempt: Attempt) -> None:
         """Release the slots of an ended attempt, if none of its processes is left here."""
