@@ -171,22 +171,18 @@ def _data_version(data: Path) -> str | None:
 
 def _system_user() -> pwd.struct_passwd:
     """The user whom root runs the server as; made on the first call."""
-    with suppress(KeyError):
-        return pwd.getpwnam(SYSTEM_USER)
+    add = ["useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
     with _one_stack_at_a_time():
-        try:  # another stack may have made it meanwhile
+        with suppress(KeyError):
             return pwd.getpwnam(SYSTEM_USER)
-        except KeyError:
-            add = ["useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent"]
-            with suppress(OSError):
-                subprocess.run([*add, "--shell", "/usr/sbin/nologin", SYSTEM_USER], check=False, capture_output=True)
-    try:
-        return pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        raise StackError(
-            f"PostgreSQL does not run as root, and its user {SYSTEM_USER} could not be made; run hora as an "
-            "ordinary user, or set HORA_DATABASE_URL."
-        ) from None
+        with suppress(OSError):
+            subprocess.run([*add, SYSTEM_USER], check=False, capture_output=True)
+        with suppress(KeyError):
+            return pwd.getpwnam(SYSTEM_USER)
+    raise StackError(
+        f"PostgreSQL does not run as root, and its user {SYSTEM_USER} could not be made; run hora as an "
+        "ordinary user, or set HORA_DATABASE_URL."
+    )
 
 
 @contextmanager
