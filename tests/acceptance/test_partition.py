@@ -66,8 +66,8 @@ def cut_until_given_up(hosts: Hosts, host: Host, job_id: str, number: int) -> No
     assert host.pids_with_mark(mark), "no rank to see the end of"
     host.cut()
     until(lambda: attempt_of(hosts, job_id, number)["ended_at"], what="an end")
-    left = {one.name: one.pids_with_mark(mark) for one in hosts if one.pids_with_mark(mark)}
-    assert not left, f"the attempt was given up while its ranks ran: {left}"
+    remaining_pids = {each.name: each.pids_with_mark(mark) for each in hosts if each.pids_with_mark(mark)}
+    assert not remaining_pids, f"the attempt was given up while its ranks ran: {remaining_pids}"
     assert attempt_of(hosts, job_id, number)["end_reason"] in ("host_lost", "lease_expired")
 
 

@@ -26,7 +26,7 @@ class JobProcess:
 
     process_id: ProcessId
     role: str  # rank, launcher, supervisor, or other: a process between horovodrun and a rank
-    job_id: str = ""  # empty for a supervisor, which has no mark
+    job_id: str = ""  # empty for a supervisor, whose mark is another one
     attempt: int = 0  # the attempt's number; for a supervisor the attempt's id
     rank: int | None = None
 

@@ -168,8 +168,8 @@ def test_two_concurrent_uses_of_a_link_open_one_session(client_of: Clients, sess
 def test_a_link_expires_after_ten_minutes(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
     path = link(client_of("alice"))
     with sessions() as session:
-        left = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "login")).one()
-    assert timedelta(minutes=9) < left <= timedelta(minutes=10)
+        remaining = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "login")).one()
+    assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
     age(sessions, "login", expires_at=datetime.now(UTC) - timedelta(seconds=1))
 
     problem(browser.get(path), 403, "login-refused")
@@ -283,8 +283,8 @@ def test_a_session_expires_after_twelve_hours(
 ) -> None:
     assert browser.get(link(client_of("alice"))).status_code == 303
     with sessions() as session:
-        left = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "session")).one()
-    assert timedelta(hours=11, minutes=59) < left <= timedelta(hours=12)
+        remaining = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "session")).one()
+    assert timedelta(hours=11, minutes=59) < remaining <= timedelta(hours=12)
     age(sessions, "session", expires_at=datetime.now(UTC) - timedelta(seconds=1))
 
     problem(browser.get("/v1/me"), 401, "unauthorized")
