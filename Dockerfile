@@ -11,7 +11,7 @@ ENV PATH=/opt/hora/bin:/opt/app/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     HORA_HOME=/var/lib/hora
 RUN useradd --system --user-group --uid 10001 --home-dir /var/lib/hora --create-home --shell /bin/sh hora \
- && install -d -o hora -g hora /var/lib/hora-datasets
+ && install -d -o hora -g hora -m 0700 /var/lib/hora /var/lib/hora-datasets
 WORKDIR /var/lib/hora
 
 # ---- build stages: they build what the images install, and are in no image

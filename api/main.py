@@ -1,6 +1,7 @@
 """The HTTP service. `uvicorn --factory api.main:create_app` runs it; the tests build theirs with `app_for`."""
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -47,6 +48,8 @@ from api.routes import (
 from api.unchanged_polls import UnchangedPolls
 from jobs.db.engine import engine_for, sessions_for
 from jobs.model.spec import MAX_BYTES
+from jobs.runtime.closed_home import close_home
+from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings, settings
@@ -58,13 +61,16 @@ _log = structlog.get_logger(__name__)
 
 def create_app() -> FastAPI:
     """The service with the settings of the environment, for uvicorn."""
+    os.umask(PRIVATE_UMASK)
     configure_logging("api")
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # their own format differs from ours
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
     logging.getLogger("uvicorn.access").disabled = True  # `api.middleware` writes a line for each request
-    return app_for(settings())
+    configuration = settings()
+    close_home(configuration.home)
+    return app_for(configuration)
 
 
 def app_for(configuration: Settings) -> FastAPI:

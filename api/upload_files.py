@@ -14,6 +14,7 @@ from typing import Self
 
 from api.problems import Problem
 from jobs.data.uploads import FOLDER
+from jobs.runtime.files import make_private
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -37,8 +38,8 @@ class UploadFile:
 
     def __init__(self, datasets_dir: Path, upload_id: str) -> None:
         path = _path(datasets_dir, upload_id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+        make_private(path.parent)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -87,7 +88,7 @@ class UploadFile:
 
 def require_room(datasets_dir: Path, size_bytes: int) -> None:
     """Refuse an upload that the disk has no room for. Raises `DiskFull`."""
-    datasets_dir.mkdir(parents=True, exist_ok=True)
+    make_private(datasets_dir)
     free = shutil.disk_usage(datasets_dir).free
     if size_bytes > free:
         raise DiskFull(f"the archive has {size_bytes} bytes, and the disk has {free} free")

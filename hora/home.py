@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from jobs.runtime.closed_home import close_home
 from jobs.runtime.processes import ProcessId
 
 # sun_path has 108 bytes with its closing zero. PostgreSQL puts a lock file beside its socket, but only the
@@ -81,6 +82,7 @@ class Home:
         """Make the home and its log folder, closed to others. Raises `StackError`."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            close_home(self.path)
             (self.path / "logs").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StackError(f"HORA_HOME {self.path} cannot be written: {error.strerror}.") from error
@@ -106,17 +108,16 @@ class Home:
 
         Raises `StackError` when somebody else made the folder.
         """
-        mode = 0o711 if os.geteuid() == 0 else 0o700  # the database's own user passes through
         folder = self.path / "run"
         if not _holds_sockets(folder):
             name = f"hora-{os.geteuid()}-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]}"
             folder = Path(tempfile.gettempdir()) / name
             folder = folder if _holds_sockets(folder) else Path("/tmp") / name  # noqa: S108 - its owner is checked
-        folder.mkdir(mode=mode, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise StackError(f"{folder}, the folder for this stack's sockets, was made by somebody else; remove it.")
-        folder.chmod(mode)
+        folder.chmod(0o700)
         return folder
 
     def token(self, configured_token: str | None = None) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jobs.runtime.files import PRIVATE_UMASK, make_private
 from trainer import errors
 from trainer.recorder import Recorder
 from trainer.stopping import LeaseFile, StopWatch
@@ -21,6 +22,7 @@ from trainer.stopping import LeaseFile, StopWatch
 
 def main(launch_dir: str) -> None:
     """Run this process's rank of the job in the launch file; does not return."""
+    os.umask(PRIVATE_UMASK)  # on other hosts the ranks inherit the one of a login shell
     started_at = time.time()
     rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _RANK_VARIABLES)
     # One file for each host, with its own paths and devices. Named as in `jobs.model.records.launch_file_name`.
@@ -55,8 +57,8 @@ def _redirect_output(path: Path) -> None:
 
     From here on this process does not hold horovodrun's pipes: the launcher waits for every process that does.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    make_private(path.parent)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

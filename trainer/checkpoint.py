@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.runtime.files import make_private, open_regular
+
 Arrays = Sequence[NDArray[Any]]
 
 _ATTEMPT, _PREFIX, _SUFFIX = "attempt-", "checkpoint-", ".npz"
@@ -138,7 +140,7 @@ class CheckpointStore:
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
         path = self._folder / f"{_PREFIX}{checkpoint.state.progress.step:010d}{_SUFFIX}"
         members = {f"{group}/{i}": a for group, arrays in checkpoint.arrays.items() for i, a in enumerate(arrays)}
         members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
@@ -159,7 +161,7 @@ class CheckpointStore:
         for _ in range(_TRIES):
             source = self._newest_folder()
             if source is None:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                make_private(self._folder)
                 return None
             try:
                 checkpoint, kept_paths = self._newest_whole(source, shapes)
@@ -201,7 +203,7 @@ class CheckpointStore:
         """Make this attempt's folder, with these files or not at all."""
         unfinished = self._root / f".tmp-{self._folder.name}"
         shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
+        make_private(unfinished)
         for path in kept_paths:
             _link(path, unfinished / path.name)
         _sync(unfinished)
@@ -233,7 +235,7 @@ def _link(path: Path, name: Path) -> None:
 
 def _read(path: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint:
     # Opened here, because NumPy does not close a file that is no zip file.
-    with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+    with open(open_regular(path, follow=False), "rb") as opened, np.load(opened, allow_pickle=False) as file:
         state = State.from_json(file["state"].tobytes().decode())
         groups: dict[str, list[NDArray[Any]]] = {}
         for name in file.files:

@@ -15,6 +15,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from jobs.model.plan import Plan
+from jobs.runtime.files import make_private
 from trainer.callbacks import Callback, Epoch, Step
 from trainer.plan import steps_of
 
@@ -36,7 +37,7 @@ class EventFile:
         self._path = folder / f"events.out.tfevents.{attempt:010}"
         self._writer: tf.io.TFRecordWriter | None = None
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             self._writer = tf.io.TFRecordWriter(str(self._path))
         except _FAILURES as error:
             self._give_up(error)

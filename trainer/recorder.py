@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from jobs.runtime.files import make_private
+
 FLUSH_EVERY_S = 0.25
 
 
@@ -31,8 +33,8 @@ class Recorder:
     """Appends records to one file, whole lines at a time. A reader may still see an incomplete last line."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        make_private(path.parent)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._lines: list[str] = []
         self._flushed_at = time.monotonic()
         self._lock = threading.Lock()  # the stop watch's thread may close while the loop writes

@@ -13,6 +13,7 @@ import numpy as np
 
 from jobs.model.plan import Plan
 from jobs.model.records import Launch, PhaseEnded, Planned, Summarized, Summary
+from jobs.runtime.files import make_private
 from trainer import distributed
 from trainer.artifacts import save_classes, save_network
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of
@@ -215,7 +216,7 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
 def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None) -> None:
     """Write the artifacts of the job; `test` is (loss, accuracy) of the held-out part."""
     folder = Path(session.launch.artifacts_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     save_network(session.trainable.model, folder)
     save_classes(session.dataset.facts.classes, folder)
     if test is not None:

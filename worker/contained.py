@@ -15,11 +15,14 @@ import threading
 from importlib import import_module
 from typing import Any
 
+from jobs.runtime.files import PRIVATE_UMASK
+
 _NICE = 10  # training has precedence
 
 
 def main(module: str) -> None:
     """Answer one request; does not return."""
+    os.umask(PRIVATE_UMASK)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries is not part of the answer
     request: dict[str, Any] = json.loads(sys.stdin.buffer.readline())

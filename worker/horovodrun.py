@@ -15,6 +15,7 @@ Four changes, all to Horovod 0.28.1's launcher:
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from typing import Any
 from horovod.runner import launch
 from horovod.runner.http import http_server
 from horovod.runner.util import network, remote
+
+from jobs.runtime.files import PRIVATE_UMASK
 
 
 def _gloo_built(verbose: bool = False) -> bool:
@@ -45,6 +48,7 @@ def _listening_on(address: str) -> Callable[[Callable[[tuple[str, int]], Any]], 
 
 def main() -> None:
     """Run Horovod's command line with this process's arguments."""
+    os.umask(PRIVATE_UMASK)  # the ranks inherit it
     if sys.argv[1] == "--ssh-config":
         # A shell reads the prefix, then a host, then a command that is already quoted.
         remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", sys.argv[2]])

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.runtime.files import PRIVATE_UMASK, make_private
 from worker.attempt import lease_file
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.niceness import be_polite
@@ -73,7 +74,7 @@ class Member:
         """Create the folders and then the launch file, without which no rank starts."""
         launch = self._task.launch
         for folder in (launch["records_dir"], launch["logs_dir"], self._task.scratch, self._launch_file.parent):
-            os.makedirs(folder, exist_ok=True)
+            make_private(Path(folder))
         unfinished = self._launch_file.with_suffix(".new")
         unfinished.write_text(json.dumps(launch, indent=2))
         os.replace(unfinished, self._launch_file)
@@ -155,6 +156,7 @@ class Member:
 
 def main() -> int:
     """Serve one attempt."""
+    os.umask(PRIVATE_UMASK)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     be_polite()
     incoming, outgoing = Incoming(sys.stdin.fileno()), Outgoing(sys.stdout.fileno())

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobs.runtime.files import PRIVATE_UMASK
+
 if TYPE_CHECKING:
     from worker.attempt.members import Members
 
@@ -75,6 +77,7 @@ def wait_for_a_rank(task: dict[str, Any], launcher: "subprocess.Popen[bytes]") -
 
 def main() -> int:
     """Start the launcher, then watch it to its end."""
+    os.umask(PRIVATE_UMASK)
     leave_signals: list[int] = []  # handled from the start, so that the ranks are stopped properly
     signal.signal(signal.SIGTERM, lambda number, _: leave_signals.append(number))
     task = json.load(sys.stdin)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hora.doctor.findings import Finding
 from hora.home import Home
+from jobs.runtime.closed_home import FOLDERS
 
 PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow-cpu", "keras", "horovod")
 _IMPORTS = """
@@ -41,7 +42,7 @@ def versions() -> Finding:
 
 
 def writable(home: Path) -> Finding:
-    """The home, or the nearest folder above it, can be written."""
+    """The home, or the nearest folder above it, can be written, and other users cannot read what is in it."""
     probe = home / ".doctor"
     try:
         if not home.exists():
@@ -50,6 +51,12 @@ def writable(home: Path) -> Finding:
         probe.unlink()
     except OSError as error:
         return Finding("home", "fail", f"{home}: {error.strerror}", "Set HORA_HOME to a folder of your own.")
+    folders = [home / name for name in FOLDERS]
+    open_to_others = [path for path in folders if path.is_dir() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+    if open_to_others:
+        return Finding(
+            "home", "warn", f"open to other users: {_paths_text(open_to_others)}", "Run `chmod go=` on them."
+        )
     return Finding("home", "ok", str(home))
 
 

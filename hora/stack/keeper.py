@@ -18,10 +18,11 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hora.home import StackError, State
+from hora.home import StackError, State, write_private
 from hora.stack import parts, postgres
 from hora.stack.parts import LOOPBACK, PARTS, Part, Wiring, teardown
 from hora.stack.settings import StackSettings, stack_settings
+from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.processes import ProcessId
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
@@ -59,7 +60,8 @@ class Keeper:
 
     def run(self) -> int:
         """Start the stack and keep it until told to stop; returns 0 or `ALREADY_RUNNING`. Raises `StackError`."""
-        self.settings.home.create()
+        self.settings.home.create()  # the folders above it are not Hora's: they get the modes of the person
+        os.umask(PRIVATE_UMASK)
         self.wake = _wake_on_signals()
         with self.settings.home.lock(patience_s=0.5) as ours:
             if not ours:
@@ -118,7 +120,7 @@ class Keeper:
         last += [parts.worker(wiring, with_api=bool(last))] if "worker" in settings.parts else []
         self._start(last, deadline)
         if "api" in settings.parts:
-            settings.home.url_file.write_text(wiring.url + "\n")
+            write_private(settings.home.url_file, wiring.url + "\n")
         self._note(phase="ready")
         self.say(f"ready at {wiring.url}" if "api" in settings.parts else "ready")
         self.when_ready()

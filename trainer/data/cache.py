@@ -26,6 +26,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from jobs.runtime.files import make_private
+
 IN_USE_S = 3600.0  # after its last use a file is kept for so long
 TOUCH_EVERY_S = 60.0
 FULL_FOR_S = 60.0  # if there was no room, nothing is admitted for so long: a search for room lists the folder
@@ -59,7 +61,7 @@ class DiskCache:
         self._full_until = 0.0
         self._logged_reasons: set[str] = set()
         self._entry_of = lru_cache(_INFOS)(self._look_up)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
 
     def read(self, filesystem: Any, path: str) -> bytes:
         """The whole content of a file. Raises what the filesystem raises."""

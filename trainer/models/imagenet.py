@@ -9,6 +9,7 @@ from pathlib import Path
 
 import keras
 
+from jobs.runtime.files import make_private
 from trainer.errors import BadData
 from trainer.models.applications import BASE, WeightsFile
 from trainer.models.zoo import NETWORKS
@@ -40,7 +41,7 @@ def load_imagenet(model: keras.Model, name: str, weights_dir: Path) -> None:
 def _fetch(name: str, file: WeightsFile, weights_dir: Path) -> Path:
     """Fetch a file under a name that it takes only when it is whole and its digest is right."""
     try:
-        weights_dir.mkdir(parents=True, exist_ok=True)
+        make_private(weights_dir)
         with tempfile.TemporaryDirectory(dir=weights_dir) as folder, _network_limit(_CONNECT_LIMIT_S):
             path = keras.utils.get_file(file.name, file.url, file_hash=file.md5, cache_dir=folder, cache_subdir="")
             os.replace(path, weights_dir / file.name)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.runtime.files import make_private
+
 
 @dataclass(frozen=True)
 class AttemptPaths:
@@ -66,9 +68,9 @@ class AttemptPaths:
         return AttemptPaths(self.job_dir, self.number, host)
 
     def create(self) -> None:
-        """Make every folder."""
+        """Make every folder, closed to other users."""
         for folder in (self.launch_dir, self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
 
 
 def paths_of(runs_dir: Path, job_id: str, number: int) -> AttemptPaths:

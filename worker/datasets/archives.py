@@ -20,6 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from jobs.runtime.files import make_private
+
 _CHUNK_BYTES = 1024 * 1024
 _MOST_PARTS = 16  # depth of nested folders
 _LONGEST_PART_BYTES = 255
@@ -59,7 +61,7 @@ class Entry(NamedTuple):
 
 def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:
     """Unpack into a new folder. Raises `Refused`, and `OSError`, for example if the disk is full."""
-    into.mkdir()
+    into.mkdir(mode=0o700)
     single_file = _SINGLE_FILES.get(Path(filename).suffix.lower())
     counter = _Counter(limits, archive.stat().st_size)
     if single_file is not None:
@@ -149,14 +151,14 @@ def _digest(text: str) -> bytes:
 
 def _write_entry(path: Path, content: IO[bytes] | None, counter: _Counter) -> None:
     if content is None:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     _write(path, content, counter)
 
 
 def _write(path: Path, content: IO[bytes], counter: _Counter) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb", buffering=0) as output:
         while chunk := content.read(_CHUNK_BYTES):
             counter.add(len(chunk))

@@ -17,6 +17,7 @@ from pathlib import Path
 from jobs.data import uploads, validation
 from jobs.db.engine import Sessions
 from jobs.model.dataset_names import NAME
+from jobs.runtime.files import make_private
 
 _UPLOAD_ID = re.compile(r"[0-9a-z]{1,32}")
 _SCRATCH = re.compile(r"(?P<id>[0-9]{1,18})\.[0-9]{1,9}")
@@ -45,7 +46,7 @@ class DatasetFiles:
         """Move the unpacked files to their place. Files of an earlier try there are removed."""
         self.remove(name, version)
         target = self._folder / name / str(version)
-        target.parent.mkdir(exist_ok=True)
+        make_private(target.parent)
         content.rename(target)
 
     def remove(self, name: str, version: int) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from jobs.data import uploads, validation
 from jobs.data.validation import Archive, Claim
 from jobs.db.engine import Sessions
+from jobs.runtime.files import make_private
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import shared_period_s
@@ -135,7 +136,7 @@ class Validator(PeriodicThread):
 
     def _run_contained(self, renewal: "_ClaimRenewal", module: str, scratch: Path, **request: Any) -> dict[str, Any]:
         config = self._settings
-        scratch.mkdir(parents=True, exist_ok=True)
+        make_private(scratch)
         environment = rank_environment(os.environ, mark="", home=config.home, scratch=scratch, threads=_THREADS)
         environment.pop(MARK)  # the process does not belong to an attempt
         answer = run_contained(

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
 from jobs.runtime.ssh_keys import SshKeys
 
@@ -80,7 +81,7 @@ def prepare(settings: Settings) -> SshFiles:
     if missing := keys.missing():
         raise SshUnusable(f"{keys.folder} has no {' and no '.join(missing)}: run `hora keys` once for all hosts")
     try:
-        files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(files.folder)
         text_by_path = {
             files.client_config: client_config(
                 keys, files, user=user, port=settings.ssh_port, lease_s=settings.lease_s

@@ -8,7 +8,9 @@ import logging
 import os
 import socket
 import subprocess
+from pathlib import Path
 
+from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
 from worker.host.inventory import Endpoint, find_endpoint
 from worker.host.ssh import SshUnusable, files_of, find_sshd
@@ -45,9 +47,7 @@ class Sshd(PeriodicThread):
             endpoint = find_endpoint(self._settings)
             self._argv = [find_sshd(), "-i", "-e", "-f", str(files_of(self._settings).server_config)]
             if os.geteuid() == 0:
-                os.makedirs(
-                    "/run/sshd", mode=0o755, exist_ok=True
-                )  # root's sshd needs this folder to drop its privileges
+                make_private(Path("/run/sshd"))  # root's sshd needs this folder to drop its privileges
             with socket.create_server((endpoint.ip, self._settings.ssh_port)) as listener:
                 self._log_news(
                     logging.INFO, f"accepting connections of other hosts at {endpoint.ip}:{self._settings.ssh_port}"

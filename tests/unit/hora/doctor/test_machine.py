@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hora.doctor.findings import Finding
-from hora.doctor.machine import data_roots, parts, ssh_keys
+from hora.doctor.machine import data_roots, parts, ssh_keys, writable
 from hora.home import Home, State
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
@@ -38,6 +38,15 @@ def test_a_wrong_setting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = data_roots()
     assert finding.level == "fail"
     assert "module:function" in finding.found
+
+
+def test_a_folder_of_the_home_that_other_users_can_read_is_named(tmp_path: Path) -> None:
+    for name, mode in (("runs", 0o700), ("disk", 0o755)):
+        (tmp_path / name).mkdir(mode=mode)
+    assert writable(tmp_path).level == "ok"
+    (tmp_path / "cache").symlink_to("disk")  # a folder of the operator, which Hora does not change
+    finding = writable(tmp_path)
+    assert (finding.level, finding.found) == ("warn", f"open to other users: {tmp_path / 'cache'}")
 
 
 @pytest.fixture

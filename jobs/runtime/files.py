@@ -1,0 +1,62 @@
+"""What Hora makes is for its own user alone, and only regular files are opened. For every process, ranks too.
+
+NotRegular      the path names a pipe, a device, a socket or a folder; the text says which
+"""
+
+import os
+import stat
+from pathlib import Path
+
+PRIVATE_UMASK = 0o077  # set by every process when it starts: folders 0700, files 0600
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+}
+
+
+class NotRegular(OSError):
+    """The path names something that is not a regular file. It was not opened."""
+
+
+def kind_of(mode: int) -> str:
+    """What a path names, in words, by the `st_mode` of it."""
+    return _KINDS.get(stat.S_IFMT(mode), "a file")
+
+
+def open_regular(path: str | bytes | Path, *, follow: bool = True) -> int:
+    """A descriptor for reading a regular file; the caller closes it. Raises `NotRegular`, and `OSError` as `os.open`.
+
+    It never waits for the writer of a pipe, and no device notices it: the path is first opened without access
+    (O_PATH), and what was checked is what is read, even if somebody changes the folder. Without `follow` a link is
+    refused as well.
+    """
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        mode = os.fstat(place).st_mode
+        if not stat.S_ISREG(mode):
+            raise NotRegular(f"it is {kind_of(mode)}, not a file")
+        return os.open(path_of(place), os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
+
+
+def path_of(descriptor: int) -> str:
+    """A path that opens the file of a descriptor again, for libraries that open files by themselves."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that do not exist, closed to other users whatever the umask is."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileNotFoundError:
+        make_private(folder.parent)
+        make_private(folder)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
