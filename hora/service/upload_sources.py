@@ -6,6 +6,7 @@ The same folder gives the same bytes each time, so an interrupted upload continu
 
 import hashlib
 import os
+import stat
 import tarfile
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         self._path = path
         status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
+            raise HoraError(f"{path} is neither a file nor a folder.")
         self.size_bytes = status.st_size
         self.filename = f"{_digest([(str(path.resolve()), status.st_size, status.st_mtime_ns)])}-{_plain(path.name)}"
 

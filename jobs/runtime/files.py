@@ -31,18 +31,22 @@ def kind_of(mode: int) -> str:
 def open_regular(path: str | bytes | Path, *, follow: bool = True) -> int:
     """A descriptor for reading a regular file; the caller closes it. Raises `NotRegular`, and `OSError` as `os.open`.
 
-    It never waits for the writer of a pipe, and no device notices it: the path is first opened without access
-    (O_PATH), and what was checked is what is read, even if somebody changes the folder. Without `follow` a link is
-    refused as well.
+    It never waits for the writer of a pipe. What was checked is what is read, even if somebody changes the folder.
+    Without `follow` a link is refused as well.
     """
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    _check_regular(os.stat(path, follow_symlinks=follow))  # some devices notice that they are opened
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
-        mode = os.fstat(place).st_mode
-        if not stat.S_ISREG(mode):
-            raise NotRegular(f"it is {kind_of(mode)}, not a file")
-        return os.open(path_of(place), os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        os.close(place)
+        _check_regular(os.fstat(descriptor))
+    except NotRegular:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegular(f"it is {kind_of(status.st_mode)}, not a file")
 
 
 def path_of(descriptor: int) -> str:

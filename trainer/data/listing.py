@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from posixpath import basename
+from posixpath import basename, relpath
 
+from jobs.runtime.files import kind_of
 from trainer.data.location import Location, is_within
 from trainer.errors import BadData
 
@@ -19,6 +20,7 @@ class Listing:
     is_folder: bool
     files: tuple[str, ...]  # paths as the filesystem wants them, sorted
     folders: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()  # named pipes, sockets, devices
 
     def with_suffix(self, suffixes: tuple[str, ...]) -> list[str]:
         """The files whose names end with it, in any case."""
@@ -35,9 +37,10 @@ def listing(location: Location, data_roots: Sequence[str], path: str | None = No
         # On a web server every URL is a file, as `info` has it, and a folder only for `isdir`.
         kind = "directory" if location.filesystem.isdir(path) else location.filesystem.info(path)["type"]
         if kind != "directory":
-            return Listing(False, (path,) if kind == "file" else ())  # reading a pipe would wait for ever
+            is_file = kind == "file"
+            return Listing(False, (path,) if is_file else (), others=() if is_file else (path,))
         entries = location.filesystem.ls(path, detail=True)
-    files, folders = [], []
+    files, folders, others = [], [], []
     for entry in entries:
         name = entry["name"].rstrip("/")
         kind = entry["type"]
@@ -50,7 +53,20 @@ def listing(location: Location, data_roots: Sequence[str], path: str | None = No
             folders.append(os.path.realpath(name) if entry.get("islink") else name)
         elif kind == "file":
             files.append(name)
-    return Listing(True, tuple(sorted(files)), tuple(sorted(folders)))
+        elif kind == "other" and not entry.get("islink"):
+            others.append(name)
+    return Listing(True, tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(others)))
+
+
+def no_file(location: Location, path: str) -> BadData:
+    """The error about something that has the name of a data file and is none: a named pipe, a socket or a device."""
+    name = relpath(path, location.path)
+    named = location.source if name == "." else f"{location.source}/{name}"
+    try:
+        kind = kind_of(os.stat(path).st_mode)
+    except OSError:  # it was removed meanwhile
+        kind = "something else"
+    return BadData(f"{named!r} is {kind}, not a file: remove it")
 
 
 def _kind_of_link(path: str, data_roots: Sequence[str]) -> str:

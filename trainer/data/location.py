@@ -39,6 +39,13 @@ def locate(source: str, data_roots: Sequence[str], *, field: str) -> Location:
     return _locate_url(source, field)
 
 
+def local_files() -> Any:
+    """The filesystem of this host, which opens regular files only."""
+    from trainer.data.local_files import RegularFiles  # fsspec is slow to import
+
+    return RegularFiles()
+
+
 def is_within(path: str, data_roots: Sequence[str]) -> bool:
     """Whether a path of this host, all links followed, is below one of the data roots."""
     folders = [_path_of(root) if root.startswith(_LOCAL_SCHEMES) else root for root in data_roots]
@@ -49,9 +56,7 @@ def _locate_path(source: str, roots: Sequence[str], data_roots: Sequence[str], f
     for root in roots:
         path = os.path.realpath(Path(root, source))
         if os.path.exists(path) and _is_in(path, root):
-            from fsspec.implementations.local import LocalFileSystem
-
-            return Location(source, LocalFileSystem(), path)
+            return Location(source, local_files(), path)
     raise BadData(f"{field}: {source!r} is not on this host below the data roots ({_roots_text(data_roots)})")
 
 

@@ -11,7 +11,7 @@ from trainer.data import idx
 from trainer.data.arrays import Arrays
 from trainer.data.interfaces import Collection
 from trainer.data.listing import listing
-from trainer.data.location import Location
+from trainer.data.location import Location, local_files
 from trainer.errors import BadData
 
 _DIGITS_TEST, _DIGITS_SEED = 297, 20_190_701  # fixed for ever: the test part must not follow the job's seed
@@ -43,9 +43,7 @@ def fashion_mnist(data_roots: Sequence[str]) -> dict[str, Collection]:
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         raise BadData("fashion-mnist is not on this host: install the Debian package dataset-fashion-mnist")
-    from fsspec.implementations.local import LocalFileSystem
-
-    location = Location("fashion-mnist", LocalFileSystem(), str(folder))
+    location = Location("fashion-mnist", local_files(), str(folder))
     return idx.collections(location, list(listing(location, [location.path]).files))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jobs.model.records import Launch
 from jobs.model.spec import Spec
+from jobs.runtime.files import open_regular
 from trainer.data.location import locate
 from trainer.errors import BadData
 from trainer.models.imagenet import load_imagenet
@@ -49,7 +50,8 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
         model.save_weights(own_file)
         expected = _expected(own_file)
         try:
-            with h5py.File(_local_copy(weights, launch, folder), "r") as file:
+            given_file = _local_copy(weights, launch, folder)
+            with open(open_regular(given_file), "rb") as opened, h5py.File(opened, "r") as file:
                 arrays = _read(file, expected, weights, model.name)
         except _Elsewhere:
             raise BadData(

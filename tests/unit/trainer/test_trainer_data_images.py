@@ -99,7 +99,7 @@ def test_part_under_two_names_is_bad_data(chips: Path) -> None:
 def test_files_that_are_no_images_of_a_class_are_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("readme.txt", "good/notes.csv", "stray.png", ".hidden/1.png", "good/.1.png", "__MACOSX/good/1.png"):
         write(chips / name, plain(1))
-    os.mkfifo(chips / "good" / "pipe.png")
+    os.mkfifo(chips / "good" / "pipe")
     dataset = open_chips(chips)
     assert len(dataset.train) + len(dataset.validation) == 100
     assert dataset.facts.classes == ("good", "scrap")

@@ -1,5 +1,6 @@
 """Initial weights: fitting weights are taken bit for bit, others are refused; nothing else is read or run."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,16 @@ def test_missing_or_unsupported_weights_are_bad_data(tmp_path: Path, weights: st
     (tmp_path / "secret.weights.h5").touch()
     with pytest.raises(BadData, match=sentence):
         started_model(root, spec("lenet5", weights), facts(16, 16, 1), job_weights=root / "gone.weights.h5")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("weights", ["model.weights.h5", "job:1aagd4bvydhb"])
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path, weights: str) -> None:
+    os.mkfifo(tmp_path / "model.weights.h5")
+    with pytest.raises(
+        BadData, match=r"model\.weights\.h5 cannot be read: it is a named pipe|left no weights on this host"
+    ):
+        started_model(tmp_path, spec("lenet5", weights), facts(16, 16, 1), job_weights=tmp_path / "model.weights.h5")
 
 
 def test_error_for_imagenet_weights_names_the_networks_that_have_them(tmp_path: Path) -> None:

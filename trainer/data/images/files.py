@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.interfaces import Indices
-from trainer.data.listing import reading
+from trainer.data.listing import no_file, reading
 from trainer.data.location import Location
 from trainer.errors import BadData
 
@@ -156,8 +156,12 @@ class _Walk:
                 folders.append(folder + entry.name + b"/")
             elif entry.is_dir(follow_symlinks=False):
                 folders += [] if _is_hidden_folder(entry.name) else [folder + entry.name + b"/"]
-            elif (entry.is_symlink() or entry.is_file()) and not _is_hidden_file(entry.name):
+            elif _is_hidden_file(entry.name):
+                continue
+            elif entry.is_symlink() or entry.is_file():
                 files.append(folder + entry.name)
+            elif entry.name.lower().endswith(_SUFFIXES):
+                raise no_file(self.location, os.fsdecode(entry.path))
         return files, folders
 
     def _check_link(self, path: bytes, name: bytes) -> None:

@@ -4,18 +4,19 @@ A survey looks at the header of every file, and decodes files that look odd. So 
 before the first step.
 """
 
-import errno
 import os
 import stat
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jobs.model.spec import DatasetSpec
+from jobs.runtime.files import NotRegular, kind_of, open_regular
 from trainer.data.cache import DiskCache
 from trainer.data.images.files import ImageFiles, image_files, is_below
 from trainer.data.images.headers import Damaged, Header, check, check_file
@@ -161,7 +162,16 @@ class ImageReader:
         )
 
     def _paths(self, batches: Iterator[Indices]) -> "Iterator[Sources]":
-        return ((indices, [self.folder.files.path(number) for number in indices.tolist()]) for indices in batches)
+        return ((indices, [self._path(number) for number in indices.tolist()]) for indices in batches)
+
+    def _path(self, number: int) -> bytes:
+        """The path of a file for the decoder, which opens it by itself: what was a file may be a pipe by now."""
+        path = self.folder.files.path(number)
+        with suppress(OSError):  # the decoder says what else is wrong
+            mode = os.stat(path).st_mode
+            if not stat.S_ISREG(mode):
+                raise BadData(f"{self._name(number)} is {kind_of(mode)} now, not a file")
+        return path
 
     def _contents(self, batches: Iterator[Indices]) -> "Iterator[Sources]":
         pool = ThreadPoolExecutor(_FETCHING_THREADS)
@@ -180,7 +190,7 @@ class ImageReader:
     def _fetch(self, number: int) -> bytes:
         try:
             return self.folder.fetch(number)
-        except (FileNotFoundError, PermissionError) as error:
+        except (FileNotFoundError, PermissionError, NotRegular) as error:
             raise BadData(f"{self._name(number)} cannot be read: {error.strerror or error}") from None
 
     def _name(self, number: int) -> str:
@@ -198,21 +208,17 @@ def _shape(header: Header, content: bytes) -> "ImageShape":
 def _look_at_file(path: bytes, data_roots: Sequence[bytes]) -> "ImageShape":
     """Raises `Damaged`, `OSError`."""
     with open(_open(path, data_roots), "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Damaged("is no file")
         header = check_file(file.fileno())
         return _shape(header, file.read() if header.suspect else b"")
 
 
 def _open(path: bytes, data_roots: Sequence[bytes]) -> int:
-    """A file, or the target of a link below the data roots. It never waits for the writer of a pipe."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    """A file, or the target of a link below the data roots."""
+    if os.path.islink(path):
+        path = os.path.realpath(path)
+        if not is_below(path, data_roots):
+            raise Damaged("leads outside the data roots")
     try:
-        return os.open(path, flags | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-    target = os.path.realpath(path)
-    if not is_below(target, data_roots):
-        raise Damaged("leads outside the data roots")
-    return os.open(target, flags)
+        return open_regular(path, follow=False)
+    except NotRegular:
+        raise Damaged("is no file") from None

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.runtime.files import open_regular, path_of
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Indices
 from trainer.data.parquet.columns import Columns, columns_of
@@ -78,7 +79,9 @@ class Store:
             if self.cache is not None:
                 source: Any = stack.enter_context(self.cache.open(self.filesystem, file.path))
             elif self.is_local:
-                source, status = file.path, os.stat(file.path)
+                descriptor = open_regular(file.path)
+                stack.callback(os.close, descriptor)
+                source, status = path_of(descriptor), os.fstat(descriptor)
                 options["metadata"] = _footer(file.path, status.st_mtime_ns, status.st_size)
             else:
                 source = stack.enter_context(self.filesystem.open(file.path, "rb", cache_type="none"))
@@ -89,7 +92,8 @@ class Store:
 @lru_cache(_FOOTERS)
 def _footer(path: str, modified_ns: int, size_bytes: int) -> Any:
     """The footer of a file on this host. Parsing it takes a tenth of the time of reading a row group."""
-    return pq.read_metadata(path)
+    with open(open_regular(path), "rb") as file:
+        return pq.read_metadata(file)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ part        the parts
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import pyarrow as pa
 from jobs.model.spec import DatasetSpec
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Collection, Host, Selection, Shape, Survey, Target
+from trainer.data.listing import no_file
 from trainer.data.location import Location, is_within
 from trainer.data.parquet import survey as parquet_survey
 from trainer.data.parquet.blocks import BlockReader
@@ -131,6 +133,8 @@ def _files(location: Location, host: Host) -> list[tuple[str, File]]:
             continue
         if location.local and not is_within(path, host.data_roots):
             raise BadData(f"{location.source}: {relative} is a link to a file outside the data roots")
+        if info["type"] == "other" and os.path.exists(path) and not os.path.isfile(path):
+            raise no_file(location, path)
         files.append((relative, File(path, f"{location.source}/{relative}", info["size"] or 0)))
     return sorted(files, key=lambda file: file[0])
 

@@ -71,3 +71,10 @@ def test_a_file_is_sent_as_it_is(folder: Path) -> None:
 def test_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HoraError, match="no files"):
         upload_source(tmp_path)
+
+
+@pytest.mark.timeout(60)
+def test_a_named_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "chips.zip")
+    with pytest.raises(HoraError, match=r"chips\.zip is neither a file nor a folder"):
+        upload_source(tmp_path / "chips.zip")
