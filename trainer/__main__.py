@@ -81,7 +81,10 @@ def _run_to_exit(
         runner = _import_runner("trainer.probe" if launch.spec.probe else "trainer.session")
         return errors.exit_of_outcome(runner.run(launch, started_at, recorder, watch))
     except BaseException as error:
-        return errors.exit_of_error(error, stop_asked=watch.asked_by_file, per_gpu_batch=per_gpu_batch)
+        roots = launch_values.get("data_roots", [])
+        return errors.exit_of_error(
+            error, stop_asked=watch.asked_by_file, per_gpu_batch=per_gpu_batch, data_roots=roots
+        )
 
 
 def _import_runner(name: str) -> ModuleType:

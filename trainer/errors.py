@@ -7,7 +7,9 @@ TrainerError
   Diverged         the loss is NaN or infinite
 """
 
+import re
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
@@ -48,7 +50,7 @@ def exit_of_outcome(outcome: Outcome) -> tuple[str, str | None, int]:
 
 
 def exit_of_error(
-    error: BaseException, *, stop_asked: bool, per_gpu_batch: int | None = None
+    error: BaseException, *, stop_asked: bool, per_gpu_batch: int | None = None, data_roots: Sequence[str] = ()
 ) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of a run that failed; the traceback of what is not foreseen goes to the log.
 
@@ -56,7 +58,7 @@ def exit_of_error(
     rank, and those should say that they lost a peer.
     """
     if isinstance(error, BadData):
-        return "bad_data", str(error), BAD_DATA_CODE
+        return "bad_data", without_roots(str(error), data_roots), BAD_DATA_CODE
     sys.excepthook(type(error), error, error.__traceback__)  # as `traceback` prints, without importing it
     if is_out_of_memory(error):
         return "out_of_memory", _memory_advice(per_gpu_batch), 1
@@ -66,6 +68,14 @@ def exit_of_error(
         return "peer_lost", str(error) if isinstance(error, PeerFailed) else "a collective failed: a peer is gone", 1
     message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
     return "internal_error", message, 1
+
+
+def without_roots(text: str, data_roots: Sequence[str]) -> str:
+    """A text that names files by their paths below the data roots: whoever reads it need not know the host's paths."""
+    for root in sorted(data_roots, key=len, reverse=True):
+        if root.strip("/") and "://" not in root:
+            text = re.sub(rf"(?<![\w/.-]){re.escape(root.rstrip('/'))}/", "", text)
+    return text
 
 
 # TensorFlow's errors are recognized by name: importing TensorFlow may be what failed.

@@ -1,5 +1,6 @@
 """Opens data as a training would, and returns its facts and fingerprint. Run by `worker.contained`."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return _inspect(spec, host)
     except BadData as error:
-        return {"refused": str(error)}
+        return {"refused": str(error), "out_of_memory": _is_lack_of_memory(error.__cause__)}
+
+
+def _is_lack_of_memory(error: BaseException | None) -> bool:
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _inspect(spec: DatasetSpec, host: Host) -> dict[str, Any]:

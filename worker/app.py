@@ -17,7 +17,7 @@ from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
-from worker.datasets.validator import Validator
+from worker.datasets.validator import validators_of
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import find_gpus
 from worker.host.sshd import Sshd
@@ -56,10 +56,10 @@ class Worker:
             report_period_s=settings.heartbeat_period_s,
         )
         self.retention = Retention(sessions, settings)
-        self.validator = Validator(sessions, settings)
+        self.validators = validators_of(sessions, settings)
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
-        threads = (self.sshd, self.agent, self.sampler, self.retention, self.validator, self.notifier, self.mirror)
+        threads = (self.sshd, self.agent, self.sampler, self.retention, *self.validators, self.notifier, self.mirror)
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()
 

@@ -31,7 +31,8 @@ def main(module: str) -> None:
     try:
         answer = import_module(module).answer(request["order"])
     except MemoryError:
-        answer = {"refused": f"reading it takes more than {request['memory_bytes'] / 1e9:g} GB of memory"}
+        limit_gb = request["memory_bytes"] / 1e9
+        answer = {"refused": f"reading it takes more than {limit_gb:g} GB of memory", "out_of_memory": True}
     answers.write(json.dumps(answer))
     answers.close()
     os._exit(0)

@@ -4,6 +4,7 @@ One host at a time works on a version. It claims the row for some time, renews t
 the version only while the claim is valid. If the host dies, another one tries. There are three tries in all.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -47,11 +48,14 @@ class Claim:
         return f"{self.name}@{self.version}"
 
 
-def claim(session: Session, host: str, *, for_s: float) -> Claim | None:
-    """Claim the next version that no host works on and whose files this host may have. None if there is none."""
+def claim(session: Session, host: str, *, for_s: float, left_ids: Collection[int] = ()) -> Claim | None:
+    """Claim the next version that no host works on and whose files this host may have. None if there is none.
+
+    The versions of `left_ids` are left to others.
+    """
     row = session.scalar(
         select(DatasetVersion)
-        .where(_OPEN, ~_unseen_by(host))
+        .where(_OPEN, ~_unseen_by(host), DatasetVersion.id.not_in(left_ids))
         .order_by(DatasetVersion.id)
         .limit(1)
         .with_for_update(skip_locked=True)

@@ -189,7 +189,11 @@ class Settings(BaseSettings):
     inspection_timeout_s: _Seconds = Field(
         3600.0, description="Time limit for unpacking a dataset. Inspecting it has the same limit."
     )
-    inspection_memory_gb: _Gigabytes = Field(16.0, description="Memory that unpacking and inspecting may use.")
+    inspection_memory_gb: _Gigabytes = Field(
+        16.0,
+        description="Memory that unpacking or inspecting a dataset may use. Meanwhile a worker can validate two others,"
+        " each with an eighth of this, but at least 2 GB.",
+    )
 
     retention_period_s: _Seconds = Field(
         60.0,

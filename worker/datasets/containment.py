@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 _LOOK_S = 0.1
+_END_S = 10.0
 _MOST_ANSWER_BYTES = 64 * 1024 * 1024  # thousands of classes with long names
 
 
@@ -57,7 +58,8 @@ def run_contained(
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):  # it may wait in the kernel for a disk; it ends when that answers
+            process.wait(_END_S)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):

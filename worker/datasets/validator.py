@@ -1,8 +1,12 @@
-"""The validator: a thread of every worker that validates newly registered datasets, one at a time.
+"""The validators: threads of every worker that validate newly registered datasets, each one at a time.
 
-Processes of their own (`worker.contained`) unpack uploads and inspect all data. This thread only waits, and renews its
-claim on the version. When a worker dies, those processes end too, and another worker starts again after the claim has
-expired.
+Processes of their own (`worker.contained`) look at files, unpack uploads and inspect all data. A thread only waits, and
+renews its claim on the version. When a worker dies, those processes end too, and another worker starts again after the
+claim has expired.
+
+The first thread does all the work as long as it can. The others work only while it is busy, so that an inspection that
+stands still, for example on a file system that does not answer, holds nobody else. They have less memory: what does not
+fit is left to the first.
 """
 
 import logging
@@ -11,6 +15,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +38,51 @@ _log = logging.getLogger(__name__)
 CLAIM_S = 60.0
 _RENEWAL_S = 10.0
 _THREADS = 2  # for an inspection: training needs the other cores
+_OTHERS = 2  # threads beside the first
+_OTHERS_SHARE, _OTHERS_LEAST_GB = 1 / 8, 2.0  # of the memory of the first
 
 
 class _Invalid(Exception):
     """Training on the data is not possible; the text says why."""
 
 
-class Validator(PeriodicThread):
-    """Validates datasets until it is stopped."""
+class _TooLarge(Exception):
+    """The data does not fit into the memory of this thread."""
 
-    def __init__(self, sessions: Sessions, settings: Settings) -> None:
+
+@dataclass
+class _Turns:
+    """What the validators of a host know of each other."""
+
+    first_is_busy: threading.Event = field(default_factory=threading.Event)
+    large_ids: set[int] = field(default_factory=set)  # versions that only the first validates
+
+
+def validators_of(sessions: Sessions, settings: Settings) -> list["Validator"]:
+    """The validators of a host, the first one first."""
+    first = Validator(sessions, settings)
+    return [first, *(Validator(sessions, settings, beside=first) for _ in range(_OTHERS))]
+
+
+class Validator(PeriodicThread):
+    """Validates datasets until it is stopped; only while another is busy, if there is one that it works `beside`."""
+
+    def __init__(self, sessions: Sessions, settings: Settings, *, beside: "Validator | None" = None) -> None:
         super().__init__("validator", period_s=settings.reconcile_period_s)
+        self._is_first = beside is None
+        self._turns: _Turns = _Turns() if beside is None else beside._turns
+        self._memory_gb = settings.inspection_memory_gb
+        if not self._is_first:
+            self._memory_gb = min(self._memory_gb, max(_OTHERS_SHARE * self._memory_gb, _OTHERS_LEAST_GB))
         self._sessions = sessions
         self._settings = settings
         self._files = DatasetFiles(settings.datasets)
         self._turn_s = settings.reconcile_period_s
+
+    @property
+    def large_ids(self) -> set[int]:
+        """The versions that are left to the first thread."""
+        return self._turns.large_ids
 
     def pause_s(self) -> float:
         """A period; longer if there are many hosts."""
@@ -59,42 +94,64 @@ class Validator(PeriodicThread):
             pass
 
     def validate_one(self) -> bool:
-        """Validate the next version. Returns False if there is none for this host."""
+        """Validate the next version. Returns False if there is none for this host and thread."""
+        turns = self._turns
+        if not (self._is_first or turns.first_is_busy.is_set()):
+            return False
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
             refused_names = [
                 *validation.refuse_hopeless(session),
                 *validation.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
-            claim = validation.claim(session, self._settings.host, for_s=CLAIM_S)
+            left_ids = [] if self._is_first else list(self.large_ids)
+            claim = validation.claim(session, self._settings.host, for_s=CLAIM_S, left_ids=left_ids)
             self._turn_s = shared_period_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
         for name in refused_names:
             _log.info("dataset %s is invalid: no host could read it", name)
         if claim is None:
             return False
-        if not self._has_files(claim):
-            with self._sessions.begin() as session:
-                validation.release(session, claim, unseen=True)
+        if not self._is_first:
+            self._validate(claim)
             return True
-        self._validate(claim)
+        turns.first_is_busy.set()
+        self.large_ids.discard(claim.id)
+        try:
+            self._validate(claim)
+        finally:
+            turns.first_is_busy.clear()
         return True
 
-    def _has_files(self, claim: Claim) -> bool:
+    def _has_files(self, renewal: "_ClaimRenewal", scratch: Path) -> bool:
         """Whether the files are on this host. If no host has them, the version is refused after all have looked."""
+        claim = renewal.claim
         if claim.archive is not None:
-            return self._files.archive(claim.archive.id).is_file()
-        roots = [root for root in self._settings.data_root_list if "://" not in root]
-        return "://" in claim.source or any(os.path.exists(os.path.join(root, claim.source)) for root in roots)
+            paths = [str(self._files.archive(claim.archive.id))]
+        elif "://" in claim.source:
+            return True
+        else:
+            roots = [root for root in self._settings.data_root_list if "://" not in root]
+            paths = [os.path.join(root, claim.source) for root in roots]
+        answer = self._run_contained(renewal, "worker.datasets.presence", scratch, paths=paths)
+        return bool(answer["is_here"])
 
     def _validate(self, claim: Claim) -> None:
         renewal = _ClaimRenewal(self._sessions, claim, self.stopped)
         scratch = self._files.scratch(claim.id, claim.attempt)
         try:
+            if not self._has_files(renewal, scratch):
+                with self._sessions.begin() as session:
+                    validation.release(session, claim, unseen=True)
+                return
             source = claim.source if claim.archive is None else self._unpack(renewal, claim.archive, scratch)
             inspection = self._inspect(renewal, source, scratch)
         except _Invalid as reason:
             self._settle_invalid(claim, str(reason))
         except GivenUp:
+            with self._sessions.begin() as session:
+                validation.release(session, claim)
+        except _TooLarge:
+            self.large_ids.add(claim.id)
             with self._sessions.begin() as session:
                 validation.release(session, claim)
         except (Failed, OSError) as error:
@@ -139,10 +196,17 @@ class Validator(PeriodicThread):
         make_private(scratch)
         environment = rank_environment(os.environ, mark="", home=config.home, scratch=scratch, threads=_THREADS)
         environment.pop(MARK)  # the process does not belong to an attempt
-        answer = run_contained(
-            module, request, environment=environment, memory_bytes=int(config.inspection_memory_gb * 1e9),
-            timeout_s=config.inspection_timeout_s, still_needed=renewal.still_needed,
-        )  # fmt: skip
+        try:
+            answer = run_contained(
+                module, request, environment=environment, memory_bytes=int(self._memory_gb * 1e9),
+                timeout_s=config.inspection_timeout_s, still_needed=renewal.still_needed,
+            )  # fmt: skip
+        except Failed:  # libraries may also end the process when memory is short
+            if self._is_first:
+                raise
+            raise _TooLarge from None
+        if answer.get("out_of_memory") and not self._is_first:
+            raise _TooLarge
         if reason := answer.get("refused"):
             raise _Invalid(reason)
         return answer

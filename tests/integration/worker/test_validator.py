@@ -7,12 +7,16 @@ import socket
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select, update
 
@@ -25,7 +29,7 @@ from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, tar_of, zip_of
 from tests.waiting import until
 from worker.datasets.folders import OldDatasets
-from worker.datasets.validator import Validator
+from worker.datasets.validator import Validator, validators_of
 
 Register = Callable[..., int]
 
@@ -321,6 +325,83 @@ def test_an_inspection_has_a_time_limit(
     hasty = settings.model_copy(update={"data_roots": silent_server, "inspection_timeout_s": 0.3})
     assert Validator(sessions, hasty).validate_one()
     assert "longer than 0.3 s" in (row_of(sessions, row_id).error or "")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", ["b.parquet", "deep/b.parquet", "idx/train-labels-idx1-ubyte", "images/cats/1.jpg"])
+def test_a_named_pipe_in_a_folder_is_named_at_once(
+    name: str, validator: Validator, registered: Register, sessions: Sessions, settings: Settings
+) -> None:
+    folder = settings.home / "data" / "d"
+    (folder / name).parent.mkdir(parents=True)
+    pq.write_table(pa.table({"label": [0, 1], "x": [1.0, 2.0]}), folder / "a.parquet")
+    if "parquet" not in name:
+        (folder / "a.parquet").unlink()
+    os.mkfifo(folder / name)
+    source = "d" if "idx" not in name else "d/idx"
+    row_id = registered(source=source)
+    assert validator.validate_one()
+    assert row_of(sessions, row_id).error == f"'d/{name}' is a named pipe, not a file: remove it"
+
+
+@pytest.fixture
+def threads(sessions: Sessions, settings: Settings, silent_server: str) -> Iterator[list[Validator]]:
+    """All validators of a host, running."""
+    roots = f"{settings.data_roots}:{silent_server}"
+    threads = validators_of(sessions, settings.model_copy(update={"data_roots": roots}))
+    for thread in threads:
+        thread.start()
+    yield threads
+    for thread in threads:
+        thread.stop()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+
+
+def inspectors() -> list[psutil.Process]:
+    """The processes that inspect data for the validators of this process."""
+    children = psutil.Process().children()
+    return [child for child in children if "trainer.inspection" in child.cmdline()]
+
+
+@pytest.mark.usefixtures("threads")
+def test_an_inspection_that_stands_still_holds_no_other(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
+) -> None:
+    stuck_id = registered(source=f"{silent_server}/a.npz")
+    (stuck,) = until(inspectors, what="the inspection")
+    stuck.suspend()
+    write(settings.home / "data" / "d", chips(2))
+    other_ids = [registered(source="d") for _ in range(2)]
+    until(lambda: {row_of(sessions, row_id).status for row_id in other_ids} == {"ready"}, what="the other versions")
+    assert row_of(sessions, stuck_id).status == "validating"
+    assert stuck.status() == psutil.STATUS_STOPPED
+
+
+def test_data_that_is_too_large_for_the_other_threads_is_left_to_the_first(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str, threads: list[Validator]
+) -> None:
+    registered(source=f"{silent_server}/a.npz")
+    (stuck,) = until(inspectors, what="the inspection")
+    with zipfile.ZipFile(settings.home / "data" / "large.npz", "w") as archive, archive.open("x.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "|u1", "fortran_order": False, "shape": (3 * 10**9,)})
+    large_id = registered(source="large.npz")
+
+    def is_left() -> bool:
+        row = row_of(sessions, large_id)
+        return threads[1].large_ids == {large_id} and (row.status, row.claimed_by, row.attempts) == (
+            "validating",
+            None,
+            0,
+        )
+
+    until(is_left, what="the release by another thread")
+    with sessions.begin() as session:
+        versions.remove(session, versions.get_version(session, "chips", 1, to_change=True))
+    stuck.kill()
+    until(lambda: row_of(sessions, large_id).status == "invalid", what="the end of the validation by the first thread")
+    assert "EOF: reading array data" in (row_of(sessions, large_id).error or "")
 
 
 def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(

@@ -72,3 +72,15 @@ def test_out_of_memory_with_a_batch_of_one_suggests_a_smaller_model() -> None:
 def test_every_outcome_is_a_known_reason_of_an_exit() -> None:
     assert {outcome.value for outcome in Outcome} <= {*EndReason, *UnexplainedExit}
     assert errors.exit_of_outcome(Outcome.EARLY_STOPPED) == ("early_stopped", None, 0)
+
+
+def test_files_are_named_below_the_data_roots() -> None:
+    roots = ["/data", "/srv/hora/datasets", "/srv/hora", "s3://bucket/sets", "/"]
+    for text, expected in {
+        "'/srv/hora/datasets/chips/1/a.png' is a pipe": "'chips/1/a.png' is a pipe",
+        "/data/chips: a; /database/b; /mnt/data/c": "chips: a; /database/b; /mnt/data/c",
+        "not below the data roots (/data, s3://bucket/sets)": "not below the data roots (/data, s3://bucket/sets)",
+        "s3://bucket/sets/chips is empty": "s3://bucket/sets/chips is empty",
+    }.items():
+        reason, message, _ = errors.exit_of_error(BadData(text), stop_asked=False, data_roots=roots)
+        assert (reason, message) == ("bad_data", expected)
