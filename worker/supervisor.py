@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.runtime.files import PRIVATE_UMASK
-
 if TYPE_CHECKING:
     from worker.attempt.members import Members
 
@@ -77,7 +75,7 @@ def wait_for_a_rank(task: dict[str, Any], launcher: "subprocess.Popen[bytes]") -
 
 def main() -> int:
     """Start the launcher, then watch it to its end."""
-    os.umask(PRIVATE_UMASK)
+    os.umask(0o077)  # PRIVATE_UMASK of `jobs.runtime.files`, without an import of `jobs` before the ranks start
     leave_signals: list[int] = []  # handled from the start, so that the ranks are stopped properly
     signal.signal(signal.SIGTERM, lambda number, _: leave_signals.append(number))
     task = json.load(sys.stdin)
