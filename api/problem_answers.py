@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
 from psycopg import errors as postgres
-from sqlalchemy.exc import DataError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -27,6 +27,7 @@ from jobs.data.artifacts import ArtifactsRemoved
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
 from jobs.data.versions import DatasetInUse, DatasetNotFound
 from jobs.db.cursors import InvalidCursor
+from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
 from jobs.insight.studies.store import StudyNotFound
 from jobs.lifecycle.store import JobEnded, JobNotFound
@@ -120,7 +121,7 @@ def _of_database(error: SQLAlchemyError) -> Problem:
     cause = getattr(error, "orig", None)
     if isinstance(cause, (postgres.UndefinedTable, postgres.UndefinedColumn)):
         return Unavailable("the database is not migrated")
-    if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
+    if isinstance(error, (InterfaceError, PoolTimeout)) or (isinstance(error, DBAPIError) and is_away(error)):
         return Unavailable("the database does not answer")
     if isinstance(error, DataError):  # a text or number that the column cannot hold
         return Problem(422, "invalid-request", "Invalid request", "a value cannot be stored")

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, text
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Engine, ExceptionContext, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -23,18 +24,27 @@ _SERVER_KEEPALIVES = {
 def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None) -> Engine:
     """An engine on PostgreSQL with psycopg 3, whatever the URL's own driver suffix is.
 
+    The database's own library reads the address, because SQLAlchemy refuses some that name several hosts.
     Connections are tested when they are taken, so a restarted database costs one reconnect and no error. `patience_s`
     limits each statement, each wait for a lock, and each pause inside a transaction: a process that was stopped in the
     middle of a transaction must not hold up others.
     """
-    return create_engine(
-        libpq_address(url).replace("postgresql://", "postgresql+psycopg://", 1),
+    engine = create_engine(
+        "postgresql+psycopg://",
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
         pool_timeout=10,
-        connect_args=connection_options(patience_s),
+        connect_args={**conninfo_to_dict(libpq_address(url)), **connection_options(patience_s)},
     )
+    event.listen(engine, "handle_error", _leave_standby)
+    return engine
+
+
+def _leave_standby(context: ExceptionContext) -> None:
+    """Drop a connection to a server that takes no writes. After a switch-over the next one leads to the primary."""
+    if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+        context.is_disconnect = True
 
 
 def libpq_address(url: str) -> str:
@@ -90,5 +100,6 @@ def is_out_of_time(error: DBAPIError) -> bool:
 
 
 _CANCELLED = "57014"
+_READ_ONLY = "25006"
 # A deadlock, a lock that was not free in time, a statement that reached its time limit.
 _BUSY = frozenset({"40P01", "55P03", _CANCELLED})

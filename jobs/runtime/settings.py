@@ -81,7 +81,11 @@ class Settings(BaseSettings):
         description="The state of a host: checkpoints and logs of jobs, and the embedded database. By default"
         " `~/.local/share/hora`, for root `/var/lib/hora`.",
     )
-    database_url: str = Field("postgresql://hora@localhost/hora", description="The PostgreSQL database.")
+    database_url: str = Field(
+        "postgresql://hora@localhost/hora",
+        description="The PostgreSQL database. It may name several servers; see"
+        " [a database with a standby](#a-database-with-a-standby).",
+    )
     broker_url: Annotated[str, AfterValidator(_guarded)] = Field(
         "redis://localhost:6379/0", description="The broker. A broker that is not on loopback must have a password."
     )

@@ -1,0 +1,46 @@
+"""The engine takes every address that PostgreSQL's own library takes, and finds the primary again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from api.problem_answers import problem_of
+from jobs.db.engine import engine_for, is_away
+
+Address = Callable[[str, str], str]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        lambda gone, here: f"postgresql://hora@/hora?host={gone},{here}&port=5432&target_session_attrs=read-write",
+        lambda gone, here: f"postgresql+psycopg://hora@{quote(gone, '')}:5432,{quote(here, '')}:5432/hora",
+        lambda gone, here: f"postgresql://hora@{quote(gone, '')},{quote(here, '')}/hora",
+    ],
+    ids=["parameters", "hosts with ports", "hosts"],
+)
+def test_an_address_of_several_hosts_leads_to_the_one_that_answers(
+    postgres_url: str, tmp_path: Path, address: Address
+) -> None:
+    here = parse_qs(urlsplit(postgres_url).query)["host"][0]
+    engine = engine_for(address(str(tmp_path), here))
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW timezone").scalar_one() == "UTC"
+    engine.dispose()
+
+
+def test_a_server_that_takes_no_writes_counts_as_away_and_its_connection_is_dropped(database: str) -> None:
+    engine = engine_for(database, pool_size=1)
+    with engine.connect() as connection:  # what a standby answers
+        connection.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        connection.commit()
+    with pytest.raises(DBAPIError) as caught, engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE refused (number int)")
+    assert is_away(caught.value)
+    assert problem_of(caught.value).status == 503
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE stored (number int)")
+    engine.dispose()
