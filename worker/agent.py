@@ -16,7 +16,9 @@ from functools import partial
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
+from jobs.db.clock import DatabaseClock
 from jobs.db.engine import Sessions, is_away, is_busy
 from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle import leases
@@ -76,6 +78,7 @@ class Agent(PeriodicThread):
         self._sshd = sshd
         self._endpoint: Endpoint | None = None  # as it is registered
         self._in_contact_since: float | None = None
+        self._database_clock = DatabaseClock(settings.lease_s / 4)
         self._heartbeat_at = 0.0
 
     def once(self) -> None:
@@ -97,15 +100,23 @@ class Agent(PeriodicThread):
             self._register()
         self._send_heartbeat()
         self._launcher.reap()
-        # Leases expired while the database was away. Supervisors get time to renew them first.
-        in_contact = time.monotonic() - self._in_contact_since > self._settings.lease_s
         for attempt, is_over in self._attempts():
-            look = partial(self._look_after, attempt, is_over=is_over and in_contact)
-            self._isolated(look, self._tags(attempt))
+            self._isolated(partial(self._look_after, attempt, is_over=is_over), self._tags(attempt))
             self._send_heartbeat()
-        if in_contact:
-            self._end_abandoned()
+        self._end_abandoned()
         self._dispatcher.run_in_turn()
+
+    def _leases_count(self, session: Session) -> bool:
+        """Whether an expired lease means something. Make this the first statement of a transaction.
+
+        Leases also expire while the database is away, and when its clock is set ahead. Then supervisors get time to
+        renew them first.
+        """
+        if jump_s := self._database_clock.jump_s(session):
+            _log.warning("the database's clock was set by %.1f s: leases get time to be renewed", jump_s)
+            self._in_contact_since = time.monotonic()
+        since = self._in_contact_since
+        return since is not None and time.monotonic() - since > self._settings.lease_s
 
     def _send_heartbeat(self) -> None:
         """Write the heartbeat of this host, if it is time."""
@@ -136,8 +147,9 @@ class Agent(PeriodicThread):
         left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
         is_over = Attempt.lease_expires_at < func.now()
         with self._sessions() as session:
+            leases_count = self._leases_count(session)
             rows = session.execute(select(Attempt, is_over).where(or_(led_here, left_here)).order_by(Attempt.id))
-            return [(attempt, is_over) for attempt, is_over in rows]
+            return [(attempt, is_over and leases_count) for attempt, is_over in rows]
 
     def _look_after(self, attempt: Attempt, *, is_over: bool) -> None:
         if attempt.ended_at is not None:
@@ -216,6 +228,8 @@ class Agent(PeriodicThread):
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:
+            if not self._leases_count(session):
+                return
             abandoned = leases.abandoned(
                 session,
                 host_timeout_s=self._settings.host_timeout_s,

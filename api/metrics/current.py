@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, ScalarSelect, func, select, true
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
+from jobs.scheduling.placement_rows import is_alive
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.telemetry.sampled_metrics import HOST_METRICS
 
@@ -84,7 +85,7 @@ def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
         .join(Attempt, Attempt.id == Slot.attempt_id)
         .join(Host, Host.name == Slot.host)
         .where(Slot.attempt_id.is_not(None), Attempt.ended_at.is_(None), Slot.kind == "gpu")
-        .where(Host.heartbeat_at >= func.now() - timedelta(seconds=host_timeout_s))
+        .where(is_alive(host_timeout_s))
         .order_by(Slot.host, Slot.index)
     )
     return [LeasedGpu(host, slot, job_id, memory, reading or {}) for host, slot, job_id, memory, reading in rows]
@@ -108,7 +109,7 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
     )
     figures = []
     for name, age, drained, memory_bytes, *sample in rows:
-        alive = float(age) <= host_timeout_s
+        alive = abs(float(age)) <= host_timeout_s
         values: Sequence[float | None] = sample if alive else [None] * len(HOST_METRICS)
         by_column = dict(zip(HOST_METRICS, values, strict=True))
         figures.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))

@@ -29,6 +29,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.model.states import EndReason, SlotState, Status
+from jobs.scheduling.placement_rows import is_alive
 
 WAIT_EDGES_S = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 LATENCY_EDGES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -197,4 +198,4 @@ def hosts(session: Session, *, host_timeout_s: float) -> Mapping[str, int]:
 
 
 def _lost(host_timeout_s: float) -> ColumnElement[bool]:
-    return Host.heartbeat_at < func.now() - timedelta(seconds=host_timeout_s)
+    return ~is_alive(host_timeout_s)

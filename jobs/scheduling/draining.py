@@ -5,7 +5,6 @@ Every function works in the caller's transaction; the caller commits.
     HostInUse           the host is alive or has attempts, so it cannot be removed
 """
 
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, update
@@ -15,7 +14,7 @@ from jobs.db.tables import Attempt, Host, Slot
 from jobs.model.preemption import PreemptionCause
 from jobs.scheduling import placing
 from jobs.scheduling.hosts import HostNotFound
-from jobs.scheduling.placement_rows import PASS_LOCK
+from jobs.scheduling.placement_rows import PASS_LOCK, is_alive
 
 
 class HostInUse(ValueError):
@@ -46,11 +45,10 @@ def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
     Slots of ended attempts are removed too, although nobody has checked for their processes: the host is gone, and
     ranks end by themselves when their lease is no longer extended.
     """
-    alive = Host.heartbeat_at > func.now() - timedelta(seconds=host_timeout_s)
-    is_alive = session.scalar(select(alive).where(Host.name == name).with_for_update())
-    if is_alive is None:
+    alive = session.scalar(select(is_alive(host_timeout_s)).where(Host.name == name).with_for_update())
+    if alive is None:
         raise HostNotFound(name)
-    if is_alive:
+    if alive:
         raise HostInUse(f"host {name} is alive: stop its worker first")
     # A pass that places a job locks the slots too: either its attempt is seen below, or it finds no slot.
     session.execute(select(Slot.index).where(Slot.host == name).order_by(Slot.index).with_for_update())

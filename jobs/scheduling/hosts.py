@@ -95,7 +95,7 @@ def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> l
             registered_at=host.registered_at,
             heartbeat_at=host.heartbeat_at,
             heartbeat_age_s=round(float(age), 3),
-            alive=float(age) <= host_timeout_s,
+            alive=abs(float(age)) <= host_timeout_s,
             address=host.address,
             drained_at=host.drained_at,
             kept_for=host.kept_for,

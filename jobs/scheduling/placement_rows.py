@@ -40,7 +40,10 @@ _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
 _STORED_LIMIT_S = cast(Job.spec["time_limit_s"].astext, Float(53))
 _TIME_LIMIT_S = case((_STORED_LIMIT_S > MAX_SECONDS, MAX_SECONDS), else_=_STORED_LIMIT_S).label("time_limit_s")
 QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
-READY = func.coalesce(Job.not_before, func.now()) <= func.now()  # its back-off is over
+# A job that was queued in the future: the clock was set back, so its back-off says nothing.
+_CLOCK_WAS_SET_BACK = Job.queued_at > func.now()
+READY = or_(func.coalesce(Job.not_before, func.now()) <= func.now(), _CLOCK_WAS_SET_BACK)  # its back-off is over
+PAUSE_S = case((~READY, cast(func.extract("epoch", Job.not_before - func.now()), Float(53))), else_=0.0)
 IN_QUEUE = and_(Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
 
 
@@ -160,8 +163,9 @@ def _hosts(host_timeout_s: float) -> Select[Any]:
 
 
 def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
-    """Whether the last heartbeat of a host is recent."""
-    return Host.heartbeat_at > func.now() - timedelta(seconds=host_timeout_s)
+    """Whether the last heartbeat of a host is recent. One from the future is not: the clock was set back after it."""
+    timeout = timedelta(seconds=host_timeout_s)
+    return Host.heartbeat_at.between(func.now() - timeout, func.now() + timeout)
 
 
 def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[LiveAttempt]:

@@ -6,7 +6,7 @@ It reads the slots, and what the last pass of the dispatcher kept and preempted.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Float, cast, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
@@ -16,6 +16,7 @@ from jobs.scheduling.allowances import Quota
 from jobs.scheduling.fitting import Cluster, SlotRequest
 from jobs.scheduling.placement_rows import (
     IN_QUEUE,
+    PAUSE_S,
     QUEUE_ORDER,
     READY,
     RegisteredHost,
@@ -49,9 +50,8 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     """The standing of each of these jobs that is queued, by id."""
     if not job_ids:
         return {}
-    pause_s = cast(func.extract("epoch", Job.not_before - func.now()), Float(53)).label("pause_s")
     query = select_queued_jobs().where(Job.id.in_(job_ids), Job.status == Status.QUEUED)
-    rows = session.execute(query.add_columns(Job.paused_at, pause_s)).mappings().all()
+    rows = session.execute(query.add_columns(Job.paused_at, PAUSE_S.label("pause_s"))).mappings().all()
     if not rows:
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
@@ -62,7 +62,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     for row in rows:
         job = queued_job_of(row)
         waits_for = WaitsFor(
-            row["paused_at"] is not None, row["pause_s"] or 0.0, quotas.get(job.project), ahead.get(job.job_id, 0),
+            row["paused_at"] is not None, row["pause_s"], quotas.get(job.project), ahead.get(job.job_id, 0),
             leaving.get(job.job_id, ()),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for)
