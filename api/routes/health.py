@@ -23,7 +23,9 @@ async def get_health() -> dict[str, str]:
 
 @routes.get("/readyz")
 def get_readiness(services: ServicesHere) -> ReadinessView:
-    """Check that requests can be served. The answer is 503 while the database is away or its schema is too old.
+    """Check that requests can be served.
+
+    The answer is 503 while the database is away or takes no writes, and while its schema is too old.
 
     A missing broker does not change the status, because hints only speed things up.
     """
@@ -31,8 +33,11 @@ def get_readiness(services: ServicesHere) -> ReadinessView:
         for table in Base.metadata.sorted_tables:
             connection.execute(select(table).limit(0))
         schema = connection.scalar(text("SELECT max(version_num) FROM alembic_version"))
+        takes_writes = connection.scalar(text("SHOW transaction_read_only")) == "off"
     if schema is None or schema < SCHEMA:
         raise Unavailable(f"the database is not migrated: it is at {schema}, and this version needs {SCHEMA}")
+    if not takes_writes:
+        raise Unavailable("the database takes no writes: it is a standby, or was set to read only")
     answer = "ok" if schema == SCHEMA else f"{schema}; this version was made for {SCHEMA}"
     return ReadinessView(schema=answer, broker="ok" if services.broker.answers() else "away")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from alembic.script import ScriptDirectory
 from fastapi.testclient import TestClient
-from sqlalchemy import column, delete, func, insert, table, update
+from sqlalchemy import Engine, column, delete, func, insert, select, table, update
 
 import migrations
 from api.main import app_for
@@ -76,6 +76,17 @@ def test_readiness_checks_the_version_of_the_schema(
     answer = api.get("/readyz")
     assert answer.status_code == status
     assert (schema or "not migrated") in answer.json()["schema" if status == 200 else "detail"]
+
+
+def test_a_service_whose_database_takes_no_writes_is_not_ready(api: TestClient, engine: Engine) -> None:
+    with engine.begin() as connection:
+        name = connection.scalar(select(func.current_database()))
+        connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        connection.exec_driver_sql(f"{others} AND pid <> pg_backend_pid()")
+    answer = api.get("/readyz")
+    assert answer.status_code == 503
+    assert "takes no writes" in answer.json()["detail"]
 
 
 def test_the_version_of_the_tables_is_that_of_the_newest_migration() -> None:
