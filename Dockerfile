@@ -70,7 +70,7 @@ COPY --from=api-environment /opt/hora /opt/hora
 COPY --from=app /opt/app /opt/app
 USER hora
 EXPOSE 8400
-CMD ["uvicorn", "--factory", "api.main:create_app", "--host", "0.0.0.0", "--port", "8400", "--no-server-header"]
+CMD ["python", "-m", "api", "--host", "0.0.0.0", "--port", "8400", "--timeout-graceful-shutdown", "20"]
 
 # ---- worker
 

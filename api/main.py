@@ -1,4 +1,4 @@
-"""The HTTP service. `uvicorn --factory api.main:create_app` runs it; the tests build theirs with `app_for`."""
+"""The HTTP service as an ASGI app. `python -m api` serves it; the tests build theirs with `app_for`."""
 
 import logging
 import os
@@ -60,17 +60,28 @@ _log = structlog.get_logger(__name__)
 
 
 def create_app() -> FastAPI:
-    """The service with the settings of the environment, for uvicorn."""
-    os.umask(PRIVATE_UMASK)
+    """The service for `uvicorn --factory`, the command of earlier versions. It has no limits for connections."""
+    configure_service_logging()
+    _log.warning("started without limits for headers and connections", do="start it with: python -m api")
+    return app_for(service_settings())
+
+
+def configure_service_logging() -> None:
+    """Log in our own format, uvicorn's lines as well."""
     configure_logging("api")
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # their own format differs from ours
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
     logging.getLogger("uvicorn.access").disabled = True  # `api.middleware` writes a line for each request
+
+
+def service_settings() -> Settings:
+    """The settings of the environment. From now on this process makes files for its own user alone."""
+    os.umask(PRIVATE_UMASK)
     configuration = settings()
     close_home(configuration.home)
-    return app_for(configuration)
+    return configuration
 
 
 def app_for(configuration: Settings) -> FastAPI:

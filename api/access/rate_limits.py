@@ -6,8 +6,8 @@ A bucket is stored as one number: the time at which it will be full again ("gene
 import math
 import time
 from collections.abc import Callable
-from ipaddress import ip_address
 
+from api.access.networks import network_of
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Bearer
@@ -78,20 +78,9 @@ class RateLimits:
 
     def charge_attempt(self, address: str | None) -> None:
         """Count an unknown token before it is looked up. Raises `TooManyRequests`."""
-        if wait_s := self._failures.take(_network(address), self._settings.auth_failures_per_s):
+        if wait_s := self._failures.take(network_of(address), self._settings.auth_failures_per_s):
             raise TooManyRequests("too many refused tokens from your address", retry_after_s=math.ceil(wait_s))
 
     def forgive(self, address: str | None) -> None:
         """Undo `charge_attempt`: the token was valid."""
-        self._failures.put_back(_network(address), self._settings.auth_failures_per_s)
-
-
-def _network(address: str | None) -> str:
-    """The address; for IPv6 its network, because a host can have any number of addresses in it."""
-    try:
-        parsed = ip_address(address or "")
-    except ValueError:
-        return address or ""
-    if parsed.version == 6 and parsed.ipv4_mapped is None:
-        return str(parsed.packed[:8].hex())
-    return str(parsed)
+        self._failures.put_back(network_of(address), self._settings.auth_failures_per_s)

@@ -125,11 +125,9 @@ def migrations(wiring: Wiring) -> Part:
 
 def api(wiring: Wiring) -> Part:
     """The HTTP service, on loopback."""
-    server = ("-m", "uvicorn", "--factory", "api.main:create_app")
-    options = ("--host", LOOPBACK, "--port", str(wiring.port), "--no-access-log", "--timeout-graceful-shutdown", "3")
     return Part(
         "api",
-        (sys.executable, *server, *options),
+        (sys.executable, "-m", "api", "--host", LOOPBACK, "--port", str(wiring.port)),
         # glibc keeps the memory of large answers in each of eight arenas a core. One arena is enough and is trimmed.
         {**wiring.environment(with_token=True), "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536"},
         lambda: get_json(wiring, "/readyz") is not None,

@@ -149,6 +149,20 @@ class Settings(BaseSettings):
     auth_failures_per_s: float = Field(
         5.0, gt=0, description="Requests a second from one address with tokens that are unknown, expired or revoked."
     )
+    connections: int = Field(
+        6000, ge=10, description="[Connections](operations.md#connections) to one api that may be open at once."
+    )
+    connections_per_address: int = Field(
+        1000,
+        ge=10,
+        description="The same for one address, or one /64 network of IPv6. Trusted proxies have no such limit.",
+    )
+    headers_timeout_s: _Seconds = Field(20.0, description="Time for a client to send the headers of a request.")
+    transfer_timeout_s: _Seconds = Field(
+        30.0,
+        description="A request's body that arrives slower than 500 bytes a second for this long is refused. An answer"
+        " that its client receives slower than that is cut off.",
+    )
 
     reconcile_period_s: _Seconds = Field(
         1.0,

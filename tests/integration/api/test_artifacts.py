@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -12,7 +11,6 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 from sqlalchemy import func, update
 
@@ -26,6 +24,7 @@ from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import SPEC, TOKEN, an_attempt
+from tests.servers import serving
 from tests.waiting import until
 
 NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece
@@ -167,15 +166,8 @@ def test_nothing_stays_open_after_a_download(api: TestClient, job_id: str) -> No
 @pytest.fixture
 def server(configuration: Settings) -> Iterator[int]:
     """Another process of the api, as it were: a server on a port of loopback, in a thread."""
-    config = uvicorn.Config(app_for(configuration), port=0, log_config=None, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        until(lambda: server.started, what="the server")
-        yield listening.getsockname()[1]
-        server.should_exit = True
-        thread.join(120)
+    with serving(app_for(configuration), configuration) as port:
+        yield port
 
 
 def raw_request(port: int, target: bytes) -> tuple[int, bytes]:

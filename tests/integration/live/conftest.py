@@ -1,11 +1,8 @@
 """The api on a real server with real sockets, because a client in memory cannot stream."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from api.main import app_for
@@ -13,30 +10,26 @@ from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.integration.live.reading import Reader
-from tests.waiting import until
+from tests.servers import serving
 
 TOKEN = "hora_live-token"
 
 
 @pytest.fixture
-def app(database: str) -> FastAPI:
-    return app_for(Settings(database_url=database, broker_url="memory://", token=TOKEN))
+def configuration(database: str) -> Settings:
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN)
 
 
 @pytest.fixture
-def url(app: FastAPI) -> Iterator[str]:
+def app(configuration: Settings) -> FastAPI:
+    return app_for(configuration)
+
+
+@pytest.fixture
+def url(app: FastAPI, configuration: Settings) -> Iterator[str]:
     """Address of a server of the api on this test's own database."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
-    with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api")
-        thread.start()
-        try:
-            until(lambda: server.started, what="a server")
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(120)
-    assert not thread.is_alive()
+    with serving(app, configuration, timeout_graceful_shutdown=1) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture

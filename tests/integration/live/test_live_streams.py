@@ -220,14 +220,14 @@ def test_streams_end_when_the_process_gets_sigterm(database: str, sessions: Sess
     environment = os.environ | {"HORA_DATABASE_URL": database, "HORA_BROKER_URL": "memory://", "HORA_TOKEN": TOKEN}
     with socket.create_server(("127.0.0.1", 0)) as listening_at:
         port, number = listening_at.getsockname()[1], listening_at.fileno()
-        argv = [sys.executable, "-m", "uvicorn", "--factory", "api.main:create_app", "--fd", str(number)]
+        argv = [sys.executable, "-m", "api", "--fd", str(number), "--timeout-graceful-shutdown", "120"]
         process = subprocess.Popen(argv, env=environment, pass_fds=[number], stderr=subprocess.PIPE, text=True)
     try:
         with Service(f"http://127.0.0.1:{port}", TOKEN) as service:
             job_id = service.submit({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2})["id"]
         reader = Reader(f"http://127.0.0.1:{port}/v1/jobs/{job_id}/events?", TOKEN, None)
         until(lambda: reader.of("state"), what="a word")
-        process.send_signal(signal.SIGTERM)  # uvicorn waits without limit for open streams
+        process.send_signal(signal.SIGTERM)  # the server waits for open streams
         reader.until_ended()
         reader.leave()
         assert process.wait(120) in (0, -signal.SIGTERM)

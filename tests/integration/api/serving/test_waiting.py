@@ -1,0 +1,136 @@
+"""Clients that stop in the middle: of headers, of a body, or of reading an answer. And clients that are only slow."""
+
+import json
+import time
+
+import psutil
+import pytest
+
+from api.live import response
+from jobs.db.engine import Sessions
+from tests.integration.api.serving.conftest import Connect, Serve
+from tests.integration.api.starting_rows import SPEC, TOKEN
+from tests.integration.live.reading import lines
+from tests.waiting import until
+
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: hora\r\n"
+POST = f"POST /v1/jobs HTTP/1.1\r\nHost: hora\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+BODY = POST.encode() + b"Content-Length: 100000\r\n\r\n"
+CHUNKED = POST.encode() + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def clients_of(port: int) -> set[int]:
+    """The ports of the clients whose connections the server holds."""
+    connections = psutil.Process().net_connections("tcp")
+    return {each.raddr.port for each in connections if each.laddr.port == port and each.raddr}
+
+
+@pytest.mark.parametrize("begin", [b"G", HEAD, HEAD + b"Name: ", b"\r\n"])
+def test_half_a_head_is_refused_after_a_time(serve: Serve, connect: Connect, begin: bytes) -> None:
+    port = serve(headers_timeout_s=1)
+    first, later = connect(port), connect(port)
+    later.send(HEAD + b"\r\n")
+    assert later.answer().status == 200
+    for connection in (first, later):
+        connection.send(begin)
+    for connection in (first, later):
+        answer = connection.answer()
+        assert (answer.status, answer.document["type"]) == (408, "urn:hora:problem:request-timeout")
+        assert connection.is_closed()
+
+
+def test_a_head_that_grows_slowly_has_no_more_time(serve: Serve, connect: Connect) -> None:
+    connection = connect(serve(headers_timeout_s=1))
+    connection.send(HEAD)
+    began_at = time.monotonic()
+    connection.socket.settimeout(0.2)
+    while time.monotonic() - began_at < 60:
+        connection.send(b"Name: value\r\n")
+        try:
+            received = connection.socket.recv(12)
+        except TimeoutError:
+            continue
+        assert received == b"HTTP/1.1 408"
+        return
+    raise AssertionError("it was never refused")
+
+
+def test_a_connection_that_sends_nothing_is_closed(serve: Serve, connect: Connect) -> None:
+    assert connect(serve(headers_timeout_s=1)).is_closed()
+
+
+def test_many_half_requests_are_ended_and_others_are_answered(serve: Serve, connect: Connect) -> None:
+    port = serve(headers_timeout_s=2)
+    half = [connect(port) for _ in range(300)]
+    for connection in half:
+        connection.send(HEAD)
+    other = connect(port)
+    other.send(HEAD + b"\r\n")
+    assert other.answer().status == 200
+    assert {connection.answer().status for connection in half} <= {408}
+    until(lambda: clients_of(port) <= {other.port}, what="the end of the connections")
+
+
+@pytest.mark.parametrize("head", [BODY, CHUNKED], ids=["length", "chunked"])
+def test_a_body_that_stops_is_refused_after_a_time(serve: Serve, connect: Connect, head: bytes) -> None:
+    connection = connect(serve(transfer_timeout_s=1))
+    connection.send(head)
+    connection.send(b"1")
+    answer = connection.answer()
+    assert (answer.status, answer.document["type"]) == (408, "urn:hora:problem:request-timeout")
+    assert connection.is_closed()
+
+
+def test_a_slow_body_that_goes_on_is_read(serve: Serve, connect: Connect) -> None:
+    connection = connect(serve(transfer_timeout_s=2))
+    connection.send(BODY)
+    began_at, sent_bytes = time.monotonic(), 0
+    while time.monotonic() - began_at < 5:
+        sent_bytes += connection.send(b" " * 1000)
+        time.sleep(0.1)
+    connection.send(b" " * (100_000 - sent_bytes))
+    assert connection.answer().status == 422
+
+
+def test_the_rest_of_a_body_that_nobody_reads_has_a_time_too(serve: Serve, connect: Connect) -> None:
+    connection = connect(serve(headers_timeout_s=1))
+    connection.send(b"GET /healthz HTTP/1.1\r\nHost: hora\r\nContent-Length: 100000\r\n\r\n")
+    assert connection.answer().status == 200
+    assert connection.is_closed()
+
+
+def test_an_answer_that_nobody_fetches_is_dropped(serve: Serve, connect: Connect) -> None:
+    port = serve(transfer_timeout_s=2)
+    reader, connection = connect(port), connect(port, receives=4096)
+    page = b"GET /openapi.json HTTP/1.1\r\nHost: hora\r\n\r\n"
+    connection.send(page * 30)
+    until(lambda: connection.port not in clients_of(port), what="the end of the connection")
+    reader.send(page)
+    assert reader.answer().status == 200
+
+
+def test_an_answer_that_is_fetched_slowly_arrives(serve: Serve, connect: Connect) -> None:
+    connection = connect(serve(transfer_timeout_s=1), receives=4096)
+    connection.send(b"GET /openapi.json HTTP/1.1\r\nHost: hora\r\n\r\n" * 30)
+    began_at, received_bytes = time.monotonic(), 0
+    while time.monotonic() - began_at < 5:
+        received_bytes += len(connection.socket.recv(2000))
+        time.sleep(0.02)
+    assert received_bytes > 5 * 500
+
+
+def test_a_live_stream_that_nobody_reads_is_dropped(
+    serve: Serve, connect: Connect, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
+    port = serve(transfer_timeout_s=1)
+    submission, stuck = connect(port), connect(port, receives=4096)
+    body = json.dumps(SPEC).encode()
+    submission.send(POST.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    job_id = submission.answer().document["id"]
+    with sessions.begin() as session:
+        lines(session, job_id, ["x" * 1000] * 10_000)
+    head = POST.replace("POST /v1/jobs", f"GET /v1/jobs/{job_id}/events?include=logs")
+    stuck.send(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+    assert stuck.socket.recv(12) == b"HTTP/1.1 200"
+    until(lambda: stuck.port not in clients_of(port), what="the end of the connection")
