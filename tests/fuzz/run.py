@@ -1,4 +1,4 @@
-"""Run Schemathesis against an api, with all its checks and all its phases, also the stateful one.
+"""Run Schemathesis against an api, with all its checks and all its phases, also the stateful one; then raw sockets.
 
 Called by `python -m tests.fuzz` for many minutes, and by a test for some seconds.
 """
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from hora.stack.control import Stack
+from tests.fuzz.raw_sockets import fuzz_raw_sockets
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 # These could lock out the token in use. They run after the others, with ids that do not exist.
@@ -17,7 +18,20 @@ _LOCKS_OUT = ("revoke_token", "change_user")
 def fuzz_a_stack(home: Path, *, seconds: int, seed: int, report: Path) -> list[str]:
     """`fuzz` on an api of its own without a worker: jobs stay queued, and no webhook is sent."""
     with Stack(home, port=0, slots=2, parts=("database", "broker", "migrations", "api")) as stack:
-        return fuzz(stack.url, stack.token, seconds=seconds, seed=seed, report=report)
+        failed_outputs = fuzz(stack.url, stack.token, seconds=seconds, seed=seed, report=report)
+        return failed_outputs + _fuzz_sockets(stack, seconds=max(2, seconds // 10), seed=seed, report=report)
+
+
+def _fuzz_sockets(stack: Stack, *, seconds: int, seed: int, report: Path) -> list[str]:
+    """The findings on raw sockets, and what the api wrote into its log if it did not expect something."""
+    known = len(stack.log_of("api"))
+    number, findings = fuzz_raw_sockets(stack.url, stack.token, seconds=seconds, seed=seed)
+    log = stack.log_of("api")[known:]
+    if (place := log.find("Traceback")) >= 0:
+        findings.append(log[max(0, place - 500) : place + 4000])
+    with report.open("a") as output:
+        output.write(f"\n{number} damaged requests on raw sockets\n")
+    return findings
 
 
 def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list[str]:
