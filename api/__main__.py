@@ -1,13 +1,16 @@
 """`python -m api`: serve the api until SIGTERM or SIGINT. The options are those of uvicorn, the rest are settings."""
 
 import argparse
+import os
 import sys
 from contextlib import suppress
 
 import uvicorn
 
-from api.main import app_for, configure_service_logging, service_settings
+from api.main import app_for, configure_service_logging
 from api.serving.server import allow_files, config_for
+from jobs.runtime.closed_home import close_home
+from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.settings import settings
 
 
@@ -33,10 +36,11 @@ def main() -> int:
         help="how long open requests may go on after SIGTERM; by default %(default)s",
     )
     options = parser.parse_args()
+    os.umask(PRIVATE_UMASK)
     configure_service_logging()
-    configuration = service_settings()
-    allow_files(configuration)
-    server = uvicorn.Server(config_for(app_for(configuration), configuration, **vars(options)))
+    allow_files(settings())
+    close_home(settings().home)
+    server = uvicorn.Server(config_for(app_for(settings()), settings(), **vars(options)))
     with suppress(KeyboardInterrupt):
         server.run()
     return 0 if server.started else 3

@@ -61,9 +61,11 @@ _log = structlog.get_logger(__name__)
 
 def create_app() -> FastAPI:
     """The service for `uvicorn --factory`, the command of earlier versions. It has no limits for connections."""
+    os.umask(PRIVATE_UMASK)
     configure_service_logging()
     _log.warning("started without limits for headers and connections", do="start it with: python -m api")
-    return app_for(service_settings())
+    close_home(settings().home)
+    return app_for(settings())
 
 
 def configure_service_logging() -> None:
@@ -74,14 +76,6 @@ def configure_service_logging() -> None:
         logger.handlers.clear()
         logger.propagate = True
     logging.getLogger("uvicorn.access").disabled = True  # `api.middleware` writes a line for each request
-
-
-def service_settings() -> Settings:
-    """The settings of the environment. From now on this process makes files for its own user alone."""
-    os.umask(PRIVATE_UMASK)
-    configuration = settings()
-    close_home(configuration.home)
-    return configuration
 
 
 def app_for(configuration: Settings) -> FastAPI:
