@@ -48,7 +48,7 @@ class Registry:
             return self._refused(spec, "only registered datasets have versions (NAME@N)")
         rows = self._versions(reference.name) if reference is not None else []
         if reference is None or (not rows and reference.version is None):
-            return Resolved(spec, _sizes_by_name(spec))
+            return Resolved(spec, sizes_of(spec))
         if not rows:
             return self._refused(spec, f"no dataset {reference.name} is registered{self.registered_text()}")
         row = _usable_version(reference, rows)
@@ -71,14 +71,6 @@ class Registry:
 
     def _refused(self, spec: Spec, message: str) -> Resolved:
         return Resolved(spec, None, problems=[FieldProblem(_FIELD, message, spec.dataset.source)])
-
-
-def _sizes_by_name(spec: Spec) -> DatasetSizes | None:
-    """The sizes that the source's text states. None also if its options are wrong (`jobs.lifecycle.admission`)."""
-    try:
-        return sizes_of(spec)
-    except ValueError:
-        return None
 
 
 def _usable_version(reference: Reference, rows: Sequence[DatasetVersion]) -> DatasetVersion | str:

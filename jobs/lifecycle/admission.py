@@ -13,11 +13,12 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
-from jobs.model.catalog import DATASETS, MODELS, dataset_of
+from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec, is_plain_url
 from jobs.model.states import Status
+from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthetic_of
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
@@ -126,23 +127,40 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
 
 
 def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
-    dataset, built_in = spec.dataset, None
-    try:
-        built_in = dataset_of(dataset.source)
-    except ValueError as error:
-        yield FieldProblem("dataset.source", str(error), dataset.source)
+    dataset, built_in = spec.dataset, DATASETS.get(spec.dataset.source)
+    if is_synthetic(dataset.source):
+        built_in = DATASETS[SYNTHETIC]
+        wrong = _synthetic_problem("dataset.source", dataset.source, dataset.image_size)
+        if wrong is not None:
+            yield wrong
+        else:
+            shape = synthetic_of(dataset.source).shape
+    elif built_in is not None:
+        shape = built_in.shape
     if built_in is not None and dataset.format not in ("auto", built_in.format):
         message = f"{built_in.name} has the format {built_in.format!r}; leave this at 'auto'"
         yield FieldProblem("dataset.format", message, dataset.format)
     if built_in is None and dataset.format == "synthetic":
         message = "synthetic data has no path: set dataset.source to 'synthetic'"
         yield FieldProblem("dataset.format", message, dataset.format)
-    if isinstance(dataset.validation, str):
-        try:
-            dataset_of(dataset.validation)
-        except ValueError as error:
-            yield FieldProblem("dataset.validation", str(error), dataset.validation)
-    yield from _size_problems(spec, built_in.shape if built_in is not None else shape)
+    if isinstance(dataset.validation, str) and is_synthetic(dataset.validation):
+        wrong = _synthetic_problem("dataset.validation", dataset.validation, dataset.image_size)
+        if wrong is not None:
+            yield wrong
+    yield from _size_problems(spec, shape)
+
+
+def _synthetic_problem(field: str, source: str, image_size: tuple[int, int] | None) -> FieldProblem | None:
+    """Why there is no such generated data, also in the size to which it is resized."""
+    received = source
+    try:
+        data = synthetic_of(source)
+        if image_size is not None:
+            field, received = "dataset.image_size", "{}x{}".format(*image_size)
+            data.resized(image_size)
+    except WrongSynthetic as error:
+        return FieldProblem(field, str(error), received)
+    return None
 
 
 def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
@@ -197,10 +215,7 @@ def _named_paths(spec: Spec, site: SitePolicy) -> Iterator[_NamedPath]:
 
 
 def _is_path_or_url(source: str) -> bool:
-    try:
-        return dataset_of(source) is None and not is_versioned(source)
-    except ValueError:  # the options of a built-in dataset are wrong
-        return False
+    return source not in DATASETS and not is_synthetic(source) and not is_versioned(source)
 
 
 def _outside_roots(place: _NamedPath, site: SitePolicy) -> Iterator[FieldProblem]:

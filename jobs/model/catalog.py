@@ -3,13 +3,13 @@
 Used by the api, which lists them and checks specs against them (`jobs.lifecycle.admission`). Pure.
 """
 
-import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.spec import Spec
+from jobs.model.synthetic import EXAMPLE, SYNTHETIC, SyntheticData, WrongSynthetic, is_synthetic, synthetic_of
 
 
 class Dataset(BaseModel):
@@ -38,16 +38,14 @@ class Model(BaseModel):
     least_size: int = 1  # the least length of an image's shorter side, in pixels
 
 
-def _synthetic(
-    *, samples: int = 10_000, classes: int = 10, height: int = 32, width: int = 32, channels: int = 3
-) -> Dataset:
+def _synthetic(data: SyntheticData) -> Dataset:
     return Dataset(
-        name="synthetic",
-        description="Made-up images that can be learned; others: synthetic:samples=5000,classes=4,shape=64x64x3",
-        trainable=samples,
-        test=samples // 10,
-        classes=classes,
-        shape=(height, width, channels),
+        name=SYNTHETIC,
+        description=f"Made-up images that can be learned; others: {SYNTHETIC}:{EXAMPLE}",
+        trainable=data.samples,
+        test=data.test_samples,
+        classes=data.classes,
+        shape=data.shape,
         format="synthetic",
     )
 
@@ -71,7 +69,7 @@ DATASETS = {
             classes=10,
             shape=(28, 28, 1),
         ),
-        _synthetic(),
+        _synthetic(SyntheticData()),
     )
 }
 
@@ -90,40 +88,20 @@ MODELS = {
 }
 
 
-_OPTION = re.compile(
-    "samples=(?P<samples>[0-9]{1,10})|classes=(?P<classes>[0-9]{1,10})"
-    "|shape=(?P<height>[0-9]{1,4})x(?P<width>[0-9]{1,4})x(?P<channels>[0-9]{1,4})"
-)
-_LIMITS = {"samples": (20, 2**31), "classes": (2, 1000), "height": (8, 4096), "width": (8, 4096), "channels": (1, 4)}
-
-
 def dataset_of(source: str) -> Dataset | None:
     """The built-in dataset that a source names, also as `synthetic:` with options. None for a path or a URL.
 
-    Raises `ValueError` if the options are wrong. The trainer reads them too (`trainer.data.synthetic`).
+    Raises `jobs.model.synthetic.WrongSynthetic`.
     """
-    name, colon, options = source.partition(":")
-    if name != "synthetic" or not colon:
-        return DATASETS.get(source)
-    figures: dict[str, int] = {}
-    for option in filter(None, options.split(",")):
-        match = _OPTION.fullmatch(option)
-        if match is None:
-            raise ValueError(f"{option!r} is not understood: write samples=5000,classes=4,shape=32x32x3")
-        figures |= {name: int(text) for name, text in match.groupdict().items() if text}
-    for figure, value in figures.items():
-        least, most = _LIMITS[figure]
-        if not least <= value <= most:
-            raise ValueError(f"synthetic data with {value} {figure}: {least} to {most} are possible")
-    dataset = _synthetic(**figures)
-    if dataset.trainable < dataset.classes:
-        raise ValueError(f"synthetic data with {dataset.trainable} samples of {dataset.classes} classes")
-    return dataset
+    return _synthetic(synthetic_of(source)) if is_synthetic(source) else DATASETS.get(source)
 
 
 def sizes_of(spec: Spec) -> DatasetSizes | None:
-    """Sizes of the parts of the spec's dataset; None if they are unknown until it is opened."""
-    dataset = dataset_of(spec.dataset.source)
+    """Sizes of the parts of the spec's dataset. None if they are unknown until it is opened, or if it is misspelt."""
+    try:
+        dataset = dataset_of(spec.dataset.source)
+    except WrongSynthetic:  # `jobs.lifecycle.admission` says so; a stored spec may be of a version with other limits
+        return None
     if dataset is None or isinstance(spec.dataset.validation, str):
         return None
     train, validation = split_sizes(dataset.trainable, spec.dataset.validation)

@@ -38,12 +38,13 @@ from jobs.model.spec_parts import (
     Source,
     SpecPart,
 )
+from jobs.model.synthetic import SyntheticData, WrongSynthetic, is_synthetic, synthetic_of
 
 __all__ = [
     "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "CheckpointSpec", "Column", "DatasetSpec",
     "EarlyStopping", "EpochMetric", "ModelSpec", "Name", "Pixels", "ProbeSpec",
-    "ProjectName", "Share", "Source", "Spec", "is_plain_url", "load_yaml", "merged", "parse_spec",
-    "set_field", "spec_from",
+    "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url", "is_synthetic",
+    "load_yaml", "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.

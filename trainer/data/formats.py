@@ -6,7 +6,7 @@ The readers of images and Parquet are imported only when they are needed, becaus
 from collections.abc import Callable, Iterator
 from posixpath import basename
 
-from jobs.model.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec, is_synthetic
 from trainer.data import idx, npz, synthetic
 from trainer.data.interfaces import Collection, Host
 from trainer.data.listing import Listing, listing, no_file
@@ -32,14 +32,14 @@ def collections_of(
 
     The name of a registered dataset hides a path of the same name. Raises `BadData`.
     """
-    if synthetic.is_synthetic(source):
+    if is_synthetic(source):
         _check_format("synthetic", source, expected_format)
         return "synthetic", synthetic.collections(source, spec, field=field)
     if source in REGISTERED:
         _check_format("arrays", source, expected_format)
         return "arrays", REGISTERED[source](host.data_roots)
     if expected_format == "synthetic":
-        raise BadData(f"{field}: {source!r} is no synthetic data: it is named as in {synthetic.EXAMPLE!r}")
+        raise BadData(f"{field}: {source!r} is no synthetic data: set it to 'synthetic'")
     location = locate(source, host.data_roots, field=field)
     entries = listing(location, host.data_roots)
     names: list[str] = []
@@ -54,7 +54,7 @@ def collections_of(
 
 def is_place(source: str) -> bool:
     """Whether a source is a path or a URL, and not the name of a dataset."""
-    return not synthetic.is_synthetic(source) and source not in REGISTERED
+    return not is_synthetic(source) and source not in REGISTERED
 
 
 def _check_format(name: str, source: str, expected_format: str) -> None:

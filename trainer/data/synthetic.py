@@ -4,7 +4,6 @@ A class is a smooth pattern; all patterns have the same mean brightness. A sampl
 own noise. All of a sample follows from its number, so it is the same in every batch that has it.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,15 +12,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.model.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec, WrongSynthetic, synthetic_of
 from trainer.data.indexed import IndexedPart
 from trainer.data.interfaces import Collection, Features, Indices, Labels, Selection, Shape, Survey, Target
 from trainer.data.shuffling import selected
 from trainer.errors import BadData
 
-EXAMPLE = "synthetic:samples=5000,classes=4,shape=32x32x3"
-
-_NAME = "synthetic"
 _SEED = 20_190_701  # fixed for ever, and not the job's: the data must never change
 _MEAN, _CONTRAST, _NOISE = (
     128,
@@ -32,14 +28,6 @@ _MOST_NOISE = 95  # mean + contrast + noise stay within a byte
 _GRID = 5  # random values that make up a side of a pattern
 _OFFSETS = 2**20  # of the noise: as many samples of a class have a noise of their own
 _STRIDE = 0x9E3779B1  # odd, so that number x stride reaches every offset; far from any small fraction of them
-_MOST_PATTERN_BYTES = 2**30
-_LIMITS = {
-    "samples": (20, 10_000_000),
-    "classes": (2, 1000),
-    "height": (8, 4096),
-    "width": (8, 4096),
-    "channels": (1, 4),
-}
 
 
 @dataclass(frozen=True)
@@ -50,7 +38,7 @@ class Synthetic:
     classes: int
     samples: int
     first: int = 0
-    name: str = _NAME
+    name: str = "synthetic"
 
     @property
     def labels(self) -> Labels:
@@ -97,41 +85,17 @@ class SyntheticReader:
             yield indices, images
 
 
-def is_synthetic(source: str) -> bool:
-    """Whether a source names synthetic data."""
-    return source == _NAME or source.startswith(f"{_NAME}:")
-
-
 def collections(source: str, spec: DatasetSpec, *, field: str) -> dict[str, Collection]:
     """The training data that a source names, and a tenth of it more to test on. Raises `BadData`."""
-    figures = {"samples": 10_000, "classes": 10, "height": 32, "width": 32, "channels": 3}
-    _, _, given = source.partition(":")
-    for assignment in filter(None, given.split(",")):
-        figures |= _figures(assignment, field=field)
-    if spec.image_size is not None:
-        figures["height"], figures["width"] = spec.image_size
-    for name, (least, most) in _LIMITS.items():
-        if not least <= figures[name] <= most:
-            raise BadData(f"{field}: synthetic data with {figures[name]} {name}: {least} to {most} are possible")
-    if figures["samples"] < figures["classes"]:
-        raise BadData(f"{field}: synthetic data with {figures['samples']} samples of {figures['classes']} classes")
-    shape = figures["height"], figures["width"], figures["channels"]
-    if figures["classes"] * prod(shape) > _MOST_PATTERN_BYTES:
-        raise BadData(f"{field}: the patterns of {figures['classes']} classes of this shape would not fit into memory")
-    train = Synthetic(shape, classes=figures["classes"], samples=figures["samples"])
-    return {"train": train, "test": replace(train, samples=train.samples // 10, first=train.samples)}
-
-
-def _figures(assignment: str, *, field: str) -> dict[str, int]:
-    key, _, value = assignment.partition("=")
-    if key in {"samples", "classes"} and re.fullmatch(r"[0-9]{1,10}", value):
-        return {key: int(value)}
-    if key == "shape" and (shape := re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})x([0-9]{1,4})", value)):
-        return dict(zip(("height", "width", "channels"), map(int, shape.groups()), strict=True))
-    raise BadData(
-        f"{field}: {assignment!r} is not understood: samples=N, classes=N and shape=HEIGHTxWIDTHxCHANNELS are, "
-        f"as in {EXAMPLE!r}"
-    )
+    try:
+        data = synthetic_of(source)
+        if spec.image_size is not None:
+            field = "dataset.image_size"
+            data = data.resized(spec.image_size)
+    except WrongSynthetic as error:
+        raise BadData(f"{field}: {error}") from None
+    train = Synthetic(data.shape, classes=data.classes, samples=data.samples)
+    return {"train": train, "test": replace(train, samples=data.test_samples, first=data.samples)}
 
 
 @lru_cache(maxsize=1)

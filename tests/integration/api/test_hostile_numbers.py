@@ -1,10 +1,14 @@
 """Numbers and times that no column, float or timestamp holds: refused at their field, or harmless; never a fault."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
 from tests.integration.api.starting_rows import SPEC
 
 DIGITS = "9" * 5000  # more than Python makes an int of
@@ -59,13 +63,57 @@ def test_the_smallest_positive_numbers_are_stored(api: TestClient) -> None:
     assert api.get("/v1/jobs", params={"sort": "learning_rate"}).json()["items"][0]["spec"]["time_limit_s"] == 5e-324
 
 
-@pytest.mark.parametrize(
-    "options", ["samples=5", "samples=9999999999", f"samples={DIGITS[:900]}", "shape=4x4x1", "classes=0", "classes=x"]
-)
-def test_wrong_options_of_made_up_data_are_refused(api: TestClient, options: str) -> None:
-    answer = api.post("/v1/jobs", json=SPEC | {"dataset": f"synthetic:{options}"})
-    assert answer.status_code == 422, answer.text
-    assert [error["field"] for error in answer.json()["errors"]] == ["dataset.source"]
+WRONG_OPTIONS = [
+    "samples=5", "samples=10", "samples=10000001", "samples=2147483648", f"samples={DIGITS[:900]}", "samples=nan",
+    "samples=-20", "samples=٣٠", "foo=1", "classes=0", "classes=1", "classes=x", "shape=4x4x1", "shape=9999x9999x4",
+    "classes=1000,shape=4096x4096x4", "samples=30,samples=40", "samples=30,", ",", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", WRONG_OPTIONS, ids=lambda options: options[:30])
+def test_wrong_options_of_made_up_data_are_refused_at_their_field(api: TestClient, options: str) -> None:
+    source = f"synthetic:{options}"
+    in_source, in_validation = {"source": source}, {"source": "digits", "validation": source}
+    for query in ("", "?dry_run=true"):
+        for path, body, field in (
+            ("/v1/jobs", SPEC | {"dataset": source}, "dataset.source"),
+            ("/v1/jobs", SPEC | {"dataset": in_source}, "dataset.source"),
+            ("/v1/jobs", SPEC | {"dataset": in_validation}, "dataset.validation"),
+            ("/v1/studies", {"base": SPEC | {"dataset": source}}, "base.dataset.source"),
+            ("/v1/studies", {"base": SPEC, "grid": {"dataset.source": ["digits", source]}}, "grid.dataset.source[1]"),
+        ):
+            answer = api.post(path + query, json=body)
+            assert answer.status_code == 422, answer.text
+            [error] = answer.json()["errors"]
+            assert (error["field"], error["received"]) == (field, source[: len(error["received"])])
+            assert (
+                "are possible" in error["message"] or "write synthetic:" in error["message"] or "at most" in str(error)
+            )
+            assert len(answer.content) < 4_000
+
+
+def test_made_up_data_is_refused_in_a_size_that_no_rank_makes(api: TestClient) -> None:
+    for image_size in ([4, 32], [32, 4], [4096, 4096]):
+        dataset = {"source": "synthetic:classes=20,shape=32x32x4", "image_size": image_size}
+        answer = api.post("/v1/jobs", json=SPEC | {"dataset": dataset})
+        assert answer.status_code == 422, answer.text
+        assert [error["field"] for error in answer.json()["errors"]] == ["dataset.image_size"]
+
+
+def test_a_stored_job_whose_options_are_not_allowed_any_more_is_still_answered(
+    api: TestClient, submit_job: Callable[..., str], sessions: Sessions
+) -> None:
+    job_id = submit_job(dataset={"source": "synthetic:samples=200"})
+    study_id = api.post("/v1/studies", json={"base": SPEC | {"dataset": "synthetic:samples=200"}}).json()["id"]
+    with sessions.begin() as session:
+        for job in session.scalars(select(Job)):
+            job.spec = {**job.spec, "dataset": {**job.spec["dataset"], "source": "synthetic:samples=2147483648"}}
+    paths = ["", "/advice", "/analysis", "/events", "/artifacts", "/metrics"]
+    for path in [*(f"/v1/jobs/{job_id}{path}" for path in paths), f"/v1/studies/{study_id}", "/v1/jobs"]:
+        assert api.get(path).status_code in (200, 404, 409), path
+    clone = api.post(f"/v1/jobs/{job_id}/clone")
+    assert (clone.status_code, clone.json()["errors"][0]["field"]) == (422, "dataset.source")
+    assert api.post(f"/v1/jobs/{job_id}/clone", json={"dataset": "synthetic:samples=400"}).status_code == 201
 
 
 def test_extreme_numbers_and_times_in_a_query_cause_no_internal_error(api: TestClient, submit_job: object) -> None:

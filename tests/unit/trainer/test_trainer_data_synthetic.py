@@ -83,10 +83,17 @@ def test_pixel_values_do_not_wrap_around(tmp_path: Path) -> None:
     assert np.abs(np.diff(np.bincount(images.ravel(), minlength=256)[[0, 255]])) < 20  # nothing wrapped around
 
 
+def test_a_size_outside_the_limits_is_bad_data(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=r"^dataset\.image_size: synthetic data with 4 height: 8 to 4096 are possible"):
+        open_dataset({"source": "synthetic", "image_size": [4, 32]}, tmp_path)
+    with pytest.raises(BadData, match=r"^dataset\.image_size: synthetic data with 100 classes of 4096x4096x3 does not"):
+        open_dataset({"source": "synthetic:classes=100", "image_size": [4096, 4096]}, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ("synthetic:sample=5", "dataset.source: 'sample=5' is not understood: samples=N, classes=N and shape=HEIGHTx"),
+        ("synthetic:sample=5", "dataset.source: 'sample=5' is not understood: write synthetic:samples=5000,cl"),
         ("synthetic:samples=-5", "'samples=-5' is not understood"),
         ("synthetic:samples=1e3", "'samples=1e3' is not understood"),
         ("synthetic:samples=٣٠", "'samples=٣٠' is not understood"),
@@ -100,7 +107,7 @@ def test_pixel_values_do_not_wrap_around(tmp_path: Path) -> None:
         ("synthetic:shape=32x32x9", "synthetic data with 9 channels: 1 to 4 are possible"),
         (
             "synthetic:classes=1000,shape=2048x2048x4,samples=9999",
-            "the patterns of 1000 classes of this shape would not",
+            "synthetic data with 1000 classes of 2048x2048x4 does not fit into memory",
         ),
         ("synthetic:samples=50,classes=60", "synthetic data with 50 samples of 60 classes"),
     ],

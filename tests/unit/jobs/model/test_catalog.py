@@ -7,6 +7,7 @@ import pytest
 from jobs.model.catalog import DATASETS, dataset_of, sizes_of
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import DatasetSpec, Spec, spec_from
+from jobs.model.synthetic import WrongSynthetic
 from trainer.data import synthetic
 from trainer.errors import BadData
 
@@ -31,11 +32,16 @@ def test_synthetic_options_set_samples_classes_and_shape() -> None:
     assert (some.trainable, some.classes, some.shape) == (DATASETS["synthetic"].trainable, 2, (32, 32, 3))
 
 
-OPTIONS = ["", "samples=20", "samples=5000,", "classes=1000", "shape=8x4096x1", "classes=3,classes=4"]
+OPTIONS = [
+    "samples=20", "samples=10000000", "classes=1000", "shape=8x4096x1", "classes=16,shape=4096x4096x4",
+    "shape=8x8x1,samples=30,classes=3",
+]  # fmt: skip
 WRONG_OPTIONS = [
     "samples", "samples=", "samples=19", "samples=-5", "samples=1e4", "samples=99999999999", "colour=red",
     "shape=32x32", "shape=7x8x1", "shape=99999x8x1", "shape=8x8x5", "classes=4;samples=5", " samples=50", "classes=1",
-    "samples=20,classes=21",
+    "samples=20,classes=21", "samples=10000001", "samples=2147483648", "classes=17,shape=4096x4096x4", "",
+    "samples=5000,", ",samples=50", "samples=50,,classes=2", "classes=3,classes=4", "shape=8x8x1,shape=8x8x1",
+    "samples=٣٠", "samples=nan", "samples=1e400", f"samples={'9' * 900}", "samples=0x20", "samples=+50",
 ]  # fmt: skip
 
 
@@ -58,10 +64,17 @@ def test_the_trainer_makes_the_synthetic_data_that_the_catalog_promises(options:
 
 @pytest.mark.parametrize("options", WRONG_OPTIONS)
 def test_catalog_and_trainer_both_refuse_wrong_options(options: str) -> None:
-    with pytest.raises(ValueError, match=r"write samples=5000|synthetic data with"):
+    with pytest.raises(WrongSynthetic, match=r"write synthetic:samples=5000|synthetic data with") as refused:
         dataset_of(f"synthetic:{options}")
-    with pytest.raises(BadData):
+    assert len(str(refused.value)) < 250
+    with pytest.raises(BadData) as refused_by_rank:
         the_trainer_reads(f"synthetic:{options}")
+    assert str(refused_by_rank.value) == f"dataset.source: {refused.value}"
+
+
+@pytest.mark.parametrize("options", WRONG_OPTIONS)
+def test_sizes_of_misspelt_data_are_unknown(options: str) -> None:
+    assert sizes_of(spec_of(source=f"synthetic:{options}")) is None
 
 
 def test_sizes_are_known_only_for_built_in_datasets_split_by_a_share() -> None:
