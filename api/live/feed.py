@@ -93,7 +93,7 @@ class FeedTopic(Topic[FeedPosition, FeedFilter]):
         if sent_events is None:  # a new stream: what was before it is in the list
             floor = self.reads.floors.update(session).events
             sent_events = changes.visible_events(session, floor=floor, limit=_MOST_BEFORE)
-        builder = StepBuilder(position, of=ALL_JOBS)
+        builder = StepBuilder(session, position, of=ALL_JOBS)
         has_more = _add_states(session, builder, job_filter, sent_events, floor)
         number = self._number  # read before the progress: what is added meanwhile has greater numbers
         for progress in list(self._running.values()):

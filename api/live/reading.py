@@ -39,7 +39,7 @@ def next_step(
     session: Session, job_id: str, position: JobPosition, kinds: frozenset[Kind], wake: Wake
 ) -> Step[JobPosition]:
     """The events of these kinds that were not sent yet. Raises `JobNotFound`."""
-    builder = StepBuilder(position, of=job_id)
+    builder = StepBuilder(session, position, of=job_id)
     job = get_job(session, job_id)  # first: if it has ended, what is read after this is complete
     has_ended, has_more = job.status in TERMINAL, False
     if Kind.EVENT in kinds:

@@ -9,11 +9,20 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 MOST_RUNS = 200
 
 Id = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+def _ascending(run: tuple[int, int]) -> tuple[int, int]:
+    if run[0] > run[1]:
+        raise ValueError("the first id of a run is greater than the last one")
+    return run
+
+
+Run = Annotated[tuple[Id, Id], AfterValidator(_ascending)]
 
 
 class SentRows(BaseModel):
@@ -22,7 +31,7 @@ class SentRows(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     floor: Id = 0
-    beyond: Annotated[tuple[tuple[Id, Id], ...], Field(max_length=MOST_RUNS)] = ()
+    beyond: Annotated[tuple[Run, ...], Field(max_length=MOST_RUNS)] = ()
 
     def with_rows(self, ids: Sequence[int], *, floor: int) -> "SentRows":
         """These rows and the rows with `ids`. No row up to `floor` can appear any more.

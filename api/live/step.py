@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
+from sqlalchemy.orm import Session
 
 from api.live.positions import Position, id_of
 
@@ -25,7 +26,8 @@ class Step(Generic[P]):
 class StepBuilder(Generic[P]):
     """Builds a step, event by event."""
 
-    def __init__(self, position: P, *, of: str) -> None:
+    def __init__(self, session: Session, position: P, *, of: str) -> None:
+        self._session = session
         self.position = position
         self._of = of
         self._parts: list[bytes] = []
@@ -33,7 +35,8 @@ class StepBuilder(Generic[P]):
     def add(self, kind: str, data: str, /, **changes: Any) -> None:
         """Add an event, and make these changes to the position after it."""
         self.position = self.position.model_copy(update=changes)
-        self._parts.append(format_sse_event(event=kind, data_str=data, id=id_of(self.position, of=self._of)))
+        event_id = id_of(self._session, self.position, of=self._of)
+        self._parts.append(format_sse_event(event=kind, data_str=data, id=event_id))
 
     def add_without_id(self, kind: str, data: str) -> None:
         """Add an event that does not count in the position."""

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from api.polling.entity_tags import job_tag, tag_of
 from api.polling.shared_reads import SharedReads
-from jobs.db.engine import each_statement_alone
+from jobs.db.cursors import InvalidCursor
+from jobs.db.engine import each_statement_alone, sessions_for
 from jobs.db.tables import Job
 from jobs.lifecycle.listing import JobRevision, ListQuery, revisions, revisions_of
 from jobs.lifecycle.store import JobNotFound
@@ -25,6 +26,7 @@ class JobTags:
 
     def __init__(self, engine: Engine, *, host_timeout_s: float) -> None:
         self._engine = each_statement_alone(engine)
+        self._sessions = sessions_for(self._engine)
         self._host_timeout_s = host_timeout_s
         self._jobs = SharedReads(self._read_jobs)
         self._pages = SharedReads(self._read_pages)
@@ -39,8 +41,9 @@ class JobTags:
 
     async def page_tag(self, query: ListQuery) -> str:
         """The tag of a page of the list. Raises `jobs.db.cursors.InvalidCursor`."""
-        query.position()  # raises here, because a wrong cursor must not spoil the read of others
         jobs = await self._pages(query) or ()
+        if isinstance(jobs, InvalidCursor):
+            raise jobs
         page = jobs[: query.limit]
         queued_ids = [job.id for job in page if job.status is Status.QUEUED]
         standings = await asyncio.gather(*map(self._standings, queued_ids))
@@ -51,13 +54,21 @@ class JobTags:
         with self._engine.connect() as connection:
             return {job.id: job for job in revisions_of(connection, job_ids)}
 
-    def _read_pages(self, queries: Sequence[ListQuery]) -> Mapping[ListQuery, Sequence[JobRevision]]:
-        with Session(self._engine) as session:
-            return {query: revisions(session, query) for query in queries}
+    def _read_pages(self, queries: Sequence[ListQuery]) -> Mapping[ListQuery, Sequence[JobRevision] | InvalidCursor]:
+        with self._sessions() as session:
+            return {query: _revisions_or_error(session, query) for query in queries}
 
     def _read_standings(self, job_ids: Sequence[str]) -> Mapping[str, Standing]:
-        with Session(self._engine) as session:
+        with self._sessions() as session:
             return queue.standings(session, job_ids, host_timeout_s=self._host_timeout_s)
+
+
+def _revisions_or_error(session: Session, query: ListQuery) -> Sequence[JobRevision] | InvalidCursor:
+    """A wrong cursor must not spoil the read of others."""
+    try:
+        return revisions(session, query)
+    except InvalidCursor as error:
+        return error
 
 
 def standings_of(session: Session, jobs: Sequence[Job], *, host_timeout_s: float) -> Mapping[str, Standing]:

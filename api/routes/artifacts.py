@@ -56,7 +56,10 @@ def list_artifacts(
     """List the artifacts of a job, sorted by path. Artifacts of jobs that ended long ago are removed."""
     artifacts = _artifacts_of(services, job_id)
     of = f"artifacts {job_id}"
-    page = cursors.part_of(artifacts, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
+    with services.sessions() as session:
+        page = cursors.part_of(
+            session, artifacts, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path
+        )
     tag = tag_of(page.next_cursor, *(f"{artifact.path} {artifact.etag}" for artifact in page.items))
     if is_known(tag, if_none_match):
         return unchanged(tag)

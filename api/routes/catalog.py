@@ -13,7 +13,7 @@ routes = router("catalog")
 
 
 @routes.get("/models", response_model=Listed[Model], responses=UNCHANGED)
-async def list_models(
+def list_models(
     services: ServicesHere, limit: PageLimit = 500, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """List the models that a spec can name, sorted by name."""
@@ -22,5 +22,6 @@ async def list_models(
         for name in services.site.models
     ]
     models = [*MODELS.values(), *external]
-    page = part_of(models, limit=limit, cursor=cursor, of="models", key=lambda model: model.name)
+    with services.sessions() as session:
+        page = part_of(session, models, limit=limit, cursor=cursor, of="models", key=lambda model: model.name)
     return answer_or_304(Listed[Model].model_validate(page), if_none_match)

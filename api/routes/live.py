@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
+from sqlalchemy.orm import Session
 
 from api.callers import CallerHere, router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
@@ -44,7 +45,12 @@ def _hub(request: Request) -> Hub:
 
 HubHere = Annotated[Hub, Depends(_hub)]
 LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", max_length=8000, description="Continue after this event of the stream")
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        max_length=8000,
+        description="Continue after this event of the stream",
+    ),
 ]
 
 
@@ -74,8 +80,8 @@ def list_events(
     """
     if _wants_stream(request):
         _refuse(request, "limit", "cursor", why="a stream has no pages; leave this out")
-        position = _position_of(last_event_id, JobPosition, of=job_id)
         with services.sessions() as session:
+            position = _position_of(session, last_event_id, JobPosition, of=job_id)
             get_job(session, job_id)
         if position.ended:
             return Response(status_code=204)
@@ -85,7 +91,9 @@ def list_events(
     _refuse(request, "include", why="only a stream has this parameter; send `Accept: text/event-stream`")
     with services.sessions() as session:
         get_job(session, job_id)
-        tag = tag_of(versions.of_events(session, job_id, after=history.position(job_id, cursor)), request.url.query)
+        tag = tag_of(
+            versions.of_events(session, job_id, after=history.position(session, job_id, cursor)), request.url.query
+        )
         if is_known(tag, if_none_match):
             return unchanged(tag)
         page = history.events(session, job_id, limit=limit, cursor=cursor)
@@ -96,6 +104,7 @@ def list_events(
 
 @routes.get("/events", responses=_FEED, response_class=Response)
 def follow_jobs(
+    services: ServicesHere,
     caller: CallerHere,
     hub: HubHere,
     project: Annotated[SafeText | None, Query(description="Only jobs of this project")] = None,
@@ -111,7 +120,8 @@ def follow_jobs(
     For a table of jobs, open the stream first and then read the list. A job may then appear twice: the greater
     `revision` is newer.
     """
-    position = _position_of(last_event_id, FeedPosition, of=ALL_JOBS)
+    with services.sessions() as session:
+        position = _position_of(session, last_event_id, FeedPosition, of=ALL_JOBS)
     _require_room(hub)
     job_filter = FeedFilter(project, owner, tuple(_label(text) for text in label))
     return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256)
@@ -133,11 +143,11 @@ def _refuse(request: Request, *names: str, why: str) -> None:
         raise invalid(wrong)
 
 
-def _position_of(last_event_id: str | None, model: type[PositionT], *, of: str) -> PositionT:
+def _position_of(session: Session, last_event_id: str | None, model: type[PositionT], *, of: str) -> PositionT:
     if not last_event_id:
         return model()
     try:
-        return position_in(last_event_id, model, of=of)
+        return position_in(session, last_event_id, model, of=of)
     except InvalidCursor:
         raise invalid([FieldProblem("Last-Event-ID", _WRONG_EVENT_ID, last_event_id[:80])]) from None
 

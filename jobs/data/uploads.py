@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_NAME, Page, page_of
 from jobs.db.tables import DatasetVersion, Upload
 from jobs.lifecycle.store import new_id
 from jobs.views.data import NewUpload
@@ -85,9 +85,9 @@ def list_uploads(session: Session, *, owner: str, limit: int, cursor: str | None
     """A page of a user's open uploads, the oldest first. Raises `InvalidCursor`."""
     query = select(Upload).where(Upload.owner == owner, Upload.removed_at.is_(None))
     if cursor is not None:
-        query = query.where(Upload.id > str(cursors.decode(cursor, of=f"{_LIST} {owner}")[0]))
+        query = query.where(Upload.id > cursors.decode(session, cursor, by=BY_NAME, of=f"{_LIST} {owner}")[0])
     rows = session.scalars(query.order_by(Upload.id).limit(limit + 1)).all()
-    return page_of(rows, limit=limit, of=f"{_LIST} {owner}", position=lambda row: (row.id,))
+    return page_of(session, rows, by=BY_NAME, limit=limit, of=f"{_LIST} {owner}", position=lambda row: (row.id,))
 
 
 def advance(session: Session, upload_id: str, *, offset: int, size_bytes: int) -> Upload:

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_NAME, BY_NUMBER, Page, page_of
 from jobs.db.tables import DatasetVersion, Job
 from jobs.model.catalog import DATASETS
 from jobs.model.states import TERMINAL
@@ -77,13 +77,13 @@ def registered_with(session: Session, owner: str, key: str) -> DatasetVersion | 
 
 def list_datasets(session: Session, *, limit: int, cursor: str | None = None) -> Page[DatasetLine]:
     """A page of all names, built-in ones too, sorted by name. Raises `InvalidCursor`."""
-    after = str(cursors.decode(cursor, of=_LIST)[0]) if cursor is not None else ""
+    after = cursors.decode(session, cursor, by=BY_NAME, of=_LIST)[0] if cursor is not None else ""
     name = DatasetVersion.name.collate("C")  # sorted as Python sorts
     newest = select(DatasetVersion).where(_LISTED, name > after).ext(distinct_on(name))
     rows = session.scalars(newest.order_by(name, DatasetVersion.version.desc()).limit(limit + 1)).all()
     built_in = [_built_in(name) for name in DATASETS if name > after]
     lines = sorted([*built_in, *map(_line, rows)], key=lambda line: line.name)
-    return page_of(lines, limit=limit, of=_LIST, position=lambda line: (line.name,))
+    return page_of(session, lines, by=BY_NAME, limit=limit, of=_LIST, position=lambda line: (line.name,))
 
 
 def _built_in(name: str) -> DatasetLine:
@@ -120,15 +120,17 @@ def list_versions(
     session: Session, name: str, *, limit: int, cursor: str | None = None
 ) -> tuple[Page[DatasetVersion], int | None]:
     """A page of a name's versions, newest first, and the newest that is ready. Raises as above, and `InvalidCursor`."""
+    identity = f"{_VERSIONS} {name}"
     of_name = (_LISTED, DatasetVersion.name == name)
     query = select(DatasetVersion).where(*of_name).order_by(DatasetVersion.version.desc()).limit(limit + 1)
     if cursor is not None:
-        query = query.where(DatasetVersion.version < int(cursors.decode(cursor, of=f"{_VERSIONS} {name}")[0]))
+        (version,) = cursors.decode(session, cursor, by=BY_NUMBER, of=identity)
+        query = query.where(DatasetVersion.version < version)
     rows = session.scalars(query).all()
     if not rows and cursor is None:
         raise DatasetNotFound(name)
     newest_ready = session.scalar(select(func.max(DatasetVersion.version)).where(*of_name, _READY))
-    page = page_of(rows, limit=limit, of=f"{_VERSIONS} {name}", position=lambda row: (row.version,))
+    page = page_of(session, rows, by=BY_NUMBER, limit=limit, of=identity, position=lambda row: (row.version,))
     return page, newest_ready
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
 Sessions = sessionmaker[Session]
+OF_PROCESS = "of process"  # in the `info` of a session: what all sessions of one `sessions_for` remember together
 
 
 # If a peer vanishes without closing the connection (a cut cable), either side gives up after about ten seconds. A Unix
@@ -76,7 +77,7 @@ def each_statement_alone(engine: Engine) -> Engine:
 
 def sessions_for(engine: Engine) -> Sessions:
     """Sessions whose objects stay readable after the commit."""
-    return sessionmaker(engine, expire_on_commit=False)
+    return sessionmaker(engine, expire_on_commit=False, info={OF_PROCESS: {}})
 
 
 def limit_statements(session: Session, seconds: float) -> None:

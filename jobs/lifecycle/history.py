@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_NUMBER, Page, page_of
 from jobs.db.tables import Attempt, JobEvent, LogLine
 from jobs.db.text_search import contains, limited_search
 
@@ -66,14 +66,14 @@ def _newest(newest_first: Sequence[LogLine], line_filter: LogFilter, limit: int)
 
 def events(session: Session, job_id: str, *, limit: int, cursor: str | None = None) -> Page[JobEvent]:
     """A page of a job's events, oldest first. Raises `InvalidCursor`."""
-    query = select(JobEvent).where(JobEvent.job_id == job_id, JobEvent.id > position(job_id, cursor))
+    query = select(JobEvent).where(JobEvent.job_id == job_id, JobEvent.id > position(session, job_id, cursor))
     rows = session.scalars(query.order_by(JobEvent.id).limit(limit + 1)).all()
-    return page_of(rows, limit=limit, of=_events_of(job_id), position=lambda event: (event.id,))
+    return page_of(session, rows, by=BY_NUMBER, limit=limit, of=_events_of(job_id), position=lambda event: (event.id,))
 
 
-def position(job_id: str, cursor: str | None) -> int:
+def position(session: Session, job_id: str, cursor: str | None) -> int:
     """The id of the event after which a page of `events` begins. Raises `InvalidCursor`."""
-    return 0 if cursor is None else int(cursors.decode(cursor, of=_events_of(job_id))[0])
+    return 0 if cursor is None else cursors.decode(session, cursor, by=BY_NUMBER, of=_events_of(job_id))[0]
 
 
 def _events_of(job_id: str) -> str:
@@ -85,6 +85,6 @@ def attempts(session: Session, job_id: str, *, limit: int, cursor: str | None = 
     identity = f"attempts {job_id}"
     query = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number).limit(limit + 1)
     if cursor is not None:
-        query = query.where(Attempt.number > cursors.decode(cursor, of=identity)[0])
+        query = query.where(Attempt.number > cursors.decode(session, cursor, by=BY_NUMBER, of=identity)[0])
     rows = session.scalars(query).all()
-    return page_of(rows, limit=limit, of=identity, position=lambda attempt: (attempt.number,))
+    return page_of(session, rows, by=BY_NUMBER, limit=limit, of=identity, position=lambda attempt: (attempt.number,))

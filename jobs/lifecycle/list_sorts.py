@@ -7,13 +7,15 @@ Each order has an index, which is read forwards and backwards. `SORTED_BY` and `
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, TypeAdapter
 from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, literal, literal_column
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeEngine
 
+from jobs.db.cursors import Moment, Text, positions
 from jobs.db.tables import SORTED_BY, Job
 
 Order = Literal[
@@ -23,9 +25,12 @@ Order = Literal[
     "-train_samples_per_s", "train_samples_per_s",
 ]  # fmt: skip
 
-Stored = str | int | float  # in a cursor
+Stored = datetime | str | int | float  # in a cursor
 
 NOTHING = ""  # in a cursor: the job has no value
+Nothing = Literal[""]
+_Integer = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+_BigInteger = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -35,6 +40,7 @@ class SortKey:
 
     sql: ColumnElement[Any] | InstrumentedAttribute[Any]
     of: Callable[[Job], Stored]
+    stored: Any  # the type of what `of` returns
     greatest: ColumnElement[Any] | None = None  # the value of `sql` for a job that has no value yet
     is_nullable: bool = False  # a job may have no value: such jobs come last in both directions
 
@@ -42,13 +48,7 @@ class SortKey:
         """A value of a cursor as SQL."""
         if stored == NOTHING and self.greatest is not None:
             return self.greatest
-        value = datetime.fromisoformat(str(stored)) if isinstance(self.sql.type, DateTime) else stored
-        return literal(value, self.sql.type)
-
-
-def text_of(at: datetime) -> str:
-    """A time in a cursor."""
-    return at.astimezone(UTC).isoformat()
+        return literal(stored, self.sql.type)
 
 
 def _time(name: str) -> SortKey:
@@ -56,10 +56,11 @@ def _time(name: str) -> SortKey:
 
     def of(job: Job) -> Stored:
         at: datetime | None = getattr(job, name)
-        return NOTHING if at is None else text_of(at)
+        return NOTHING if at is None else at
 
     moment = DateTime(timezone=True)
-    return SortKey(literal_column(SORTED_BY[name], moment), of, literal_column("'infinity'::timestamptz", moment))
+    infinity = literal_column("'infinity'::timestamptz", moment)
+    return SortKey(literal_column(SORTED_BY[name], moment), of, Moment | Nothing, infinity)
 
 
 def _duration_us(job: Job) -> Stored:
@@ -68,18 +69,18 @@ def _duration_us(job: Job) -> Stored:
     return (job.ended_at - job.started_at) // _MICROSECOND
 
 
-def _figure(name: str, part: str, field: str, kind: TypeEngine[Any]) -> SortKey:
+def _figure(name: str, part: str, field: str, kind: TypeEngine[Any], stored: Any) -> SortKey:
     """A number of a job's plan or summary. A job may not have it."""
 
     def of(job: Job) -> Stored:
         value: float | None = (getattr(job, part) or {}).get(field)
-        return NOTHING if value is None else value
+        return NOTHING if value is None else float(value) if stored is float else value
 
-    return SortKey(literal_column(SORTED_BY[name], kind), of, is_nullable=True)
+    return SortKey(literal_column(SORTED_BY[name], kind), of, stored | Nothing, is_nullable=True)
 
 
 def _result(name: str) -> SortKey:
-    return _figure(name, "summary", name, Float(53))
+    return _figure(name, "summary", name, Float(53), float)
 
 
 KEYS: dict[str, SortKey | None] = {
@@ -87,14 +88,21 @@ KEYS: dict[str, SortKey | None] = {
     "started_at": _time("started_at"),
     "ended_at": _time("ended_at"),
     "duration": SortKey(
-        literal_column(SORTED_BY["duration"], BigInteger()), _duration_us, literal_column(str(2**63 - 1), BigInteger())
+        literal_column(SORTED_BY["duration"], BigInteger()),
+        _duration_us,
+        _BigInteger | Nothing,
+        literal_column(str(2**63 - 1), BigInteger()),
     ),
-    "name": SortKey(Job.name, lambda job: job.name),
-    "priority": SortKey(Job.priority, lambda job: job.priority),
-    "gpus": SortKey(Job.gpus, lambda job: job.gpus),
-    "batch_size": _figure("batch_size", "plan", "global_batch", BigInteger()),
-    "learning_rate": _figure("learning_rate", "plan", "learning_rate", Float(53)),
+    "name": SortKey(Job.name, lambda job: job.name, Text),
+    "priority": SortKey(Job.priority, lambda job: job.priority, _Integer),
+    "gpus": SortKey(Job.gpus, lambda job: job.gpus, _Integer),
+    "batch_size": _figure("batch_size", "plan", "global_batch", BigInteger(), _BigInteger),
+    "learning_rate": _figure("learning_rate", "plan", "learning_rate", Float(53), float),
     "val_accuracy": _result("val_accuracy"),
     "val_loss": _result("val_loss"),
     "train_samples_per_s": _result("train_samples_per_s"),
+}
+
+POSITIONS: dict[str, TypeAdapter[tuple[Stored, ...]]] = {
+    name: positions(*([] if key is None else [key.stored]), Moment, Text) for name, key in KEYS.items()
 }

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVarTuple
 from unicodedata import normalize
 
+from pydantic import TypeAdapter
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
@@ -34,13 +35,14 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, Position, page_of
+from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Job, JobText
 from jobs.db.text_search import contains, limited_search
-from jobs.lifecycle.list_sorts import KEYS, NOTHING, Order, SortKey, text_of
+from jobs.lifecycle.list_sorts import KEYS, NOTHING, POSITIONS, Order, SortKey, Stored
 from jobs.model.states import Status
 
 Columns = TypeVarTuple("Columns")
+Position = tuple[Stored, ...]
 
 _FEW = 2000  # matches of a search; with more, reading in any order soon finds enough for a page
 
@@ -113,9 +115,16 @@ class ListQuery:
         ]  # fmt: skip
         return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until))])
 
-    def position(self) -> Position | None:
+    @property
+    def positions(self) -> TypeAdapter[Position]:
+        """The kind of the list's positions."""
+        return POSITIONS[self.order.removeprefix("-")]
+
+    def position(self, session: Session) -> Position | None:
         """The keys after which the page begins; None at the start of the list. Raises `InvalidCursor`."""
-        return None if self.cursor is None else cursors.decode(self.cursor, of=self.identity)
+        if self.cursor is None:
+            return None
+        return cursors.decode(session, self.cursor, by=self.positions, of=self.identity)
 
     def columns(self) -> list[ColumnElement[Any]]:
         """The columns of the sort. No two jobs are equal in all of them."""
@@ -126,9 +135,12 @@ class ListQuery:
 def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
     """A page of jobs. Raises `InvalidCursor`, `TooMuchToSearch`."""
     with limited_search(session, page_query.filter.search):
-        query = _in_order(select(Job), _with_matches(session, page_query))
+        query = _in_order(session, select(Job), _with_matches(session, page_query))
         jobs = session.scalars(query).all()  # one more, to know whether there is a next page
-    return page_of(jobs, limit=page_query.limit, of=page_query.identity, position=partial(_position, page_query.key))
+    return page_of(
+        session, jobs, by=page_query.positions, limit=page_query.limit, of=page_query.identity,
+        position=partial(_position, page_query.key),
+    )  # fmt: skip
 
 
 def _with_matches(session: Session, page_query: ListQuery) -> ListQuery:
@@ -158,7 +170,7 @@ class JobRevision(NamedTuple):
 
 def revisions(session: Session, page_query: ListQuery) -> list[JobRevision]:
     """The revisions of the jobs that `list_jobs` reads, and of one more. Raises `InvalidCursor`."""
-    return [JobRevision(*row) for row in session.execute(_in_order(_REVISION, page_query))]
+    return [JobRevision(*row) for row in session.execute(_in_order(session, _REVISION, page_query))]
 
 
 def revisions_of(connection: Connection, job_ids: Sequence[str]) -> list[JobRevision]:
@@ -172,28 +184,27 @@ _REVISIONS_OF = _REVISION.where(
 )  # one statement for any number of ids
 
 
-def _in_order(query: Select[*Columns], page_query: ListQuery) -> Select[*Columns]:
+def _in_order(session: Session, query: Select[*Columns], page_query: ListQuery) -> Select[*Columns]:
     """The rows of a page, and one more."""
-    parts = _parts(page_query)
+    parts = _parts(page_query, page_query.position(session))
     if len(parts) == 1:
         return query.where(*parts[0]).order_by(*_sorted(page_query.columns(), page_query)).limit(page_query.limit + 1)
     page_ids = _page_of_parts(parts, page_query)
     return query.join(page_ids, page_ids.c.id == Job.id).order_by(*_merged(page_query.columns(), page_query))
 
 
-def _parts(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
+def _parts(page_query: ListQuery, position: Position | None) -> list[list[ColumnElement[bool]]]:
     """The conditions of the parts of the list. For each part, some index has the right order.
 
     No index has several statuses at once, or the jobs with a value before those without one.
     """
     filters = page_query.filter.conditions()
     statuses = [[Job.status == status] for status in sorted(page_query.filter.statuses)] or [[]]
-    return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(page_query)]
+    return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(page_query, position)]
 
 
-def _stretches(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
+def _stretches(page_query: ListQuery, position: Position | None) -> list[list[ColumnElement[bool]]]:
     """The rest of the list after the cursor: first the jobs with a value, then those without one."""
-    position = page_query.position()
     behind = [] if position is None else [_behind(page_query, position)]
     if page_query.key is None or not page_query.key.is_nullable:
         return [behind]
@@ -224,7 +235,7 @@ def _merged(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> lis
 def _behind(page_query: ListQuery, position: Position) -> ColumnElement[bool]:
     *sort_values, created_at, job_id = position
     columns = page_query.columns()
-    values: list[Any] = [datetime.fromisoformat(str(created_at)), str(job_id)]
+    values: list[Any] = [created_at, job_id]
     if page_query.key is not None and page_query.key.is_nullable and sort_values[0] == NOTHING:
         columns = columns[1:]
     elif page_query.key is not None:
@@ -235,4 +246,4 @@ def _behind(page_query: ListQuery, position: Position) -> ColumnElement[bool]:
 
 def _position(key: SortKey | None, job: Job) -> Position:
     sort_value = () if key is None else (key.of(job),)
-    return *sort_value, text_of(job.created_at), job.id
+    return *sort_value, job.created_at, job.id

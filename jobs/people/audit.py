@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, insert, select, tuple_
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_TIME_AND_NUMBER, Page, page_of
 from jobs.db.storable import storable
 from jobs.db.tables import AuditEntry
 
@@ -62,9 +62,10 @@ def list_entries(
     identity = json.dumps(["audit", entry_filter.actor, entry_filter.action, entry_filter.subject, *moments])
     query = select(AuditEntry).where(*entry_filter.conditions())
     if cursor is not None:
-        at, entry_id = cursors.decode(cursor, of=identity)
-        position = tuple_(datetime.fromisoformat(str(at)), int(entry_id))
+        position = tuple_(*cursors.decode(session, cursor, by=BY_TIME_AND_NUMBER, of=identity))
         query = query.where(tuple_(AuditEntry.at, AuditEntry.id) < position)
     query = query.order_by(AuditEntry.at.desc(), AuditEntry.id.desc()).limit(limit + 1)
     rows = session.scalars(query).all()
-    return page_of(rows, limit=limit, of=identity, position=lambda entry: (entry.at.isoformat(), entry.id))
+    return page_of(
+        session, rows, by=BY_TIME_AND_NUMBER, limit=limit, of=identity, position=lambda entry: (entry.at, entry.id)
+    )

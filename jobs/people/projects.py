@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page
+from jobs.db.cursors import BY_NAME, Page
 from jobs.db.tables import Job, Project, ProjectMember, User
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import Status
@@ -129,10 +129,10 @@ def list_projects(session: Session, *, limit: int = 50, cursor: str | None = Non
     """A page of all projects, by name. Raises `InvalidCursor`."""
     query = select(Project).order_by(Project.name)
     if cursor is not None:
-        (after,) = cursors.decode(cursor, of=_LIST)
-        query = query.where(Project.name > str(after))
+        (after,) = cursors.decode(session, cursor, by=BY_NAME, of=_LIST)
+        query = query.where(Project.name > after)
     rows = session.scalars(query.limit(limit + 1)).all()
-    page = cursors.page_of(rows, limit=limit, of=_LIST, position=lambda project: [project.name])
+    page = cursors.page_of(session, rows, by=BY_NAME, limit=limit, of=_LIST, position=lambda project: (project.name,))
     return Page(_states(session, page.items), page.next_cursor)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page
+from jobs.db.cursors import BY_NAME, Page, page_of
 from jobs.db.tables import ProjectMember, Token, User
 from jobs.model.scopes import Scope
 from jobs.people.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, revoke_with_sessions, store_token
@@ -142,10 +142,10 @@ def list_users(session: Session, *, limit: int = 50, cursor: str | None = None) 
     """A page of users by name. Raises `InvalidCursor`."""
     query = select(User.name).order_by(User.name).limit(limit + 1)
     if cursor is not None:
-        query = query.where(User.name > str(cursors.decode(cursor, of=_USERS)[0]))
+        query = query.where(User.name > cursors.decode(session, cursor, by=BY_NAME, of=_USERS)[0])
     names = session.scalars(query).all()
-    lines = _user_lines(session, names[:limit])
-    return Page(lines, cursors.encode([names[limit - 1]], of=_USERS) if len(names) > limit else None)
+    page = page_of(session, names, by=BY_NAME, limit=limit, of=_USERS, position=lambda name: (name,))
+    return Page(_user_lines(session, page.items), page.next_cursor)
 
 
 def projects_of(session: Session, user: str) -> Sequence[str]:

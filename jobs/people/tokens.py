@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_TIME, Page, page_of
 from jobs.db.tables import Token, User
 from jobs.model.scopes import Scope
 
@@ -214,12 +214,13 @@ def list_tokens(
         good = and_(*_LIVE)
         query = query.where(good if live else ~good)
     if cursor is not None:
-        created_at, token_id = cursors.decode(cursor, of=identity)
-        position = tuple_(datetime.fromisoformat(str(created_at)), str(token_id))
+        position = tuple_(*cursors.decode(session, cursor, by=BY_TIME, of=identity))
         query = query.where(tuple_(Token.created_at, Token.id) < position)
     query = query.order_by(Token.created_at.desc(), Token.id.desc()).limit(limit + 1)
     rows = session.scalars(query).all()
-    return page_of(rows, limit=limit, of=identity, position=lambda token: (token.created_at.isoformat(), token.id))
+    return page_of(
+        session, rows, by=BY_TIME, limit=limit, of=identity, position=lambda token: (token.created_at, token.id)
+    )
 
 
 _LIVE = (Token.revoked_at.is_(None), or_(Token.expires_at.is_(None), Token.expires_at > func.now()))

@@ -14,7 +14,7 @@ from sqlalchemy import Select, case, extract, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_NAME, Page, page_of
 from jobs.db.tables import Attempt, Host, Slot
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
@@ -63,10 +63,10 @@ class HostNow:
 
 def hosts(session: Session, *, host_timeout_s: float, limit: int, cursor: str | None = None) -> Page[HostNow]:
     """A page of the registered hosts, by name, each with its slots by index. Raises `InvalidCursor`."""
-    after = "" if cursor is None else str(cursors.decode(cursor, of=_LIST)[0])
+    after = "" if cursor is None else cursors.decode(session, cursor, by=BY_NAME, of=_LIST)[0]
     query = select(Host).where(Host.name > after).order_by(Host.name).limit(limit + 1)
     found = _hosts(session, query, host_timeout_s=host_timeout_s)
-    return page_of(found, limit=limit, of=_LIST, position=lambda host: (host.name,))
+    return page_of(session, found, by=BY_NAME, limit=limit, of=_LIST, position=lambda host: (host.name,))
 
 
 def host(session: Session, name: str, *, host_timeout_s: float) -> HostNow:

@@ -58,7 +58,12 @@ async function followStream(path: string, from: string, signal: AbortSignal, onE
       if (signal.aborted) return;
       problem = error instanceof Problem ? error : new Problem(0, "away", "The stream was interrupted", String(error));
     }
-    if (problem !== undefined && !problem.isAway && problem.status !== 429 && problem.status !== 401) return;
+    if (problem?.status === 422 && lastId !== "") {
+      lastId = ""; // this version of the service does not know the id: start again
+      problem = undefined;
+    } else if (problem !== undefined && !problem.isAway && problem.status !== 429 && problem.status !== 401) {
+      return;
+    }
     failures += 1;
     const ms = pollDelayMs({
       everyMs: 500,

@@ -6,6 +6,7 @@ from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
 from jobs.db.tables.places import Host, Slot
 from jobs.db.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
+from jobs.db.tables.service import SigningKey
 from jobs.db.tables.work import (
     SORTED_BY,
     Attempt,
@@ -19,11 +20,11 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0006"  # the migration that makes these tables
+SCHEMA = "0007"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "DatasetVersion", "Host", "HostSample",
     "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MetricBlock", "MetricPoint",
-    "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "Slot", "Study",
-    "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",
+    "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot",
+    "Study", "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -7,7 +7,6 @@ Called by the api. Every function works in the caller's transaction; the caller 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select, tuple_, update
@@ -15,7 +14,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page, page_of
+from jobs.db.cursors import BY_TIME, Page, page_of
 from jobs.db.tables import Job, Study, StudyNote
 from jobs.insight.studies.grid import Cell, spec_of
 from jobs.lifecycle.store import new_id
@@ -85,24 +84,24 @@ def get_study(session: Session, study_id: str) -> Study:
 
 def list_studies(session: Session, *, limit: int, cursor: str | None = None) -> Page[StudyLine]:
     """A page of studies, newest first. Raises `InvalidCursor`."""
-    studies = session.scalars(_newest(select(Study), limit, cursor)).all()
+    studies = session.scalars(_newest(session, select(Study), limit, cursor)).all()
     counts = _counts(session, [study.id for study in studies[:limit]])
-    page = page_of(studies, limit=limit, of=_LIST, position=lambda study: (study.created_at.isoformat(), study.id))
+    page = page_of(
+        session, studies, by=BY_TIME, limit=limit, of=_LIST, position=lambda study: (study.created_at, study.id)
+    )
     return Page([StudyLine(**_line(study, counts[study.id])) for study in page.items], page.next_cursor)
 
 
 def study_ids(session: Session, *, limit: int, cursor: str | None = None) -> Sequence[str]:
     """The ids of the studies on a page, and of the one after it. Raises `InvalidCursor`."""
-    return session.scalars(_newest(select(Study.id), limit, cursor)).all()
+    return session.scalars(_newest(session, select(Study.id), limit, cursor)).all()
 
 
-def _newest(query: Select[Any], limit: int, cursor: str | None) -> Select[Any]:
+def _newest(session: Session, query: Select[Any], limit: int, cursor: str | None) -> Select[Any]:
     """The query for a page of rows and one row more, newest first."""
     if cursor is not None:
-        created_at, study_id = cursors.decode(cursor, of=_LIST)
-        query = query.where(
-            tuple_(Study.created_at, Study.id) < tuple_(datetime.fromisoformat(str(created_at)), str(study_id))
-        )
+        position = tuple_(*cursors.decode(session, cursor, by=BY_TIME, of=_LIST))
+        query = query.where(tuple_(Study.created_at, Study.id) < position)
     return query.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit + 1)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
-from jobs.db.cursors import Page
+from jobs.db.cursors import BY_NAME, BY_NUMBER, Page
 from jobs.db.tables import Project, ProjectMember, Webhook, WebhookDelivery
 from jobs.lifecycle.store import new_id
 from jobs.outward.webhooks import outbox
@@ -69,9 +69,11 @@ def list_webhooks(session: Session, *, owner: str | None, limit: int, cursor: st
     if owner is not None:
         query = query.where(Webhook.owner == owner)
     if cursor is not None:
-        query = query.where(Webhook.id > str(cursors.decode(cursor, of=identity)[0]))
+        query = query.where(Webhook.id > cursors.decode(session, cursor, by=BY_NAME, of=identity)[0])
     webhooks = session.scalars(query).all()
-    return cursors.page_of(webhooks, limit=limit, of=identity, position=lambda webhook: (webhook.id,))
+    return cursors.page_of(
+        session, webhooks, by=BY_NAME, limit=limit, of=identity, position=lambda webhook: (webhook.id,)
+    )
 
 
 def get(session: Session, webhook_id: str, *, owner: str | None, to_change: bool = False) -> Webhook:
@@ -116,9 +118,11 @@ def deliveries(session: Session, webhook_id: str, *, limit: int, cursor: str | N
     identity = f"deliveries {webhook_id}"
     query = select(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook_id)
     if cursor is not None:
-        query = query.where(WebhookDelivery.id < cursors.decode(cursor, of=identity)[0])
+        query = query.where(WebhookDelivery.id < cursors.decode(session, cursor, by=BY_NUMBER, of=identity)[0])
     rows = session.scalars(query.order_by(WebhookDelivery.id.desc()).limit(limit + 1)).all()
-    return cursors.page_of(rows, limit=limit, of=identity, position=lambda delivery: (delivery.id,))
+    return cursors.page_of(
+        session, rows, by=BY_NUMBER, limit=limit, of=identity, position=lambda delivery: (delivery.id,)
+    )
 
 
 def redeliver(session: Session, webhook: Webhook, delivery_id: int) -> WebhookDelivery:
