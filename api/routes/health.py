@@ -43,9 +43,15 @@ def get_readiness(services: ServicesHere) -> ReadinessView:
 
 
 @routes.get("/metrics", response_class=Response)
-def get_prometheus_metrics(request: Request, accept: Annotated[str, Header(description="The format")] = "") -> Response:
+def get_prometheus_metrics(
+    request: Request,
+    accept: Annotated[str, Header(json_schema_extra={"format": "media-types"}, description="The format")] = "",
+) -> Response:
     """Get the figures for Prometheus, in its text format."""
-    encode, media_type = choose_encoder(accept)
+    try:
+        encode, media_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # a version that is no number
+        encode, media_type = choose_encoder("")
     state = request.app.state
     # The gauges come first, because one of the two formats ends with a line that marks its end.
     page = state.live_gauges.text().encode() + encode(state.registry)

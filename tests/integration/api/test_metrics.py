@@ -247,3 +247,18 @@ def test_an_unreachable_database_is_reported_by_a_figure(
     app.state.registry = registry
     app.state.live_gauges = LiveGauges(sessions_for(nowhere), configuration)
     assert scrape(api) == {"hora_database_up": {(): 0}}
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        'application/openmetrics-text; version="',
+        "text/plain; version=x",
+        "application/openmetrics-text; version=1.x,",
+        ";",
+    ],
+)
+def test_a_version_that_is_no_number_gets_the_plain_format(api: TestClient, accept: str) -> None:
+    answer = api.get("/metrics", headers={"Accept": accept})
+    assert answer.status_code == 200
+    assert "hora_" in answer.text
