@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.dependencies.models import Dependant
-from pydantic import AfterValidator, BaseModel, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from sqlalchemy import Engine
 
 from api.access.rate_limits import RateLimits
@@ -63,14 +63,16 @@ HostName = Annotated[
     str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,255}$", description="The host's name", examples=["gpu-1"])
 ]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
+LabelText = Annotated[SafeText, Field(json_schema_extra={"format": "label"})]  # key:value
 SearchText = Annotated[SafeText, StringConstraints(min_length=1, max_length=200)]
 NameText = Annotated[
     SafeText, AfterValidator(one_form)
 ]  # the name of a job, in the form in which names and labels are stored
 
 
+EntityTags = Annotated[str, Field(json_schema_extra={"format": "entity-tags"})]
 IfNoneMatch = Annotated[
-    str | None,
+    EntityTags | None,
     Header(
         alias="If-None-Match",
         max_length=10_000,
@@ -78,7 +80,8 @@ IfNoneMatch = Annotated[
     ),
 ]
 PageLimit = Annotated[int, Query(ge=1, le=500, description="The page size")]
-Cursor = Annotated[str | None, Query(max_length=1000, description="The `next_cursor` of the previous page")]
+CursorText = Annotated[str, Field(json_schema_extra={"format": "cursor"})]
+Cursor = Annotated[CursorText | None, Query(max_length=1000, description="The `next_cursor` of the previous page")]
 
 
 async def only_known_parameters(request: Request) -> None:

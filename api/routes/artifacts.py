@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Header, Path, Query, Response
+from pydantic import Field
 
 from api.callers import router
-from api.deps import IfNoneMatch, JobId, PageLimit, Services, ServicesHere
+from api.deps import CursorText, EntityTags, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
 from api.downloads import Download, byte_range, download_headers, media_type_of
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
@@ -38,7 +39,14 @@ _FILE = (
     )
 )
 
-ArtifactPath = Annotated[str, Path(description="The artifact's path, as in the list", examples=["model.weights.h5"])]
+ArtifactPath = Annotated[
+    str,
+    Path(
+        json_schema_extra={"format": "artifact-path"},
+        description="The artifact's path, as in the list",
+        examples=["model.weights.h5"],
+    ),
+]
 
 
 @routes.get(
@@ -50,7 +58,9 @@ def list_artifacts(
     job_id: JobId,
     services: ServicesHere,
     limit: PageLimit = 100,
-    cursor: Annotated[str | None, Query(max_length=10_000, description="`next_cursor` of the previous page")] = None,
+    cursor: Annotated[
+        CursorText | None, Query(max_length=10_000, description="`next_cursor` of the previous page")
+    ] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List the artifacts of a job, sorted by path. Artifacts of jobs that ended long ago are removed."""
@@ -103,9 +113,12 @@ def download_artifact(
     path: ArtifactPath,
     services: ServicesHere,
     if_none_match: IfNoneMatch = None,
-    range_header: Annotated[str | None, Header(alias="Range", max_length=200, description="One range of bytes")] = None,
+    range_header: Annotated[
+        Annotated[str, Field(json_schema_extra={"format": "byte-range"})] | None,
+        Header(alias="Range", max_length=200, description="One range of bytes"),
+    ] = None,
     if_range: Annotated[
-        str | None,
+        EntityTags | None,
         Header(alias="If-Range", max_length=200, description="The ETag that the range belongs to"),
     ] = None,
 ) -> Response:

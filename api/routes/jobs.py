@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Response
+from pydantic import Field
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
@@ -61,10 +62,9 @@ _CONFLICT = "The Idempotency-Key was used with another body, or the project's qu
 
 DryRun = Annotated[bool, Query(description="Check the spec and answer with its plan, but store nothing")]
 Key = Annotated[
-    str | None,
+    Annotated[str, Field(pattern=r"^[\x20-\x7e]{1,255}$", json_schema_extra={"format": "idempotency-key"})] | None,
     Header(
         alias="Idempotency-Key",
-        pattern=r"^[\x20-\x7e]{1,255}$",
         description="A request with the same key and body gets the answer of the first one",
     ),
 ]

@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.callers import CallerHere, router
-from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, LabelText, SafeText, ServicesHere
 from api.live.feed import ALL_JOBS, FeedFilter
 from api.live.hub import Hub
 from api.live.positions import FeedPosition, JobPosition, PositionT, position_in
@@ -45,12 +46,8 @@ def _hub(request: Request) -> Hub:
 
 HubHere = Annotated[Hub, Depends(_hub)]
 LastEventId = Annotated[
-    str | None,
-    Header(
-        alias="Last-Event-ID",
-        max_length=8000,
-        description="Continue after this event of the stream",
-    ),
+    Annotated[str, Field(json_schema_extra={"format": "event-id"})] | None,
+    Header(alias="Last-Event-ID", max_length=8000, description="Continue after this event of the stream"),
 ]
 
 
@@ -64,7 +61,7 @@ def list_events(
     limit: Annotated[int, Query(ge=1, le=10_000, description="The page size")] = 1000,
     cursor: Cursor = None,
     include: Annotated[
-        list[str],
+        list[Annotated[str, Field(json_schema_extra={"format": "kinds"})]],
         Query(
             description=f"The events to stream: {', '.join(Kind)}. Repeat it, or separate them with commas",
             max_length=20,
@@ -110,7 +107,7 @@ def follow_jobs(
     project: Annotated[SafeText | None, Query(description="Only jobs of this project")] = None,
     owner: Annotated[SafeText | None, Query(description="Only jobs of this user")] = None,
     label: Annotated[
-        list[SafeText],
+        list[LabelText],
         Query(description="Only jobs with this label, as `key:value`; repeat it for several labels", max_length=20),
     ] = [],  # noqa: B006
     last_event_id: LastEventId = None,

@@ -5,10 +5,21 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from api.callers import router
-from api.deps import Cursor, IfNoneMatch, JobId, NameText, PageLimit, SafeText, SearchText, Services, ServicesHere
+from api.deps import (
+    Cursor,
+    IfNoneMatch,
+    JobId,
+    LabelText,
+    NameText,
+    PageLimit,
+    SafeText,
+    SearchText,
+    Services,
+    ServicesHere,
+)
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
 from api.polling.job_tags import JobTags, page_tag, standings_of
@@ -39,7 +50,7 @@ def _written_out(value: Any) -> Any:
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 Statuses = Annotated[
-    list[str],
+    list[Annotated[str, Field(json_schema_extra={"format": "statuses"})]],
     Query(
         description=f"Jobs with one of these: {', '.join(Status)}. Repeat it, or separate with commas",
         max_length=20,
@@ -47,7 +58,7 @@ Statuses = Annotated[
     ),
 ]
 Labels = Annotated[
-    list[SafeText],
+    list[LabelText],
     Query(
         description="Jobs with this label, as `key:value`; repeat it for several",
         max_length=20,

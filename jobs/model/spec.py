@@ -31,6 +31,7 @@ from jobs.model.spec_parts import (
     DatasetSpec,
     EarlyStopping,
     EpochMetric,
+    ModelName,
     ModelSpec,
     Pixels,
     ProbeSpec,
@@ -69,11 +70,11 @@ MAX_GPUS = 4096
 SHORTHAND = {"dataset": "source", "model": "name"}
 
 
-def _with_shorthand(name: str, part: type[SpecPart]) -> BeforeValidator:
-    """Accept a plain string in place of the `part` of this name."""
+def _with_shorthand(name: str, text: Any, part: type[SpecPart]) -> BeforeValidator:
+    """Accept a plain string (`text`) in place of the `part` of this name."""
     field = SHORTHAND[name]
     return BeforeValidator(
-        lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=str | part
+        lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=text | part
     )
 
 
@@ -85,10 +86,10 @@ class Spec(SpecPart):
         description="The name in lists: [printable text](spec.md#names-and-labels) of any script on one line, up to 128"
         " characters.",
     )
-    dataset: Annotated[DatasetSpec, _with_shorthand("dataset", DatasetSpec)] = Field(
+    dataset: Annotated[DatasetSpec, _with_shorthand("dataset", Source, DatasetSpec)] = Field(
         description="A registered name as a plain string, or an object with the fields of a dataset."
     )
-    model: Annotated[ModelSpec, _with_shorthand("model", ModelSpec)] = Field(
+    model: Annotated[ModelSpec, _with_shorthand("model", ModelName, ModelSpec)] = Field(
         ModelSpec(name=DEFAULT_MODEL),
         json_schema_extra={"default": DEFAULT_MODEL},
         description="The name of a network as a plain string, or an object with the fields of a model.",

@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
-Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)]
+# A `format` names the syntax of a text: see tests/fuzz/texts.py.
+_OneLine = StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)
+Source = Annotated[str, _OneLine, Field(json_schema_extra={"format": "source"})]
+Weights = Annotated[str, _OneLine, Field(json_schema_extra={"format": "weights"})]
+ModelName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$", max_length=255),
+    Field(json_schema_extra={"format": "model"}),
+]
 Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=255)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
@@ -87,10 +95,8 @@ class DatasetSpec(SpecPart):
 class ModelSpec(SpecPart):
     """Which network to train, and from which weights."""
 
-    name: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$", max_length=255)
-    ] = Field(description="A network of the [zoo](models.md) (`GET /v1/models`), or `module:function`.")
-    weights: Source = Field(
+    name: ModelName = Field(description="A network of the [zoo](models.md) (`GET /v1/models`), or `module:function`.")
+    weights: Weights = Field(
         "none", description="The [initial weights](models.md#weights): `none`, `imagenet`, a path, or `job:ID`."
     )
     freeze_base: bool = Field(

@@ -13,7 +13,11 @@ from jobs.views.base import View
 DatasetStatus = Literal["validating", "ready", "invalid"]
 _Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
 # Never used as a path: the files are stored under the upload's id.
-FileName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f/\\]+$", max_length=255)]
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f/\\]+$", max_length=255),
+    Field(json_schema_extra={"format": "file-name"}),
+]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -19,7 +19,9 @@ class NewWebhook(View):
         json_schema_extra={"examples": [{"url": "https://ci.example.com/hooks/hora", "events": ["job.ended"]}]},
     )
 
-    url: Annotated[str, StringConstraints(max_length=2000)] = Field(description="An https address on the internet")
+    url: Annotated[str, StringConstraints(max_length=2000)] = Field(
+        description="An https address on the internet", json_schema_extra={"format": "web-address"}
+    )
     events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=2)] = Field(
         ["job.ended", "study.ended"], description="The events that are sent to it"
     )

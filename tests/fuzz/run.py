@@ -1,4 +1,6 @@
-"""Run Schemathesis against an api, with all its checks and all its phases, also the stateful one; then raw sockets.
+"""Run Schemathesis against an api, with all its checks and all its phases, also the stateful one.
+
+Requests with odd texts come before it, and damaged HTTP on raw sockets after it.
 
 Called by `python -m tests.fuzz` for many minutes, and by a test for some seconds.
 """
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from hora.stack.control import Stack
 from tests.fuzz.raw_sockets import fuzz_raw_sockets
+from tests.fuzz.requests import faults
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 # These could lock out the token in use. They run after the others, with ids that do not exist.
@@ -35,11 +38,14 @@ def _fuzz_sockets(stack: Stack, *, seconds: int, seed: int, report: Path) -> lis
 
 
 def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list[str]:
-    """The ends of the outputs that have findings; empty without findings. `report` gets all output of both runs."""
+    """The faults, and the ends of the outputs that have findings; empty without findings. `report` gets all output."""
     main = [f"--exclude-operation-id={name}" for name in _LOCKS_OUT]
     rest = [f"--include-operation-id={name}" for name in _LOCKS_OUT]
     failed_outputs = []
+    faulty_texts, sent = faults(url, token, seconds=max(3, seconds // 4), seed=seed, without=_LOCKS_OUT)
+    failed_outputs += faulty_texts
     with report.open("w") as output:
+        output.write("\n".join([f"{sent} requests with texts of each syntax", *faulty_texts, ""]))
         for part, limit_s in ((main, seconds), ([*rest, "--phases=examples,coverage,fuzzing"], max(5, seconds // 20))):
             argv = [
                 Path(sys.executable).with_name("schemathesis"), "--config-file", _CONFIG, "run", f"{url}/openapi.json",

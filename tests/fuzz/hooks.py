@@ -1,0 +1,37 @@
+"""What Schemathesis loads: the texts of `tests.fuzz.texts` for the formats of the document, and other headers.
+
+The document names only the headers that a route reads. Proxies and clients send many others.
+"""
+
+from random import Random
+from typing import Any
+
+import schemathesis
+from hypothesis import strategies as st
+
+from tests.fuzz.answers import remember_texts
+from tests.fuzz.texts import TEXTS, some_headers
+
+_randoms = st.integers(0, 2**32 - 1).map(Random)
+
+for name, text in TEXTS.items():
+    schemathesis.openapi.format(name, _randoms.map(text))
+
+
+@schemathesis.hook
+def flatmap_case(context: Any, case: Any) -> st.SearchStrategy[Any]:
+    """Add headers that the case does not have. Without `Accept`: Schemathesis would wait for the end of a stream."""
+
+    def with_headers(headers: dict[str, str]) -> Any:
+        own = {"accept", *(name.lower() for name in case.headers)}
+        case.headers.update({name: value for name, value in headers.items() if name.lower() not in own})
+        return case
+
+    return _randoms.map(some_headers).map(with_headers)
+
+
+@schemathesis.hook
+def after_call(context: Any, case: Any, response: Any) -> None:
+    """Remember the texts of an answer."""
+    tags = response.headers.get("etag", [])
+    remember_texts(case.path, response.content or b"", tags[0] if tags else None)

@@ -1,0 +1,236 @@
+"""Requests with plausible and damaged texts in every place that the document names, thousands a minute.
+
+Schemathesis looks at each operation in depth. This looks at all texts of all operations in little time. A number of a
+request and the seed make the request again, apart from the texts of earlier answers in it.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from tests.fuzz.answers import fault_of, noun_of, remember_texts
+from tests.fuzz.texts import ODD, TEXTS, Text, damaged, one_of, seen, some_headers, with_checksum
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+_INTEGERS = [-1, 0, 1, 2, 3, 10, 100, 1000, 10_001, 2**31, 2**53, 2**63, 2**64, 10**30]
+_FLOATS = [0.0, -0.0, 0.1, 1.0, -1.0, 1e-320, 1e300, 365.0, float("inf"), float("nan")]
+_MOMENTS = one_of(
+    "2030-01-31T09:00:00Z", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "99999-01-01T00:00:00Z",
+    "2030-01-31T09:00:00+99:99", "2030-01-31", "٢٠٣٠-01-31T09:00:00Z", "2030-02-30T00:00:00Z", "1e3", "-1",
+)  # fmt: skip
+_FIELDS_OF_SPECS = ["dataset", "dataset.source", "dataset.validation", "dataset.image_size", "model", "model.weights",
+                    "batch_size", "gpus", "learning_rate", "name", "labels", "epocs", "", "dataset.x.y"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request to send."""
+
+    method: str
+    path: str
+    operation: str
+    query: list[tuple[str, str]] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+    def __str__(self) -> str:
+        body = b"" if self.body is None else self.body[:600]
+        return f"{self.method} {self.path} {self.query} {self.headers} {body.decode(errors='replace')}"
+
+
+class Requests:
+    """Makes requests to all operations of an OpenAPI document but some."""
+
+    def __init__(self, document: dict[str, Any], *, without: tuple[str, ...]) -> None:
+        self._schemas = document["components"]["schemas"]
+        self._operations = [
+            (method, path, operation)
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+            if method in _METHODS and operation["operationId"] not in without
+        ]
+        self._places = [
+            (method, path, {**operation, "parameters": [*_in_path(operation), parameter | {"required": True}]})
+            for method, path, operation in self._operations
+            for parameter in operation.get("parameters", [])
+            if '"format"' in json.dumps(parameter["schema"])
+        ]
+
+    def make(self, random: Random) -> Request:
+        """A request with several odd values; or to one place of a syntax, so that nothing else is refused before."""
+        if random.random() < 0.5:
+            return self._filled(random, *random.choice(self._places), {})
+        return self._filled(random, *random.choice(self._operations), some_headers(random))
+
+    def _filled(
+        self, random: Random, method: str, path: str, operation: dict[str, Any], headers: dict[str, str]
+    ) -> Request:
+        query: list[tuple[str, str]] = []
+        for parameter in operation.get("parameters", []):
+            name, schema = parameter["name"], parameter["schema"]
+            if parameter["in"] == "path":
+                value = self._path_value(random, path, name, schema)
+                path = path.replace(f"{{{name}}}", quote(value, safe="/" if random.random() < 0.5 else ""))
+            elif random.random() < (0.97 if parameter["required"] else 0.35):
+                is_cursor = name == "cursor" and random.random() < 0.3
+                values = with_checksum(_list_of(path))(random) if is_cursor else self._value(random, schema)
+                if parameter["in"] == "header":
+                    headers[name] = str(values)
+                else:
+                    query += [(name, _as_text(value)) for value in (values if isinstance(values, list) else [values])]
+        body = None
+        if content := operation.get("requestBody", {}).get("content"):
+            media_type = random.choice(sorted(content))
+            body = self._body(random, operation["operationId"], media_type, content[media_type])
+            headers = {"Content-Type": media_type, **headers}
+        return Request(method.upper(), path, operation["operationId"], query, headers, body)
+
+    def _path_value(self, random: Random, path: str, name: str, schema: dict[str, Any]) -> str:
+        if "format" in schema:
+            return TEXTS[schema["format"]](random) or "x"
+        known = seen(f"{noun_of(path)}-id", "x", "digits", "default", "admin")
+        return (known if random.random() < 0.8 else damaged(known))(random) or "x"
+
+    def _body(self, random: Random, operation: str, media_type: str, content: dict[str, Any]) -> bytes:
+        if "json" not in media_type:
+            return random.randbytes(random.choice([0, 1, 100]))
+        value = self._value(random, content["schema"])
+        if operation == "submit_study":
+            value = {"base": self._value(random, self._schemas["Spec"]), "grid": self._grid(random)}
+        elif operation == "clone_job" and random.random() < 0.7:
+            value = self._value(random, self._schemas["Spec"])
+        if random.random() < 0.05:
+            value = random.choice([[], None, 5, "x", {}, {"a": {}}, [[[]]]])
+        text = json.dumps(value, ensure_ascii=random.random() < 0.5).encode(errors="surrogatepass")
+        return text if random.random() < 0.97 else text[: random.randint(0, len(text))] + b"\xff"
+
+    def _grid(self, random: Random) -> dict[str, Any]:
+        fields = random.sample(_FIELDS_OF_SPECS, random.randint(0, 2))
+        spec = self._schemas["Spec"]["properties"]
+        return {
+            name: [self._value(random, spec.get(name, spec["dataset"])) for _ in range(random.randint(0, 3))]
+            for name in fields
+        }
+
+    def _value(self, random: Random, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one line for each type
+        """A value of a schema; in one of fifty cases of another one."""
+        if random.random() < 0.02:
+            return random.choice([None, True, -1, 1e300, "x", random.choice(ODD), [], {}])
+        if "$ref" in schema:
+            return self._value(random, self._schemas[schema["$ref"].rpartition("/")[2]])
+        if parts := schema.get("anyOf") or schema.get("oneOf"):
+            return self._value(random, random.choice(parts))
+        if "enum" in schema or "const" in schema:
+            return random.choice(schema.get("enum") or [schema["const"]])
+        match schema.get("type"):
+            case "object":
+                return self._object(random, schema)
+            case "array":
+                return [self._value(random, schema.get("items", {})) for _ in range(random.randint(0, 3))]
+            case "integer":
+                return random.choice([*_INTEGERS, schema.get("minimum", 1), schema.get("maximum", 1)])
+            case "number":
+                return random.choice([*_FLOATS, schema.get("minimum", 0.5), schema.get("maximum", 0.5)])
+            case "boolean":
+                return random.random() < 0.5
+            case "string":
+                return _text(random, schema)
+            case "null":
+                return None
+        return random.choice([1, "x", None, {}])
+
+    def _object(self, random: Random, schema: dict[str, Any]) -> dict[str, Any]:
+        """The required fields, and few others: each more is one more chance of being refused for it."""
+        properties = schema.get("properties", {})
+        required = schema.get("required", [])
+        others = [name for name in properties if name not in required]
+        names = [*required, *random.sample(others, min(len(others), random.choice([0, 0, 0, 1, 1, 2])))]
+        return {name: self._value(random, properties[name]) for name in names if name in properties}
+
+
+def _list_of(path: str) -> Text:
+    """What the cursors of most lists belong to: `hosts`, or `events ID` for /v1/jobs/ID/events."""
+    noun, *rest = path.split("/")[2:]
+    return one_of(" ".join(reversed(rest)) or noun)
+
+
+def _in_path(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    return [parameter for parameter in operation["parameters"] if parameter["in"] == "path"]
+
+
+def _text(random: Random, schema: dict[str, Any]) -> str:
+    if schema.get("format") == "date-time":
+        return _MOMENTS(random)
+    if schema.get("format") in TEXTS:
+        return TEXTS[schema["format"]](random)
+    words = one_of("x", "default", "admin", "chips", "a" * schema.get("maxLength", 64), seen("job-id", "3k9v"))
+    return (words if random.random() < 0.7 else damaged(words))(random)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def faults(
+    url: str, token: str, *, seconds: float, seed: int, without: tuple[str, ...] = (), most: int = 5
+) -> tuple[list[str], int]:
+    """Send requests for some seconds: the first few faults, one for each operation, and the number of requests."""
+    found: dict[str, str] = {}
+    number, ends_at = 0, time.monotonic() + seconds
+    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
+        requests = Requests(client.get("/openapi.json").raise_for_status().json(), without=without)
+        for request in _first():
+            _sent(client, request)
+        while time.monotonic() < ends_at and len(found) < most:
+            number += 1
+            request = requests.make(Random(f"{seed} {number}"))  # noqa: S311 - the same with each run
+            fault = _sent(client, request)
+            if fault is not None:
+                found.setdefault(request.operation, f"request {number}: {request}\n    {fault}")
+    return list(found.values()), number
+
+
+def _first() -> Iterator[Request]:
+    """Rows to ask for, and lists that have a second page."""
+    spec = {"dataset": "digits", "model": "mlp", "epochs": 1}
+    as_json = {"Content-Type": "application/json"}
+    for path, document in (
+        ("/v1/jobs", spec),
+        ("/v1/jobs", spec),
+        ("/v1/studies", {"base": spec, "grid": {"batch_size": [16, 32]}}),
+        ("/v1/projects", {"name": "vision"}),
+        ("/v1/webhooks", {"url": "https://example.com/hook"}),
+        ("/v1/uploads", {"filename": "chips.zip", "size_bytes": 10}),
+    ):
+        yield Request("POST", path, "first", headers=as_json, body=json.dumps(document).encode())
+    for path in ("/v1/jobs", "/v1/projects", "/v1/models", "/v1/datasets"):
+        yield Request("GET", path, "first", [("limit", "1")])
+
+
+def _sent(client: httpx2.Client, request: Request) -> str | None:
+    """Send a request. Returns what is wrong with the answer. Of a stream only the first piece is read."""
+    try:
+        with client.stream(
+            request.method, request.path, params=request.query, headers=_encoded(request.headers), content=request.body
+        ) as answer:
+            media_type = answer.headers.get("Content-Type", "")
+            if media_type.startswith("text/event-stream"):
+                content = b"" if request.path == "/v1/events" else next(answer.iter_bytes(), b"")
+            else:
+                content = answer.read()
+    except (httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError):  # the client cannot send it
+        return None
+    except httpx2.TransportError as error:
+        return f"no answer: {error!r}"
+    remember_texts(request.path, content, answer.headers.get("ETag"))
+    return fault_of(answer.status_code, content, media_type)
+
+
+def _encoded(headers: dict[str, str]) -> dict[str, bytes]:
+    return {name: value.encode("latin-1", errors="ignore") for name, value in headers.items()}

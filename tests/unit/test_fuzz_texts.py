@@ -1,0 +1,129 @@
+"""The fuzz has texts for every syntax of the OpenAPI document. A new syntax without texts fails here, by its name."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from api.main import app_for
+from jobs.model.synthetic import WrongSynthetic, synthetic_of
+from jobs.runtime.settings import Settings
+from tests.fuzz.texts import DECISIVE, HEADERS, TEXTS, remember
+
+_JSON_SCHEMAS_OWN = {"date-time", "binary"}
+# Patterns that allow any text on one line. A text with a narrower pattern is made from it.
+_FREE = {None, "^[^\\x00-\\x1f\\x7f-\\x9f]*$", "^[^\\x00-\\x1f\\x7f-\\x9f]+$"}
+# Texts that are stored, compared or searched as they are: nothing reads a syntax in them.
+_PLAIN = {
+    "query": {"action", "actor", "name", "owner", "project", "search", "subject", "user"},
+    "NewDataset": {"description", "label"},
+    "DatasetSpec": {"label"},
+    "NewProject": {"description"},
+    "ProjectChanges": {"description"},
+    "NewToken": {"name"},
+    "NewWebhook": {"project"},
+    "NoteText": {"text"},
+    "Spec": {"name"},
+    "StudySpec": {"name", "note"},
+}
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    settings = Settings(database_url="postgresql:///none", broker_url="memory://", token="hora_" + "x" * 40)
+    return app_for(settings).openapi()
+
+
+def strings(schema: Any) -> Iterator[dict[str, Any]]:
+    """The schemas of the texts in a schema, not those of the components to which it refers."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "string" and not {"enum", "const"} & schema.keys():
+            yield schema
+        for key in ("items", "anyOf", "allOf", "oneOf", "prefixItems", "additionalProperties"):
+            yield from strings(schema.get(key))
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from strings(part)
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"].rpartition("/")[2]
+        for part in value.values():
+            yield from references(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from references(part)
+
+
+def texts_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """All texts that a request may have: where (query, header, path, or the name of a body), its name, its schema."""
+    bodies, found = [], set[str]()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for parameter in operation.get("parameters", []):
+                for schema in strings(parameter["schema"]):
+                    yield parameter["in"], parameter["name"], schema
+            bodies += list(references(operation.get("requestBody", {})))
+    while bodies:
+        body = bodies.pop()
+        if body not in found:
+            found.add(body)
+            component = document["components"]["schemas"][body]
+            bodies += list(references(component))
+            for name, property_schema in component.get("properties", {}).items():
+                for schema in strings(property_schema):
+                    yield body, name, schema
+
+
+def test_every_format_has_texts(document: dict[str, Any]) -> None:
+    formats = {schema["format"]: f"{where} {name}" for where, name, schema in texts_of(document) if "format" in schema}
+    missing = {name: place for name, place in formats.items() if name not in TEXTS.keys() | _JSON_SCHEMAS_OWN}
+    assert not missing, f"write texts for these formats in tests/fuzz/texts.py: {missing}"
+    assert set(TEXTS) <= set(formats), "these formats are not in the document any more"
+
+
+def test_every_free_text_has_a_format_or_is_known_to_be_plain(document: dict[str, Any]) -> None:
+    free = {
+        (where, name)
+        for where, name, schema in texts_of(document)
+        if "format" not in schema and schema.get("pattern") in _FREE
+    }
+    plain = {(where, name) for where, names in _PLAIN.items() for name in names}
+    assert free - plain == set(), "give these texts a `format` and texts in tests/fuzz/texts.py, or add them to _PLAIN"
+    assert plain - free == set(), "these are not free texts of the document any more"
+
+
+def test_the_texts_of_a_format_differ_and_are_made_again_with_the_same_number() -> None:
+    remember("cursor", "AAECAwQFBgcICQoLDA0ODxAR")
+    for name, text in (TEXTS | HEADERS | DECISIVE).items():
+        made, again = ([text(Random(number)) for number in range(100)] for _ in range(2))  # noqa: S311
+        assert made == again, name
+        assert len(set(made)) >= 2, name
+
+
+def is_valid(source: str) -> bool:
+    try:
+        synthetic_of(source)
+    except WrongSynthetic:
+        return False
+    return True
+
+
+def test_some_texts_of_each_syntax_are_right() -> None:
+    """A fuzz whose every text is refused at once would look at nothing behind the first check."""
+    right = {
+        "source": {"digits", "synthetic"},
+        "weights": {"none", "imagenet"},
+        "model": {"lenet5", "mlp"},
+        "cursor": {"AAECAwQFBgcICQoLDA0ODxAR"},
+        "byte-range": {"bytes=0-10"},
+    }
+    remember("cursor", "AAECAwQFBgcICQoLDA0ODxAR")
+    sources = {TEXTS["source"](Random(number)) for number in range(2000)}  # noqa: S311
+    for name, texts in right.items():
+        made = {TEXTS[name](Random(number)) for number in range(2000)}  # noqa: S311
+        assert texts <= made, name
+    assert any(text.startswith("synthetic:") and is_valid(text) for text in sources)
