@@ -40,7 +40,8 @@ export function useStream(path: string | null, handlers: Handlers): void {
 
 type OnEvent = (kind: string, data: unknown, id: string | undefined) => void;
 
-async function followStream(path: string, from: string, signal: AbortSignal, onEvent: OnEvent): Promise<void> {
+/** Read a stream again and again, from the last event, until it is complete or `signal` says so. */
+export async function followStream(path: string, from: string, signal: AbortSignal, onEvent: OnEvent): Promise<void> {
   let lastId = from;
   let failures = 0;
   while (!signal.aborted) {
