@@ -3,6 +3,8 @@
 The document names only the headers that a route reads. Proxies and clients send many others.
 """
 
+import json
+import re
 from random import Random
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from tests.fuzz.answers import remember_texts
 from tests.fuzz.texts import TEXTS, some_headers
 
+_OTHER_TEXT = re.compile(r"violates `format` at \S*?/properties/([\w-]+)")
 _randoms = st.integers(0, 2**32 - 1).map(Random)
 
 for name, text in TEXTS.items():
@@ -28,6 +31,14 @@ def flatmap_case(context: Any, case: Any) -> st.SearchStrategy[Any]:
         return case
 
     return _randoms.map(some_headers).map(with_headers)
+
+
+@schemathesis.hook
+def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
+    """Keep all failures but one kind: a text that differs from our strategy of its format is no wrong text."""
+    parameters = case.operation.definition.raw.get("parameters", [])
+    times = {parameter["name"] for parameter in parameters if '"date-time"' in json.dumps(parameter)}
+    return not any(name not in times for name in _OTHER_TEXT.findall(failure.message))
 
 
 @schemathesis.hook
