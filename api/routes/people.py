@@ -3,13 +3,15 @@
 from typing import Annotated
 
 from fastapi import Body, Depends, Path, Query, Response
+from sqlalchemy.orm import Session
 
-from api.callers import ADMIN_ONLY, CallerHere, router
+from api.callers import ADMIN_ONLY, Caller, CallerHere, router
 from api.deps import Cursor, PageLimit, SafeText, ServicesHere, only_json
 from api.openapi import problems
 from api.problems import Forbidden
 from api.routes.lookups import Moment
 from api.row_views import token_view
+from jobs.db.tables import Token
 from jobs.model.scopes import Scope
 from jobs.people import audit, rights, tokens
 from jobs.people.audit import AuditFilter
@@ -88,22 +90,25 @@ def list_tokens(
     limit: PageLimit = 50,
     cursor: Cursor = None,
 ) -> Listed[TokenView]:
-    """List tokens and sessions, newest first. Their texts cannot be shown again."""
+    """List tokens and sessions, newest first. Those with a wider scope than yours are left out.
+
+    Their texts cannot be shown again.
+    """
     if user not in (None, caller.user) and not caller.may(Scope.ADMIN):
         raise Forbidden(f"only admins can list the tokens of others; you are {caller.user}")
     with services.sessions() as session:
-        page = tokens.list_tokens(session, user=user or caller.user, live=live, limit=limit, cursor=cursor)
+        page = tokens.list_tokens(
+            session, user=user or caller.user, widest=caller.bearer.scope, live=live, limit=limit, cursor=cursor
+        )
         items = [token_view(token) for token in page.items]
     return Listed(items=items, next_cursor=page.next_cursor)
 
 
 @routes.get("/tokens/{token_id}", responses=problems(s404="No such token"))
 def get_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> TokenView:
-    """Get a token."""
+    """Get a token of yours. It may not have a wider scope than the token of the request. Admins get any token."""
     with services.sessions() as session:
-        token = tokens.get_token(session, token_id)
-        caller.require_owner(f"the token {token_id}", token.user_name)
-        return token_view(token)
+        return token_view(_covered_token(session, caller, token_id))
 
 
 @routes.delete(
@@ -112,16 +117,24 @@ def get_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> 
     responses=problems(s404="No such token", s409="It is the last token of an admin"),
 )
 def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> None:
-    """Revoke a token, with its login links and sessions. Revoking it again changes nothing.
+    """Revoke a token of yours, with its login links and sessions. Revoking it again changes nothing.
 
-    All processes of the service refuse it within three seconds.
+    It may not have a wider scope than the token of the request. Admins revoke any token. All processes of the service
+    refuse it within three seconds.
     """
     with services.sessions.begin() as session:
-        token = tokens.get_token(session, token_id)
-        caller.require_owner(f"the token {token_id}", token.user_name)
+        token = _covered_token(session, caller, token_id)
         revoked_ids = rights.revoke(session, token)
         audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
     services.tokens.forget(token_id, *revoked_ids)
+
+
+def _covered_token(session: Session, caller: Caller, token_id: str) -> Token:
+    """A token that the caller may see and revoke. Raises `TokenNotFound`, `Forbidden`."""
+    token = tokens.get_token(session, token_id)
+    caller.require_owner(f"the token {token_id}", token.user_name)
+    caller.require_scope(Scope(token.scope))
+    return token
 
 
 @routes.get("/users", dependencies=[ADMIN_ONLY])

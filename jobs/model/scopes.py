@@ -14,5 +14,10 @@ class Scope(StrEnum):
         """Whether a token with this scope is enough where `needed` is required."""
         return _RANKS[self] >= _RANKS[needed]
 
+    @property
+    def covered(self) -> "list[Scope]":
+        """This scope and the narrower ones."""
+        return [scope for scope in Scope if self.covers(scope)]
+
 
 _RANKS = {scope: position for position, scope in enumerate(Scope)}

@@ -202,14 +202,20 @@ def revoke_with_sessions(session: Session, token_id: str) -> list[str]:
 
 
 def list_tokens(
-    session: Session, *, user: str, live: bool | None = None, limit: int = 50, cursor: str | None = None
+    session: Session,
+    *,
+    user: str,
+    widest: Scope = Scope.ADMIN,
+    live: bool | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
 ) -> Page[Token]:
-    """A page of a user's tokens and sessions, newest first. Raises `InvalidCursor`.
+    """A page of a user's tokens and sessions with scopes up to `widest`, newest first. Raises `InvalidCursor`.
 
     `live`: True for only the valid ones, False for the others, None for all.
     """
     identity = f"tokens {live} {user}"
-    query = select(Token).where(Token.user_name == user, Token.kind != "login")
+    query = select(Token).where(Token.user_name == user, Token.kind != "login", Token.scope.in_(widest.covered))
     if live is not None:
         good = and_(*_LIVE)
         query = query.where(good if live else ~good)

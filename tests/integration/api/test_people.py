@@ -109,6 +109,26 @@ def test_nobody_sees_or_revokes_the_token_of_another(api: TestClient, client_of:
         why_not(ben.delete(f"/v1/tokens/{strange}"), 404, "token-not-found")
 
 
+def test_a_token_sees_and_revokes_no_wider_token_of_its_user(client_of: Clients) -> None:
+    clients = {scope: client_of("alice", scope) for scope in ("read", "submit", "admin")}
+    ids = {scope: client.get("/v1/me").json()["token_id"] for scope, client in clients.items()}
+
+    for own, covered in (("read", ["read"]), ("submit", ["submit", "read"]), ("admin", ["admin", "submit", "read"])):
+        listed = clients[own].get("/v1/tokens").json()["items"]
+        assert {token["id"] for token in listed} == {ids[scope] for scope in covered}
+        for wider in set(ids) - set(covered):
+            for method in ("GET", "DELETE"):
+                answer = clients[own].request(method, f"/v1/tokens/{ids[wider]}")
+                assert (
+                    why_not(answer, 403, "forbidden") == f"this needs a token with the scope {wider}; yours has {own}"
+                )
+                assert f'error="insufficient_scope", scope="{wider}"' in answer.headers["www-authenticate"]
+    assert [client.get("/v1/me").status_code for client in clients.values()] == [200] * 3
+    assert clients["read"].delete(f"/v1/tokens/{ids['read']}").status_code == 204  # itself
+    assert clients["admin"].delete(f"/v1/tokens/{ids['submit']}").status_code == 204
+    assert [client.get("/v1/me").status_code for client in clients.values()] == [401, 401, 200]
+
+
 def test_a_token_cannot_create_one_with_a_wider_scope_or_longer_life(client_of: Clients) -> None:
     until = datetime.now(UTC) + timedelta(hours=1)
     reader, submitter = client_of("rob", "read"), client_of("sue", "submit", expires_at=until, rate_limit_per_s=20)
