@@ -15,8 +15,9 @@ from api.access import login_sessions
 from api.deps import Services, ServicesHere
 from api.problems import Forbidden, InsufficientScope, Unauthorized
 from jobs.model.scopes import Scope
-from jobs.people import rights, tokens
+from jobs.people import project_admission, rights, tokens
 from jobs.people.audit import Actor
+from jobs.people.project_admission import Applicant
 from jobs.people.tokens import Bearer
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,6 +46,11 @@ class Caller:
         """Their name."""
         return self.bearer.user
 
+    @property
+    def applicant(self) -> Applicant:
+        """The caller as one who submits."""
+        return Applicant(self.user, is_admin=self.may(Scope.ADMIN))
+
     def may(self, scope: Scope) -> bool:
         """Whether their token has the scope."""
         return self.bearer.scope.covers(scope)
@@ -59,6 +65,13 @@ class Caller:
         if not self.may(Scope.ADMIN):
             named = f"{noun} {owned.id}"
             rights.require_steering(session, self.user, subject=named, owner=owned.owner, project=owned.project)
+
+    def require_resuming(self, session: Session, noun: str, owned: Owned) -> None:
+        """Refuse callers who may not resume a job or a study (`noun`). Raises `NotAllowed`."""
+        self.require_steering(session, noun, owned)
+        project_admission.require_resumer(
+            session, owned.project, self.applicant, subject=f"{noun} {owned.id}", owner=owned.owner
+        )
 
     def require_owner(self, resource: str, owner: str) -> None:
         """Refuse all but the owner of a resource, and admins. Raises `Forbidden`."""

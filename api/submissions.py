@@ -31,7 +31,6 @@ from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
 from jobs.model.problems import InvalidSpec
-from jobs.model.scopes import Scope
 from jobs.model.spec import Spec
 from jobs.people import audit
 from jobs.people.project_admission import Applicant, admit
@@ -59,7 +58,7 @@ def submit_job(
         earlier = earlier_job(session, caller.user, idempotency)
         if earlier is not None:
             return _job_answer(earlier, is_replay=True)
-        plan = _admit_job(session, checked, _applicant_of(caller))
+        plan = _admit_job(session, checked, caller.applicant)
         if dry_run:
             outlook = preview(session, checked.spec, plan)
             return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
@@ -91,7 +90,7 @@ def submit_study(
         earlier_id = store.earlier_study(session, caller.user, idempotency)
         if earlier_id is not None:
             return _study_answer(session, earlier_id, is_replay=True)
-        planned = _admit_study(session, study, cells, checked, _applicant_of(caller))
+        planned = _admit_study(session, study, cells, checked, caller.applicant)
         if dry_run:
             return as_json(_preview_of(study, planned))
         study_id = store.write_study(session, study, planned, owner=caller.user, idempotency=idempotency)
@@ -99,10 +98,6 @@ def submit_study(
         answer = _study_answer(session, study_id, is_replay=False)
     services.hints.dispatch()
     return answer
-
-
-def _applicant_of(caller: Caller) -> Applicant:
-    return Applicant(caller.user, is_admin=caller.may(Scope.ADMIN))
 
 
 def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> Plan:

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
 from api import submissions
-from api.callers import Caller, CallerHere, router
+from api.callers import Caller, CallerHere, Owned, router
 from api.deps import (
     JSON,
     MERGE_PATCH,
@@ -147,7 +147,7 @@ def pause_job(job_id: JobId, services: ServicesHere, caller: CallerHere, respons
 @routes.post("/jobs/{job_id}/resume", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))
 def resume_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
     """Resume a paused job from its last checkpoint. Resuming it again changes nothing."""
-    return _steered(services, caller, response, job_id, store.resume, "job.resumed")
+    return _steered(services, caller, response, job_id, store.resume, "job.resumed", require=Caller.require_resuming)
 
 
 def _steered(
@@ -157,9 +157,11 @@ def _steered(
     job_id: str,
     change: Callable[[Session, str], Job],
     action: str,
+    *,
+    require: Callable[[Caller, Session, str, Owned], None] = Caller.require_steering,
 ) -> JobView:
     with services.sessions.begin() as session:
-        caller.require_steering(session, "job", store.get_job(session, job_id))
+        require(caller, session, "job", store.get_job(session, job_id))
         job = job_view(change(session, job_id))
         audit.record(session, caller.actor, action, job_id)
     services.hints.dispatch()  # this job, or one after it in the queue, may be placed now

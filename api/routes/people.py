@@ -156,12 +156,16 @@ def change_user(
     caller: CallerHere,
     change: Annotated[UserChange, Body(openapi_examples={"shut out": {"value": {"disabled": True}}})],
 ) -> UserView:
-    """Disable or enable a user. The tokens of a disabled user are refused. Their jobs go on."""
+    """Disable or enable a user. The tokens of a disabled user are refused.
+
+    Their running jobs go on. Their queued jobs wait until they are enabled again.
+    """
     action = "user.disabled" if change.disabled else "user.enabled"
     with services.sessions.begin() as session:
         line = rights.set_disabled(session, user_name, disabled=change.disabled)
         audit.record(session, caller.actor, action, user_name)
     services.tokens.forget_user(user_name)
+    services.hints.dispatch()  # the jobs of an enabled user may be placed now
     return UserView.model_validate(line)
 
 

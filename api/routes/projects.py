@@ -123,7 +123,9 @@ def add_project_member(
     with services.sessions.begin() as session:
         projects.add_member(session, project, user_name)
         audit.record(session, caller.actor, "project.member_added", project, user=user_name)
-        return ProjectView.model_validate(projects.state_of(session, project))
+        view = ProjectView.model_validate(projects.state_of(session, project))
+    services.hints.dispatch()  # their queued jobs may be placed now
+    return view
 
 
 @routes.delete(
@@ -132,7 +134,10 @@ def add_project_member(
 def remove_project_member(
     project: ProjectPath, user_name: UserPath, services: ServicesHere, caller: CallerHere
 ) -> None:
-    """Remove a member. Repeating this changes nothing. Admins only."""
+    """Remove a member. Repeating this changes nothing. Admins only.
+
+    If the project is closed, their running jobs go on, and their queued jobs wait until they are members again.
+    """
     with services.sessions.begin() as session:
         projects.remove_member(session, project, user_name)
         audit.record(session, caller.actor, "project.member_removed", project, user=user_name)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from api import submissions
-from api.callers import Caller, CallerHere, router
+from api.callers import Caller, CallerHere, Owned, router
 from api.deps import (
     JSON,
     Cursor,
@@ -150,7 +150,9 @@ def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, r
 )
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
-    return _steered(services, caller, response, study_id, control.resume, "study.resumed")
+    return _steered(
+        services, caller, response, study_id, control.resume, "study.resumed", require=Caller.require_resuming
+    )
 
 
 def _steered(
@@ -160,9 +162,11 @@ def _steered(
     study_id: str,
     change: Callable[[Session, str], None],
     action: str,
+    *,
+    require: Callable[[Caller, Session, str, Owned], None] = Caller.require_steering,
 ) -> StudyView:
     with services.sessions.begin() as session:
-        caller.require_steering(session, "study", store.get_study(session, study_id))
+        require(caller, session, "study", store.get_study(session, study_id))
         change(session, study_id)
         audit.record(session, caller.actor, action, study_id)
         study = store.view_of(session, study_id)

@@ -107,7 +107,7 @@ def list_users(limit: Limit = 50, as_json: AsJson = False) -> None:
 
 @users.command()
 def disable(name: UserName, as_json: AsJson = False) -> None:
-    """Disable a user: none of their tokens is accepted. Their jobs continue."""
+    """Disable a user: none of their tokens is accepted. Running jobs continue, queued jobs wait."""
     _set_disabled(name, True, as_json)
 
 

@@ -1,4 +1,4 @@
-"""Decides whether a project accepts a job. Called by the api at submission, before it stores anything.
+"""Decides whether a project accepts a job. Called by the api before it stores or resumes anything.
 
 QueueFull           the project has as many jobs in the queue as its quota allows
 ProjectArchived     the project takes no new jobs
@@ -10,6 +10,7 @@ from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Project, ProjectMember
+from jobs.lifecycle import rights_now
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.model.states import Status
@@ -63,10 +64,26 @@ def admit(session: Session, name: str, applicant: Applicant, *, jobs: int) -> No
 
     If the project's queue is limited, no other jobs are admitted to it until the commit.
     """
+    require_submitter(session, name, applicant)
+    require_room(session, name, jobs=jobs)
+
+
+def require_submitter(session: Session, name: str, applicant: Applicant) -> None:
+    """Refuse users who may not submit to the project. Raises `NotAllowed`."""
     is_open = session.scalar(select(Project.is_open).where(Project.name == name))
     if not (is_open or applicant.is_admin or session.get(ProjectMember, (name, applicant.user))):
         raise NotAllowed(f"the project {name} takes jobs only from its members and from admins")
-    require_room(session, name, jobs=jobs)
+
+
+def require_resumer(session: Session, name: str, applicant: Applicant, *, subject: str, owner: str) -> None:
+    """Refuse to resume a job or a study (`subject`) of the project. Raises `NotAllowed`.
+
+    To resume is to submit again, in the name of the owner. So both must be allowed to submit now.
+    """
+    require_submitter(session, name, applicant)
+    obstacle = rights_now.why_not_train(session, owner=owner, project=name)
+    if obstacle is not None:
+        raise NotAllowed(f"{subject} cannot be resumed: {obstacle}; submit it again as your own")
 
 
 def require_room(session: Session, name: str, *, jobs: int) -> None:

@@ -29,6 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
+from jobs.lifecycle.rights_now import may_train
 from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
 from jobs.scheduling.fitting import HostSlots, SlotRequest
@@ -44,7 +45,11 @@ QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
 _CLOCK_WAS_SET_BACK = Job.queued_at > func.now()
 READY = or_(func.coalesce(Job.not_before, func.now()) <= func.now(), _CLOCK_WAS_SET_BACK)  # its back-off is over
 PAUSE_S = case((~READY, cast(func.extract("epoch", Job.not_before - func.now()), Float(53))), else_=0.0)
-IN_QUEUE = and_(Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
+# The jobs of a user who may not submit any more keep their places, as paused jobs do, and are not placed.
+IN_QUEUE = and_(
+    Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+    may_train(Job.owner, Job.project),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
+from jobs.lifecycle.rights_now import may_train
 from jobs.lifecycle.store import Lease, move
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
@@ -21,7 +22,8 @@ from jobs.scheduling.placement import Placement
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
     """Lease slots to queued jobs. Returns the leases of the jobs that got all their slots.
 
-    A job is left out if it no longer waits, if one of its slots is no longer free, or if one of its hosts is drained.
+    A job is left out if it no longer waits, if its owner may no longer submit it, if one of its slots is no longer
+    free, or if one of its hosts is drained.
     The lowest rank goes to the first slot of the first share.
     """
     if not placements:
@@ -35,7 +37,7 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
             possible[placement.job_id] = placement
     numbers = move(
         session, list(possible), Status.LAUNCHING,
-        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), may_train(Job.owner, Job.project),
         attempt=Job.attempt + 1, not_before=None,
     )  # fmt: skip
     if not numbers:

@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
+from jobs.lifecycle.rights_now import obstacle_to_training
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import Status
 from jobs.scheduling.allowances import Quota
@@ -29,7 +30,10 @@ from jobs.scheduling.quotas import active_quotas
 
 @dataclass(frozen=True)
 class Standing:
-    """A queued job's position in the queue, from 1, and why it waits. A paused job has no position."""
+    """A queued job's position in the queue, from 1, and why it waits.
+
+    A paused job has no position, nor has one whose owner may not submit it any more.
+    """
 
     position: int | None
     reason: str
@@ -40,6 +44,7 @@ class WaitsFor:
     """What a queued job waits for besides slots."""
 
     paused: bool = False
+    obstacle: str | None = None  # why its owner may not submit it now
     pause_s: float = 0.0  # the rest of its back-off
     quota: Quota | None = None  # that of its project
     ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
@@ -51,7 +56,8 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     if not job_ids:
         return {}
     query = select_queued_jobs().where(Job.id.in_(job_ids), Job.status == Status.QUEUED)
-    rows = session.execute(query.add_columns(Job.paused_at, PAUSE_S.label("pause_s"))).mappings().all()
+    obstacle = obstacle_to_training(Job.owner, Job.project).label("obstacle")
+    rows = session.execute(query.add_columns(Job.paused_at, PAUSE_S.label("pause_s"), obstacle)).mappings().all()
     if not rows:
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
@@ -62,8 +68,8 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     for row in rows:
         job = queued_job_of(row)
         waits_for = WaitsFor(
-            row["paused_at"] is not None, row["pause_s"], quotas.get(job.project), ahead.get(job.job_id, 0),
-            leaving.get(job.job_id, ()),
+            row["paused_at"] is not None, row["obstacle"], row["pause_s"], quotas.get(job.project),
+            ahead.get(job.job_id, 0), leaving.get(job.job_id, ()),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for)
         standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
@@ -103,8 +109,8 @@ def _leaving(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[
 
 def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], waits_for: WaitsFor) -> str:
     """Why a queued job does not run: a sentence without its full stop."""
-    if waits_for.paused:
-        return "paused"
+    if waits_for.paused or waits_for.obstacle is not None:
+        return waits_for.obstacle or "paused"
     if waits_for.pause_s > 0:
         return f"waits {waits_for.pause_s:.0f} s more after a failed attempt"
     too_small = _too_small(request, hosts)

@@ -18,7 +18,8 @@ from sqlalchemy import (
 )  # fmt: skip
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
+from jobs.db.tables import Job, Study, Webhook, WebhookDelivery
+from jobs.lifecycle import rights_now
 from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED, add_study_deliveries
 from jobs.model.states import TERMINAL
 from jobs.outward.webhooks import messages
@@ -68,7 +69,7 @@ def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), ba
     """Take a delivery that is due, of any webhook except `besides`. None if there is none.
 
     Its message is stored at the first try and does not change. Deliveries of disabled or deleted webhooks are given
-    up.
+    up, and those of owners who may not have the webhook any more.
     """
     next_due = (
         select(WebhookDelivery)
@@ -79,11 +80,17 @@ def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), ba
     )
     while (delivery := session.scalar(next_due, execution_options=_FRESH)) is not None:
         webhook = session.get_one(Webhook, delivery.webhook_id, populate_existing=True)
-        owner = session.get_one(User, webhook.owner, populate_existing=True)
-        if webhook.disabled_at is None and webhook.deleted_at is None and owner.disabled_at is None:
+        obstacle = _obstacle(session, webhook)
+        if obstacle is None:
             return _claim_delivery(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
-        give_up(session, webhook.id, "the webhook was disabled or deleted")
+        give_up(session, webhook.id, obstacle)
     return None
+
+
+def _obstacle(session: Session, webhook: Webhook) -> str | None:
+    if webhook.disabled_at is not None or webhook.deleted_at is not None:
+        return "the webhook was disabled or deleted"
+    return rights_now.why_no_messages(session, owner=webhook.owner, project=webhook.project)
 
 
 def _claim_delivery(

@@ -15,9 +15,11 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, BY_NUMBER, Page
 from jobs.db.tables import Project, ProjectMember, Webhook, WebhookDelivery
+from jobs.lifecycle import rights_now
 from jobs.lifecycle.store import new_id
 from jobs.outward.webhooks import outbox
 from jobs.outward.webhooks.messages import new_secret
+from jobs.people.rights import NotAllowed
 
 MAX_OF_AN_OWNER = 20
 
@@ -91,7 +93,12 @@ def get(session: Session, webhook_id: str, *, owner: str | None, to_change: bool
 
 
 def set_disabled(session: Session, webhook: Webhook, disabled: bool) -> None:
-    """Disable or enable a webhook. Disabling gives up its unsent deliveries. Repeating changes nothing."""
+    """Disable or enable a webhook. Disabling gives up its unsent deliveries. Repeating changes nothing.
+
+    Enabling it raises `NotAllowed`.
+    """
+    if not disabled:
+        _require_messages(session, webhook)
     if disabled == (webhook.disabled_at is not None):
         return
     webhook.disabled_at = session.scalar(select(func.now())) if disabled else None
@@ -107,7 +114,8 @@ def remove(session: Session, webhook: Webhook) -> None:
 
 
 def ping(session: Session, webhook: Webhook) -> WebhookDelivery:
-    """Send it a message without content. Raises `WebhookDisabled`."""
+    """Send it a message without content. Raises `WebhookDisabled`, `NotAllowed`."""
+    _require_messages(session, webhook)
     if webhook.disabled_at is not None:
         raise WebhookDisabled(f"webhook {webhook.id} is disabled: enable it first")
     return outbox.add_ping(session, webhook.id)
@@ -126,7 +134,8 @@ def deliveries(session: Session, webhook_id: str, *, limit: int, cursor: str | N
 
 
 def redeliver(session: Session, webhook: Webhook, delivery_id: int) -> WebhookDelivery:
-    """Send a delivery again at once, whatever its state. Raises `DeliveryNotFound`, `WebhookDisabled`."""
+    """Send a delivery again at once, whatever its state. Raises `DeliveryNotFound`, `WebhookDisabled`, `NotAllowed`."""
+    _require_messages(session, webhook)
     if webhook.disabled_at is not None:
         raise WebhookDisabled(f"webhook {webhook.id} is disabled: enable it first")
     delivery: WebhookDelivery | None = session.scalar(
@@ -138,3 +147,10 @@ def redeliver(session: Session, webhook: Webhook, delivery_id: int) -> WebhookDe
     if delivery is None:
         raise DeliveryNotFound(delivery_id)
     return delivery
+
+
+def _require_messages(session: Session, webhook: Webhook) -> None:
+    """Refuse if the owner may not have the webhook any more. Raises `NotAllowed`."""
+    obstacle = rights_now.why_no_messages(session, owner=webhook.owner, project=webhook.project)
+    if obstacle is not None:
+        raise NotAllowed(f"webhook {webhook.id} gets no messages: {obstacle}")

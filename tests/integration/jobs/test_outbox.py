@@ -9,16 +9,17 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job, Project, User, Webhook, WebhookDelivery
+from jobs.db.tables import Job, Project, ProjectMember, User, Webhook, WebhookDelivery
 from jobs.insight.studies import control
 from jobs.lifecycle import leases
 from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED
 from jobs.lifecycle.store import request_cancel
+from jobs.model.scopes import Scope
 from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox, store
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Answer, Verdict
-from jobs.people.tokens import add_user
+from jobs.people.tokens import store_token
 from tests.integration.jobs import job_rows
 
 
@@ -30,7 +31,9 @@ def a_webhook(
     project: str | None = None,
 ) -> str:
     with sessions.begin() as session:
-        add_user(session, owner)
+        store_token(session, f"hora_{owner}", user=owner, scope=Scope.SUBMIT)
+        if project is not None:
+            session.merge(ProjectMember(project=project, user_name=owner))
         return store.create(session, owner=owner, url="https://x.example.com/", events=events, project=project).id
 
 

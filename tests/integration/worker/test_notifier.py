@@ -17,9 +17,10 @@ from sqlalchemy.orm import Session
 from jobs.db.engine import Sessions
 from jobs.db.tables import WebhookDelivery
 from jobs.lifecycle.store import request_cancel
+from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.outward.webhooks import outbox, store
-from jobs.people.tokens import add_user
+from jobs.people.tokens import store_token
 from jobs.runtime.outbound_addresses import allowed_from
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
@@ -59,7 +60,7 @@ def notifying(sessions: Sessions, config: Settings) -> Iterator[None]:
 def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:
     """Its id and its secret."""
     with sessions.begin() as session:
-        add_user(session, "me")
+        store_token(session, "hora_me", user="me", scope=Scope.SUBMIT)
         webhook = store.create(session, owner="me", url=url, events=["job.ended", "study.ended"], project=None)
         return webhook.id, webhook.secret
 

@@ -134,7 +134,7 @@ def test_a_pass_without_quotas_reads_projects_once(sessions: Sessions, dispatche
     statements: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
     assert dispatcher.run() == 1
-    about_projects = [statement for statement in statements if "FROM projects" in statement]
+    about_projects = [statement for statement in statements if statement.startswith("SELECT projects.")]
     assert len(about_projects) == 1
     assert job_rows.count(sessions, Job) == 1
 

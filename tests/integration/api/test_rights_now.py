@@ -1,0 +1,233 @@
+"""Whoever may not do a thing now may not do it by what they began."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import AuditEntry, Job, Token, WebhookDelivery
+from jobs.lifecycle.store import request_cancel
+from jobs.model.states import EndReason, Status
+from jobs.outward.webhooks import outbox
+from jobs.outward.webhooks.outbox import Claimed
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.placement_rows import next_page
+from tests.integration.api.starting_rows import SPEC, a_host
+
+ClientOf = Callable[..., TestClient]
+IN_VISION = SPEC | {"project": "vision"}
+URL = "https://ci.example.com/hook"
+
+
+def refusal(answer: Any) -> str:
+    """What a 403 says."""
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:hora:problem:forbidden"), answer.text
+    detail: str = answer.json()["detail"]
+    return detail
+
+
+@pytest.fixture
+def alice(api: TestClient, client_of: ClientOf) -> TestClient:
+    """A member of the closed project `vision`."""
+    alice = client_of("alice")
+    api.post("/v1/projects", json={"name": "vision", "is_open": False})
+    joins(api)
+    return alice
+
+
+def joins(api: TestClient) -> None:
+    assert api.put("/v1/projects/vision/members/alice").status_code == 200
+
+
+def leaves(api: TestClient) -> None:
+    assert api.delete("/v1/projects/vision/members/alice").status_code == 204
+
+
+def is_disabled(api: TestClient, *, disabled: bool = True) -> None:
+    assert api.patch("/v1/users/alice", json={"disabled": disabled}).status_code == 200
+
+
+def loses_scope(sessions: Sessions) -> None:
+    """Alice keeps a token that reads."""
+    with sessions.begin() as session:
+        session.execute(update(Token).where(Token.user_name == "alice").values(scope="read"))
+
+
+def expires(sessions: Sessions) -> None:
+    with sessions.begin() as session:
+        session.execute(update(Token).where(Token.user_name == "alice").values(expires_at=func.now()))
+
+
+def placeable(sessions: Sessions) -> list[str]:
+    """The jobs that the dispatcher takes from the queue."""
+    with sessions() as session:
+        return [job.job_id for job in next_page(session, None, limit=10).jobs]
+
+
+def place(sessions: Sessions, job_id: str) -> bool:
+    with sessions.begin() as session:
+        return bool(placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60))
+
+
+def claim(sessions: Sessions) -> Claimed | None:
+    with sessions.begin() as session:
+        return outbox.claim(session, lease_s=60)
+
+
+def errors_of_deliveries(sessions: Sessions) -> list[str | None]:
+    with sessions() as session:
+        return list(session.scalars(select(WebhookDelivery.error).order_by(WebhookDelivery.id)))
+
+
+def test_a_former_member_resumes_neither_jobs_nor_studies_of_a_closed_project(
+    api: TestClient, alice: TestClient, sessions: Sessions
+) -> None:
+    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
+    study_id = alice.post("/v1/studies", json={"base": IN_VISION, "grid": {"seed": [1, 2]}}).json()["id"]
+    alice.post(f"/v1/jobs/{job_id}/pause")
+    alice.post(f"/v1/studies/{study_id}/cancel")
+    leaves(api)
+
+    expected = "the project vision takes jobs only from its members and from admins"
+    for path in (f"/v1/jobs/{job_id}/resume", f"/v1/studies/{study_id}/resume", f"/v1/jobs/{job_id}/clone"):
+        assert refusal(alice.post(path)) == expected
+    with sessions() as session:
+        assert session.scalar(select(func.count()).where(Job.project == "vision")) == 3
+        assert session.scalar(select(func.count()).where(AuditEntry.action.in_(["job.resumed", "study.resumed"]))) == 0
+    assert alice.post(f"/v1/jobs/{job_id}/cancel").status_code == 202  # ending one's own job is always allowed
+    joins(api)
+    assert alice.post(f"/v1/studies/{study_id}/resume").json()["counts"]["queued"] == 2
+
+
+@pytest.mark.parametrize("way", ["leaves", "disabled"])
+def test_nobody_resumes_jobs_in_the_name_of_an_owner_who_may_not_submit(
+    api: TestClient, client_of: ClientOf, alice: TestClient, sessions: Sessions, way: str
+) -> None:
+    bob = client_of("bob")
+    api.put("/v1/projects/vision/members/bob")
+    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
+    study_id = alice.post("/v1/studies", json={"base": IN_VISION, "grid": {"seed": [1, 2]}}).json()["id"]
+    bob.post(f"/v1/jobs/{job_id}/pause")
+    bob.post(f"/v1/studies/{study_id}/cancel")
+    is_disabled(api) if way == "disabled" else leaves(api)
+
+    why = "the project vision is closed, and its owner alice is no member"
+    why = "its owner alice is disabled" if way == "disabled" else why
+    for noun, own_id in (("job", job_id), ("study", study_id)):
+        collection = {"job": "jobs", "study": "studies"}[noun]
+        for client in (bob, api):
+            message = refusal(client.post(f"/v1/{collection}/{own_id}/resume"))
+            assert message == f"{noun} {own_id} cannot be resumed: {why}; submit it again as your own"
+    assert bob.post(f"/v1/jobs/{job_id}/clone").json()["owner"] == "bob"
+    with sessions() as session:
+        assert session.scalar(select(func.count()).where(Job.owner == "alice")) == 3
+
+
+@pytest.mark.parametrize("way", ["leaves", "disabled"])
+def test_a_queued_job_waits_while_its_owner_may_not_submit(
+    api: TestClient, alice: TestClient, sessions: Sessions, way: str
+) -> None:
+    a_host(sessions)
+    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
+    other_id = api.post("/v1/jobs", json=SPEC).json()["id"]
+    before = api.get(f"/v1/jobs/{job_id}")
+    assert placeable(sessions) == [job_id, other_id]
+    is_disabled(api) if way == "disabled" else leaves(api)
+
+    assert placeable(sessions) == [other_id]
+    assert not place(sessions, job_id)  # not even by a dispatcher that read the queue before
+    after = api.get(f"/v1/jobs/{job_id}", headers={"If-None-Match": before.headers["ETag"]})
+    why = {"disabled": "its owner alice is disabled"}.get(
+        way, "the project vision is closed, and its owner alice is no member"
+    )
+    assert after.json()["waiting"] == {"position": None, "reason": why}
+    assert api.get(f"/v1/jobs/{other_id}").json()["waiting"]["position"] == 1
+    is_disabled(api, disabled=False) if way == "disabled" else joins(api)
+    assert placeable(sessions) == [job_id, other_id]
+    assert place(sessions, job_id)
+
+
+def test_a_queued_job_goes_on_where_its_owner_may_still_submit(
+    api: TestClient, client_of: ClientOf, alice: TestClient, sessions: Sessions
+) -> None:
+    of_member = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
+    of_admin = client_of("ann", "admin").post("/v1/jobs", json=IN_VISION).json()["id"]
+    assert placeable(sessions) == [of_member, of_admin]
+    expires(sessions)  # a token for one night is enough for a long queue
+    assert placeable(sessions) == [of_member, of_admin]
+    leaves(api)
+    assert placeable(sessions) == [of_admin]
+    api.patch("/v1/projects/vision", json={"is_open": True})
+    assert placeable(sessions) == [of_member, of_admin]
+    api.patch("/v1/projects/vision", json={"is_open": False})
+    with sessions.begin() as session:
+        session.execute(update(Token).where(Token.user_name == "ann").values(revoked_at=func.now()))
+    assert placeable(sessions) == []
+
+
+@pytest.mark.parametrize("way", ["leaves", "disabled", "loses its scope", "expired"])
+def test_a_webhook_sends_only_while_its_owner_may_have_it(
+    api: TestClient, alice: TestClient, sessions: Sessions, way: str
+) -> None:
+    webhook = alice.post("/v1/webhooks", json={"url": URL, "project": "vision"}).json()
+    job_ids = [api.post("/v1/jobs", json=IN_VISION).json()["id"] for _ in range(2)]
+    with sessions.begin() as session:
+        request_cancel(session, job_ids[0])
+    sent = claim(sessions)
+    assert sent is not None
+    assert sent.payload["job"]["id"] == job_ids[0]
+    match way:
+        case "leaves":
+            leaves(api)
+        case "disabled":
+            is_disabled(api)
+        case "loses its scope":
+            loses_scope(sessions)
+        case _:
+            expires(sessions)
+    with sessions.begin() as session:
+        session.execute(update(WebhookDelivery).values(next_at=func.now()))  # it is due again
+        request_cancel(session, job_ids[1])
+
+    why = {
+        "leaves": "its owner alice is no member of the project vision",
+        "disabled": "its owner alice is disabled",
+    }.get(way, "its owner alice has no valid token with the scope submit")
+    assert claim(sessions) is None
+    assert set(errors_of_deliveries(sessions)) == {why}
+    path = f"/v1/webhooks/{webhook['id']}"
+    for asked in (
+        api.post(f"{path}/test"),
+        api.post(f"{path}/deliveries/{sent.id}/redeliver"),
+        api.patch(path, json={"disabled": False}),
+    ):
+        assert refusal(asked) == f"webhook {webhook['id']} gets no messages: {why}"
+    assert claim(sessions) is None
+    assert api.patch(path, json={"disabled": True}).status_code == 200
+
+
+def test_a_webhook_of_ones_own_jobs_needs_no_project(api: TestClient, alice: TestClient, sessions: Sessions) -> None:
+    alice.post("/v1/webhooks", json={"url": URL})
+    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
+    leaves(api)
+    with sessions.begin() as session:
+        request_cancel(session, job_id)
+    assert claim(sessions) is not None
+
+
+def test_a_running_job_of_a_disabled_user_goes_on_and_then_waits(
+    api: TestClient, alice: TestClient, sessions: Sessions
+) -> None:
+    a_host(sessions)
+    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
+    assert place(sessions, job_id)
+    is_disabled(api)
+    assert api.get(f"/v1/jobs/{job_id}").json()["status"] == "launching"
+    with sessions.begin() as session:  # its host is lost: it goes back to the queue
+        session.execute(update(Job).where(Job.id == job_id).values(status=Status.QUEUED))
+    assert placeable(sessions) == []
+    assert api.post(f"/v1/jobs/{job_id}/cancel").json()["end_reason"] == EndReason.CANCELLED
