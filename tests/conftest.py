@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,6 +128,13 @@ def _template(postgres_url: str) -> str:
 @pytest.fixture
 def database(postgres_url: str, _template: str) -> Iterator[str]:
     """Address of this test's own database, with all tables and only the rows of the migrations."""
+    with a_clone(postgres_url, _template) as address:
+        yield address
+
+
+@contextmanager
+def a_clone(postgres_url: str, _template: str) -> Iterator[str]:
+    """A database that is dropped at the end; its address."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_template}" STRATEGY file_copy')

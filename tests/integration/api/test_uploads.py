@@ -162,19 +162,6 @@ def test_the_open_uploads_of_a_user_are_limited(api: TestClient, client_of: Call
     start(api)
 
 
-def test_only_its_owner_and_admins_can_use_an_upload(api: TestClient, client_of: Callable[..., TestClient]) -> None:
-    ada, bob = client_of("ada"), client_of("bob")
-    upload_id = start(ada)
-    assert put_piece(bob, upload_id, 0, ARCHIVE).status_code == 403
-    assert bob.get(f"/v1/uploads/{upload_id}").status_code == 403
-    assert bob.delete(f"/v1/uploads/{upload_id}").status_code == 403
-    assert put_piece(ada, upload_id, 0, ARCHIVE).status_code == 200
-    assert bob.post("/v1/datasets", json={"name": "chips", "upload": upload_id}).status_code == 403
-    assert api.get(f"/v1/uploads/{upload_id}").status_code == 200
-    assert start(client_of("rob", "submit"))
-    assert client_of("rob", "read").post("/v1/uploads", json={"filename": "a", "size_bytes": 1}).status_code == 403
-
-
 def test_two_requests_do_not_write_at_once(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api)
     with UploadFile(configuration.datasets, upload_id):

@@ -1,0 +1,33 @@
+"""Everything that goes on after the request that began it, and what ends it when its user loses the right.
+
+A new table with a user in it, a new live stream, or a new thread of a worker needs a line here: it says what becomes of
+what a user began. Each line that names a check has a test of that check.
+"""
+
+# Tables whose rows belong to a user, and what such a row does later.
+ROWS_OF_USERS = {
+    "jobs": "a queued job is placed: `rights_now.may_train`; a running one goes on; to resume it is to submit it again",
+    "studies": "it submits only when somebody resumes it, who must be allowed to submit, as its owner must",
+    "webhooks": "it sends: `rights_now.why_no_messages`, before each try",
+    "uploads": "each piece, and the dataset made of it, is a request of its owner",
+    "dataset_versions": "a worker looks at the data once; then everybody may train on it",
+    "tokens": "a token, a link or a session is looked up again every 3 s; revoking a token ends its links and sessions",
+    "project_members": "it is a right itself, and is asked for at each act",
+    "idempotency_keys": "a repeat only reads the first answer",
+    "study_notes": "it does nothing",
+    "audit_entries": "it does nothing",
+}
+
+# Live streams, by the class of what they watch. All end with their token; everybody may read everything.
+STREAMS = {"JobTopic": "/v1/jobs/{job_id}/events", "FeedTopic": "/v1/events"}
+
+# Threads of a worker, and in whose name they act.
+THREADS = {
+    "Notifier": "the owners of webhooks: it asks before each message",
+    "Agent": "the owners of jobs: its dispatcher places only jobs whose owners may submit",
+    "Mirror": "the operator, who sets the address of the other server",
+    "Validator": "nobody: what it looks at was registered by somebody who might",
+    "Retention": "the operator",
+    "Sampler": "the operator",
+    "Sshd": "the operator",
+}

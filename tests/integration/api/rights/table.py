@@ -1,0 +1,293 @@
+"""Who may do what: a row for each route of the API, with a case for each kind of object that makes a difference.
+
+The people (`world` makes them and their objects):
+
+    alice   a member of the closed project `vision`, and the owner of most objects
+    bob     another member
+    ella    a former member: her own jobs, studies and webhooks in `vision` are named `left_...`
+    dora    a stranger
+    fred    a disabled user: his objects are named `shut_...`
+    gus     has only a token that reads: his webhook is `weak_hook`
+
+Each asks with a token of each scope. `may` names those who may with the scope of the row; admins may always. Others get
+`refused`. Where not even those who may control the object may do this with it, the case is `blocked`: they get 403.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.model.scopes import Scope
+from tests.integration.api.starting_rows import SPEC
+
+EVERYBODY = "alice bob ella dora"
+FORBIDDEN = "403 forbidden"
+UNSEEN = "404 webhook-not-found"
+SAFE = {"GET", "HEAD"}
+OCTETS = {"Content-Type": "application/octet-stream"}
+STREAM = {"Accept": "text/event-stream"}
+URL = "https://ci.example.com/hook"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An object that an answer shows only to some: to `may`, with this scope."""
+
+    name: str
+    may: str
+    needs: Scope = Scope.READ
+    admins: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request to a route, and who may send it. `objects` are the values of the path's parameters, by their names."""
+
+    objects: str = ""
+    may: str = EVERYBODY
+    ok: int = 200  # the status of an allowed call
+    needs: Scope | None = None  # if it is more than the row's
+    refused: str = FORBIDDEN
+    blocked: bool = False
+    query: str = ""
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    sessions: bool = True  # whether a session may, as its token may
+    writes: bool = True  # whether an allowed call with a method that changes things always changes something
+    shows: tuple[Shown, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A route (method and path), the scope that it needs (None: no token), and its cases."""
+
+    route: str
+    needs: Scope | None
+    cases: tuple[Case, ...]
+    why: str = ""  # why it is public
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        return self.route.partition(" ")[0]
+
+    def address(self, case: Case) -> str:
+        """The path with the names of the case's objects in braces, and its query."""
+        names = iter(case.objects.split())
+        path = re.sub(r"\{[^}]*\}", lambda _: f"{{{next(names)}}}", self.route.partition(" ")[2])
+        return path + case.query
+
+
+def public(route: str, why: str, *cases: Case) -> Row:
+    """A route that needs no token."""
+    return Row(route, None, cases or (Case(writes=False),), why)
+
+
+def row(route: str, needs: Scope, *cases: Case) -> Row:
+    """A route that needs a token."""
+    return Row(route, needs, cases or (Case(),))
+
+
+def of_each_job(ok: int = 200, **values: Any) -> tuple[Case, ...]:
+    """The jobs of all kinds of owners, which everybody may read."""
+    return tuple(Case(name, ok=ok, **values) for name in ("queued_job", "left_job", "shut_job"))
+
+
+def steered(ok: int, kind: str, **values: Any) -> tuple[Case, ...]:
+    """The jobs or studies (`kind`) of all kinds of owners, who steer them, as the members of their projects do."""
+    return (
+        Case(f"paused_{kind}", "alice bob", ok, **values),
+        Case(f"open_{kind}", "alice", ok, **values),
+        Case(f"left_{kind}", "alice bob ella", ok, **values),
+        Case(f"shut_{kind}", "", ok, **values),
+    )
+
+
+def resumed(kind: str) -> tuple[Case, ...]:
+    """The same, resumed: it takes an owner who may submit now."""
+    return (
+        Case(f"paused_{kind}", "alice bob", 202),
+        Case(f"open_{kind}", "alice", 202),
+        Case(f"left_{kind}", "alice bob ella", blocked=True),
+        Case(f"shut_{kind}", "", blocked=True),
+    )
+
+
+def of_each_hook(ok: int, **values: Any) -> tuple[Case, ...]:
+    """The webhooks of all kinds of owners: each owner sees their own."""
+    return (
+        Case("hook", "alice", ok, refused=UNSEEN, **values),
+        Case("own_hook", "alice", ok, refused=UNSEEN, **values),
+        Case("left_hook", "ella", ok, refused=UNSEEN, **values),
+        Case("weak_hook", "", ok, refused=UNSEEN, **values),
+    )
+
+
+def sending(ok: int, **values: Any) -> tuple[Case, ...]:
+    """The same, made to send: it takes an owner who may have the webhook now."""
+    return (
+        Case("hook", "alice", ok, refused=UNSEEN, **values),
+        Case("own_hook", "alice", ok, refused=UNSEEN, **values),
+        Case("left_hook", "ella", refused=UNSEEN, blocked=True, **values),
+        Case("weak_hook", "", refused=UNSEEN, blocked=True, **values),
+    )
+
+
+IN_VISION = SPEC | {"project": "vision"}
+GRID = {"grid": {"seed": [1, 2]}}
+READ, SUBMIT, ADMIN = Scope.READ, Scope.SUBMIT, Scope.ADMIN
+TOKENS = (
+    Case("read_token", "alice"),
+    Case("submit_token", "alice", needs=SUBMIT),
+    Case("admin_token", "", needs=ADMIN),
+    Case("token_of_dora", "dora"),
+)
+READ_OF_JOB = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts")
+
+ROWS = (
+    # Without a token
+    public("GET /healthz", "a load balancer has no token"),
+    public("GET /readyz", "a load balancer has no token"),
+    public("GET /metrics", "Prometheus: counts and names of hosts, no content of jobs"),
+    public("GET /openapi.json", "it describes the service, not what is in it"),
+    public("GET /docs", "the same as a page"),
+    public("GET /docs/oauth2-redirect", "the same as a page"),
+    public("GET /redoc", "the same as a page"),
+    public("GET /help", "this documentation", Case(ok=307)),
+    public("GET /help/", "this documentation", Case(ok=307)),
+    public("GET /help/{path:path}", "this documentation", Case("README.html")),
+    public("GET /login", "who has the code of a link gets the session", Case(query="?code=hora_link", ok=303)),
+    row("POST /logout", READ, Case(ok=204, writes=False)),
+    # Jobs
+    row("GET /v1/jobs", READ),
+    *(row(f"GET /v1/jobs/{{job_id}}{part}", READ, *of_each_job()) for part in READ_OF_JOB),
+    row("GET /v1/jobs/{job_id}/events", READ, *of_each_job(), *of_each_job(headers=STREAM)),
+    row("GET /v1/events", READ, Case(headers=STREAM)),
+    row("GET /v1/metrics", READ, Case(query="?job={queued_job}&job={left_job}&name=loss")),
+    row("GET /v1/jobs/{job_id}/artifacts", READ, *of_each_job()),
+    row("GET /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
+    row("HEAD /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
+    row(
+        "POST /v1/jobs", SUBMIT,
+        Case(ok=201, body=SPEC),
+        Case(ok=201, body=IN_VISION, may="alice bob"),
+        Case(query="?dry_run=true", body=SPEC, writes=False),
+        Case(query="?dry_run=true", body=IN_VISION, may="alice bob", writes=False),
+        Case(ok=201, body=SPEC | {"model": {"name": "lenet5", "weights": "job:{ended_job}"}}),
+        # A repeat gives the first answer again: it only reads what everybody may read.
+        Case(ok=201, body=IN_VISION, may="alice bob ella", headers={"Idempotency-Key": "of-ella"}, writes=False),
+    ),
+    row(
+        "POST /v1/jobs/{job_id}/clone", SUBMIT,
+        Case("queued_job", "alice bob", 201),
+        Case("left_job", "alice bob", 201),
+        Case("shut_job", ok=201),
+        Case("left_job", ok=201, body={"project": "default"}),
+    ),
+    row("POST /v1/jobs/{job_id}/cancel", SUBMIT, *steered(202, "job"), Case("ended_job", "alice bob", 409)),
+    row(
+        "POST /v1/jobs/{job_id}/pause", SUBMIT,
+        *steered(202, "job", writes=False), Case("queued_job", "alice bob", 202),
+    ),
+    row("POST /v1/jobs/{job_id}/resume", SUBMIT, *resumed("job"), Case("ended_job", "alice bob", 409)),
+    # Studies
+    row("GET /v1/studies", READ),
+    row("GET /v1/studies/{study_id}", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
+    row("GET /v1/studies/{study_id}/report", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
+    row(
+        "POST /v1/studies", SUBMIT,
+        Case(ok=201, body=GRID | {"base": SPEC}),
+        Case(ok=201, body=GRID | {"base": IN_VISION}, may="alice bob"),
+        Case(query="?dry_run=true", body=GRID | {"base": IN_VISION}, may="alice bob", writes=False),
+    ),
+    row("POST /v1/studies/{study_id}/cancel", SUBMIT, *steered(202, "study")),
+    row("POST /v1/studies/{study_id}/pause", SUBMIT, *steered(202, "study")),
+    row("POST /v1/studies/{study_id}/resume", SUBMIT, *resumed("study")),
+    row("POST /v1/studies/{study_id}/notes", SUBMIT, *steered(201, "study", body={"text": "so far"})),
+    # Hosts and what a spec can name
+    row("GET /v1/hosts", READ),
+    row("GET /v1/hosts/{name}", READ, Case("ha")),
+    row("GET /v1/hosts/{name}/utilization", READ, Case("ha")),
+    row("POST /v1/hosts/{name}/drain", ADMIN, Case("ha")),
+    row("POST /v1/hosts/{name}/undrain", ADMIN, Case("drained")),
+    row("DELETE /v1/hosts/{name}", ADMIN, Case("lost", ok=204)),
+    row("GET /v1/models", READ),
+    # People
+    row("GET /v1/me", READ),
+    row(
+        "POST /v1/tokens", READ,
+        Case(ok=201, body={"name": "x", "scope": "read"}),
+        Case(ok=201, body={"name": "x", "scope": "submit"}, needs=SUBMIT),
+        Case(ok=201, body={"name": "x", "scope": "admin"}, needs=ADMIN),
+        Case(ok=201, body={"name": "x", "scope": "read", "user": "dora"}, may="dora"),
+    ),
+    row(
+        "GET /v1/tokens", READ,
+        Case(shows=(
+            Shown("read_token", "alice", admins=False), Shown("submit_token", "alice", SUBMIT, admins=False),
+            Shown("admin_token", "alice", ADMIN, admins=False), Shown("token_of_dora", "dora", admins=False),
+        )),
+        Case(query="?user=alice", may="alice", shows=(
+            Shown("read_token", "alice"), Shown("submit_token", "alice", SUBMIT), Shown("admin_token", "alice", ADMIN),
+        )),
+    ),
+    row("GET /v1/tokens/{token_id}", READ, *TOKENS),
+    row("DELETE /v1/tokens/{token_id}", READ, *(Case(one.objects, one.may, 204, one.needs) for one in TOKENS)),
+    row("POST /v1/login-links", READ, Case(ok=201, sessions=False)),
+    row("GET /v1/users", ADMIN),
+    row(
+        "PATCH /v1/users/{user_name}", ADMIN,
+        Case("dora", body={"disabled": True}), Case("fred", body={"disabled": False}),
+    ),
+    row("GET /v1/audit", ADMIN),
+    # Projects
+    row("GET /v1/projects", READ),
+    row("GET /v1/projects/{project}", READ, Case("vision"), Case("default")),
+    row("POST /v1/projects", ADMIN, Case(ok=201, body={"name": "new"})),
+    row("PATCH /v1/projects/{project}", ADMIN, Case("vision", body={"is_open": True})),
+    row("PUT /v1/projects/{project}/members/{user_name}", ADMIN, Case("vision ella")),
+    row("DELETE /v1/projects/{project}/members/{user_name}", ADMIN, Case("vision bob", ok=204)),
+    # Webhooks
+    row(
+        "GET /v1/webhooks", READ,
+        Case(shows=(Shown("hook", "alice"), Shown("own_hook", "alice"), Shown("left_hook", "ella"))),
+        Case(query="?owner=alice", may="alice", shows=(Shown("hook", "alice"),)),
+    ),
+    row(
+        "POST /v1/webhooks", SUBMIT,
+        Case(ok=201, body={"url": URL}),
+        Case(ok=201, body={"url": URL, "project": "vision"}, may="alice bob"),
+    ),
+    row("GET /v1/webhooks/{webhook_id}", READ, *of_each_hook(200)),
+    row("GET /v1/webhooks/{webhook_id}/deliveries", READ, *of_each_hook(200)),
+    row(
+        "PATCH /v1/webhooks/{webhook_id}", SUBMIT,
+        *of_each_hook(200, body={"disabled": True}),
+        *sending(200, body={"disabled": False}, writes=False),
+    ),
+    row("DELETE /v1/webhooks/{webhook_id}", SUBMIT, *of_each_hook(204)),
+    row("POST /v1/webhooks/{webhook_id}/test", SUBMIT, *sending(202)),
+    row(
+        "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", SUBMIT,
+        Case("hook delivery", "alice", 202, refused=UNSEEN),
+        Case("left_hook left_delivery", "ella", refused=UNSEEN, blocked=True),
+    ),
+    # Data
+    row("GET /v1/datasets", READ),
+    row("GET /v1/datasets/{dataset}", READ, Case("chips"), Case("digits")),
+    row("GET /v1/datasets/{dataset}/versions/{version}", READ, Case("chips 1")),
+    row("DELETE /v1/datasets/{dataset}/versions/{version}", SUBMIT, Case("chips 1", "alice", 204)),
+    row(
+        "POST /v1/datasets", SUBMIT,
+        Case(ok=201, body={"name": "stones", "source": "stones"}),
+        Case(ok=201, body={"name": "stones", "upload": "{complete_upload}"}, may="alice"),
+    ),
+    row("POST /v1/uploads", SUBMIT, Case(ok=201, body={"filename": "a.zip", "size_bytes": 9})),
+    row("GET /v1/uploads", READ, Case(shows=(Shown("upload", "alice", admins=False),))),
+    row("GET /v1/uploads/{upload_id}", READ, Case("upload", "alice")),
+    row(
+        "PUT /v1/uploads/{upload_id}/content", SUBMIT,
+        Case("upload", "alice", query="?offset=0", body=b"some bytes", headers=OCTETS),
+    ),
+    row("DELETE /v1/uploads/{upload_id}", SUBMIT, Case("upload", "alice", 204)),
+)  # fmt: skip

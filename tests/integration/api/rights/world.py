@@ -1,0 +1,251 @@
+"""The people and objects of the table of rights, made once, and the askers that try every case on them.
+
+Each request runs in a transaction of its own that is rolled back. So every case meets the same objects.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from sqlalchemy import Connection, Engine, func, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from api.access.login_sessions import csrf_token
+from api.deps import Services, idempotency_of
+from jobs.db.engine import Sessions
+from jobs.db.tables import (
+    DatasetVersion,
+    Host,
+    Job,
+    Project,
+    ProjectMember,
+    Slot,
+    Token,
+    Upload,
+    User,
+    Webhook,
+    WebhookDelivery,
+)
+from jobs.insight.studies.grid import cells_of
+from jobs.insight.studies.store import write_study
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.scopes import Scope
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason, Status
+from jobs.people.tokens import add_user, store_token
+from jobs.runtime.settings import Settings
+from jobs.views.studies import StudySpec
+from tests.integration.api.rights.asking import HOST
+from tests.integration.api.rights.table import IN_VISION
+from tests.integration.api.starting_rows import SPEC
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+PEOPLE = ("alice", "bob", "ella", "dora", "fred", "gus")
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who sends a request: a person with a token of a scope, or somebody whose token is not valid (no scope)."""
+
+    name: str
+    person: str = ""
+    scope: Scope | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    is_session: bool = False
+    has_csrf: bool = True
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _session(*, with_csrf: bool) -> dict[str, str]:
+    cookies = {"Cookie": "hora_session=hora_session"}
+    return cookies | ({"X-CSRF-Token": csrf_token("hora_session"), "Origin": f"http://{HOST}"} if with_csrf else {})
+
+
+def _with_token(person: str, scope: Scope) -> Asker:
+    return Asker(f"{person}.{scope}", person, scope, _bearer(f"hora_{person}-{scope}"))
+
+
+ASKERS = (
+    Asker("nobody"),
+    *(
+        Asker(kind, headers=_bearer(f"hora_{kind}"))
+        for kind in ("unknown", "revoked", "expired", "disabled", "link", "session")
+    ),
+    Asker("alice in a session", "alice", Scope.SUBMIT, _session(with_csrf=True), is_session=True),
+    Asker(
+        "alice in a session of another page", "alice", Scope.SUBMIT, _session(with_csrf=False),
+        is_session=True, has_csrf=False,
+    ),
+    *(_with_token(person, scope) for person in ("alice", "bob", "dora") for scope in Scope),
+    *(_with_token("ella", scope) for scope in (Scope.READ, Scope.SUBMIT)),
+    # The former member with the scope admin: not ella herself, or she would be one who may have what she left.
+    _with_token("erin", Scope.ADMIN),
+)  # fmt: skip
+
+
+class World(NamedTuple):
+    """A running app with the objects, by the names that the table uses."""
+
+    app: FastAPI
+    engine: Engine
+    settings: Settings
+    ids: dict[str, str]
+
+    @contextmanager
+    def undone(self) -> Iterator[Connection]:
+        """Let the app work in one transaction, and roll it back."""
+        services: Services = self.app.state.services
+        with self.engine.connect() as connection:
+            sessions = sessionmaker(connection, join_transaction_mode="create_savepoint", expire_on_commit=False)
+            transaction = connection.begin()  # the sessions' own ones are savepoints in it
+            self.app.state.services = replace(services, sessions=sessions)
+            try:
+                yield connection
+            finally:
+                self.app.state.services = services
+                if _has_written(connection):
+                    connection.execute(text("SELECT pg_stat_force_next_flush()"))  # or the next one would count it
+                transaction.rollback()
+
+    def files(self) -> list[tuple[str, int]]:
+        """The files of uploads, with their sizes."""
+        folder = self.settings.datasets / ".uploads"
+        return sorted((entry.name, entry.stat().st_size) for entry in os.scandir(folder)) if folder.is_dir() else []
+
+
+def rows_written(connection: Connection) -> int:
+    """How many rows this transaction wrote so far."""
+    return int(connection.scalar(_WRITTEN) or 0) if _has_written(connection) else 0
+
+
+def _has_written(connection: Connection) -> bool:
+    """Whether this transaction wrote or locked rows."""
+    return connection.scalar(text("SELECT pg_current_xact_id_if_assigned()::text")) is not None
+
+
+_WRITTEN = text("SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_xact_user_tables")
+
+
+def make(sessions: Sessions, settings: Settings) -> dict[str, str]:
+    """Make everything. Returns the ids of objects, and the values for other names, by name."""
+    for name in ("chips", "stones"):
+        (Path(settings.data_roots) / name).mkdir(parents=True)
+    with sessions.begin() as session:
+        _make_people(session)
+        _make_hosts(session)
+        ids = _make_jobs(session) | _make_studies(session) | _make_webhooks(session) | _make_data(session)
+        ids |= _make_tokens(session)
+    artifacts = settings.runs_dir / ids["ended_job"] / "artifacts"
+    artifacts.mkdir(parents=True)
+    (artifacts / "model.weights.h5").write_bytes(b"weights")
+    return ids
+
+
+def _make_people(session: Session) -> None:
+    for person in (*PEOPLE, "erin"):
+        add_user(session, person)
+    session.add(Project(name="vision", is_open=False))
+    session.flush()
+    session.add_all(ProjectMember(project="vision", user_name=member) for member in ("alice", "bob"))
+    for asker in ASKERS:
+        if asker.scope is not None and not asker.is_session:
+            store_token(session, f"hora_{asker.person}-{asker.scope}", user=asker.person, scope=asker.scope)
+    store_token(session, "hora_gus-read", user="gus", scope=Scope.READ)
+    for kind in ("revoked", "expired"):
+        store_token(session, f"hora_{kind}", user="alice", scope=Scope.ADMIN, name=kind)
+    store_token(session, "hora_disabled", user="fred", scope=Scope.ADMIN)
+    store_token(session, "hora_link", user="alice", scope=Scope.SUBMIT, kind="login")
+    store_token(session, "hora_session", user="alice", scope=Scope.SUBMIT, kind="session")
+    session.execute(update(Token).where(Token.name == "revoked").values(revoked_at=func.now()))
+    session.execute(update(Token).where(Token.name == "expired").values(expires_at=LONG_AGO))
+    session.execute(update(User).where(User.name == "fred").values(disabled_at=func.now()))
+
+
+def _make_hosts(session: Session) -> None:
+    session.add(Host(name="ha", info={"cores": 4}))
+    session.add(Host(name="drained", info={}, drained_at=func.now()))
+    session.add(Host(name="lost", info={}, heartbeat_at=LONG_AGO))
+    session.flush()
+    session.add_all(Slot(host="ha", index=index, kind="cpu", name=f"cpu {index}") for index in range(4))
+
+
+def _make_jobs(session: Session) -> dict[str, str]:
+    def submit(owner: str, document: dict[str, Any], *, key: str = "", **values: Any) -> str:
+        spec, idempotency = spec_from(document), idempotency_of(key, "submit", json.dumps(document))
+        plan = resolve_plan(spec, None)
+        job_id = write_job(session, spec=spec, plan=plan, owner=owner, idempotency=idempotency).id
+        session.execute(update(Job).where(Job.id == job_id).values(values or {"name": "queued"}))
+        return job_id
+
+    paused, ended = {"paused_at": func.now()}, {"status": Status.SUCCEEDED, "end_reason": EndReason.COMPLETED}
+    return {
+        "queued_job": submit("alice", IN_VISION),
+        "paused_job": submit("alice", IN_VISION, **paused),
+        "open_job": submit("alice", SPEC, **paused),
+        "left_job": submit("ella", IN_VISION, key="of-ella", **paused),
+        "shut_job": submit("fred", SPEC, **paused),
+        "ended_job": submit("alice", IN_VISION, **ended, ended_at=func.now()),
+    }
+
+
+def _make_studies(session: Session) -> dict[str, str]:
+    def submit(owner: str, document: dict[str, Any]) -> str:
+        study = StudySpec.model_validate({"name": "grid", "base": document, "grid": {"seed": [1, 2]}})
+        cells = [(cell, resolve_plan(cell.spec, None)) for cell in cells_of(study)]
+        study_id = write_study(session, study, cells, owner=owner)
+        failed = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
+        session.execute(update(Job).where(Job.study_id == study_id, Job.study_cell == 0).values(failed))
+        return study_id
+
+    return {
+        "paused_study": submit("alice", IN_VISION),
+        "open_study": submit("alice", SPEC),
+        "left_study": submit("ella", IN_VISION),
+        "shut_study": submit("fred", SPEC),
+    }
+
+
+def _make_webhooks(session: Session) -> dict[str, str]:
+    owners = {"hook": ("alice", "vision"), "own_hook": ("alice", None), "left_hook": ("ella", "vision")}
+    ids = {}
+    for number, (name, (owner, project)) in enumerate({**owners, "weak_hook": ("gus", None)}.items()):
+        ids[name] = f"hook{number}"
+        session.add(
+            Webhook(
+                id=ids[name], owner=owner, project=project, url="https://ci.example.com/", events=["job.ended"],
+                secret="s",
+            )
+        )  # fmt: skip
+    session.flush()
+    for name in ("hook", "left_hook"):
+        delivery = WebhookDelivery(webhook_id=ids[name], event="ping", subject_id=ids[name], next_at=None)
+        session.add(delivery)
+        session.flush()
+        ids[name.replace("hook", "delivery")] = str(delivery.id)
+    return ids
+
+
+def _make_data(session: Session) -> dict[str, str]:
+    session.add(DatasetVersion(name="chips", version=1, source="chips", created_by="alice", options={}, description=""))
+    session.add(Upload(id="upload", owner="alice", filename="a.zip", size_bytes=100))
+    session.add(
+        Upload(id="complete", owner="alice", filename="b.zip", size_bytes=9, received_bytes=9, completed_at=func.now())
+    )
+    return {"upload": "upload", "complete_upload": "complete"}
+
+
+def _make_tokens(session: Session) -> dict[str, str]:
+    ids = {
+        f"{scope}_token": store_token(session, f"hora_of-alice-{scope}", user="alice", scope=scope) for scope in Scope
+    }
+    return ids | {"token_of_dora": store_token(session, "hora_of-dora", user="dora", scope=Scope.READ)}
