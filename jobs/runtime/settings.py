@@ -199,6 +199,27 @@ class Settings(BaseSettings):
     )
     restart_backoff_limit_s: float = Field(60.0, ge=0, le=_YEAR_S, description="The longest pause before a restart.")
 
+    min_free_gb: float | None = Field(
+        None,
+        ge=0,
+        le=1e6,
+        description="The floor of free space, in GB, of each file system that Hora writes. A host below it gets"
+        " [no jobs](operations.md#without-space). By default 1 GB, but at most 5 % of the file system. For workers"
+        " and api.",
+    )
+    min_free_files: int | None = Field(
+        None,
+        ge=0,
+        le=10**12,
+        description="The same for the number of files that can still be made (inodes). By default 10,000, but at most"
+        " 5 % of what the file system can hold.",
+    )
+    space_wait_s: _Seconds = Field(
+        300.0,
+        description="How long ranks that have finished training wait for space for their results. Then their attempt"
+        " ends, and the job continues later.",
+    )
+
     max_upload_gb: _Gigabytes = Field(20.0, description="The largest archive that may be uploaded.")
     max_unpacked_gb: _Gigabytes = Field(100.0, description="Total size of the files unpacked from one archive.")
     max_entries: int = Field(2_000_000, ge=1, description="Files and folders in one archive.")

@@ -27,6 +27,8 @@ from jobs.scheduling.placement_rows import (
 )
 from jobs.scheduling.quotas import active_quotas
 
+_MOST_NAMED = 3  # hosts without space in one sentence
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -115,14 +117,15 @@ def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], 
         return f"waits {waits_for.pause_s:.0f} s more after a failed attempt"
     too_small = _too_small(request, hosts)
     if too_small is not None:
-        return too_small
+        return too_small + _without_space(request, hosts)
     over_quota = waits_for.quota and _over_quota(request, waits_for.quota, waits_for.ahead)
     if over_quota:
         return over_quota
     if waits_for.leaving:
         several = "jobs" if len(waits_for.leaving) > 1 else "job"
         return f"waits for {several} {' and '.join(waits_for.leaving)} to save and make room"
-    return _too_full(job_id, request, hosts) or "is next"
+    too_full = _too_full(job_id, request, hosts)
+    return too_full + _without_space(request, hosts) if too_full else "is next"
 
 
 def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
@@ -131,10 +134,7 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
         return "no host is alive"
     cluster, needed = _in_use(hosts), _needed(request)
     if not cluster.kinds(request.device):
-        drained = Cluster(host.slots for host in hosts if host.alive).kinds(request.device)
-        return (
-            f"needs {needed}; {'all hosts with such slots are drained' if drained else 'no live host has such slots'}"
-        )
+        return f"needs {needed}; {_why_none_in_use(request, hosts)}"
     if cluster.attainable(request) is not None:
         return None
     on_one_host, together = cluster.most(request, cluster.capacity)
@@ -143,6 +143,26 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
     if together < request.gpus:
         return f"needs {needed}; the hosts that work together have {together}"
     return f"needs {needed}, the same number on each host; of {together}, at most {on_one_host} are on one host"
+
+
+def _why_none_in_use(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str:
+    alive = [host for host in hosts if host.alive and Cluster([host.slots]).kinds(request.device)]
+    if not alive:
+        return "no live host has such slots"
+    if all(host.drained for host in alive):
+        return "all hosts with such slots are drained"
+    return "no host with such slots has space"
+
+
+def _without_space(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str:
+    """Names the hosts with slots for the job that would take it if they had space; empty if there are none."""
+    left_out = [
+        f"{host.slots.host} takes no jobs until there is space: {host.no_space}"
+        for host in hosts
+        if host.alive and not host.drained and host.no_space and Cluster([host.slots]).kinds(request.device)
+    ]
+    more = f" (and {len(left_out) - _MOST_NAMED} more hosts)" if len(left_out) > _MOST_NAMED else ""
+    return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
 
 
 def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:

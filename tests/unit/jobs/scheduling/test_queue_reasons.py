@@ -28,6 +28,8 @@ def limited(slots: int = 0, max_slots: int | None = None, ahead: int = 0, **hour
 
 
 LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
+FULL = host("hf", 4, no_space="runs has 0.1 MB free, less than 1.0 GB")
+NO_SPACE = "hf takes no jobs until there is space: runs has 0.1 MB free, less than 1.0 GB"
 PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
 
 
@@ -40,6 +42,11 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
         (reason_for(1, LOST), "no host is alive"),
         (reason_for(2, LOST, host("ha", 4), device="gpu"), "needs 2 gpu slots; no live host has such slots"),
         (reason_for(1, LOST, DRAINED), "needs 1 slot; all hosts with such slots are drained"),
+        (reason_for(1, LOST, FULL), f"needs 1 slot; no host with such slots has space; {NO_SPACE}"),
+        (reason_for(4, host("ha", 2), FULL), f"needs 4 slots on one host; best host has 2 free; {NO_SPACE}"),
+        (reason_for(8, host("ha", 4), FULL), f"needs 8 slots on one host; the largest host has 4; {NO_SPACE}"),
+        (reason_for(1, host("ha", 2), FULL), "is next"),
+        (reason_for(2, host("ha", 4), FULL, device="gpu"), "needs 2 gpu slots; no live host has such slots"),
         (reason_for(8, host("ha", 4), LOST), "needs 8 slots on one host; the largest host has 4"),
         (reason_for(12, *PAIR), "needs 12 slots; the hosts that work together have 8"),
         (reason_for(7, *PAIR), "needs 7 slots, the same number on each host; of 8, at most 4 are on one host"),
