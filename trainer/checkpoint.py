@@ -19,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.runtime.files import make_private, open_regular
+from trainer.errors import NoSpace, why_no_space
+from trainer.space import free_in
 
 Arrays = Sequence[NDArray[Any]]
 
 _ATTEMPT, _PREFIX, _SUFFIX = "attempt-", "checkpoint-", ".npz"
 _TRIES = 10
+_EXTRA_BYTES = 256 * 1024  # of a file besides its arrays
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -139,13 +142,48 @@ class CheckpointStore:
         self._keep = keep
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk."""
+        """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk.
+
+        Raises `NoSpace`. The newest of the earlier checkpoints stays whatever happens.
+        """
+        while True:
+            try:
+                return self._write(checkpoint)
+            except Exception as error:
+                why = why_no_space(error)
+                if why is None:
+                    raise
+                if not self._drop_oldest():
+                    raise NoSpace(f"the checkpoint cannot be written: {why}") from error
+
+    def require_space(self, size_bytes: int) -> None:
+        """Drop the oldest checkpoints until there is space for a new one. Raises `NoSpace` if that is not enough.
+
+        A checkpoint that does not fit is not begun: it would take the last space of the disk for a moment.
+        """
+        while free_in(self._folder)[0] < size_bytes + _EXTRA_BYTES:
+            if not self._drop_oldest():
+                raise NoSpace(f"the checkpoint takes {size_bytes} bytes, and the disk has fewer")
+
+    def _drop_oldest(self) -> bool:
+        """Remove the oldest checkpoint of this attempt. False if that is the newest too."""
+        paths = _newest_first(self._folder)
+        if len(paths) < 2:
+            return False
+        print(f"no space: {paths[-1].name} is removed to make room for a new checkpoint", flush=True)
+        paths[-1].unlink(missing_ok=True)
+        return True
+
+    def _write(self, checkpoint: Checkpoint) -> Path:
         make_private(self._folder)
         path = self._folder / f"{_PREFIX}{checkpoint.state.progress.step:010d}{_SUFFIX}"
         members = {f"{group}/{i}": a for group, arrays in checkpoint.arrays.items() for i, a in enumerate(arrays)}
         members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
-        with atomic_write(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, **members)
+        with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            # As `np.savez` does. But on a full disk that leaves the archive open, to fail again in its destructor.
+            for name, array in members.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)  # type: ignore[no-untyped-call]
         unfinished_paths = self._folder.glob(f".tmp-{_PREFIX}*")
         for old in (*_newest_first(self._folder)[self._keep :], *unfinished_paths):
             old.unlink(missing_ok=True)

@@ -1,10 +1,12 @@
 """The network in training, with its optimizer and its two steps: builds, restores and saves it. Used by the session."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from jobs.model.plan import Plan
 from jobs.model.records import Launch
@@ -99,7 +101,10 @@ def _going_on(state: State, plan: Plan) -> str:
 
 
 def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_weights: Weights | None) -> Path:
-    """Write what `restore` reads."""
+    """Write what `restore` reads. Raises `NoSpace`."""
+    variables = [*trainable.model.variables, *trainable.optimizer.variables]
+    size_bytes = sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
+    store.require_space(size_bytes + sum(array.nbytes for array in best_weights or ()))
     arrays = {"model": weights_of(trainable.model.variables), "optimizer": weights_of(trainable.optimizer.variables)}
     if best_weights is not None:
         arrays["best"] = best_weights

@@ -34,9 +34,11 @@ from worker.attempt.ending import Ending, judge
 from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
+from worker.attempt.notes import exits_in, read_notes
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_of_supervisors, sweep
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
+from worker.attempt.space_lookout import no_space_for
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import Gpu
 from worker.host.inventory import Endpoint, host_info
@@ -194,7 +196,10 @@ class Agent(PeriodicThread):
             store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._send_heartbeat)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._send_heartbeat)
-            ending = _ending_of(attempt, paths, f"the supervisor {fault}", per_gpu_batch=intake.plan.per_gpu_batch)
+            ending = _ending_of(
+                attempt, paths, f"the supervisor {fault}",
+                per_gpu_batch=intake.plan.per_gpu_batch, no_space=no_space_for(paths, self._settings),
+            )  # fmt: skip
             shutil.rmtree(paths.scratch, ignore_errors=True)
             self._end(lease, ending.reason, ending.error)
 
@@ -278,9 +283,12 @@ def supervisor_of(attempt: Attempt) -> ProcessId | None:
     return None if pid is None or start_ticks is None else ProcessId(pid, start_ticks)
 
 
-def _ending_of(attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int) -> Ending:
+def _ending_of(
+    attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int, no_space: str | None
+) -> Ending:
     """Why an attempt without a supervisor ended: the reason that its ranks recorded, else the missing supervisor."""
     exits, started = read_exits(paths, ranks=attempt.gpus)
+    exits = exits_in(read_notes(paths.records, range(attempt.gpus))) | exits
     # A supervisor that dies before its first rank starts may do so every time. So this uses up a restart.
     unwatched = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
     return judge(
@@ -291,4 +299,5 @@ def _ending_of(attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_bat
         launcher_code=None,
         launcher_says="",
         per_gpu_batch=per_gpu_batch,
+        no_space=no_space,
     )

@@ -11,7 +11,9 @@ import psycopg
 from jobs.model.states import NEXT, TERMINAL
 
 # Events that the ranks of an attempt report. Events about the attempt's end may come after the end.
-_REPORTED_BY_RANKS = "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved')"
+_REPORTED_BY_RANKS = (
+    "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved', 'checkpoint_skipped')"
+)
 _SERIES = {
     "metric_points": "true", "metric_blocks": "true", "log_lines": "true", "samples": "true",
     "job_events": _REPORTED_BY_RANKS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 
 from jobs.runtime.files import make_private
-from trainer.errors import BadData
+from trainer.errors import BadData, why_no_space
 from trainer.models.applications import BASE, WeightsFile
 from trainer.models.zoo import NETWORKS
 
@@ -46,6 +46,8 @@ def _fetch(name: str, file: WeightsFile, weights_dir: Path) -> Path:
             path = keras.utils.get_file(file.name, file.url, file_hash=file.md5, cache_dir=folder, cache_subdir="")
             os.replace(path, weights_dir / file.name)
     except Exception as error:  # Keras raises bare `Exception`
+        if why_no_space(error):
+            raise
         print(f"cannot fetch {file.url}: {error}", flush=True)
         raise BadData(
             f"model.weights: the ImageNet weights of {name} are not on this host and cannot be fetched: "

@@ -19,6 +19,7 @@ from jobs.lifecycle.store import Lease, get_job, touch
 from jobs.model.plan import Plan
 from jobs.model.records import (
     CheckpointSaved,
+    CheckpointSkipped,
     DataOpened,
     EpochEnded,
     PhaseEnded,
@@ -176,9 +177,9 @@ class Intake:
                 self._take_rank_epoch(rank, record, batch)
             case EpochEnded():
                 self._take_epoch(record, batch)
-            case CheckpointSaved():
-                data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
-                self._add_event(EventKind.CHECKPOINT_SAVED, record.at, data, batch)
+            case CheckpointSaved() | CheckpointSkipped():
+                kind = EventKind.CHECKPOINT_SAVED if record.kind == "checkpoint" else EventKind.CHECKPOINT_SKIPPED
+                self._add_event(kind, record.at, record.model_dump(exclude={"at", "kind", "path"}), batch)
             case ProbeStepped() | ProbeMeasured() | ProbeEnded():
                 self._take_probe(record, batch)
             case RankExited():

@@ -4,9 +4,11 @@ The builders are pure; only `launch` is impure. The `launch` task and the agent'
 in the database lets only the first one continue.
 """
 
+import errno
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -28,6 +30,7 @@ from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
+from jobs.runtime.space import is_full, shortage
 from worker.attempt import lease_file
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
@@ -72,6 +75,7 @@ def launch_of(
         artifacts_dir=str(paths.artifacts),
         stop_path=str(paths.stop_file),
         lease_path=str(paths.lease_file),
+        space_wait_s=settings.space_wait_s,
     )
 
 
@@ -125,6 +129,14 @@ class SupervisorTask:
         return Lease(self.attempt_id, self.token, self.job_id, self.number)
 
 
+def _reason_of(error: OSError | InvalidSpec) -> EndReason:
+    """Why an attempt ends whose supervisor did not start. A disk that cannot be written is the host's fault."""
+    if isinstance(error, InvalidSpec):
+        return EndReason.INTERNAL_ERROR
+    is_space = is_full(error) or error.errno == errno.EIO
+    return EndReason.NO_SPACE if is_space else EndReason.LAUNCH_FAILED
+
+
 class Launcher:
     """Starts supervisors and keeps their handles, so that ended ones do not become zombies."""
 
@@ -146,11 +158,16 @@ class Launcher:
                 release(session, attempt_id)
                 return False
         try:
+            self._require_space()
             process = self._start_supervisor(self._task_of(lease, claimed_at))
         except (OSError, InvalidSpec) as error:
-            reason = EndReason.LAUNCH_FAILED if isinstance(error, OSError) else EndReason.INTERNAL_ERROR
+            shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
+            reason, why = _reason_of(error), getattr(error, "strerror", None) or error  # without a path
             with self._sessions.begin() as session:
-                end(session, lease, reason, error=f"the supervisor did not start: {error}")
+                end(
+                    session, lease, reason, error=f"the supervisor did not start: {why}",
+                    backoff_s=self._settings.restart_backoff_s, backoff_limit_s=self._settings.restart_backoff_limit_s,
+                )  # fmt: skip
                 release(session, attempt_id)
             return False
         with self._sessions.begin() as session:
@@ -162,6 +179,12 @@ class Launcher:
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
+    def _require_space(self) -> None:
+        """Raises `OSError` if this host should not have got a job: it was placed before the host reported its space."""
+        problem = shortage(self._settings, "runs")
+        if problem is not None:
+            raise OSError(errno.ENOSPC, f"host {self._settings.host} has no space: {problem}")
+
     def _task_of(self, lease: Lease, claimed_at: float) -> SupervisorTask:
         settings = self._settings
         with self._sessions() as session:
@@ -169,7 +192,7 @@ class Launcher:
             spec, ref = spec_from(job.spec), job.dataset_ref
             layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
         paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-        paths.create()
+        paths.create(layout.lead.ranks)
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
         launch = launch_of(lease, spec, paths, settings, layout, ref)
         launch_file = paths.launch_dir / launch_file_name(layout.lead.address)

@@ -27,6 +27,7 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings, settings
+from jobs.runtime.space import is_full
 from worker.attempt.ending import Ending, judge, requested_ending
 from worker.attempt.intake import Intake
 from worker.attempt.launcher import SupervisorTask
@@ -37,6 +38,7 @@ from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import is_stopped
 from worker.attempt.renewal import Renewal
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
+from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
 
 _log = logging.getLogger(__name__)
@@ -117,7 +119,8 @@ class Supervision:
             self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
-            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
+            reason = EndReason.NO_SPACE if is_full(error) else EndReason.INTERNAL_ERROR
+            ending = Ending(reason, f"the supervisor failed: {type(error).__name__}: {error}")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")
         shutil.rmtree(self._paths.scratch, ignore_errors=True)
         clean = clean and gpus_are_free(self._gpus)
@@ -149,14 +152,16 @@ class Supervision:
             stopped_for = Ending(EndReason.HOST_LOST, loss)  # its ranks noticed it before this process did
         self._wait_for_lines()
         self._renewal.retry_while_away(lambda: self._intake.drain(meanwhile=self._renewal.renew_if_due))
+        exits = self._lookout.exits() | self._intake.exits
         return judge(
-            self._intake.exits,
+            exits,
             ranks=self._ranks,
-            started=len(self._intake.pids),
+            started=len(self._intake.pids | exits),
             stopped_for=stopped_for,
             launcher_code=self._launcher.returncode,
             launcher_says=_last_lines(self._paths.launcher_log),
             per_gpu_batch=self._intake.plan.per_gpu_batch,
+            no_space=no_space_for(self._paths, self._config),
         ), clean
 
     def _begin(self) -> None:
@@ -167,6 +172,7 @@ class Supervision:
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
         self._ranks = attempt.gpus
         self._lead_ranks = range(len(attempt.shares[0]["slots"]))
+        self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, self._lead_ranks, self._members)
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
 
@@ -196,6 +202,8 @@ class Supervision:
             _log.warning("the database is away: %s", error.orig)
 
     def _store_new(self) -> None:
+        if self._lookout.look():
+            self._last_step_at = time.monotonic()
         steps_before = self._intake.steps_seen
         try:
             self._intake.store_new()
