@@ -300,7 +300,7 @@ def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connec
 def _append(path: Path, lines: bytearray) -> None:
     """Append and remove what the disk has space for. Raises `OSError`."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             while lines:
                 del lines[: os.write(file, lines)]

@@ -8,6 +8,7 @@ twice. It counts the bytes as it writes them, and does not trust the sizes that 
     Refused     the archive will not be unpacked; the text is for its sender
 """
 
+import errno
 import os
 import stat
 import tarfile
@@ -46,6 +47,8 @@ class Limits:
     max_bytes: int
     max_entries: int
     max_ratio: float  # unpacked bytes for each byte of the archive
+    least_free_bytes: int = 0  # that must stay free on the disk
+    least_free_files: int = 0
 
     def bytes_of(self, archive_bytes: int) -> int:
         """How many unpacked bytes an archive of this size may have."""
@@ -110,7 +113,16 @@ class _Counter:
 
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
         self._limit = limits.bytes_of(archive_bytes)
+        self._limits = limits
         self._bytes = 0
+
+    def require_space(self, file: int, size_bytes: int) -> None:
+        """Raises `OSError` as on a full disk, if less would be free after these bytes than must stay free."""
+        disk = os.fstatvfs(file)
+        few_bytes = disk.f_bavail * disk.f_frsize - size_bytes < self._limits.least_free_bytes
+        few_files = disk.f_files > 0 and disk.f_favail < self._limits.least_free_files
+        if few_bytes or few_files:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def add(self, count: int) -> None:
         self._bytes += count
@@ -162,6 +174,7 @@ def _write(path: Path, content: IO[bytes], counter: _Counter) -> None:
     with os.fdopen(file, "wb", buffering=0) as output:
         while chunk := content.read(_CHUNK_BYTES):
             counter.add(len(chunk))
+            counter.require_space(output.fileno(), len(chunk))
             view = memoryview(chunk)
             while view:
                 view = view[output.write(view) :]

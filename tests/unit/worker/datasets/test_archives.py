@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -260,9 +261,7 @@ def test_archive_with_another_size_or_sha_256_is_refused(tmp_path: Path) -> None
     assert "bytes on this host" in str(answer_to(tmp_path, zip_of(FILES), size_bytes=1)["refused"])
 
 
-def test_full_disk_is_reported_as_the_reason_for_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(unpacking, "unpack", full)
-    assert "the disk is full" in str(answer_to(tmp_path, zip_of(FILES))["refused"])
+@pytest.mark.parametrize("floor", [{"least_free_bytes": 10**18}, {"least_free_files": 10**18}])
+def test_an_archive_that_would_fill_the_disk_is_no_fault_of_the_archive(tmp_path: Path, floor: dict[str, int]) -> None:
+    with pytest.raises(OSError, match="No space left on device"):
+        answer_to(tmp_path, zip_of(FILES), limits=asdict(LIMITS) | floor)
