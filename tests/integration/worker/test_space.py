@@ -17,6 +17,7 @@ from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.integration.jobs import job_rows
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
+from worker.attempt.members import _append
 from worker.dispatcher import Dispatcher
 from worker.host.space_watch import SpaceWatch
 
@@ -80,3 +81,36 @@ def test_a_full_disk_cannot_be_written(runs: Path) -> None:
     assert can_write(runs)
     fill_up(runs)
     assert not can_write(runs)
+
+
+@pytest.mark.parametrize("use_up", [fill_up, use_up_files])
+def test_a_launch_on_a_full_disk_uses_up_no_restart_and_leaves_nothing(
+    sessions: Sessions, settings: Settings, runs: Path, use_up: Callable[[Path], Path]
+) -> None:
+    """The job was placed before the host reported that its disk is full."""
+    job_rows.a_host(sessions)
+    without_floor = settings.model_copy(update={"min_free_gb": 0.0, "min_free_files": 0})
+    used_up, job_id = use_up(runs), job_rows.a_job(sessions)
+    for losses, config in ((1, settings), (2, without_floor)):
+        lease = job_rows.an_attempt(sessions, job_id)
+        assert not Launcher(sessions, config).launch(lease.attempt_id)
+        job, attempt = job_rows.the_job(sessions, job_id), job_rows.the_attempt(sessions, lease)
+        assert (attempt.end_reason, job.status, job.restarts, job.losses) == ("no_space", Status.QUEUED, 0, losses)
+        assert attempt.error is not None
+        assert str(settings.home) not in attempt.error
+    assert not list(runs.glob("*/attempt-*"))
+    assert used_up.exists()
+
+
+def test_a_lead_keeps_the_lines_of_members_while_its_disk_is_full(runs: Path) -> None:
+    path, lines = runs / "rank-3.jsonl", bytearray(b"one\ntwo\n")
+    _append(path, lines)
+    fill = fill_up(runs)
+    lines += b"x" * 10_000 + b"\n"
+    _append(path, lines)
+    assert lines
+    fill.unlink()
+    lines += b"four\n"
+    _append(path, lines)
+    assert not lines
+    assert path.read_bytes() == b"one\ntwo\n" + b"x" * 10_000 + b"\nfour\n"

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import func, text, update
+from sqlalchemy import func, select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent, MetricBlock, MetricPoint
@@ -27,6 +27,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
+from tests.full_disks import fill_up, small_disk
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
@@ -47,11 +48,21 @@ out = open(root / "records/rank-0.jsonl", "a")
 def say(kind, **more):
     print(json.dumps({"kind": kind, "at": time.time(), **more}), file=out, flush=True)
 
+def note(**fields):
+    with open(root / "records/rank-0.note", "r+") as file:
+        file.write(json.dumps(fields).ljust(1023))
+
 say("rank_started", rank=0, local_rank=0, host="ha", pid=os.getpid())
 if mood == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     hidden = "env -i setsid sh -c 'echo $$ > %s; exec sleep 600' &" % (root / "hidden")
     subprocess.run(["sh", "-c", hidden], stdout=subprocess.DEVNULL)
+if mood == "without space":
+    for records in range(25):
+        note(records=records, why="No space left on device")
+        time.sleep(0.2)
+    note(records=25, why="No space left on device", exit={"kind": "exit", "at": 1.0, "reason": "no_space"})
+    sys.exit(1)
 step = 0
 while mood == "deaf" or not (root / "stop").exists():
     step += 1
@@ -322,3 +333,25 @@ def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
         EventKind.ATTEMPT_ENDED,
         EventKind.REQUEUED,
     ]
+
+
+def test_ranks_that_cannot_write_are_not_stalled_and_say_why_they_end(run: Run, sessions: Sessions) -> None:
+    supervised = run("without space", stall_timeout_s=2.0)
+    assert supervised.wait_for_end() is EndReason.NO_SPACE
+    job = job_rows.the_job(sessions, supervised.lease.job_id)
+    assert (job.status, job.restarts, job.losses) == (Status.QUEUED, 0, 1)
+    with sessions() as session:
+        events = session.scalars(select(JobEvent).where(JobEvent.kind == EventKind.OUT_OF_SPACE)).all()
+    assert [event.data for event in events] == [{"rank": 0, "why": "No space left on device"}]
+
+
+def test_an_attempt_that_a_full_disk_ends_uses_up_no_restart(run: Run, sessions: Sessions, tmp_path: Path) -> None:
+    """Its rank dies when it cannot write. Its lease is extended and its end stored all the same."""
+    with small_disk(tmp_path / "runs", size_bytes=2**20) as disk:
+        supervised = run(lease_s=20)
+        supervised.wait_for_steps()
+        fill_up(disk)
+        assert supervised.wait_for_end() is EndReason.NO_SPACE
+        assert (supervised.attempt.error or "").startswith("host ha has no space: runs has 0.0 MB free, less than")
+    job = job_rows.the_job(sessions, supervised.lease.job_id)
+    assert (job.status, job.restarts, job.losses) == (Status.QUEUED, 0, 1)
