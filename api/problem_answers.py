@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import structlog
 from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
@@ -40,9 +41,12 @@ from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.people.rights import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
 from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
+from jobs.runtime.settings import Settings
+from jobs.runtime.space import shortage
 from jobs.scheduling.draining import HostInUse
 from jobs.scheduling.hosts import HostNotFound
 
+_NO_SPACE = "the database has no space; what was answered before is stored, and requests work again with more space"
 _log = structlog.get_logger(__name__)
 
 
@@ -55,6 +59,8 @@ def problem_of(error: Exception) -> Problem:
 async def answer(request: Request, error: Exception) -> Response:
     """The response for an error. It is logged if Hora or its database is at fault."""
     problem = problem_of(error)
+    if problem.status == 503 and isinstance(error, SQLAlchemyError):
+        problem = await run_in_threadpool(_with_its_disk, problem, request)
     if problem.status == 500:
         _log.error("request failed", exc_info=error)
     elif problem.status == 503:
@@ -63,6 +69,14 @@ async def answer(request: Request, error: Exception) -> Response:
     if problem.status == 405:
         headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "GET, HEAD")  # of a file of the page
     return Response(_body(problem, request), problem.status, headers, MEDIA_TYPE)
+
+
+def _with_its_disk(problem: Problem, request: Request) -> Problem:
+    """The problem of a database that does not answer. If it is on this machine and its disk is full, it says so."""
+    settings: Settings = request.app.state.services.settings
+    is_embedded = "host=" in settings.database_url and (settings.home / "postgres").is_dir()
+    why = shortage(settings, "database") if is_embedded else None
+    return Unavailable(f"{problem.detail}: {why}") if why is not None else problem
 
 
 def install(app: FastAPI) -> None:
@@ -121,6 +135,8 @@ def _of_database(error: SQLAlchemyError) -> Problem:
     cause = getattr(error, "orig", None)
     if isinstance(cause, (postgres.UndefinedTable, postgres.UndefinedColumn)):
         return Unavailable("the database is not migrated")
+    if isinstance(cause, postgres.DiskFull):
+        return Unavailable(_NO_SPACE)
     if isinstance(error, (InterfaceError, PoolTimeout)) or (isinstance(error, DBAPIError) and is_away(error)):
         return Unavailable("the database does not answer")
     if isinstance(error, DataError):  # a text or number that the column cannot hold
