@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,23 @@ def test_the_errors_of_a_full_disk_are_recognized_behind_others() -> None:
 def test_a_folder_can_be_tried(tmp_path: Path) -> None:
     assert can_write(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+# Files of the stack, which count as `home`; a file that is removed at once; programs that the first start unpacks.
+NOT_FOLDERS = {"url", "token", "state.json", "keeper.lock", ".doctor", "postgresql-"}
+
+
+def test_every_folder_below_the_home_has_a_floor() -> None:
+    """A new folder needs a line in `jobs.runtime.space.FOLDERS`, or it can fill a disk unseen."""
+    root = Path(__file__).parents[4]
+    sources = [path for part in ("api", "hora", "jobs", "worker", "trainer") for path in (root / part).rglob("*.py")]
+    names = {
+        name
+        for path in sources
+        for name in re.findall(r'\bhome(?:\.path)?\)? / f?"([^"{]+)', path.read_text())
+        + (re.findall(r'self\.path / f?"([^"{]+)', path.read_text()) if path.name == "home.py" else [])
+    }
+    home = Path("/home-of-hora")
+    listed = {path.name for place in space.FOLDERS.values() if (path := place(settings(home))) != home}
+    assert names - NOT_FOLDERS <= listed, f"not in FOLDERS: {names - NOT_FOLDERS - listed}"
+    assert {"runs", "datasets", "cache", "weights", "postgres"} <= names
