@@ -45,6 +45,7 @@ def test_a_full_disk_stops_no_part_for_good_and_loses_no_job(stack: Stack) -> No
             return str(api.get("/readyz").json().get("detail", ""))
 
         until(lambda: why_not_ready().startswith("the database does not answer: database has 0."), what="the end")
+        fill_up(disk)  # also with what the server left
         os.kill(api_pid, signal.SIGKILL)
         until(lambda: is_alive(stack), what="another api, without a log")
         fill.unlink()
