@@ -119,8 +119,9 @@ class Supervision:
             self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
-            reason = EndReason.NO_SPACE if is_full(error) else EndReason.INTERNAL_ERROR
-            ending = Ending(reason, f"the supervisor failed: {type(error).__name__}: {error}")
+            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
+            if is_full(error):
+                ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")
         shutil.rmtree(self._paths.scratch, ignore_errors=True)
         clean = clean and gpus_are_free(self._gpus)
