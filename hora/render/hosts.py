@@ -102,7 +102,11 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
 
 def _free_space(folders: Sequence[Json]) -> str | None:
     """The free space of each file system: a line each, with its folders."""
-    return "\n".join(f"{gigabytes(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
+    return "\n".join(f"{_size(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
+
+
+def _size(count: float) -> str:
+    return gigabytes(count) if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
 def _load(lately: Json | None) -> str | None:
