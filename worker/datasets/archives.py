@@ -201,7 +201,7 @@ def _entries(archive: Path, counter: _Counter, limits: Limits) -> Iterator[Entry
     elif head[257:262] == b"ustar":
         with archive.open("rb") as stream:
             yield from _tar_entries(stream, counter)
-    else:
+    elif head.strip(b"\0"):  # else it is empty: the end of a tar archive is blocks of zeros
         raise Refused("the file is not a known kind of archive: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
 
 
@@ -242,7 +242,7 @@ def _name_in_zip(entry: zipfile.ZipInfo) -> str:
 def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> None:
     """Refuse entries that share their bytes, because a small archive could then be a large tree."""
     by_offset = sorted(entries, key=lambda entry: entry.header_offset)
-    ends = [entry.header_offset for entry in by_offset[1:]] + [archive.start_dir]
+    ends = [*(entry.header_offset for entry in by_offset), archive.start_dir][1:]
     for entry, end in zip(by_offset, ends, strict=True):
         if entry.header_offset + _ZIP_HEADER_BYTES + entry.compress_size > end:
             raise _name_refused(entry.orig_filename, "belongs to a file that shares its bytes with another")

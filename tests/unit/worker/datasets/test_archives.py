@@ -46,6 +46,23 @@ def test_every_file_of_an_archive_is_unpacked(kind: str, tmp_path: Path) -> None
     assert unpacked(archive, tmp_path) == FILES
 
 
+@pytest.mark.parametrize(
+    "archive",
+    [
+        b"",
+        zip_of({}),
+        zip_of({"a/": b"", "a/b/": b""}),
+        tar_of({}),
+        tar_of({}, member("a", tarfile.DIRTYPE)),
+        gzipped(tar_of({})),
+    ],
+    ids=["no bytes", "zip", "zip of folders", "tar", "tar of folders", "tar.gz"],
+)
+def test_archive_without_a_file_is_refused(archive: bytes, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="^there is no file in the archive$"):
+        unpacked(archive, tmp_path)
+
+
 @pytest.mark.parametrize("name", ["./a/b.png", "a/./b.png", "ordner/größe.png", "ф/1.png", "-rf/$(reboot).png"])
 def test_harmless_name_is_kept_except_for_dot_parts(name: str, tmp_path: Path) -> None:
     plain = "/".join(part for part in name.split("/") if part != ".")
