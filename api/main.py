@@ -13,7 +13,7 @@ from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import drawing, help_pages, openapi, page, problem_answers
+from api import docs_page, drawing, help_pages, openapi, page, problem_answers
 from api.access.rate_limits import RateLimits
 from api.access.token_cache import TokenCache
 from api.broker import Broker
@@ -118,6 +118,8 @@ def app_for(configuration: Settings) -> FastAPI:
         ),
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.registry = registry
     for part in (
@@ -127,6 +129,7 @@ def app_for(configuration: Settings) -> FastAPI:
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)
     app.include_router(help_pages.routes_for(help_pages.FOLDER))
+    app.include_router(docs_page.routes_for(page.FOLDER / "docs"))
     app.include_router(page.routes_for(page.FOLDER, [route.path or "" for route in iter_route_contexts(app.routes)]))
     problem_answers.install(app)
     openapi.describe(app)
