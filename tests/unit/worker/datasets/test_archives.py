@@ -59,7 +59,7 @@ def test_every_file_of_an_archive_is_unpacked(kind: str, tmp_path: Path) -> None
     ids=["no bytes", "zip", "zip of folders", "tar", "tar of folders", "tar.gz"],
 )
 def test_archive_without_a_file_is_refused(archive: bytes, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="^there is no file in the archive$"):
+    with pytest.raises(Refused, match="there is no file in the archive"):
         unpacked(archive, tmp_path)
 
 
