@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 
+from jobs.model.os_errors import in_words
+
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 LEFT_WITHOUT_PEERS_CODE = 143  # not 0: horovodrun would let the peers wait for ever
@@ -76,7 +78,7 @@ def exit_of_error(
         if stop_asked:  # the peer saw the stop file a moment earlier
             return "stop_requested", "a peer left first", 0
         return "peer_lost", str(error) if isinstance(error, PeerFailed) else "a collective failed: a peer is gone", 1
-    message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, TrainerError) else in_words(error)
     return "internal_error", message, 1
 
 

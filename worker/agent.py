@@ -201,7 +201,7 @@ class Agent(PeriodicThread):
                 per_gpu_batch=intake.plan.per_gpu_batch, no_space=no_space_for(paths, self._settings),
             )  # fmt: skip
             shutil.rmtree(paths.scratch, ignore_errors=True)
-            self._end(lease, ending.reason, ending.error)
+            self._end(lease, ending.reason, ending.without_folders(self._settings.datasets, self._settings.home).error)
 
     def _sweep(self, attempt: Attempt) -> bool:
         """Kill the remaining processes of an attempt here, and its supervisor. Returns whether none is left.

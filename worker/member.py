@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.model.os_errors import in_words
 from jobs.runtime.files import PRIVATE_UMASK, make_private
 from worker.attempt import lease_file, stop_file
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
@@ -212,7 +213,7 @@ def main() -> int:
         member.prepare()
         reason = member.run()
     except OSError as error:
-        reason = str(error)
+        reason = in_words(error)
     finally:
         member.clean_up()
     with suppress(OSError):

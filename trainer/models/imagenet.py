@@ -9,6 +9,7 @@ from pathlib import Path
 
 import keras
 
+from jobs.model.os_errors import without_paths
 from jobs.runtime.files import make_private
 from trainer.errors import BadData, why_no_space
 from trainer.models.applications import BASE, WeightsFile
@@ -34,7 +35,8 @@ def load_imagenet(model: keras.Model, name: str, weights_dir: Path) -> None:
     try:
         model.get_layer(BASE).load_weights(path)
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise BadData(f"model.weights: {path} does not hold the ImageNet weights of {name}: {error}") from None
+        why = without_paths(str(error))
+        raise BadData(f"model.weights: {path.name} does not hold the ImageNet weights of {name}: {why}") from None
     print(f"starting from the ImageNet weights in {path}", flush=True)
 
 

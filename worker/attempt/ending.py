@@ -5,9 +5,11 @@ Pure; used by the supervision and the agent.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from jobs.lifecycle.leases import StopRequests
+from jobs.model.os_errors import without_folder, without_paths
 from jobs.model.records import RankExited
 from jobs.model.states import COMPLETE, FAULTS_OF_A_RANK, EndReason
 from jobs.runtime.space import says_full
@@ -25,6 +27,13 @@ class Ending:
 
     reason: EndReason
     error: str | None = None
+
+    def without_folders(self, *folders: Path) -> "Ending":
+        """The same, in which paths begin below these folders of the host: people read the error, not only operators."""
+        error = self.error
+        for folder in folders if error else ():
+            error = without_folder(error or "", str(folder))
+        return replace(self, error=error)
 
 
 def requested_ending(requests: StopRequests) -> Ending | None:
@@ -72,7 +81,8 @@ def judge(
         return Ending(EndReason.LEASE_EXPIRED, f"rank {', '.join(without_lease)} left: nobody extended its lease")
     if started == 0:
         reason = EndReason.NO_SPACE if says_full(launcher_says) else EndReason.LAUNCH_FAILED  # on another host
-        return Ending(reason, f"no rank started; the launcher said: {launcher_says or 'nothing'}")
+        said = without_paths(launcher_says) or "nothing"
+        return Ending(reason, f"no rank started; the launcher said: {said}")
     return Ending(EndReason.RANK_FAILED, _why_failed(exits, ranks, launcher_code, launcher_says, per_gpu_batch))
 
 

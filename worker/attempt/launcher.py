@@ -24,6 +24,7 @@ from jobs.lifecycle.admission import weights_job
 from jobs.lifecycle.dataset_refs import Ref
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
 from jobs.lifecycle.store import Lease, get_job
+from jobs.model.os_errors import in_words
 from jobs.model.problems import InvalidSpec
 from jobs.model.records import Expected, Launch, launch_file_name
 from jobs.model.spec import Spec, spec_from
@@ -162,7 +163,7 @@ class Launcher:
             process = self._start_supervisor(self._task_of(lease, claimed_at))
         except (OSError, InvalidSpec) as error:
             shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
-            reason, why = _reason_of(error), getattr(error, "strerror", None) or error  # without a path
+            reason, why = _reason_of(error), in_words(error) if isinstance(error, OSError) else str(error)
             with self._sessions.begin() as session:
                 end(
                     session, lease, reason, error=f"the supervisor did not start: {why}",

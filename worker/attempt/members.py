@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.model.os_errors import in_words, without_paths
 from worker.attempt import lease_file
 from worker.attempt.log_file import FULL, opened_to_append
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
@@ -241,7 +242,7 @@ class Members:
             for message in connection.incoming.read():
                 self._take(connection, message)
         except OSError as error:
-            broken_because = f"its lines cannot be stored: {error}"
+            broken_because = f"its lines cannot be stored: {in_words(error)}"
         with self._news:
             connection.silent_s = 0.0
             if broken_because is not None or connection.incoming.ended:
@@ -318,4 +319,4 @@ def _why_ended(connection: _Connection) -> str:
     except OSError:
         lines = []
     last_line = next((line.strip() for line in reversed(lines) if line.strip()), None)
-    return f"the connection broke: {last_line}" if last_line else "the connection broke"
+    return f"the connection broke: {without_paths(last_line)}" if last_line else "the connection broke"

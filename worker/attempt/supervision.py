@@ -21,6 +21,7 @@ from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, get_job
+from jobs.model.os_errors import in_words
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
@@ -119,7 +120,7 @@ class Supervision:
             self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
-            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
+            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {in_words(error)}")
             if is_full(error):
                 ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")
@@ -213,8 +214,8 @@ class Supervision:
                 self._last_step_at = time.monotonic()
 
     def _reason_to_stop(self) -> Ending | None:
-        if self._leave_signals:
-            return Ending(EndReason.HOST_LOST, f"host {self._config.host} is shutting down")
+        if (ending := self._fault_of_host()) is not None:
+            return ending
         if (loss := self._members.why_lost()) is not None:
             return Ending(EndReason.HOST_LOST, loss)
         if (ending := self._requested_ending()) is not None:
@@ -224,6 +225,14 @@ class Supervision:
             return Ending(EndReason.TIME_LIMIT, f"still running after its time limit of {limit:g} s")
         if now - self._last_step_at > self._spec.stall_timeout_s and not self._intake.exits:
             return Ending(EndReason.STALLED, self._stalled())
+        return None
+
+    def _fault_of_host(self) -> Ending | None:
+        host = self._config.host
+        if not self._paths.root.is_dir():
+            return Ending(EndReason.INTERNAL_ERROR, f"the folder of the job on host {host} was removed while it ran")
+        if self._leave_signals:
+            return Ending(EndReason.HOST_LOST, f"host {host} is shutting down")
         return None
 
     def _requested_ending(self) -> Ending | None:
@@ -264,9 +273,10 @@ class Supervision:
         config = self._config
         # Ranks that wait for a lost host, or are stalled, have nothing to save.
         saves = reason is not None and reason.reason in _SAVES_FIRST and self._members.why_lost() is None
+        has_stop_file = reason is not None and self._paths.root.is_dir()
         stop_file_s = config.save_grace_s if saves else config.stop_file_grace_s
         graces = Graces(
-            stop_file_s=stop_file_s if reason is not None else None,
+            stop_file_s=stop_file_s if has_stop_file else None,
             hurried_s=config.stop_file_grace_s,
             sigterm_s=config.sigterm_grace_s,
             sigkill_s=config.sigkill_grace_s,
@@ -299,7 +309,7 @@ class Supervision:
                 session,
                 self._lease,
                 ending.reason,
-                error=ending.error,
+                error=ending.without_folders(self._config.datasets, self._config.home).error,
                 backoff_s=self._config.restart_backoff_s,
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )

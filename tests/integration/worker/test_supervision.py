@@ -5,6 +5,7 @@ Its one rank is a program of the standard library, which is both launcher and ra
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -213,6 +214,17 @@ def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
     assert (supervised.paths.root / "saved").exists()
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
+
+
+@pytest.mark.parametrize("mood", ["obedient", "deaf"])
+def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) -> None:
+    supervised = run(mood)
+    supervised.wait_for_steps()
+    shutil.rmtree(supervised.paths.job_dir)
+    assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert job.error == "the folder of the job on host ha was removed while it ran"
+    assert supervised.attempt.error == job.error
 
 
 def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
