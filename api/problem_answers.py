@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
 from jobs.data.artifact_files import ArtifactNotFound
-from jobs.data.artifacts import ArtifactsRemoved
+from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
 from jobs.data.versions import DatasetInUse, DatasetNotFound
 from jobs.db.cursors import InvalidCursor
@@ -218,6 +218,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
         409, "idempotency-conflict", "Idempotency key in use", "this Idempotency-Key was used before with another body"
     ),
     UploadGone: _conflict("upload-gone", "Upload is gone", 410),
+    ArtifactsInUse: _conflict("artifacts-in-use", "Artifacts are in use"),
     ArtifactsRemoved: _conflict("artifacts-removed", "Artifacts are not kept", 410),
     NotAllowed: lambda error: Forbidden(str(error)),
     LoginRefused: lambda _: Problem(403, "login-refused", "Login refused", _USED_LINK),

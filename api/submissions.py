@@ -26,6 +26,7 @@ from api.spec_checks import CheckedSpec, StateChecks, check_spec
 from jobs.data.resolving import Registry
 from jobs.db.tables import Job
 from jobs.insight.advice.quote import preview
+from jobs.insight.advice.warnings import StorageLimits
 from jobs.insight.studies import store
 from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
@@ -60,7 +61,8 @@ def submit_job(
             return _job_answer(earlier, is_replay=True)
         plan = _admit_job(session, checked, caller.applicant)
         if dry_run:
-            outlook = preview(session, checked.spec, plan)
+            storage = StorageLimits(services.settings.max_job_storage_gb, services.settings.cache_limit_gb)
+            outlook = preview(session, checked.spec, plan, storage=storage)
             return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
         job = write_job(session, spec=checked.spec, plan=plan, owner=caller.user, idempotency=idempotency)
         if clone_of is None:

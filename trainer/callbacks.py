@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from jobs.model.plan import Plan
 from jobs.model.records import CheckpointSaved, CheckpointSkipped
 from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
-from trainer.checkpoint import Progress, Stopping
+from trainer.checkpoint import Progress, Stopping, saved_in
 from trainer.errors import NoSpace
 from trainer.plan import learning_rate_of
 from trainer.recorder import Records
 from trainer.space import wait_for_space
+from trainer.storage import bytes_below
 
 Weights = list[NDArray[Any]]
 
@@ -223,11 +224,16 @@ class Checkpointing(Callback):
         self._saved_step, self._try_again_at = progress.step, math.inf
         if path is not None:
             duration_s = time.perf_counter() - started
-            self._recorder.write(
-                CheckpointSaved(
-                    at=time.time(), epoch=progress.last_epoch, step=progress.step, path=str(path), duration_s=duration_s
-                )
+            record = CheckpointSaved(
+                at=time.time(),
+                epoch=progress.last_epoch,
+                step=progress.step,
+                path=str(path),
+                duration_s=duration_s,
+                kept=len(saved_in(path.parent)),
+                stored_bytes=bytes_below(path.parent),
             )
+            self._recorder.write(record)
 
     def save_before_leaving(self, within_s: float, waited: Callable[[float], None]) -> None:
         """Save now. Wait a little for space if there is none; after that, this attempt's last steps are lost."""

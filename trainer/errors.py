@@ -6,6 +6,7 @@ TrainerError
   RanksDisagree    ranks resolved different figures or hold different weights
   Diverged         the loss is NaN or infinite
   NoSpace          a disk of this rank's host is full
+  StorageTooSmall  a checkpoint does not fit into what the job may keep
 """
 
 import errno
@@ -44,6 +45,10 @@ class Diverged(TrainerError):
 
 class NoSpace(TrainerError):
     """A disk of this rank's host is full, or cannot be written. The job may go on elsewhere, or later."""
+
+
+class StorageTooSmall(TrainerError):
+    """Not even one checkpoint and the artifacts fit into what the job may keep on its host."""
 
 
 class Outcome(StrEnum):

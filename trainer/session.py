@@ -29,7 +29,8 @@ from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording, data_opened
 from trainer.space import wait_for_space
 from trainer.stopping import Stage, StopWatch
-from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save
+from trainer.storage import require_storage
+from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save, storage_of
 
 
 class Phases:
@@ -103,9 +104,12 @@ def set_up(launch: Launch, started_at: float, recorder: Recorder) -> Session:
     ranks, dataset, plan = opened.ranks, opened.dataset, opened.plan
 
     trainable = fail_together(lambda: build(launch, plan, dataset.facts))
+    sizes = storage_of(trainable, keeps_best=spec.early_stopping is not None)
+    require_storage(**sizes, limit_bytes=launch.storage_limit_bytes)
     phases.end("build")
 
-    store = CheckpointStore(Path(launch.checkpoints_dir), attempt=launch.attempt, keep=spec.checkpoint.keep)
+    checkpoints_dir, limit_bytes = Path(launch.checkpoints_dir), launch.storage_limit_bytes
+    store = CheckpointStore(checkpoints_dir, attempt=launch.attempt, keep=spec.checkpoint.keep, limit_bytes=limit_bytes)
     state, best_weights = restore(store, trainable, launch, plan, ranks)
     progress = state.progress
     if progress.step or spec.model.weights != "none":

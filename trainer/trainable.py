@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import keras
@@ -109,6 +110,16 @@ def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_w
     if best_weights is not None:
         arrays["best"] = best_weights
     return store.save(Checkpoint(state, arrays))
+
+
+def storage_of(trainable: TrainableModel, *, keeps_best: bool) -> dict[str, int]:
+    """The size of a checkpoint and of the artifacts, about: the weights are in two of those, the optimizer in one."""
+    model_bytes, optimizer_bytes = (
+        sum(prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in variables)
+        for variables in (trainable.model.variables, trainable.optimizer.variables)
+    )
+    checkpoint_bytes = model_bytes * (2 if keeps_best else 1) + optimizer_bytes
+    return {"checkpoint_bytes": checkpoint_bytes, "artifact_bytes": 2 * model_bytes + optimizer_bytes}
 
 
 def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:

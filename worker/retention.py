@@ -121,6 +121,8 @@ class OldFiles:
             remove_temporary(self._runs_dir / job_id)
             self._tidy.add(job_id)
         if ended_ids:
+            with self._sessions.begin() as session:
+                retention.checkpoints_removed(session, ended_ids)
             _log.info("files of %d jobs that ended long ago are removed", len(ended_ids))
         if not self._remaining:
             self._remaining = None

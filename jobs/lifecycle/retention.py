@@ -8,7 +8,7 @@ done twice.
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import String, cast, delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy import String, and_, cast, delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -92,11 +92,24 @@ def forget_hosts(session: Session, *, after_days: float) -> list[str]:
 
 
 def ended_long_ago(session: Session, job_ids: Collection[str], *, keep_days: float) -> set[str]:
-    """Those of the jobs that ended more than `keep_days` ago and hold no slot. Unknown ids are left out."""
+    """Those of the jobs that ended more than `keep_days` ago, or whose files a person removed, and hold no slot.
+
+    Unknown ids are left out.
+    """
     holds = select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(Attempt.job_id == Job.id)
-    ended = Job.ended_at < func.now() - timedelta(days=keep_days)
+    by_a_person = and_(Job.ended_at.is_not(None), Job.artifacts_removed_at.is_not(None), Job.checkpoint_bytes == 0)
+    ended = or_(Job.ended_at < func.now() - timedelta(days=keep_days), by_a_person)
     among = Job.id == func.any(cast(list(job_ids), _IDS))
     return set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
+
+
+def checkpoints_removed(session: Session, job_ids: Collection[str]) -> None:
+    """Store that the checkpoints of these jobs, which have ended, are no longer on any host."""
+    kept = (Job.id == func.any(cast(list(job_ids), _IDS)), Job.checkpoint_bytes > 0)
+    session.execute(
+        update(Job).where(*kept).values(checkpoint_bytes=0, revision=Job.revision + 1),
+        execution_options={"synchronize_session": False},
+    )
 
 
 _IDS = ARRAY(String)

@@ -135,6 +135,8 @@ class CheckpointSaved(_Record):
     step: Count
     path: str
     duration_s: float
+    kept: Count | None = None  # checkpoints that are on disk now
+    stored_bytes: Count | None = None  # their size
 
 
 class Summary(BaseModel):
@@ -330,6 +332,7 @@ class Launch(BaseModel):
     models: list[str] = []  # `module:function` of networks that the operator allows
     records_dir: str  # rank N appends to records_dir/rank-N.jsonl
     logs_dir: str  # rank N writes stdout and stderr to logs_dir/rank-N.log
+    storage_limit_bytes: int | None = None  # of the job's folder on the lead host
     checkpoints_dir: str  # one folder an attempt, `attempt-N`
     artifacts_dir: str
     stop_path: str

@@ -63,6 +63,7 @@ def _webhook_targets(text: str) -> str:
 _YEAR_S = 365 * 86_400
 _Seconds = Annotated[float, Field(gt=0, le=_YEAR_S)]
 _Days = Annotated[float, Field(gt=0, le=36_500)]  # a century: for ever
+_GB = 1e9
 _Gigabytes = Annotated[float, Field(gt=0, le=1e6)]
 
 
@@ -225,6 +226,16 @@ class Settings(BaseSettings):
     max_entries: int = Field(2_000_000, ge=1, description="Files and folders in one archive.")
     max_unpack_ratio: float = Field(200.0, ge=1, description="Unpacked bytes for each byte of an archive.")
     max_open_uploads: int = Field(10, ge=1, description="Uploads of one user that have not become a dataset yet.")
+    max_job_storage_gb: _Gigabytes | None = Field(
+        None,
+        description="What one job may [keep on a host](operations.md#how-much-a-job-may-keep), in units of 10^9"
+        " bytes. By default there is no limit. For workers and api.",
+    )
+    cache_limit_gb: _Gigabytes | None = Field(
+        None,
+        description="The largest size of a host's [cache](data.md#caches), whatever `dataset.cache_limit_gb` a job asks"
+        " for. By default there is no limit. For workers and api.",
+    )
     inspection_timeout_s: _Seconds = Field(
         3600.0, description="Time limit for unpacking a dataset. Inspecting it has the same limit."
     )
@@ -297,6 +308,11 @@ class Settings(BaseSettings):
     def database_patience_s(self) -> float:
         """For how long a worker or supervisor waits for one answer of the database: it can ask again in its lease."""
         return self.lease_s / 4
+
+    @property
+    def max_job_storage_bytes(self) -> int | None:
+        """What one job may keep on a host. None: no limit."""
+        return None if self.max_job_storage_gb is None else int(self.max_job_storage_gb * _GB)
 
     @property
     def runs_dir(self) -> Path:

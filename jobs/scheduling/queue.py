@@ -26,6 +26,7 @@ from jobs.scheduling.placement_rows import (
     select_queued_jobs,
 )
 from jobs.scheduling.quotas import active_quotas
+from jobs.scheduling.quotas import most_stored as most_stored_in
 
 _MOST_NAMED = 3  # hosts without space in one sentence
 
@@ -51,6 +52,7 @@ class WaitsFor:
     quota: Quota | None = None  # that of its project
     ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that are preempted for it
+    most_stored: tuple[str, float] | None = None  # if its project keeps too much: the job that keeps the most, and GB
 
 
 def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float) -> dict[str, Standing]:
@@ -64,6 +66,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
     quotas = active_quotas(session, among={row["project"] for row in rows})
+    most_stored = {name: most_stored_in(session, name) for name, quota in quotas.items() if quota.is_full}
     ahead = _ahead(session, job_ids, [name for name, quota in quotas.items() if quota.max_slots is not None])
     hosts = registered_hosts(session, host_timeout_s=host_timeout_s)
     standing_of = {}
@@ -71,7 +74,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         job = queued_job_of(row)
         waits_for = WaitsFor(
             row["paused_at"] is not None, row["obstacle"], row["pause_s"], quotas.get(job.project),
-            ahead.get(job.job_id, 0), leaving.get(job.job_id, ()),
+            ahead.get(job.job_id, 0), leaving.get(job.job_id, ()), most_stored.get(job.project),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for)
         standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
@@ -118,7 +121,9 @@ def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], 
     too_small = _too_small(request, hosts)
     if too_small is not None:
         return too_small + _without_space(request, hosts)
-    over_quota = waits_for.quota and _over_quota(request, waits_for.quota, waits_for.ahead)
+    over_quota = waits_for.quota and (
+        _over_storage(waits_for.quota, waits_for.most_stored) or _over_quota(request, waits_for.quota, waits_for.ahead)
+    )
     if over_quota:
         return over_quota
     if waits_for.leaving:
@@ -163,6 +168,15 @@ def _without_space(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str
     ]
     more = f" (and {len(left_out) - _MOST_NAMED} more hosts)" if len(left_out) > _MOST_NAMED else ""
     return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
+
+
+def _over_storage(quota: Quota, most_stored: tuple[str, float] | None) -> str | None:
+    """Why the project's jobs wait if they keep more than they may; None if they do not."""
+    if not quota.is_full:
+        return None
+    kept = f"its project {quota.project} keeps {quota.storage_gb:.3g} of {quota.max_storage_gb:.3g} GB"
+    most = f", the most by job {most_stored[0]} ({most_stored[1]:.3g} GB)" if most_stored else ""
+    return f"{kept}{most}; it continues when files of jobs are removed"
 
 
 def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:

@@ -177,13 +177,22 @@ class Intake:
                 self._take_rank_epoch(rank, record, batch)
             case EpochEnded():
                 self._take_epoch(record, batch)
-            case CheckpointSaved() | CheckpointSkipped():
-                kind = EventKind.CHECKPOINT_SAVED if record.kind == "checkpoint" else EventKind.CHECKPOINT_SKIPPED
-                self._add_event(kind, record.at, record.model_dump(exclude={"at", "kind", "path"}), batch)
+            case CheckpointSaved():
+                self._take_checkpoint(record, batch)
+            case CheckpointSkipped():
+                skipped = record.model_dump(exclude={"at", "kind"})
+                self._add_event(EventKind.CHECKPOINT_SKIPPED, record.at, skipped, batch)
             case ProbeStepped() | ProbeMeasured() | ProbeEnded():
                 self._take_probe(record, batch)
             case RankExited():
                 self.exits[rank] = record
+
+    def _take_checkpoint(self, record: CheckpointSaved, batch: Batch) -> None:
+        data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
+        if record.kept is not None and record.stored_bytes is not None:
+            data["kept"] = record.kept
+            batch.columns["checkpoint_bytes"] = record.stored_bytes
+        self._add_event(EventKind.CHECKPOINT_SAVED, record.at, data, batch)
 
     def _take_plan(self, record: Planned, batch: Batch) -> None:
         self.plan = record.plan

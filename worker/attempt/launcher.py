@@ -59,7 +59,9 @@ def launch_of(
     return Launch(
         job_id=lease.job_id,
         attempt=lease.number,
-        spec=spec if ref is None else with_source(spec, source_of(ref, settings.datasets)),
+        spec=_with_cache_of_host(
+            spec if ref is None else with_source(spec, source_of(ref, settings.datasets)), settings.cache_limit_gb
+        ),
         expected=None if ref is None else expected_of(spec, ref),
         gpus=layout.ranks,
         device="gpu" if lead.gpu_uuids else "cpu",
@@ -72,12 +74,20 @@ def launch_of(
         models=settings.model_list,
         records_dir=str(paths.records),
         logs_dir=str(paths.logs),
+        storage_limit_bytes=settings.max_job_storage_bytes,
         checkpoints_dir=str(paths.checkpoints),
         artifacts_dir=str(paths.artifacts),
         stop_path=str(paths.stop_file),
         lease_path=str(paths.lease_file),
         space_wait_s=settings.space_wait_s,
     )
+
+
+def _with_cache_of_host(spec: Spec, limit_gb: float | None) -> Spec:
+    """The spec with no larger cache than the operator allows."""
+    if limit_gb is None or spec.dataset.cache_limit_gb <= limit_gb:
+        return spec
+    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"cache_limit_gb": limit_gb})})
 
 
 def source_of(ref: Ref, datasets_dir: Path) -> str:

@@ -20,7 +20,7 @@ from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import Lease, get_job
+from jobs.lifecycle.store import Lease, get_job, touch
 from jobs.model.os_errors import in_words
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
@@ -41,6 +41,7 @@ from worker.attempt.renewal import Renewal
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
+from worker.job_folders import bytes_below
 
 _log = logging.getLogger(__name__)
 
@@ -304,6 +305,8 @@ class Supervision:
             time.sleep(_PERIOD_S)
 
     def _store_end(self, ending: Ending, *, clean: bool, lost_uuids: Sequence[str]) -> None:
+        folders = {"checkpoint_bytes": self._paths.checkpoints, "artifact_bytes": self._paths.artifacts}
+        stored = {column: bytes_below(folder) for column, folder in folders.items()}
         with self._sessions.begin() as session:
             leases.end(
                 session,
@@ -313,6 +316,7 @@ class Supervision:
                 backoff_s=self._config.restart_backoff_s,
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
+            touch(session, self._lease.job_id, **stored)
             release_slots(session, self._lease.attempt_id, host=self._config.host, clean=clean, lost_uuids=lost_uuids)
             for host in self._members.clean_hosts():
                 leases.release(session, self._lease.attempt_id, host=host)

@@ -183,6 +183,16 @@ def test_a_job_succeeds_when_its_rank_completes(run: Run) -> None:
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
+def test_the_end_of_an_attempt_stores_what_the_job_keeps(run: Run) -> None:
+    supervised = run("brief")
+    (supervised.paths.artifacts / "model.keras").write_bytes(bytes(1000))
+    (supervised.paths.checkpoints / "attempt-1").mkdir()
+    (supervised.paths.checkpoints / "attempt-1" / "checkpoint-1.npz").write_bytes(bytes(300))
+    assert supervised.wait_for_end() is EndReason.COMPLETED
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert (job.checkpoint_bytes, job.artifact_bytes) == (300, 1000)
+
+
 def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
     """It stood still before the launch: its slots may belong to another attempt."""
     supervised = run(starts_s=0.0)
