@@ -36,7 +36,8 @@ LIMIT_S = 120
 class Run:
     """A job's folder, and the files that its ranks wrote there.
 
-    `network` is the source of `own_network:build`; `launch` has further fields of the launch file. `environment` is added to the environment of the ranks.
+    `network` is the source of `own_network:build`; `launch` has further fields of the launch file.
+    `environment` is added to the environment of the ranks.
     """
 
     def __init__(
