@@ -29,13 +29,15 @@ from jobs.scheduling.quotas import active_quotas
 from jobs.scheduling.quotas import most_stored as most_stored_in
 
 _MOST_NAMED = 3  # hosts without space in one sentence
+MOST_COUNTED = 20_000  # jobs from the head of the queue: to count more would slow everybody's lists
 
 
 @dataclass(frozen=True)
 class Standing:
     """A queued job's position in the queue, from 1, and why it waits.
 
-    A paused job has no position, nor has one whose owner may not submit it any more.
+    A paused job has no position, nor has one whose owner may not submit it any more, nor a job behind the first
+    `MOST_COUNTED`.
     """
 
     position: int | None
@@ -74,7 +76,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         job = queued_job_of(row)
         waits_for = WaitsFor(
             row["paused_at"] is not None, row["obstacle"], row["pause_s"], quotas.get(job.project),
-            ahead.get(job.job_id, 0), leaving.get(job.job_id, ()), most_stored.get(job.project),
+            ahead.get(job.job_id, MOST_COUNTED), leaving.get(job.job_id, ()), most_stored.get(job.project),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for)
         standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
@@ -82,17 +84,24 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
 
 
 def _positions(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
-    places = select(Job.id, func.row_number().over(order_by=QUEUE_ORDER).label("place")).where(IN_QUEUE).subquery()
+    place = func.row_number().over(order_by=QUEUE_ORDER).label("place")
+    places = select(Job.id, place).where(IN_QUEUE).order_by(*QUEUE_ORDER).limit(MOST_COUNTED).subquery()
     rows = session.execute(select(places.c.id, places.c.place).where(places.c.id.in_(job_ids)))
     return {job_id: place for job_id, place in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
 def _ahead(session: Session, job_ids: Sequence[str], projects: Sequence[str]) -> Mapping[str, int]:
-    """For each of these jobs: the number of slots for which earlier jobs of its project wait."""
+    """For each of these jobs: the number of slots for which earlier jobs of its project wait.
+
+    Jobs behind the first `MOST_COUNTED` are left out.
+    """
     if not projects:
         return {}
-    slots_before = func.sum(Job.gpus).over(partition_by=Job.project, order_by=QUEUE_ORDER) - Job.gpus
-    queues = select(Job.id, slots_before.label("ahead")).where(IN_QUEUE, READY, Job.project.in_(projects)).subquery()
+    head = select(Job.id, Job.project, Job.gpus, func.row_number().over(order_by=QUEUE_ORDER).label("place"))
+    head = head.where(IN_QUEUE, READY, Job.project.in_(projects)).order_by(*QUEUE_ORDER).limit(MOST_COUNTED)
+    first = head.subquery()
+    slots_before = func.sum(first.c.gpus).over(partition_by=first.c.project, order_by=first.c.place) - first.c.gpus
+    queues = select(first.c.id, slots_before.label("ahead")).subquery()
     rows = session.execute(select(queues.c.id, queues.c.ahead).where(queues.c.id.in_(job_ids)))
     return {job_id: ahead for job_id, ahead in rows}  # noqa: C416 - a row is no pair to the type checker
 

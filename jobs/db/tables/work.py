@@ -87,6 +87,15 @@ class Job(Base):
     __table_args__ = (
         Index("ix_jobs_newest", created_at.desc(), id.desc()),
         Index("ix_jobs_queue", priority.desc(), created_at, id, postgresql_where=text("status = 'queued'")),
+        # The place of a job in the queue, and how many jobs a user or a project has there: read from the index alone.
+        Index(
+            "ix_jobs_waiting",
+            priority.desc(),
+            created_at,
+            id,
+            postgresql_where=text("status = 'queued' AND cancel_requested_at IS NULL AND paused_at IS NULL"),
+        ),
+        Index("ix_jobs_queued", owner, project, postgresql_where=text("status = 'queued'")),
         Index("ix_jobs_status", status, created_at.desc(), id.desc()),
         Index("ix_jobs_labels", labels, postgresql_using="gin"),
         Index("ix_jobs_ended_at", ended_at),
