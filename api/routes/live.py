@@ -84,7 +84,10 @@ def list_events(
             return Response(status_code=204)
         _require_room(hub)
         kinds = _kinds(include) or _DEFAULT
-        return LiveResponse(lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256)
+        share = services.streams.share_of(caller.user)
+        return LiveResponse(
+            lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256, share=share
+        )
     _refuse(request, "include", why="only a stream has this parameter; send `Accept: text/event-stream`")
     with services.sessions() as session:
         get_job(session, job_id)
@@ -121,7 +124,8 @@ def follow_jobs(
         position = _position_of(session, last_event_id, FeedPosition, of=ALL_JOBS)
     _require_room(hub)
     job_filter = FeedFilter(project, owner, tuple(_label(text) for text in label))
-    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256)
+    share = services.streams.share_of(caller.user)
+    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256, share=share)
 
 
 def _wants_stream(request: Request) -> bool:

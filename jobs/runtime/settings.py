@@ -147,6 +147,28 @@ class Settings(BaseSettings):
         description="Requests a second for a token of the scopes `read` and `submit` without a"
         " [limit of its own](access.md#rate-limits).",
     )
+    user_rate_limit_per_s: float = Field(
+        400.0,
+        gt=0,
+        description="Requests a second for all tokens and sessions of a user together. A token with a higher limit of"
+        " its own keeps that.",
+    )
+    changes_per_day: int = Field(
+        100_000,
+        ge=1,
+        description="[Changes](access.md#rate-limits) that a user may make in a day, each submitted job counted. A"
+        " fifth of them may be made at once.",
+    )
+    max_streams: int = Field(
+        500,
+        ge=1,
+        description="[Live streams](live.md) that one user may have open at once, at all apis together.",
+    )
+    max_queued_jobs: int = Field(
+        10_000,
+        ge=1,
+        description="Jobs that one user may have in the queue at once, paused ones included.",
+    )
     auth_failures_per_s: float = Field(
         5.0, gt=0, description="Requests a second from one address with tokens that are unknown, expired or revoked."
     )
