@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from api import submissions
 from api.callers import Caller, CallerHere, Owned, router
+from api.costs import DRY_RUN_TAKES_A_TURN
 from api.deps import (
     JSON,
     MERGE_PATCH,
@@ -75,6 +76,7 @@ Key = Annotated[
     status_code=201,
     response_model=JobView,
     responses=CREATED | _DRY_RUN | problems(s409=_CONFLICT, **_BODY),
+    dependencies=[DRY_RUN_TAKES_A_TURN],
     openapi_extra=schema_body("Spec", JSON, required=True, examples=_SPECS),
 )
 def submit_job(
@@ -94,6 +96,7 @@ def submit_job(
     status_code=201,
     response_model=JobView,
     responses=CREATED | _DRY_RUN | problems(s404="No such job", s409=_CONFLICT, **_BODY),
+    dependencies=[DRY_RUN_TAKES_A_TURN],
     openapi_extra=schema_body("SpecChanges", JSON, MERGE_PATCH, required=False, examples=_CHANGES),
 )
 def clone_job(

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from api import submissions
 from api.callers import Caller, CallerHere, Owned, router
+from api.costs import REPORT_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import (
     JSON,
     Cursor,
@@ -84,6 +85,7 @@ _FORMS: dict[int | str, dict[str, Any]] = {
         s413="The body is too large",
         s415="The body is not JSON",
     ),
+    dependencies=[TAKES_A_TURN],
     openapi_extra=schema_body("StudySpec", JSON, required=True, examples=_STUDIES),
 )
 def submit_study(
@@ -106,7 +108,7 @@ def _study_of(body: bytes) -> StudySpec:
         raise InvalidSpec(field_problems(error, StudySpec)) from None
 
 
-@routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED)
+@routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED, dependencies=[TAKES_A_TURN])
 def list_all_studies(
     services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
@@ -120,7 +122,12 @@ def list_all_studies(
     return answer_with(Listed[StudyLine](items=page.items, next_cursor=page.next_cursor), tag)
 
 
-@routes.get("/studies/{study_id}", response_model=StudyView, responses=UNCHANGED | _NO_SUCH_STUDY)
+@routes.get(
+    "/studies/{study_id}",
+    response_model=StudyView,
+    responses=UNCHANGED | _NO_SUCH_STUDY,
+    dependencies=[TAKES_A_TURN],
+)
 def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get a study with its jobs. With `If-None-Match` an unchanged study gets 304."""
     with services.sessions() as session:
@@ -131,13 +138,13 @@ def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMa
     return answer_with(study, tag)
 
 
-@routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY)
+@routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY, dependencies=[TAKES_A_TURN])
 def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Cancel all jobs of a study that have not ended. Cancelling them again changes nothing."""
     return _steered(services, caller, response, study_id, control.request_cancel, "study.cancelled")
 
 
-@routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY)
+@routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY, dependencies=[TAKES_A_TURN])
 def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Pause all jobs of a study that have not ended. Running jobs save and go back to the queue."""
     return _steered(services, caller, response, study_id, control.pause, "study.paused")
@@ -146,7 +153,8 @@ def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, r
 @routes.post(
     "/studies/{study_id}/resume",
     status_code=202,
-    responses=_NO_SUCH_STUDY | problems(s409="The project's queue is full"),
+    responses=_NO_SUCH_STUDY | problems(s409="The project's queue is full, or its owner has too many queued jobs"),
+    dependencies=[TAKES_A_TURN],
 )
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
@@ -191,7 +199,12 @@ def add_note(
         return store.add_note(session, study_id, author=caller.user, text=note.text)
 
 
-@routes.get("/studies/{study_id}/report", response_model=StudyReport, responses=_FORMS | UNCHANGED | _NO_SUCH_STUDY)
+@routes.get(
+    "/studies/{study_id}/report",
+    response_model=StudyReport,
+    responses=_FORMS | UNCHANGED | _NO_SUCH_STUDY,
+    dependencies=[REPORT_TAKES_A_TURN],
+)
 def get_report(
     study_id: StudyId,
     services: ServicesHere,
