@@ -26,11 +26,11 @@ from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, in
 from jobs.data.artifact_files import ArtifactNotFound
 from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
-from jobs.data.versions import DatasetInUse, DatasetNotFound
+from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
 from jobs.db.cursors import InvalidCursor
 from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
-from jobs.insight.studies.store import StudyNotFound
+from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
@@ -38,7 +38,8 @@ from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 from jobs.people.project_admission import ProjectArchived, QueueFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
-from jobs.people.rights import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
+from jobs.people.queue_share import TooManyQueuedJobs
+from jobs.people.rights import LastAdmin, NotAllowed, TooManyLogins, TooManyTokens, UserDisabled, UserNotFound
 from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.runtime.settings import Settings
@@ -205,13 +206,17 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     HostInUse: _conflict("host-in-use", "Host is in use"),
     DatasetInUse: _conflict("dataset-in-use", "Dataset is in use"),
     UploadInUse: _conflict("upload-in-use", "Upload is in use"),
+    TooManyDatasets: _conflict("too-many-datasets", "Too many datasets"),
     TooManyUploads: _conflict("too-many-uploads", "Too many uploads"),
     UserDisabled: _conflict("user-disabled", "User is disabled"),
     TooManyTokens: _conflict("too-many-tokens", "Too many tokens"),
+    TooManyLogins: _conflict("too-many-logins", "Too many logins"),
     LastAdmin: _conflict("last-admin", "The last admin"),
     ProjectExists: _conflict("project-exists", "Project exists"),
     ProjectArchived: _conflict("project-archived", "Project is archived"),
     QueueFull: _conflict("quota-exceeded", "Quota exceeded"),
+    TooManyNotes: _conflict("too-many-notes", "Too many notes"),
+    TooManyQueuedJobs: _conflict("too-many-queued-jobs", "Too many queued jobs"),
     WebhookDisabled: _conflict("webhook-disabled", "Webhook is disabled"),
     TooManyWebhooks: _conflict("too-many-webhooks", "Too many webhooks"),
     IdempotencyConflict: lambda _: Problem(

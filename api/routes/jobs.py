@@ -59,7 +59,7 @@ _DRY_RUN: dict[int | str, dict[str, Any]] = {
 }
 _BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
 
-_CONFLICT = "The Idempotency-Key was used with another body, or the project's queue is full"
+_CONFLICT = "The Idempotency-Key was used with another body, or the queue of the project or of the user is full"
 
 DryRun = Annotated[bool, Query(description="Check the spec and answer with its plan, but store nothing")]
 Key = Annotated[
@@ -164,9 +164,12 @@ def _steered(
     require: Callable[[Caller, Session, str, Owned], None] = Caller.require_steering,
 ) -> JobView:
     with services.sessions.begin() as session:
-        require(caller, session, "job", store.get_job(session, job_id))
+        steered = store.get_job(session, job_id)
+        require(caller, session, "job", steered)
+        revision = steered.revision
         job = job_view(change(session, job_id))
-        audit.record(session, caller.actor, action, job_id)
+        if job.revision != revision:
+            audit.record(session, caller.actor, action, job_id)
     services.hints.dispatch()  # this job, or one after it in the queue, may be placed now
     response.headers["ETag"] = job_tag(job.revision)
     return job

@@ -1,6 +1,7 @@
 """Studies: submit a grid of jobs, look it up, steer it, and read its scaling report."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, Query, Response
@@ -33,6 +34,7 @@ from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
 from jobs.model.problems import InvalidSpec, field_problems
+from jobs.model.scopes import Scope
 from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.studies import (
@@ -81,7 +83,7 @@ _FORMS: dict[int | str, dict[str, Any]] = {
     responses=CREATED
     | _PREVIEWED
     | problems(
-        s409="The Idempotency-Key was used with another body, or the project's queue is full",
+        s409="The Idempotency-Key was used with another body, or the queue of the project or of the user is full",
         s413="The body is too large",
         s415="The body is not JSON",
     ),
@@ -158,8 +160,10 @@ def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, r
 )
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
+    most_queued = None if caller.may(Scope.ADMIN) else services.settings.max_queued_jobs
+    resume = partial(control.resume, most_queued=most_queued)
     return _steered(
-        services, caller, response, study_id, control.resume, "study.resumed", require=Caller.require_resuming
+        services, caller, response, study_id, resume, "study.resumed", require=Caller.require_resuming
     )
 
 
@@ -174,11 +178,17 @@ def _steered(
     require: Callable[[Caller, Session, str, Owned], None] = Caller.require_steering,
 ) -> StudyView:
     with services.sessions.begin() as session:
-        require(caller, session, "study", store.get_study(session, study_id))
+        steered = store.get_study(session, study_id)
+        require(caller, session, "study", steered)
+        revision = steered.revision
         change(session, study_id)
-        audit.record(session, caller.actor, action, study_id)
         study = store.view_of(session, study_id)
+        is_changed = study.revision != revision
+        if is_changed:
+            audit.record(session, caller.actor, action, study_id)
         response.headers["ETag"] = study_tag(study_id, versions.of_study(session, study_id))
+    if is_changed:
+        services.limits.add_changes(caller.bearer, study.jobs - 1)
     services.hints.dispatch()  # its jobs, or those after them in the queue, may be placed now
     return study
 
@@ -186,7 +196,7 @@ def _steered(
 @routes.post(
     "/studies/{study_id}/notes",
     status_code=201,
-    responses=_NO_SUCH_STUDY | problems(s415="The body is not JSON"),
+    responses=_NO_SUCH_STUDY | problems(s409="The study has too many notes", s415="The body is not JSON"),
     dependencies=[Depends(only_json)],
 )
 def add_note(

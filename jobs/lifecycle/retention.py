@@ -66,13 +66,15 @@ def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
     return len(removed) == _BATCH_ROWS
 
 
-def remove_sessions(session: Session, *, keep_days: float) -> bool:
-    """Remove login links and sessions that ended more than `keep_days` ago. Returns False if none of them is left.
+def remove_tokens(session: Session, *, keep_days: float) -> bool:
+    """Remove tokens, login links and sessions that ended more than `keep_days` ago. Returns False if none is left.
 
-    Tokens stay forever. Without its row, a revoked token with which the stack was set up would be valid again.
+    A token that no other token created stays forever. Without its row, a revoked token with which the stack was set up
+    would be valid again.
     """
     ended_at = func.least(Token.revoked_at, Token.expires_at)
-    due = select(Token.sha256).where(Token.kind != "bearer", ended_at < func.now() - timedelta(days=keep_days))
+    is_made = or_(Token.kind != "bearer", Token.created_by.is_not(None))
+    due = select(Token.sha256).where(is_made, ended_at < func.now() - timedelta(days=keep_days))
     removed = session.scalars(
         delete(Token).where(Token.sha256.in_(due.limit(_BATCH_ROWS))).returning(Token.sha256)
     ).all()
