@@ -69,12 +69,12 @@ def apis(database: str, broker_stack: Stack, tmp_path: Path) -> Iterator[list[Ap
 
 
 @pytest.fixture
-def token_of(sessions: Sessions) -> Callable[[str], dict[str, str]]:
+def token_of(sessions: Sessions) -> Callable[..., dict[str, str]]:
     """The headers of a new token of a user."""
 
-    def make(user: str) -> dict[str, str]:
+    def make(user: str, rate: float = RATE) -> dict[str, str]:
         with sessions.begin() as session:
-            store_token(session, f"hora_two-{user}", user=user, scope=Scope.READ, rate_limit_per_s=RATE)
+            store_token(session, f"hora_two-{user}", user=user, scope=Scope.READ, rate_limit_per_s=rate)
         return {"Authorization": f"Bearer hora_two-{user}"}
 
     return make
@@ -111,7 +111,7 @@ def open_streams(api: Api, headers: dict[str, str], most: int, stack: ExitStack)
 
 
 def test_two_apis_keep_one_limit_and_each_its_own_while_the_broker_is_away(
-    apis: list[Api], token_of: Callable[[str], dict[str, str]], broker_stack: Stack
+    apis: list[Api], token_of: Callable[..., dict[str, str]], broker_stack: Stack
 ) -> None:
     count, seconds = admitted(apis, token_of("alice"), seconds=8)
     burst = 2 * RATE
@@ -126,7 +126,7 @@ def test_two_apis_keep_one_limit_and_each_its_own_while_the_broker_is_away(
                 assert statuses == [200] * round(burst), "each api has its own limit"
                 until(lambda url=api.url, client=client: client.get(f"{url}/v1/me").status_code == 429, what="a limit")  # type: ignore[misc]
         with ExitStack() as stack:
-            assert [open_streams(api, token_of("carol"), SHARE + 2, stack) for api in apis] == [SHARE, SHARE]
+            assert [open_streams(api, token_of("carol", 1000), SHARE + 2, stack) for api in apis] == [SHARE, SHARE]
     finally:
         os.kill(broker_stack.pid_of("broker"), signal.SIGCONT)
 
@@ -143,9 +143,9 @@ def test_unknown_tokens_are_counted_at_both_apis(apis: list[Api]) -> None:
 
 
 def test_streams_are_shared_and_those_of_a_killed_api_are_given_back(
-    apis: list[Api], token_of: Callable[[str], dict[str, str]]
+    apis: list[Api], token_of: Callable[..., dict[str, str]]
 ) -> None:
-    alice = token_of("alice")
+    alice = token_of("alice", 1000)
     with ExitStack() as first, ExitStack() as second:
         assert open_streams(apis[0], alice, 4, first) == 4
         assert open_streams(apis[1], alice, SHARE, second) == SHARE - 4
