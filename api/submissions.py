@@ -32,6 +32,7 @@ from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
 from jobs.model.problems import InvalidSpec
+from jobs.model.scopes import Scope
 from jobs.model.spec import Spec
 from jobs.people import audit
 from jobs.people.project_admission import Applicant, admit

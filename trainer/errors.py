@@ -93,6 +93,8 @@ def without_roots(text: str, data_roots: Sequence[str]) -> str:
         if root.strip("/") and "://" not in root:
             text = re.sub(rf"(?<![\w/.-]){re.escape(root.rstrip('/'))}/", "", text)
     return text
+
+
 def _exit_without_space(why: str, *, stop_asked: bool) -> tuple[str, str | None, int]:
     if stop_asked:  # the reason for the stop is the reason of the end
         return "stop_requested", f"it saved nothing: {why}", 0

@@ -162,9 +162,7 @@ def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, 
     """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
     most_queued = None if caller.may(Scope.ADMIN) else services.settings.max_queued_jobs
     resume = partial(control.resume, most_queued=most_queued)
-    return _steered(
-        services, caller, response, study_id, resume, "study.resumed", require=Caller.require_resuming
-    )
+    return _steered(services, caller, response, study_id, resume, "study.resumed", require=Caller.require_resuming)
 
 
 def _steered(

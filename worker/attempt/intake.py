@@ -177,17 +177,18 @@ class Intake:
                 self._take_rank_epoch(rank, record, batch)
             case EpochEnded():
                 self._take_epoch(record, batch)
-            case CheckpointSaved():
+            case CheckpointSaved() | CheckpointSkipped():
                 self._take_checkpoint(record, batch)
-            case CheckpointSkipped():
-                skipped = record.model_dump(exclude={"at", "kind"})
-                self._add_event(EventKind.CHECKPOINT_SKIPPED, record.at, skipped, batch)
             case ProbeStepped() | ProbeMeasured() | ProbeEnded():
                 self._take_probe(record, batch)
             case RankExited():
                 self.exits[rank] = record
 
-    def _take_checkpoint(self, record: CheckpointSaved, batch: Batch) -> None:
+    def _take_checkpoint(self, record: CheckpointSaved | CheckpointSkipped, batch: Batch) -> None:
+        if isinstance(record, CheckpointSkipped):
+            skipped = {"epoch": record.epoch, "step": record.step, "why": record.why}
+            self._add_event(EventKind.CHECKPOINT_SKIPPED, record.at, skipped, batch)
+            return
         data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
         if record.kept is not None and record.stored_bytes is not None:
             data["kept"] = record.kept
