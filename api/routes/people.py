@@ -125,8 +125,7 @@ def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) 
     with services.sessions.begin() as session:
         token = _covered_token(session, caller, token_id)
         revoked_ids = rights.revoke(session, token)
-        if revoked_ids:
-            audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
+        audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
     services.tokens.forget(token_id, *revoked_ids)
 
 
