@@ -8,17 +8,16 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.parts import broker
 from jobs.db.engine import Sessions, engine_for, sessions_for
-from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
+from jobs.db.tables import Attempt, Job, JobEvent, Slot
 from jobs.scheduling.registration import SlotInfo, register
 from tests.waiting import until
 
@@ -59,6 +58,7 @@ def own_broker(short_folder: Path) -> Iterator[Broker]:
 def busy(short_folder: Path, own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     """A stack on that broker."""
     monkeypatch.setenv("HORA_BROKER_URL", own_broker.url)
+    monkeypatch.setenv("HORA_HOST_TIMEOUT_S", "3600")  # nobody sends heartbeats for the host that is only rows
     with Stack(short_folder / "home", port=0, slots=1, embedded=False, parts=_ALL_BUT_BROKER) as stack:
         yield stack
 
@@ -73,7 +73,6 @@ def sessions(busy: Stack) -> Iterator[Sessions]:
     sessions = sessions_for(engine)
     with sessions.begin() as session:
         register(session, "rows", {}, [SlotInfo(index, "gpu", "row", f"GPU-{index}") for index in range(JOBS)])
-        session.execute(update(Host).where(Host.name == "rows").values(heartbeat_at=func.now() + timedelta(hours=1)))
     yield sessions
     engine.dispose()
 
