@@ -41,13 +41,13 @@ def config_for(app: ASGIApp, settings: Settings, **options: Any) -> uvicorn.Conf
 
 def allow_files(settings: Settings) -> None:
     """Let this process open a file for each connection, as far as the operator's hard limit allows it."""
-    wanted = settings.connections + _OTHER_FILES
+    needed = settings.connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < wanted:
-        _log.warning("few open files allowed", allowed=allowed, wanted=wanted, connections=_connections(settings))
+    if allowed < needed:
+        _log.warning("few open files allowed", allowed=allowed, needed=needed, connections=_connections(settings))
 
 
 def _connections(settings: Settings) -> int:

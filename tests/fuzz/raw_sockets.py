@@ -105,8 +105,8 @@ def _with_repeated_header(source: random.Random, draft: Draft) -> bytes:
 
 
 def _without_header(source: random.Random, draft: Draft) -> bytes:
-    left = source.sample(draft.headers, source.randrange(len(draft.headers)))
-    return replace(draft, headers=tuple(left)).written()
+    kept_headers = source.sample(draft.headers, source.randrange(len(draft.headers)))
+    return replace(draft, headers=tuple(kept_headers)).written()
 
 
 def _with_large_part(source: random.Random, draft: Draft) -> bytes:

@@ -181,19 +181,19 @@ def faults(
     url: str, token: str, *, seconds: float, seed: int, without: tuple[str, ...] = (), most: int = 5
 ) -> tuple[list[str], int]:
     """Send requests for some seconds: the first few faults, one for each operation, and the number of requests."""
-    found: dict[str, str] = {}
+    fault_of_operation: dict[str, str] = {}
     number, ends_at = 0, time.monotonic() + seconds
     with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
         requests = Requests(client.get("/openapi.json").raise_for_status().json(), without=without)
         for request in _first():
             _sent(client, request)
-        while time.monotonic() < ends_at and len(found) < most:
+        while time.monotonic() < ends_at and len(fault_of_operation) < most:
             number += 1
             request = requests.make(Random(f"{seed} {number}"))  # noqa: S311 - the same with each run
             fault = _sent(client, request)
             if fault is not None:
-                found.setdefault(request.operation, f"request {number}: {request}\n    {fault}")
-    return list(found.values()), number
+                fault_of_operation.setdefault(request.operation, f"request {number}: {request}\n    {fault}")
+    return list(fault_of_operation.values()), number
 
 
 def _first() -> Iterator[Request]:

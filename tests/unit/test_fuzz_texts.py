@@ -60,7 +60,7 @@ def references(value: Any) -> Iterator[str]:
 
 def texts_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """All texts that a request may have: where (query, header, path, or the name of a body), its name, its schema."""
-    bodies, found = [], set[str]()
+    bodies, known_bodies = [], set[str]()
     for methods in document["paths"].values():
         for operation in methods.values():
             for parameter in operation.get("parameters", []):
@@ -69,8 +69,8 @@ def texts_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
             bodies += list(references(operation.get("requestBody", {})))
     while bodies:
         body = bodies.pop()
-        if body not in found:
-            found.add(body)
+        if body not in known_bodies:
+            known_bodies.add(body)
             component = document["components"]["schemas"][body]
             bodies += list(references(component))
             for name, property_schema in component.get("properties", {}).items():
@@ -99,9 +99,9 @@ def test_every_free_text_has_a_format_or_is_known_to_be_plain(document: dict[str
 def test_the_texts_of_a_format_differ_and_are_made_again_with_the_same_number() -> None:
     remember("cursor", "AAECAwQFBgcICQoLDA0ODxAR")
     for name, text in (TEXTS | HEADERS | DECISIVE).items():
-        made, again = ([text(Random(number)) for number in range(100)] for _ in range(2))  # noqa: S311
-        assert made == again, name
-        assert len(set(made)) >= 2, name
+        texts_of_seeds, again = ([text(Random(number)) for number in range(100)] for _ in range(2))  # noqa: S311
+        assert texts_of_seeds == again, name
+        assert len(set(texts_of_seeds)) >= 2, name
 
 
 def is_valid(source: str) -> bool:
@@ -124,6 +124,6 @@ def test_some_texts_of_each_syntax_are_right() -> None:
     remember("cursor", "AAECAwQFBgcICQoLDA0ODxAR")
     sources = {TEXTS["source"](Random(number)) for number in range(2000)}  # noqa: S311
     for name, texts in right.items():
-        made = {TEXTS[name](Random(number)) for number in range(2000)}  # noqa: S311
-        assert texts <= made, name
+        texts_of_seeds = {TEXTS[name](Random(number)) for number in range(2000)}  # noqa: S311
+        assert texts <= texts_of_seeds, name
     assert any(text.startswith("synthetic:") and is_valid(text) for text in sources)
