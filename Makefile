@@ -11,7 +11,7 @@ BIN := .venv/bin
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard docs demo quick test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
+.PHONY: help setup dashboard docs demo quick test up down types check format chaos upgrade fuzz bench screenshots compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -76,6 +76,9 @@ SEED ?= 1
 ROUNDS ?= 1
 chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each; SEED=7 ROUNDS=5)
 	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS)
+
+upgrade: setup ## Upgrade a stack from FROM (a revision of git) to this version while jobs train
+	$(BIN)/python -m tests.upgrade $(if $(FROM),--from $(FROM))
 
 FUZZ_SECONDS ?= 1200
 fuzz: setup ## Send the api requests that fit its OpenAPI document, and many that do not (20 minutes)

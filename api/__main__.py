@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import uvicorn
 
-from api.main import app_for, configure_service_logging
+from api.main import app_for, configure_process
 from api.serving.server import allow_files, config_for
 from jobs.runtime.closed_home import close_home
 from jobs.runtime.files import PRIVATE_UMASK
@@ -37,7 +37,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     os.umask(PRIVATE_UMASK)
-    configure_service_logging()
+    configure_process()
     allow_files(settings())
     close_home(settings().home)
     server = uvicorn.Server(config_for(app_for(settings()), settings(), **vars(options)))

@@ -95,8 +95,10 @@ async def caller_of(request: Request, services: Services) -> Caller:
     if bearer is None or bearer.kind != kind:
         raise Unauthorized("this token is unknown, has expired or was revoked", "invalid_token")
     services.limits.charge(bearer)
-    if kind == "session" and request.method not in _SAFE_METHODS:
-        login_sessions.require_own_page(request, text)
+    if request.method not in _SAFE_METHODS:
+        if kind == "session":
+            login_sessions.require_own_page(request, text)
+        services.limits.charge_changes(bearer)
     return Caller(bearer, Actor(bearer.user, bearer.token_id, request.state.request_id, address_of(request)), sha256)
 
 

@@ -15,7 +15,9 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from sqlalchemy import Engine
 
 from api.access.rate_limits import RateLimits
+from api.access.stream_shares import StreamShares
 from api.access.token_cache import TokenCache
+from api.access.turns import Turns
 from api.broker import Broker
 from api.polling.job_tags import JobTags
 from api.problems import UnsupportedBody, invalid
@@ -41,6 +43,9 @@ class Services:
     hints: Hints
     tokens: TokenCache
     limits: RateLimits
+    streams: StreamShares
+    turns: Turns
+    drawing_turns: Turns
     broker: Broker
     job_tags: JobTags
 

@@ -14,6 +14,7 @@ import structlog
 
 from api.problems import Broken, Unavailable
 from jobs.insight.studies.plots import Plot
+from jobs.runtime.space import is_full
 
 _DRAWING = threading.BoundedSemaphore(2)
 _WAITING_OR_DRAWING = threading.BoundedSemaphore(4)  # each holds a thread of the service: a fifth is refused
@@ -43,7 +44,12 @@ def png_of(plot: Plot) -> bytes:
 def _draw(plot: Plot) -> bytes:
     # No secrets: the process gets texts that people wrote. It needs only a folder for its fonts.
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-    environment["MPLCONFIGDIR"] = _font_folder().name
+    try:
+        environment["MPLCONFIGDIR"] = _font_folder().name
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise Unavailable("there is no space for the picture in the temporary folder of the api") from error
     argv = [sys.executable, "-m", "api.plot"]
     try:
         process = subprocess.run(

@@ -1,7 +1,7 @@
 """The documentation at `/help`, for browsers: files that need no token. Part of `api.main`.
 
-The files come from the folder `help` beside this module, which `hatch_build.py` makes from `docs/`. They run under the
-policy of the dashboard. Their addresses end as their names do: `/help/docs/spec.html` is `docs/spec.md`.
+The files come from the folder `help` beside this module, which `hatch_build.py` makes from `docs/`. Their addresses end
+as their names do: `/help/docs/spec.html` is `docs/spec.md`.
 """
 
 from pathlib import Path
@@ -11,12 +11,9 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from api.page import CONTENT_SECURITY_POLICY
-
 FOLDER = Path(__file__).parent / "help"
 ASSETS = "/help/_static"
 _START = "/help/docs/index.html"
-_HEADERS = {"Cache-Control": "no-cache", "Content-Security-Policy": CONTENT_SECURITY_POLICY}
 
 _NOT_BUILT = "The documentation is not built here: run `make setup` in the checkout, and start again.\n"
 _MISSING = f"""\
@@ -50,7 +47,7 @@ def routes_for(folder: Path) -> APIRouter:
             answer = await files.get_response(path, request.scope)
         except HTTPException:
             answer = HTMLResponse(_MISSING, 404)
-        answer.headers.update(_HEADERS)
+        answer.headers["Cache-Control"] = "no-cache"
         return answer
 
     return routes

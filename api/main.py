@@ -1,7 +1,10 @@
 """The HTTP service as an ASGI app. `python -m api` serves it; the tests build theirs with `app_for`."""
 
+import asyncio
+import gc
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,9 +16,13 @@ from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import drawing, help_pages, openapi, page, problem_answers
+from api import docs_page, drawing, help_pages, openapi, page, problem_answers
+from api.access.common_memory import CommonMemory, repeat
 from api.access.rate_limits import RateLimits
+from api.access.settling import SETTLE_EVERY_S, settle_all
+from api.access.stream_shares import WRITE_EVERY_S, StreamShares
 from api.access.token_cache import TokenCache
+from api.access.turns import Turns
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
 from api.lingering import Lingering
@@ -55,6 +62,7 @@ from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings, settings
 
 _POOL_SIZE = 8  # open connections; twice as many in a burst
+_SWITCH_INTERVAL_S = 0.001
 _STRICT = [Depends(only_known_parameters)]  # not for the page, which reads its own queries
 _log = structlog.get_logger(__name__)
 
@@ -62,20 +70,24 @@ _log = structlog.get_logger(__name__)
 def create_app() -> FastAPI:
     """The service for `uvicorn --factory`, the command of earlier versions. It has no limits for connections."""
     os.umask(PRIVATE_UMASK)
-    configure_service_logging()
+    configure_process()
     _log.warning("started without limits for headers and connections", do="start it with: python -m api")
     close_home(settings().home)
     return app_for(settings())
 
 
-def configure_service_logging() -> None:
-    """Log in our own format, uvicorn's lines as well."""
+def configure_process() -> None:
+    """Log in our own format, the lines of uvicorn as well, and hold up requests less."""
     configure_logging("api")
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # their own format differs from ours
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
     logging.getLogger("uvicorn.access").disabled = True  # `api.middleware` writes a line for each request
+    # A thread that computes gives way sooner, and the collector of garbage does not look at imported modules each time:
+    # both hold up all other requests.
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.freeze()
 
 
 def app_for(configuration: Settings) -> FastAPI:
@@ -84,7 +96,8 @@ def app_for(configuration: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        services = _services(configuration)
+        memory = CommonMemory.at(configuration.broker_url)
+        services = _services(configuration, memory)
         cluster.register(registry, services.sessions, configuration)
         app.state.live_gauges = LiveGauges(services.sessions, configuration)
         app.state.services = services
@@ -96,7 +109,7 @@ def app_for(configuration: Settings) -> FastAPI:
             host_timeout_s=configuration.host_timeout_s, valid_tokens=services.tokens.valid_among,
         )  # fmt: skip
         cluster.register_listeners(registry, lambda: hub.count)
-        async with hub.open():
+        async with _shared(services, memory), hub.open():
             app.state.live = hub
             yield
         await run_in_threadpool(services.hints.close)
@@ -118,6 +131,8 @@ def app_for(configuration: Settings) -> FastAPI:
         ),
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.registry = registry
     for part in (
@@ -127,6 +142,7 @@ def app_for(configuration: Settings) -> FastAPI:
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)
     app.include_router(help_pages.routes_for(help_pages.FOLDER))
+    app.include_router(docs_page.routes_for(page.FOLDER / "docs"))
     app.include_router(page.routes_for(page.FOLDER, [route.path or "" for route in iter_route_contexts(app.routes)]))
     problem_answers.install(app)
     openapi.describe(app)
@@ -139,7 +155,25 @@ def app_for(configuration: Settings) -> FastAPI:
     return app
 
 
-def _services(configuration: Settings) -> Services:
+@asynccontextmanager
+async def _shared(services: Services, memory: CommonMemory | None) -> AsyncIterator[None]:
+    """Share limits with the other apis of the service, as long as the broker answers."""
+    if memory is None:
+        yield
+        return
+    stopped = asyncio.Event()
+    settling = repeat(lambda: settle_all(services.limits.buckets, memory), every_s=SETTLE_EVERY_S, stopped=stopped)
+    writing = repeat(services.streams.write, every_s=WRITE_EVERY_S, stopped=stopped)
+    tasks = [asyncio.create_task(work) for work in (settling, writing)]
+    try:
+        yield
+    finally:
+        stopped.set()
+        await asyncio.gather(*tasks)
+        await memory.close()
+
+
+def _services(configuration: Settings, memory: CommonMemory | None) -> Services:
     engine = engine_for(configuration.database_url, pool_size=_POOL_SIZE)
     sessions = sessions_for(engine)
     return Services(
@@ -149,6 +183,9 @@ def _services(configuration: Settings) -> Services:
         hints=Hints(configuration.broker_url),
         tokens=TokenCache(sessions, configuration.token),
         limits=RateLimits(configuration),
+        streams=StreamShares(configuration.max_streams, memory),
+        turns=Turns(),
+        drawing_turns=Turns(),
         broker=Broker(configuration.broker_url),
         job_tags=JobTags(engine, host_timeout_s=configuration.host_timeout_s),
     )

@@ -1,4 +1,5 @@
-"""Middleware around every request, as plain ASGI: its id, log line and duration, HEAD, gzip, and the limit of its body.
+"""Middleware around every request, as plain ASGI: its id, log line and duration, security headers, HEAD, gzip,
+and the limit of its body.
 
 `RequestTracking` answers every exception that nothing else caught, with 500. Only `api.lingering` is outside of it.
 """
@@ -15,7 +16,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import help_pages, page
+from api import docs_page, help_pages, page
 from api.problem_answers import answer
 from api.problems import BodyTooLarge
 
@@ -24,12 +25,18 @@ _UPLOAD_PATH = re.compile(r"/v1/uploads/[0-9a-z]{1,32}/content")
 _ARTIFACT_PATH = re.compile(r"/v1/jobs/[0-9a-z]{1,32}/artifacts/.")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNLOGGED = frozenset({"/healthz", "/readyz", "/metrics"})  # asked every few seconds by machines
-_PAGE_ASSETS = (f"{page.ASSETS}/", f"{help_pages.ASSETS}/")
+_PAGE_ASSETS = (f"{page.ASSETS}/", f"{help_pages.ASSETS}/", f"{docs_page.PATH}/")
 
+# Scripts and styles only from this origin, and none inside the document: so text that is read as markup cannot run.
+# Every answer has it, not only HTML: a 304 says nothing of its type, and browsers store the headers of a 304.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"frame-ancestors 'none'"),
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
 )  # a route may set its own
 
 _log = structlog.get_logger(__name__)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import structlog
 from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
@@ -23,13 +24,13 @@ from starlette.requests import ClientDisconnect
 
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
 from jobs.data.artifact_files import ArtifactNotFound
-from jobs.data.artifacts import ArtifactsRemoved
+from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
-from jobs.data.versions import DatasetInUse, DatasetNotFound
+from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
 from jobs.db.cursors import InvalidCursor
 from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
-from jobs.insight.studies.store import StudyNotFound
+from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
@@ -37,12 +38,16 @@ from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 from jobs.people.project_admission import ProjectArchived, QueueFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
-from jobs.people.rights import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
+from jobs.people.queue_share import TooManyQueuedJobs
+from jobs.people.rights import LastAdmin, NotAllowed, TooManyLogins, TooManyTokens, UserDisabled, UserNotFound
 from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
+from jobs.runtime.settings import Settings
+from jobs.runtime.space import shortage
 from jobs.scheduling.draining import HostInUse
 from jobs.scheduling.hosts import HostNotFound
 
+_NO_SPACE = "the database has no space; what was answered before is stored, and requests work again with more space"
 _log = structlog.get_logger(__name__)
 
 
@@ -55,6 +60,8 @@ def problem_of(error: Exception) -> Problem:
 async def answer(request: Request, error: Exception) -> Response:
     """The response for an error. It is logged if Hora or its database is at fault."""
     problem = problem_of(error)
+    if problem.status == 503 and isinstance(error, SQLAlchemyError):
+        problem = await run_in_threadpool(_with_its_disk, problem, request)
     if problem.status == 500:
         _log.error("request failed", exc_info=error)
     elif problem.status == 503:
@@ -63,6 +70,14 @@ async def answer(request: Request, error: Exception) -> Response:
     if problem.status == 405:
         headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "GET, HEAD")  # of a file of the page
     return Response(_body(problem, request), problem.status, headers, MEDIA_TYPE)
+
+
+def _with_its_disk(problem: Problem, request: Request) -> Problem:
+    """The problem of a database that does not answer. If it is on this machine and its disk is full, it says so."""
+    settings: Settings = request.app.state.services.settings
+    is_embedded = "host=" in settings.database_url and (settings.home / "postgres").is_dir()
+    why = shortage(settings, "database") if is_embedded else None
+    return Unavailable(f"{problem.detail}: {why}") if why is not None else problem
 
 
 def install(app: FastAPI) -> None:
@@ -121,6 +136,8 @@ def _of_database(error: SQLAlchemyError) -> Problem:
     cause = getattr(error, "orig", None)
     if isinstance(cause, (postgres.UndefinedTable, postgres.UndefinedColumn)):
         return Unavailable("the database is not migrated")
+    if isinstance(cause, postgres.DiskFull):
+        return Unavailable(_NO_SPACE)
     if isinstance(error, (InterfaceError, PoolTimeout)) or (isinstance(error, DBAPIError) and is_away(error)):
         return Unavailable("the database does not answer")
     if isinstance(error, DataError):  # a text or number that the column cannot hold
@@ -189,19 +206,24 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     HostInUse: _conflict("host-in-use", "Host is in use"),
     DatasetInUse: _conflict("dataset-in-use", "Dataset is in use"),
     UploadInUse: _conflict("upload-in-use", "Upload is in use"),
+    TooManyDatasets: _conflict("too-many-datasets", "Too many datasets"),
     TooManyUploads: _conflict("too-many-uploads", "Too many uploads"),
     UserDisabled: _conflict("user-disabled", "User is disabled"),
     TooManyTokens: _conflict("too-many-tokens", "Too many tokens"),
+    TooManyLogins: _conflict("too-many-logins", "Too many logins"),
     LastAdmin: _conflict("last-admin", "The last admin"),
     ProjectExists: _conflict("project-exists", "Project exists"),
     ProjectArchived: _conflict("project-archived", "Project is archived"),
     QueueFull: _conflict("quota-exceeded", "Quota exceeded"),
+    TooManyNotes: _conflict("too-many-notes", "Too many notes"),
+    TooManyQueuedJobs: _conflict("too-many-queued-jobs", "Too many queued jobs"),
     WebhookDisabled: _conflict("webhook-disabled", "Webhook is disabled"),
     TooManyWebhooks: _conflict("too-many-webhooks", "Too many webhooks"),
     IdempotencyConflict: lambda _: Problem(
         409, "idempotency-conflict", "Idempotency key in use", "this Idempotency-Key was used before with another body"
     ),
     UploadGone: _conflict("upload-gone", "Upload is gone", 410),
+    ArtifactsInUse: _conflict("artifacts-in-use", "Artifacts are in use"),
     ArtifactsRemoved: _conflict("artifacts-removed", "Artifacts are not kept", 410),
     NotAllowed: lambda error: Forbidden(str(error)),
     LoginRefused: lambda _: Problem(403, "login-refused", "Login refused", _USED_LINK),

@@ -7,6 +7,7 @@ Problem                 an answer that is an error
 ├── BodyTooLarge        413
 ├── UnsupportedBody     415
 ├── TooManyRequests     429
+├── TooManyStreams      429
 ├── Unavailable         503
 └── Broken              500
 """
@@ -71,6 +72,15 @@ class TooManyRequests(Problem):
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
         retry = {"Retry-After": str(max(retry_after_s, 1))}
         super().__init__(429, "rate-limited", "Too many requests", detail, headers=retry)
+
+
+class TooManyStreams(Problem):
+    """The user has as many live streams open as allowed."""
+
+    def __init__(self, user: str, most: int) -> None:
+        detail = f"{user} has {most} live streams open, the most allowed for a user: close one first"
+        retry = {"Retry-After": str(RETRY_AFTER_S)}
+        super().__init__(429, "too-many-streams", "Too many live streams", detail, headers=retry)
 
 
 class BodyTooLarge(Problem):

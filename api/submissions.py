@@ -26,14 +26,17 @@ from api.spec_checks import CheckedSpec, StateChecks, check_spec
 from jobs.data.resolving import Registry
 from jobs.db.tables import Job
 from jobs.insight.advice.quote import preview
+from jobs.insight.advice.warnings import StorageLimits
 from jobs.insight.studies import store
 from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
 from jobs.model.problems import InvalidSpec
+from jobs.model.scopes import Scope
 from jobs.model.spec import Spec
 from jobs.people import audit
 from jobs.people.project_admission import Applicant, admit
+from jobs.people.queue_share import require_queue_share
 from jobs.views.jobs import Preview
 from jobs.views.studies import CellPreview, StudyPreview, StudySpec
 
@@ -59,8 +62,10 @@ def submit_job(
         if earlier is not None:
             return _job_answer(earlier, is_replay=True)
         plan = _admit_job(session, checked, caller.applicant)
+        _require_share(session, services, caller, jobs=1)
         if dry_run:
-            outlook = preview(session, checked.spec, plan)
+            storage = StorageLimits(services.settings.max_job_storage_gb, services.settings.cache_limit_gb)
+            outlook = preview(session, checked.spec, plan, storage=storage)
             return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
         job = write_job(session, spec=checked.spec, plan=plan, owner=caller.user, idempotency=idempotency)
         if clone_of is None:
@@ -91,13 +96,22 @@ def submit_study(
         if earlier_id is not None:
             return _study_answer(session, earlier_id, is_replay=True)
         planned = _admit_study(session, study, cells, checked, caller.applicant)
+        jobs = len(planned) * study.repeats
+        _require_share(session, services, caller, jobs=jobs)
         if dry_run:
             return as_json(_preview_of(study, planned))
         study_id = store.write_study(session, study, planned, owner=caller.user, idempotency=idempotency)
         audit.record(session, caller.actor, "study.submitted", study_id, name=study.name)
         answer = _study_answer(session, study_id, is_replay=False)
+    services.limits.add_changes(caller.bearer, jobs - 1)
     services.hints.dispatch()
     return answer
+
+
+def _require_share(session: Session, services: Services, caller: Caller, *, jobs: int) -> None:
+    """Raises `TooManyQueuedJobs` of `jobs.people.queue_share`. Admins have no limit."""
+    if not caller.may(Scope.ADMIN):
+        require_queue_share(session, caller.user, jobs=jobs, most=services.settings.max_queued_jobs)
 
 
 def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> Plan:

@@ -4,10 +4,10 @@ A piece counts when it is written and flushed and the row says so. A request tha
 the end, and the next one overwrites them.
 """
 
-import errno
 import fcntl
 import os
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,8 +15,8 @@ from typing import Self
 from api.problems import Problem
 from jobs.data.uploads import FOLDER
 from jobs.runtime.files import make_private
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+from jobs.runtime.settings import Settings
+from jobs.runtime.space import FULL, measure, problem_of, size
 
 
 class DiskFull(Problem):
@@ -34,12 +34,13 @@ class UploadBusy(Problem):
 
 
 class UploadFile:
-    """The file of an upload, locked until it is closed. Raises `UploadBusy`."""
+    """The file of an upload, locked until it is closed. Raises `UploadBusy`, `DiskFull`."""
 
     def __init__(self, datasets_dir: Path, upload_id: str) -> None:
         path = _path(datasets_dir, upload_id)
-        make_private(path.parent)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with _refusal():
+            make_private(path.parent)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -55,13 +56,10 @@ class UploadFile:
         """Write a piece at its offset. Raises `DiskFull`."""
         view = memoryview(piece)
         try:
-            while view:
-                written = os.pwrite(self._file, view, offset)
-                view, offset = view[written:], offset + written
-        except OSError as error:
-            if error.errno in _FULL:
-                raise DiskFull("the disk has no room for this piece; delete uploads, or send it again later") from error
-            raise
+            with _refusal():
+                while view:
+                    written = os.pwrite(self._file, view, offset)
+                    view, offset = view[written:], offset + written
         finally:
             view.release()
 
@@ -70,8 +68,9 @@ class UploadFile:
         os.ftruncate(self._file, size_bytes)
 
     def flush(self) -> None:
-        """Make sure that all bytes are on the disk."""
-        os.fsync(self._file)
+        """Make sure that all bytes are on the disk. Raises `DiskFull`."""
+        with _refusal():
+            os.fsync(self._file)
 
     def close(self) -> None:
         """Unlock the file for other requests."""
@@ -86,12 +85,29 @@ class UploadFile:
         self.close()
 
 
-def require_room(datasets_dir: Path, size_bytes: int) -> None:
-    """Refuse an upload that the disk has no room for. Raises `DiskFull`."""
-    make_private(datasets_dir)
-    free = shutil.disk_usage(datasets_dir).free
-    if size_bytes > free:
-        raise DiskFull(f"the archive has {size_bytes} bytes, and the disk has {free} free")
+def require_room(settings: Settings, size_bytes: int) -> None:
+    """Refuse an archive or a piece that would bring the disk below its floor. Raises `DiskFull`."""
+    spaces = measure(settings, ["datasets"])
+    problem = problem_of(spaces)
+    if problem is not None:
+        raise DiskFull(f"{problem}; nothing is lost: send it again when there is space")
+    for space in spaces:
+        if space.free_bytes - size_bytes < space.least_bytes:
+            raise DiskFull(
+                f"{size_bytes} bytes do not fit: {size(space.free_bytes)} are free, "
+                f"and {size(space.least_bytes)} must stay free; nothing is lost: send them again when there is space"
+            )
+
+
+@contextmanager
+def _refusal() -> Iterator[None]:
+    """Raises `DiskFull` for the errors of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise DiskFull("the disk has no room; nothing is lost: send it again when there is space") from error
 
 
 def remove(datasets_dir: Path, upload_id: str) -> None:

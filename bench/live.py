@@ -4,6 +4,7 @@ The server and its sockets are real. The listeners are tasks of this process. Th
 """
 
 import asyncio
+import os
 import resource
 import tempfile
 import threading
@@ -32,6 +33,7 @@ _SETTLE_S, _AT_ONCE = 5.0, 50
 def main(*, rounds: int) -> None:
     """Measure and print; a round is two seconds of changes."""
     _allow_files(3 * LISTENERS)
+    os.environ["HORA_MAX_STREAMS"] = str(2 * LISTENERS)  # they all belong to one user
     table = Table("", "measured", "target", title="Live streams")
     with tempfile.TemporaryDirectory(prefix="hora-bench-") as name:
         folder = Path(name)

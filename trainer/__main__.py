@@ -16,6 +16,8 @@ from typing import Any
 
 from jobs.runtime.files import PRIVATE_UMASK, make_private
 from trainer import errors
+from trainer.log_stream import log_stream
+from trainer.note import Note
 from trainer.recorder import Recorder
 from trainer.stopping import LeaseFile, StopWatch
 
@@ -29,10 +31,11 @@ def main(launch_dir: str) -> None:
     host_file = f"{os.environ.get('HOROVOD_HOSTNAME', 'localhost')}.json"
     launch_values: dict[str, Any] = json.loads(Path(launch_dir, host_file).read_bytes())
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(launch_values.get("gpu_uuids", [])) or "-1"
+    note = Note(Path(launch_values["records_dir"], f"rank-{rank}.note"))
     _redirect_output(Path(launch_values["logs_dir"], f"rank-{rank}.log"))
     host, pid = socket.gethostname(), os.getpid()
     print(f"rank {rank} of {size} started on {host}, pid {pid}", flush=True)
-    recorder = Recorder(Path(launch_values["records_dir"], f"rank-{rank}.jsonl"))
+    recorder = Recorder(Path(launch_values["records_dir"], f"rank-{rank}.jsonl"), note)
     recorder.write_line(
         json.dumps(
             {"kind": "rank_started", "at": started_at, "rank": rank, "local_rank": local_rank, "host": host, "pid": pid}
@@ -57,13 +60,17 @@ def _redirect_output(path: Path) -> None:
 
     From here on this process does not hold horovodrun's pipes: the launcher waits for every process that does.
     """
-    make_private(path.parent)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        make_private(path.parent)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in errors.NO_SPACE:
+            raise
+        log = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    sys.stdout, sys.stderr = log_stream(1), log_stream(2)
 
 
 def _run_to_exit(

@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 
 from trainer.checkpoint import atomic_write
+from trainer.errors import why_no_space
 
 
 def save_network(model: keras.Model, folder: Path) -> None:
@@ -23,6 +24,8 @@ def save_network(model: keras.Model, folder: Path) -> None:
         with atomic_write(folder / "model.keras") as temporary:
             model.save(temporary)
     except (NotImplementedError, TypeError, ValueError) as error:
+        if why_no_space(error):
+            raise
         print(f"there is no model.keras, because Keras cannot save this network: {error}", flush=True)
 
 

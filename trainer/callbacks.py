@@ -19,14 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.model.plan import Plan
-from jobs.model.records import CheckpointSaved
+from jobs.model.records import CheckpointSaved, CheckpointSkipped
 from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
-from trainer.checkpoint import Progress, Stopping
+from trainer.checkpoint import Progress, Stopping, saved_in
+from trainer.errors import NoSpace
 from trainer.plan import learning_rate_of
 from trainer.recorder import Records
+from trainer.space import wait_for_space
+from trainer.storage import bytes_below
 
 Weights = list[NDArray[Any]]
 
+TRY_AGAIN_S = 5.0  # after a checkpoint for which there was no space
 _DEFAULT_MONITOR = "val_accuracy"  # what "best epoch" means when early stopping is off
 
 
@@ -182,7 +186,8 @@ def _is_better_lower(metric: str) -> bool:
 class Checkpointing(Callback):
     """Saves every `every_epochs` epochs, at the last one, and when the loop is asked to stop.
 
-    `write` writes the checkpoint and gives its path, or None on a rank that saves nothing.
+    `write` writes the checkpoint and gives its path, or None on a rank that saves nothing. If there is no space, the
+    run goes on, and the loop saves as soon as `is_overdue`.
     """
 
     def __init__(
@@ -193,6 +198,12 @@ class Checkpointing(Callback):
         self._progress = progress
         self._every_epochs = every_epochs
         self._saved_step: int | None = None
+        self._try_again_at = math.inf
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a checkpoint that was skipped for lack of space should be tried again now."""
+        return time.monotonic() >= self._try_again_at
 
     def on_epoch_end(self, epoch: Epoch) -> None:
         """Save if it is due. Save after the last epoch too, so that a restart finds the finished training."""
@@ -205,14 +216,47 @@ class Checkpointing(Callback):
         if progress.step == self._saved_step:
             return
         started = time.perf_counter()
-        path = self._write()
-        self._saved_step = progress.step
+        try:
+            path = self._write()
+        except NoSpace as error:
+            self._skip(str(error))
+            return
+        self._saved_step, self._try_again_at = progress.step, math.inf
         if path is not None:
             duration_s = time.perf_counter() - started
+            record = CheckpointSaved(
+                at=time.time(),
+                epoch=progress.last_epoch,
+                step=progress.step,
+                path=str(path),
+                duration_s=duration_s,
+                kept=len(saved_in(path.parent)),
+                stored_bytes=bytes_below(path.parent),
+            )
+            self._recorder.write(record)
+
+    def save_before_leaving(self, within_s: float, waited: Callable[[float], None]) -> None:
+        """Save now. Wait a little for space if there is none; after that, this attempt's last steps are lost."""
+
+        def save() -> None:
+            self.save()
+            if self._try_again_at < math.inf:
+                raise NoSpace("the last checkpoint cannot be written")
+
+        try:
+            wait_for_space(save, waited, within_s=within_s)
+        except NoSpace as error:
+            print(f"nothing is saved of this attempt after its last checkpoint: {error}", flush=True)
+
+    def _skip(self, why: str) -> None:
+        """Note that the checkpoint is owed. It is recorded once until one can be saved."""
+        is_first = self._try_again_at == math.inf
+        self._try_again_at = time.monotonic() + TRY_AGAIN_S
+        if is_first:
+            progress = self._progress
+            print(f"no space: the checkpoint of step {progress.step} is skipped and tried again: {why}", flush=True)
             self._recorder.write(
-                CheckpointSaved(
-                    at=time.time(), epoch=progress.last_epoch, step=progress.step, path=str(path), duration_s=duration_s
-                )
+                CheckpointSkipped(at=time.time(), epoch=progress.last_epoch, step=progress.step, why=why)
             )
 
 

@@ -19,11 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.runtime.files import make_private, open_regular
+from trainer.errors import NoSpace, why_no_space
+from trainer.space import free_in
+from trainer.storage import fitting_checkpoints
 
 Arrays = Sequence[NDArray[Any]]
 
 _ATTEMPT, _PREFIX, _SUFFIX = "attempt-", "checkpoint-", ".npz"
 _TRIES = 10
+_EXTRA_BYTES = 256 * 1024  # of a file besides its arrays
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -132,24 +136,72 @@ class CheckpointStore:
     may still be there, stopped or cut off. They may save more: nobody reads their folder any more.
     """
 
-    def __init__(self, root: Path, *, attempt: int, keep: int) -> None:
+    def __init__(self, root: Path, *, attempt: int, keep: int, limit_bytes: int | None = None) -> None:
         self._root = root
         self._attempt = attempt
         self._folder = root / f"{_ATTEMPT}{attempt}"
         self._keep = keep
+        self._limit_bytes = limit_bytes  # of the folder above `root`, the job's
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk."""
+        """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk.
+
+        With a limit fewer are kept. The newest of the earlier checkpoints stays until the new one is whole, even above
+        the limit. Raises `NoSpace`.
+        """
+        while True:
+            try:
+                return self._write(checkpoint)
+            except Exception as error:
+                why = why_no_space(error)
+                if why is None:
+                    raise
+                if not self._drop_oldest():
+                    raise NoSpace(f"the checkpoint cannot be written: {why}") from error
+
+    def require_space(self, size_bytes: int) -> None:
+        """Drop the oldest checkpoints until there is space for a new one. Raises `NoSpace` if that is not enough.
+
+        A checkpoint that does not fit is not begun: it would take the last space of the disk for a moment.
+        """
+        while free_in(self._folder)[0] < size_bytes + _EXTRA_BYTES:
+            if not self._drop_oldest():
+                raise NoSpace(f"the checkpoint takes {size_bytes} bytes, and the disk has fewer")
+
+    def _drop_oldest(self) -> bool:
+        """Remove the oldest checkpoint of this attempt. False if that is the newest too."""
+        paths = saved_in(self._folder)
+        if len(paths) < 2:
+            return False
+        print(f"no space: {paths[-1].name} is removed to make room for a new checkpoint", flush=True)
+        paths[-1].unlink(missing_ok=True)
+        return True
+
+    def _write(self, checkpoint: Checkpoint) -> Path:
         make_private(self._folder)
         path = self._folder / f"{_PREFIX}{checkpoint.state.progress.step:010d}{_SUFFIX}"
         members = {f"{group}/{i}": a for group, arrays in checkpoint.arrays.items() for i, a in enumerate(arrays)}
         members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
-        with atomic_write(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, **members)
+        keep = self._make_room(sum(array.nbytes for array in members.values()))
+        with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            # As `np.savez` does. But on a full disk that leaves the archive open, to fail again in its destructor.
+            for name, array in members.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)  # type: ignore[no-untyped-call]
         unfinished_paths = self._folder.glob(f".tmp-{_PREFIX}*")
-        for old in (*_newest_first(self._folder)[self._keep :], *unfinished_paths):
+        for old in (*saved_in(self._folder)[keep:], *unfinished_paths):
             old.unlink(missing_ok=True)
         return path
+
+    def _make_room(self, size_bytes: int) -> int:
+        """How many checkpoints of this size may stay. Removes old ones if the job's limit allows fewer than `keep`."""
+        keep = fitting_checkpoints(
+            self._root.parent, self._folder, keep=self._keep, size_bytes=size_bytes, limit_bytes=self._limit_bytes
+        )
+        if keep < self._keep:
+            for old in saved_in(self._folder)[max(keep - 1, 1) :]:
+                old.unlink(missing_ok=True)
+        return keep
 
     def begin(self, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint | None:
         """Take over what the newest attempt before this one has: its newest whole checkpoint, or None.
@@ -179,7 +231,7 @@ class CheckpointStore:
         numbers = [number for number in self._numbers() if number <= self._attempt]
         if numbers:
             return self._root / f"{_ATTEMPT}{max(numbers)}"
-        return self._root if _newest_first(self._root) else None
+        return self._root if saved_in(self._root) else None
 
     def _numbers(self) -> list[int]:
         names = [path.name.removeprefix(_ATTEMPT) for path in self._root.glob(f"{_ATTEMPT}*")]
@@ -189,7 +241,7 @@ class CheckpointStore:
         self, source: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]
     ) -> tuple[Checkpoint | None, list[Path]]:
         """The newest whole checkpoint there, and the files to keep: its own and those before it."""
-        paths = _newest_first(source)
+        paths = saved_in(source)
         for position, path in enumerate(paths):
             try:
                 return _read(path, shapes), paths[position : position + self._keep]
@@ -214,11 +266,12 @@ class CheckpointStore:
         for number in self._numbers():
             if number < self._attempt:
                 shutil.rmtree(self._root / f"{_ATTEMPT}{number}", ignore_errors=True)
-        for path in (*_newest_first(self._root), *self._root.glob(f".tmp-{_PREFIX}*")):
+        for path in (*saved_in(self._root), *self._root.glob(f".tmp-{_PREFIX}*")):
             path.unlink(missing_ok=True)
 
 
-def _newest_first(folder: Path) -> list[Path]:
+def saved_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest first."""
     return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
 
 

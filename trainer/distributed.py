@@ -16,8 +16,9 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from jobs.model.os_errors import in_words
 from jobs.model.records import Launch
-from trainer.errors import BadData, PeerFailed, RanksDisagree
+from trainer.errors import BadData, PeerFailed, RanksDisagree, TrainerError
 
 T = TypeVar("T")
 
@@ -107,7 +108,7 @@ def fail_together(action: Callable[[], T]) -> T:
     try:
         result = action()
     except Exception as error:
-        gather([isinstance(error, BadData), str(error) or type(error).__name__])
+        gather([isinstance(error, BadData), str(error) if isinstance(error, TrainerError) else in_words(error)])
         raise
     for rank, failure in enumerate(gather(None)):
         if failure is not None:

@@ -5,14 +5,21 @@ TrainerError
   PeerFailed       another rank cannot continue
   RanksDisagree    ranks resolved different figures or hold different weights
   Diverged         the loss is NaN or infinite
+  NoSpace          a disk of this rank's host is full
+  StorageTooSmall  a checkpoint does not fit into what the job may keep
 """
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
 
+from jobs.model.os_errors import in_words
+
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 LEFT_WITHOUT_PEERS_CODE = 143  # not 0: horovodrun would let the peers wait for ever
 
 
@@ -34,6 +41,14 @@ class RanksDisagree(TrainerError):
 
 class Diverged(TrainerError):
     """The loss is no longer a number."""
+
+
+class NoSpace(TrainerError):
+    """A disk of this rank's host is full, or cannot be written. The job may go on elsewhere, or later."""
+
+
+class StorageTooSmall(TrainerError):
+    """Not even one checkpoint and the artifacts fit into what the job may keep on its host."""
 
 
 class Outcome(StrEnum):
@@ -60,13 +75,15 @@ def exit_of_error(
     if isinstance(error, BadData):
         return "bad_data", without_roots(str(error), data_roots), BAD_DATA_CODE
     sys.excepthook(type(error), error, error.__traceback__)  # as `traceback` prints, without importing it
+    if why := why_no_space(error):
+        return _exit_without_space(why, stop_asked=stop_asked)
     if is_out_of_memory(error):
         return "out_of_memory", _memory_advice(per_gpu_batch), 1
     if isinstance(error, PeerFailed) or _is_lost_peer(error):
         if stop_asked:  # the peer saw the stop file a moment earlier
             return "stop_requested", "a peer left first", 0
         return "peer_lost", str(error) if isinstance(error, PeerFailed) else "a collective failed: a peer is gone", 1
-    message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, TrainerError) else in_words(error)
     return "internal_error", message, 1
 
 
@@ -76,6 +93,27 @@ def without_roots(text: str, data_roots: Sequence[str]) -> str:
         if root.strip("/") and "://" not in root:
             text = re.sub(rf"(?<![\w/.-]){re.escape(root.rstrip('/'))}/", "", text)
     return text
+
+
+def _exit_without_space(why: str, *, stop_asked: bool) -> tuple[str, str | None, int]:
+    if stop_asked:  # the reason for the stop is the reason of the end
+        return "stop_requested", f"it saved nothing: {why}", 0
+    return "no_space", f"a disk of its host is full: {why}", 1
+
+
+def why_no_space(error: BaseException | None) -> str | None:
+    """What the system says of a full disk, if that is behind an error; None if it is not.
+
+    Libraries change the error: for TensorFlow it is a lack of resources, as of memory, and HDF5 hides it in a text.
+    """
+    while error is not None:
+        if isinstance(error, NoSpace):
+            return str(error)
+        for number in NO_SPACE:
+            if (isinstance(error, OSError) and error.errno == number) or os.strerror(number) in str(error):
+                return os.strerror(number)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 # TensorFlow's errors are recognized by name: importing TensorFlow may be what failed.

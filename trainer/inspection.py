@@ -7,9 +7,8 @@ from typing import Any
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.fingerprint import fingerprint_of
-from trainer.data.formats import is_place
+from trainer.data.formats import files_of
 from trainer.data.interfaces import Host, merged
-from trainer.data.location import locate
 from trainer.data.opening import Dataset, Surveys, open_source
 from trainer.errors import BadData
 
@@ -40,9 +39,10 @@ def _inspect(spec: DatasetSpec, host: Host) -> dict[str, Any]:
     surveys = source.survey(rank=0, ranks=1)
     dataset = source.to_dataset([surveys])
     # Its bytes come last: data that cannot be trained on need not be read whole.
-    places = [spec.source] + ([spec.validation] if isinstance(spec.validation, str) else [])
-    locations = [locate(place, host.data_roots, field="source") for place in places if is_place(place)]
-    content = fingerprint_of(locations, host.data_roots, threads=host.threads)
+    places = [files_of(spec.source, host, expected_format=spec.format, field="source")]
+    if isinstance(spec.validation, str):
+        places.append(files_of(spec.validation, host, expected_format="auto", field="validation"))
+    content = fingerprint_of([place for place in places if place is not None], threads=host.threads)
     lies_apart = "validation" in source.collections
     facts = _facts(dataset, surveys) | {"split": None if lies_apart else spec.validation}
     return {"facts": facts | {"files": content.files, "bytes": content.bytes}, "fingerprint": content.sha256}

@@ -26,6 +26,7 @@ from trainer.plan import steps_of
 from trainer.steps import StepFunction, Tally
 from trainer.stopping import StopWatch
 
+_LEAVE_PATIENCE_S = 15.0  # with a full disk, before a rank leaves that was asked to
 _NO, _YES = np.zeros((), np.float32), np.ones((), np.float32)  # arrays: a tensor here would start TensorFlow
 
 
@@ -45,6 +46,7 @@ class Loop:
     watch: StopWatch
     on_first_step: Callable[[], None]
     flush: Callable[[], None]
+    waited: Callable[[float], None] = lambda _: None  # a wait for space goes on
     _made_first_step: bool = field(default=False, init=False)
     _timed_since: float = field(default=0.0, init=False)
     _times: Times = field(default_factory=Times, init=False)  # of the epoch in training
@@ -62,7 +64,7 @@ class Loop:
                 stop = not self._train_epoch(batches) or self._end_epoch()
                 if stop and not self.is_over():
                     self._measure_wall()
-                    self.checkpointing.save()
+                    self.checkpointing.save_before_leaving(_LEAVE_PATIENCE_S, self.waited)
                     return Outcome.STOP_REQUESTED
         self._measure_wall()
         return Outcome.EARLY_STOPPED if self.state.stopping.stopped else Outcome.COMPLETED
@@ -117,6 +119,10 @@ class Loop:
                 callback.on_step_end(step)
             if not self._made_first_step:
                 ended = self._end_first_step()
+            if self.checkpointing.is_overdue:  # it found no space
+                self._measure_wall()
+                self.checkpointing.save()
+                ended = time.perf_counter()
             if tally.wishes > 0:
                 return False
         return True

@@ -41,6 +41,7 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
     watch.stage = Stage.FINISHING
     print(findings.why, flush=True)
     job_recorder.write(ProbeEnded(at=time.time(), findings=findings))
+    recorder.settle(within_s=launch.space_wait_s)
     distributed.disconnect()
     return Outcome.COMPLETED
 

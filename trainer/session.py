@@ -21,14 +21,16 @@ from trainer.checkpoint import CheckpointStore, State
 from trainer.data.interfaces import Host
 from trainer.data.opening import Dataset, open_source
 from trainer.distributed import Ranks, fail_together
-from trainer.errors import Outcome
+from trainer.errors import NoSpace, Outcome
 from trainer.event_files import EpochEvents, StepEvents, add_test
 from trainer.loop import Loop
 from trainer.plan import settle_plan
 from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording, data_opened
+from trainer.space import wait_for_space
 from trainer.stopping import Stage, StopWatch
-from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save
+from trainer.storage import require_storage
+from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save, storage_of
 
 
 class Phases:
@@ -71,7 +73,7 @@ class Session:
     state: State
     best_weights: Weights | None
     phases: Phases
-    recorder: Records  # of this rank
+    recorder: Recorder  # of this rank
     job_recorder: Records  # of the whole job: writes on rank 0
 
     @property
@@ -89,11 +91,12 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
     if outcome is not Outcome.STOP_REQUESTED:
         watch.stage = Stage.FINISHING
         finish(session, loop, early_stopping, outcome)
+        recorder.settle(within_s=launch.space_wait_s)
     distributed.disconnect()
     return outcome
 
 
-def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
+def set_up(launch: Launch, started_at: float, recorder: Recorder) -> Session:
     """Do everything before the first step."""
     spec = launch.spec
     phases = Phases(recorder, started_at)
@@ -101,9 +104,12 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     ranks, dataset, plan = opened.ranks, opened.dataset, opened.plan
 
     trainable = fail_together(lambda: build(launch, plan, dataset.facts))
+    sizes = storage_of(trainable, keeps_best=spec.early_stopping is not None)
+    require_storage(**sizes, limit_bytes=launch.storage_limit_bytes)
     phases.end("build")
 
-    store = CheckpointStore(Path(launch.checkpoints_dir), attempt=launch.attempt, keep=spec.checkpoint.keep)
+    checkpoints_dir, limit_bytes = Path(launch.checkpoints_dir), launch.storage_limit_bytes
+    store = CheckpointStore(checkpoints_dir, attempt=launch.attempt, keep=spec.checkpoint.keep, limit_bytes=limit_bytes)
     state, best_weights = restore(store, trainable, launch, plan, ranks)
     progress = state.progress
     if progress.step or spec.model.weights != "none":
@@ -151,7 +157,12 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     spec, plan, trainable, state = session.launch.spec, session.plan, session.trainable, session.state
 
     def write_checkpoint() -> Path | None:
-        return save(session.store, trainable, state, early_stopping.best_weights) if session.ranks.rank == 0 else None
+        if session.ranks.rank != 0:
+            return None
+        session.recorder.flush()
+        if session.recorder.is_behind:  # a restart from this checkpoint would lose the records before it
+            raise NoSpace("the records before it cannot be written")
+        return save(session.store, trainable, state, early_stopping.best_weights)
 
     def on_first_step() -> None:
         distributed.agree_on_weights(trainable.model.weights, "after the first step")
@@ -187,6 +198,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         watch=watch,
         on_first_step=on_first_step,
         flush=session.recorder.flush,
+        waited=session.recorder.waited,
     )
     return loop, early_stopping
 
@@ -208,9 +220,22 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     if early_stopping.restores:
         keep_best_weights(model, early_stopping.best_weights if is_first else None)
     test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
-    fail_together(lambda: leave_artifacts(session, early_stopping, test) if is_first else None)
+    fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
     summary = summed_up(session, early_stopping, test, stopped_early=outcome is Outcome.EARLY_STOPPED)
     session.job_recorder.write(Summarized(at=time.time(), summary=summary))
+
+
+def leave_artifacts_when_there_is_space(
+    session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None
+) -> None:
+    """Write the artifacts. Wait for space if there is none. Raises `NoSpace`."""
+    launch = session.launch
+    wait_for_space(
+        lambda: leave_artifacts(session, early_stopping, test),
+        session.recorder.waited,
+        within_s=launch.space_wait_s,
+        folder=Path(launch.artifacts_dir),
+    )
 
 
 def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None) -> None:

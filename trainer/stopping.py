@@ -8,11 +8,13 @@ import math
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
 
 POLL_S = 0.1
+_TRIES, _RETRY_S = 20, 0.005  # to read a whole lease file
 
 
 class Stage(Enum):
@@ -41,10 +43,22 @@ class LeaseFile:
         """
         if time.monotonic() >= self._until and self._path is not None:
             try:
-                self._until = float(self._path.read_text())
+                self._until = _read_until(self._path)
             except (OSError, ValueError):
                 return True  # an unreadable file extends nothing
         return time.monotonic() >= self._until
+
+
+def _read_until(path: Path) -> float:
+    """The time in a lease file, which `worker.attempt.lease_file` overwrites. Raises `OSError`, `ValueError`."""
+    for _ in range(_TRIES):
+        words = path.read_bytes().split()
+        if len(words) == 1:  # older versions wrote the time alone
+            return float(words[0])
+        if len(words) == 2 and words[1] == b"%08x" % zlib.crc32(words[0]):
+            return float(words[0])
+        time.sleep(_RETRY_S)  # it is being written
+    raise ValueError("a damaged lease file")
 
 
 class StopWatch(threading.Thread):

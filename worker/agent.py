@@ -27,18 +27,22 @@ from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
+from jobs.runtime.space import FolderSpace, problem_of
 from jobs.scheduling import registration
 from jobs.scheduling.registration import SlotInfo
 from worker.attempt.ending import Ending, judge
 from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
+from worker.attempt.notes import exits_in, read_notes
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_of_supervisors, sweep
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
+from worker.attempt.space_lookout import no_space_for
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import Gpu
 from worker.host.inventory import Endpoint, host_info
+from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
 from worker.periodic import PeriodicThread
@@ -67,6 +71,7 @@ class Agent(PeriodicThread):
         dispatcher: Dispatcher,
         gpus: list[Gpu],
         sshd: Sshd | None = None,
+        space: SpaceWatch | None = None,
     ) -> None:
         super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions
@@ -76,6 +81,8 @@ class Agent(PeriodicThread):
         self._gpus = gpus
         self._gpu_info = gpu_info(gpus)
         self._sshd = sshd
+        self._space = space
+        self._no_space: str | None = None  # as it is stored
         self._endpoint: Endpoint | None = None  # as it is registered
         self._in_contact_since: float | None = None
         self._database_clock = DatabaseClock(settings.lease_s / 4)
@@ -120,13 +127,18 @@ class Agent(PeriodicThread):
 
     def _send_heartbeat(self) -> None:
         """Write the heartbeat of this host, if it is time."""
-        now = time.monotonic()
-        if now - self._heartbeat_at >= self._settings.heartbeat_period_s:
+        now, folders = time.monotonic(), self._folders()
+        problem = problem_of(folders or ())
+        has_news = folders is not None and (problem is None) != (self._no_space is None)
+        if has_news or now - self._heartbeat_at >= self._settings.heartbeat_period_s:
             with self._sessions.begin() as session:
-                is_registered = registration.beat(session, self._settings.host)
+                is_registered = registration.beat(session, self._settings.host, folders=folders)
             if not is_registered:  # the host was lost for so long that its row was removed
                 self._register()
-            self._heartbeat_at = now
+            self._heartbeat_at, self._no_space = now, problem
+
+    def _folders(self) -> Sequence[FolderSpace] | None:
+        return self._space.latest if self._space is not None else None
 
     def _isolated(self, action: Callable[[], None], tags: dict[str, object]) -> None:
         """Run `action` for the attempt with these tags. An error is logged and does not affect other attempts."""
@@ -166,7 +178,7 @@ class Agent(PeriodicThread):
         address = self._endpoint.address if self._endpoint else None
         slots = slots_of(self._gpus, self._settings.cpu_slots)
         with self._sessions.begin() as session:
-            registration.register(session, self._settings.host, info, slots, address=address)
+            registration.register(session, self._settings.host, info, slots, address=address, folders=self._folders())
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
 
     def _is_supervised(self, attempt: Attempt) -> bool:
@@ -184,9 +196,12 @@ class Agent(PeriodicThread):
             store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._send_heartbeat)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._send_heartbeat)
-            ending = _ending_of(attempt, paths, f"the supervisor {fault}", per_gpu_batch=intake.plan.per_gpu_batch)
+            ending = _ending_of(
+                attempt, paths, f"the supervisor {fault}",
+                per_gpu_batch=intake.plan.per_gpu_batch, no_space=no_space_for(paths, self._settings),
+            )  # fmt: skip
             shutil.rmtree(paths.scratch, ignore_errors=True)
-            self._end(lease, ending.reason, ending.error)
+            self._end(lease, ending.reason, ending.without_folders(self._settings.datasets, self._settings.home).error)
 
     def _sweep(self, attempt: Attempt) -> bool:
         """Kill the remaining processes of an attempt here, and its supervisor. Returns whether none is left.
@@ -268,9 +283,12 @@ def supervisor_of(attempt: Attempt) -> ProcessId | None:
     return None if pid is None or start_ticks is None else ProcessId(pid, start_ticks)
 
 
-def _ending_of(attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int) -> Ending:
+def _ending_of(
+    attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int, no_space: str | None
+) -> Ending:
     """Why an attempt without a supervisor ended: the reason that its ranks recorded, else the missing supervisor."""
     exits, started = read_exits(paths, ranks=attempt.gpus)
+    exits = exits_in(read_notes(paths.records, range(attempt.gpus))) | exits
     # A supervisor that dies before its first rank starts may do so every time. So this uses up a restart.
     unwatched = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
     return judge(
@@ -281,4 +299,5 @@ def _ending_of(attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_bat
         launcher_code=None,
         launcher_says="",
         per_gpu_batch=per_gpu_batch,
+        no_space=no_space,
     )

@@ -20,6 +20,7 @@ from worker.attempt.launcher import Launcher
 from worker.datasets.validator import validators_of
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import find_gpus
+from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host_shutdown import stop_jobs_of_host
 from worker.outward.mirror import mirror_of
@@ -44,9 +45,12 @@ class Worker:
         self.launcher = self.launcher_class(sessions, settings)
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
+        self.space = SpaceWatch(settings)
         self.agent = Agent(
-            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, sshd=self.sshd
-        )
+            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, sshd=self.sshd,
+            space=self.space,
+        )  # fmt: skip
+        self.space.on_change = self.agent.wake
         self.sampler = Sampler(
             sessions,
             host=settings.host,
@@ -59,7 +63,10 @@ class Worker:
         self.validators = validators_of(sessions, settings)
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
-        threads = (self.sshd, self.agent, self.sampler, self.retention, *self.validators, self.notifier, self.mirror)
+        threads = (
+            self.sshd, self.space, self.agent, self.sampler, self.retention, *self.validators, self.notifier,
+            self.mirror,
+        )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()
 

@@ -33,6 +33,12 @@ def main(module: str) -> None:
     except MemoryError:
         limit_gb = request["memory_bytes"] / 1e9
         answer = {"refused": f"reading it takes more than {limit_gb:g} GB of memory", "out_of_memory": True}
+    except Exception as error:
+        from jobs.runtime.space import is_full  # takes long to import
+
+        if not is_full(error):
+            raise
+        answer = {"no_space": True}
     answers.write(json.dumps(answer))
     answers.close()
     os._exit(0)

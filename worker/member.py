@@ -19,8 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.model.os_errors import in_words
 from jobs.runtime.files import PRIVATE_UMASK, make_private
-from worker.attempt import lease_file
+from worker.attempt import lease_file, stop_file
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.niceness import be_polite
 from worker.attempt.processes import pids_with_mark, signal_marked, sweep
@@ -28,6 +29,7 @@ from worker.attempt.wire import Incoming, Message, Outgoing, as_text
 
 _TICK_S = 0.1
 _READ_BYTES = 64 * 1024  # of one file in one message
+_NOTE_BYTES = 1024  # as in `jobs.model.records`, which takes long to import
 _FIRST_LEASE_S = 60.0  # until the first `extend`: the other hosts may need this long to start
 
 
@@ -51,6 +53,28 @@ class _Tail:
         return content
 
 
+@dataclass
+class _Note:
+    """The note of a rank of this host: what it says while it cannot write its records. See `worker.attempt.notes`."""
+
+    rank: int
+    path: Path
+    sent: bytes = b""
+
+    def prepare(self) -> None:
+        self.sent = b" " * (_NOTE_BYTES - 1) + b"\n"
+        self.path.write_bytes(self.sent)
+
+    def news(self) -> bytes | None:
+        """The note, if it has changed since it was sent."""
+        with suppress(FileNotFoundError):
+            text = self.path.read_bytes()
+            if text != self.sent:
+                self.sent = text
+                return text
+        return None
+
+
 class Member:
     """One host's part of one attempt."""
 
@@ -64,6 +88,7 @@ class Member:
         records, logs = Path(launch["records_dir"]), Path(launch["logs_dir"])
         self._tails = [_Tail(RECORDS, rank, records / f"rank-{rank}.jsonl") for rank in task.ranks]
         self._tails += [_Tail(LOGS, rank, logs / f"rank-{rank}.log") for rank in task.ranks]
+        self._notes = [_Note(rank, records / f"rank-{rank}.note") for rank in task.ranks]
         self._lease_ends_at = time.monotonic() + _FIRST_LEASE_S
         self._has_lease = False
         self._here_sent_at = 0.0
@@ -75,6 +100,9 @@ class Member:
         launch = self._task.launch
         for folder in (launch["records_dir"], launch["logs_dir"], self._task.scratch, self._launch_file.parent):
             make_private(Path(folder))
+        stop_file.prepare(self._stop_file)
+        for note in self._notes:
+            note.prepare()
         unfinished = self._launch_file.with_suffix(".new")
         unfinished.write_text(json.dumps(launch, indent=2))
         os.replace(unfinished, self._launch_file)
@@ -104,24 +132,32 @@ class Member:
 
     def _send_here(self) -> None:
         self._here_sent_at = time.monotonic()
+        self._send_notes()
         self._outgoing.send({"say": "here", "now": self._here_sent_at, "leased": self._has_lease})
 
     def _carry_out(self, message: Message) -> None:
         match message.get("do"):
             case "extend":
-                self._lease_ends_at = message["since"] + message["seconds"]
-                lease_file.extend(self._lease_file, self._lease_ends_at)
-                if not self._has_lease:
-                    self._has_lease = True
-                    self._send_here()
+                self._extend(message["since"] + message["seconds"])
             case "stop":
-                self._stop_file.touch()
+                with suppress(OSError):  # signals follow
+                    stop_file.make(self._stop_file)
             case "signal":
                 signal_marked(self._task.mark, message["number"])
             case "look":
                 self._answer_look(message["number"])
             case "leave":
                 self._leaving = True
+
+    def _extend(self, until: float) -> None:
+        self._lease_ends_at = until
+        if self._has_lease:
+            with suppress(OSError):  # then the ranks leave at the end of their lease
+                lease_file.extend(self._lease_file, until)
+            return
+        lease_file.extend(self._lease_file, until)
+        self._has_lease = True
+        self._send_here()
 
     def _answer_look(self, look: int) -> None:
         """Send how many processes are left. The number 0 is sent only after the last line."""
@@ -140,6 +176,11 @@ class Member:
 
         return sum(map(is_in_use, gpus))
 
+    def _send_notes(self) -> None:
+        for note in self._notes:
+            if text := note.news():
+                self._outgoing.send({"say": "note", "rank": note.rank, "text": as_text(text)})
+
     def _send_lines(self) -> None:
         """Send what the ranks wrote, unless the lead has not taken what was sent before."""
         if self._outgoing.pending:
@@ -150,6 +191,7 @@ class Member:
                 sent = True
                 self._outgoing.send({"say": "lines", "kind": tail.kind, "rank": tail.rank, "text": as_text(content)})
         if self._unanswered_look is not None and not sent:
+            self._send_notes()
             self._outgoing.send({"say": "left", "look": self._unanswered_look, "processes": 0})
             self._unanswered_look = None
 
@@ -171,7 +213,7 @@ def main() -> int:
         member.prepare()
         reason = member.run()
     except OSError as error:
-        reason = str(error)
+        reason = in_words(error)
     finally:
         member.clean_up()
     with suppress(OSError):

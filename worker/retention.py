@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _SHORTEST_REST_S = 0.02
 _TURN_S = 30.0  # then the next kind of work has its turn; the rest waits for the next pass
 _JOBS_AT_ONCE = 100
-_KEEP_SESSIONS_DAYS = 30.0
+_KEEP_TOKENS_DAYS = 30.0  # from their end
 _TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # names in a job's folder; its artifacts stay
 
 
@@ -63,7 +63,7 @@ class Retention(PeriodicThread):
         self._tidy_rows(self._forget_hosts)
         self._tidy_rows(lambda session: retention.remove_audit(session, keep_days=config.keep_audit_days))
         self._tidy_rows(lambda session: retention.remove_idempotency_keys(session, keep_days=keep_keys_days))
-        self._tidy_rows(lambda session: retention.remove_sessions(session, keep_days=_KEEP_SESSIONS_DAYS))
+        self._tidy_rows(lambda session: retention.remove_tokens(session, keep_days=_KEEP_TOKENS_DAYS))
         self._tidy_rows(OldHostSamples(config.keep_steps_days).remove_some)
         self._tidy_rows(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days))
         # A job is thinned only when it has been analysed: the analysis needs every step.
@@ -121,6 +121,8 @@ class OldFiles:
             remove_temporary(self._runs_dir / job_id)
             self._tidy.add(job_id)
         if ended_ids:
+            with self._sessions.begin() as session:
+                retention.checkpoints_removed(session, ended_ids)
             _log.info("files of %d jobs that ended long ago are removed", len(ended_ids))
         if not self._remaining:
             self._remaining = None

@@ -51,7 +51,9 @@ def lease_is_over(task: dict[str, Any]) -> bool:
 
 def start_horovodrun(task: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the launcher in a session of its own, without this process's environment."""
-    with open(task["launcher_log"], "ab") as log:
+    from worker.attempt.log_file import opened_to_append
+
+    with opened_to_append(Path(task["launcher_log"])) as log:
         return subprocess.Popen(
             task["argv"],
             env=task["environment"],

@@ -1,59 +1,24 @@
-"""Rate limits: by token, and by address for unknown tokens. One set a process, in its memory. Used by `api.callers`.
+"""Rate limits of tokens, of users, and of addresses with unknown tokens. One set a process. Used by `api.callers`.
 
-A bucket is stored as one number: the time at which it will be full again ("generic cell rate algorithm").
+The buckets are in the memory of the process, so a request waits for nothing. `api.access.settling` adds several times a
+second what other apis of the service took out of them.
 """
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 
+from api.access.buckets import Buckets, Clock
 from api.access.networks import network_of
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Bearer
 from jobs.runtime.settings import Settings
 
-Clock = Callable[[], float]
-
-_BURST_S = 2.0  # requests that a token may send at once, in seconds of its rate
+_BURST_S = 2.0  # requests that a token or a user may send at once, in seconds of their rate
 _FAILURES_BURST_S = 20.0
-_MOST = 10_000  # buckets, by token and by address
-
-
-class Buckets:
-    """Token buckets by key. A bucket has room for the requests of `burst_s`, and for at least one."""
-
-    def __init__(self, burst_s: float, *, most: int = _MOST, clock: Clock = time.monotonic) -> None:
-        self._burst_s = burst_s
-        self._most = most
-        self._clock = clock
-        self._full_at: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._full_at)
-
-    def take(self, key: str, per_s: float) -> float:
-        """Take a request out of the bucket: 0, or the seconds until there will be one."""
-        now, each_s = self._clock(), 1 / per_s
-        full_at = max(self._full_at.get(key, now), now)
-        wait_s = full_at + each_s - now - max(self._burst_s, each_s)
-        if wait_s > 1e-9:
-            return wait_s
-        if key not in self._full_at and len(self._full_at) >= self._most:
-            self._make_room(now)
-        self._full_at[key] = full_at + each_s
-        return 0.0
-
-    def put_back(self, key: str, per_s: float) -> None:
-        """Undo a `take`."""
-        if key in self._full_at:
-            self._full_at[key] -= 1 / per_s
-
-    def _make_room(self, now: float) -> None:
-        """Forget full buckets, which are as good as new ones. If none is full, forget the oldest."""
-        self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
-        for key in list(self._full_at)[: len(self._full_at) - self._most + 1]:
-            del self._full_at[key]
+_DAY_S = 86_400.0
+_CHANGES_BURST_S = _DAY_S / 5  # of the changes of a day
 
 
 class RateLimits:
@@ -62,7 +27,16 @@ class RateLimits:
     def __init__(self, settings: Settings, clock: Clock = time.monotonic) -> None:
         self._settings = settings
         self._requests = Buckets(_BURST_S, clock=clock)
+        self._users = Buckets(_BURST_S, clock=clock)
+        self._changes = Buckets(_CHANGES_BURST_S, clock=clock)
         self._failures = Buckets(_FAILURES_BURST_S, clock=clock)
+
+    @property
+    def buckets(self) -> Mapping[str, Buckets]:
+        """All buckets, by kind."""
+        return {
+            "token": self._requests, "user": self._users, "changes": self._changes, "failures": self._failures,
+        }  # fmt: skip
 
     def rate_of(self, bearer: Bearer) -> float | None:
         """The requests a second that a token may send; None for no limit."""
@@ -73,8 +47,36 @@ class RateLimits:
     def charge(self, bearer: Bearer) -> None:
         """Count a request. Raises `TooManyRequests`."""
         rate = self.rate_of(bearer)
-        if rate is not None and (wait_s := self._requests.take(bearer.token_id, rate)):
+        if rate is None:
+            return
+        if wait_s := self._requests.take(bearer.token_id, rate):
             raise TooManyRequests(f"this token may send {rate:g} requests a second", retry_after_s=math.ceil(wait_s))
+        user_rate = self._user_rate(rate)
+        if wait_s := self._users.take(bearer.user, user_rate):
+            self._requests.put_back(bearer.token_id, rate)
+            message = f"all tokens of {bearer.user} together may send {user_rate:g} requests a second"
+            raise TooManyRequests(message, retry_after_s=math.ceil(wait_s))
+
+    def charge_more(self, bearer: Bearer, requests: float) -> None:
+        """Count an admitted request as this many requests more: it took the service long."""
+        rate = self.rate_of(bearer)
+        if rate is not None:
+            self._requests.add_cost(bearer.token_id, rate, requests)
+            self._users.add_cost(bearer.user, self._user_rate(rate), requests)
+
+    def charge_changes(self, bearer: Bearer, changes: int = 1) -> None:
+        """Count changes, which add rows to the database. Raises `TooManyRequests`."""
+        if self.rate_of(bearer) is None:
+            return
+        per_day = self._settings.changes_per_day
+        if wait_s := self._changes.take(bearer.user, per_day / _DAY_S, cost=changes):
+            message = f"{bearer.user} may make {per_day:,} changes a day"
+            raise TooManyRequests(message, retry_after_s=math.ceil(wait_s))
+
+    def add_changes(self, bearer: Bearer, changes: int) -> None:
+        """Count so many changes more for an admitted request: it changed many jobs at once."""
+        if self.rate_of(bearer) is not None:
+            self._changes.add_cost(bearer.user, self._settings.changes_per_day / _DAY_S, changes)
 
     def charge_attempt(self, address: str | None) -> None:
         """Count an unknown token before it is looked up. Raises `TooManyRequests`."""
@@ -84,3 +86,7 @@ class RateLimits:
     def forgive(self, address: str | None) -> None:
         """Undo `charge_attempt`: the token was valid."""
         self._failures.put_back(network_of(address), self._settings.auth_failures_per_s)
+
+    def _user_rate(self, token_rate: float) -> float:
+        """The rate of all tokens of a user together. It never takes from a token what an admin gave to it."""
+        return max(self._settings.user_rate_limit_per_s, token_rate)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import Generic
 
 import structlog
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveResponse(Response, Generic[P, S]):
-    """The stream of a topic, from `position` on."""
+    """The stream of a topic, from `position` on. `share` is held while it is open: one stream of its user."""
 
     media_type = MEDIA_TYPE
 
@@ -36,14 +36,22 @@ class LiveResponse(Response, Generic[P, S]):
         selection: S,
         *,
         sha256: str,
+        share: AbstractAsyncContextManager[None],
     ) -> None:
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._watching, self._position, self._selection = watching, position, selection
-        self._sha256 = sha256
+        self._sha256, self._share = sha256, share
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the job has ended, the reader leaves, or the hub closes the listener."""
+        """Send events until the job has ended, the reader leaves, or the hub closes the listener.
+
+        Nothing is sent before the stream has its share, so that a user with too many streams can get a problem.
+        """
+        async with self._share:
+            await self._stream(scope, receive, send)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})["is_stream"] = True
         listener = Listener(self._sha256)
         leaving = asyncio.create_task(_close_when_gone(listener, receive))

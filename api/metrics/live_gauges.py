@@ -101,11 +101,14 @@ _OF_GPUS = (  # that are leased
 _OF_HOSTS = (
     _Gauge("hora_host_up", "Whether the host's worker sends heartbeats", lambda host: host.is_alive),
     _Gauge("hora_host_drained", "Whether the host is drained and gets no new jobs", lambda host: host.is_drained),
+    _Gauge("hora_host_no_space", "Whether the host gets no new jobs until there is space", lambda host: host.no_space),
     _Gauge("hora_host_memory_bytes", "Memory that the host has", lambda host: host.memory_bytes),
     *_sampled(HOST_METRICS, _value_in_sample),
 )
-
-
+_OF_FOLDERS = (
+    _Gauge("hora_folder_free_bytes", "Free space in a folder that Hora writes", lambda space: space["free_bytes"]),
+    _Gauge("hora_folder_free_files", "Files that can still be made there", lambda space: space["free_files"]),
+)
 _OF_WEBHOOKS = _Gauge("hora_webhook_deliveries", "Messages of webhooks by state", lambda count: count)
 
 
@@ -135,6 +138,13 @@ class LiveGauges:
             _OF_GPUS, (_labels(host=gpu.host, slot=str(gpu.slot), job_id=gpu.job_id) for gpu in gpus), gpus
         )
         yield from _lines(_OF_HOSTS, (_labels(host=host.name) for host in hosts), hosts)
+        folders = [
+            (_labels(host=host.name, folder=name), space)
+            for host in hosts
+            for space in host.folders
+            for name in space["folders"]
+        ]
+        yield from _lines(_OF_FOLDERS, (labels for labels, _ in folders), [space for _, space in folders])
         yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in project_states), project_states)
         states = (_labels(state="pending"), _labels(state="failed"))
         yield from _lines([_OF_WEBHOOKS], states, (deliveries.pending, deliveries.failed))

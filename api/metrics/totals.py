@@ -38,7 +38,7 @@ LATENCY_EDGES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 # is settled only when it is older than any transaction gets.
 _SETTLED_AFTER = timedelta(minutes=10)
 _SETTLED_EVERY = timedelta(minutes=1)
-OUT_OF_SERVICE = "out_of_service"  # a slot that would be free if its host were not lost or drained
+OUT_OF_SERVICE = "out_of_service"  # a slot that would be free if its host were not lost, drained or without space
 
 
 @dataclass
@@ -179,7 +179,7 @@ def slots(session: Session, *, host_timeout_s: float) -> Mapping[tuple[str, str]
         (Slot.quarantined_at.is_not(None), SlotState.QUARANTINED.value),
         (Slot.attempt_id.is_not(None), SlotState.LEASED.value),
         (Slot.retired_at.is_not(None), SlotState.RETIRED.value),
-        (or_(_lost(host_timeout_s), Host.drained_at.is_not(None)), OUT_OF_SERVICE),
+        (or_(_lost(host_timeout_s), Host.drained_at.is_not(None), Host.no_space.is_not(None)), OUT_OF_SERVICE),
         else_=SlotState.FREE.value,
     ).label("state")
     rows = session.execute(
@@ -191,10 +191,15 @@ def slots(session: Session, *, host_timeout_s: float) -> Mapping[tuple[str, str]
 
 
 def hosts(session: Session, *, host_timeout_s: float) -> Mapping[str, int]:
-    """How many hosts are alive, alive but drained, and lost."""
-    state = case((_lost(host_timeout_s), "lost"), (Host.drained_at.is_not(None), "drained"), else_="alive")
+    """How many hosts are alive, alive but drained, alive but without space, and lost."""
+    state = case(
+        (_lost(host_timeout_s), "lost"),
+        (Host.drained_at.is_not(None), "drained"),
+        (Host.no_space.is_not(None), "no_space"),
+        else_="alive",
+    )
     rows = session.execute(select(state.label("state"), func.count()).group_by("state"))
-    return {"alive": 0, "drained": 0, "lost": 0} | {row[0]: row[1] for row in rows}
+    return {"alive": 0, "drained": 0, "no_space": 0, "lost": 0} | {row[0]: row[1] for row in rows}
 
 
 def _lost(host_timeout_s: float) -> ColumnElement[bool]:

@@ -3,6 +3,7 @@
 from fastapi import Response
 
 from api.callers import router
+from api.costs import TAKES_A_TURN
 from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_or_304
@@ -18,7 +19,12 @@ from jobs.views.base import Listed
 routes = router("advice")
 
 
-@routes.get("/jobs/{job_id}/advice", response_model=Listed[Advice], responses=UNCHANGED | NO_SUCH_JOB)
+@routes.get(
+    "/jobs/{job_id}/advice",
+    response_model=Listed[Advice],
+    responses=UNCHANGED | NO_SUCH_JOB,
+    dependencies=[TAKES_A_TURN],
+)
 def get_advice(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get advice for a job: what to change next time, why, and what it is expected to gain.
 

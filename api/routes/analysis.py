@@ -3,6 +3,7 @@
 from fastapi import Response
 
 from api.callers import router
+from api.costs import TAKES_A_TURN
 from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_or_304
@@ -16,7 +17,9 @@ routes = router("analysis")
 ANALYSIS_LIMIT_S = 10.0  # the analysis of millions of steps takes about one second
 
 
-@routes.get("/jobs/{job_id}/analysis", response_model=Analysis, responses=UNCHANGED | NO_SUCH_JOB)
+@routes.get(
+    "/jobs/{job_id}/analysis", response_model=Analysis, responses=UNCHANGED | NO_SUCH_JOB, dependencies=[TAKES_A_TURN]
+)
 def get_analysis(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get the findings of a job with their figures, and the ledger of its leased seconds.
 

@@ -7,16 +7,18 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Query, Response
 from pydantic import Field
 
-from api.callers import router
+from api.callers import CallerHere, router
 from api.deps import CursorText, EntityTags, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
 from api.downloads import Download, byte_range, download_headers, media_type_of
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.problems import Problem
-from jobs.data import artifact_files
+from jobs.data import artifact_files, artifacts
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen
 from jobs.data.artifacts import ArtifactsRemoved, artifact_place
 from jobs.db import cursors
+from jobs.lifecycle.store import get_job
+from jobs.people import audit
 from jobs.views.artifacts import ArtifactView
 from jobs.views.base import Listed
 
@@ -34,7 +36,7 @@ _FILE = (
     | problems(
         s404="No such job, or no such file",
         s409="The artifacts are on a host whose disk the api cannot read",
-        s410="The artifacts were removed, after their retention",
+        s410="The artifacts were removed, by a person or after their retention",
         s416="The range is outside the file",
     )
 )
@@ -83,6 +85,23 @@ def list_artifacts(
         for artifact in page.items
     ]
     return answer_with(Listed[ArtifactView](items=views, next_cursor=page.next_cursor), tag)
+
+
+@routes.delete(
+    "/jobs/{job_id}/artifacts",
+    status_code=204,
+    responses=problems(s404="No such job", s409="The job has not ended, or another job starts from its weights"),
+)
+def remove_artifacts(job_id: JobId, services: ServicesHere, caller: CallerHere) -> None:
+    """Remove the artifacts and checkpoints of a job that has ended. Its project may keep as much more at once.
+
+    The hosts remove the files within about an hour. Repeating this changes nothing.
+    """
+    with services.sessions.begin() as session:
+        caller.require_steering(session, "job", get_job(session, job_id))
+        artifacts.remove_artifacts(session, job_id)
+        audit.record(session, caller.actor, "job.artifacts_removed", job_id)
+    services.hints.dispatch()  # jobs of a project that kept too much may be placed now
 
 
 def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:

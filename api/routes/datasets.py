@@ -56,7 +56,7 @@ VersionPath = Annotated[int, Path(ge=1, lt=2**31, description="The version, from
     status_code=201,
     response_model=DatasetVersionView,
     responses=problems(
-        s409="The Idempotency-Key was used with another body",
+        s409="The Idempotency-Key was used with another body, or you have too many datasets",
         s413="The body is too large",
         s415="The body is not JSON",
     ),

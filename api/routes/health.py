@@ -1,18 +1,21 @@
 """Health, readiness and the figures for Prometheus. These routes need no token."""
 
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 from prometheus_client.exposition import choose_encoder
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 from starlette.requests import Request
 
-from api.deps import ServicesHere
+from api.deps import Services, ServicesHere
 from api.problems import Unavailable
-from jobs.db.tables import SCHEMA, Base
+from jobs.db.tables import SCHEMA, Base, Host
+from jobs.runtime.space import shortage
 from jobs.views.service import ReadinessView
 
 routes = APIRouter(tags=["health"])
+_OWN_FOLDERS = ("datasets", "database")  # what the api writes, or its database on the same machine
 
 
 @routes.get("/healthz")
@@ -27,7 +30,7 @@ def get_readiness(services: ServicesHere) -> ReadinessView:
 
     The answer is 503 while the database is away or takes no writes, and while its schema is too old.
 
-    A missing broker does not change the status, because hints only speed things up.
+    A missing broker does not change the status, because hints only speed things up. `space` names what has no space.
     """
     with services.engine.connect() as connection:
         for table in Base.metadata.sorted_tables:
@@ -39,7 +42,28 @@ def get_readiness(services: ServicesHere) -> ReadinessView:
     if not takes_writes:
         raise Unavailable("the database takes no writes: it is a standby, or was set to read only")
     answer = "ok" if schema == SCHEMA else f"{schema}; this version was made for {SCHEMA}"
-    return ReadinessView(schema=answer, broker="ok" if services.broker.answers() else "away")
+    space, takes_jobs = _without_space(services)
+    return ReadinessView(
+        status="ok" if takes_jobs else "no_space",
+        schema=answer,
+        broker="ok" if services.broker.answers() else "away",
+        space=space,
+    )
+
+
+def _without_space(services: Services) -> tuple[list[str], bool]:
+    """What has no space, in sentences without names of hosts, and whether the service is of use nevertheless."""
+    settings = services.settings
+    own = shortage(settings, *_OWN_FOLDERS)
+    alive = Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s)
+    with services.sessions() as session:
+        hosts, full = session.execute(
+            select(func.count(), func.count(Host.no_space)).where(alive, Host.drained_at.is_(None))
+        ).one()
+    space = [own] if own is not None else []
+    if full:
+        space.append(f"{full} of {hosts} hosts take no jobs until there is space")
+    return space, own is None and (full == 0 or full < hosts)
 
 
 @routes.get("/metrics", response_class=Response)

@@ -6,6 +6,7 @@ from fastapi import Body, Depends, Query, Request, Response
 from sqlalchemy.orm import Session
 
 from api.callers import ADMIN_ONLY, CallerHere, router
+from api.costs import LONG_PAGE_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
@@ -30,7 +31,7 @@ _NO_SUCH_HOST = problems(s404="No such host")
 _WEEK_MINUTES = 7 * 24 * 60
 
 
-@routes.get("/hosts", response_model=Listed[HostView], responses=UNCHANGED)
+@routes.get("/hosts", response_model=Listed[HostView], responses=UNCHANGED, dependencies=[LONG_PAGE_TAKES_A_TURN])
 def list_hosts(
     services: ServicesHere, limit: PageLimit = 500, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
@@ -52,7 +53,12 @@ def get_host(name: HostName, services: ServicesHere, if_none_match: IfNoneMatch 
     return answer_or_304(view, if_none_match, exclude_from_tag={"heartbeat_age_s"})
 
 
-@routes.get("/hosts/{name}/utilization", response_model=HostUtilizationView, responses=UNCHANGED | _NO_SUCH_HOST)
+@routes.get(
+    "/hosts/{name}/utilization",
+    response_model=HostUtilizationView,
+    responses=UNCHANGED | _NO_SUCH_HOST,
+    dependencies=[TAKES_A_TURN],
+)
 def get_host_utilization(
     name: HostName,
     request: Request,

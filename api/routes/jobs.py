@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from api import submissions
 from api.callers import Caller, CallerHere, Owned, router
+from api.costs import DRY_RUN_TAKES_A_TURN
 from api.deps import (
     JSON,
     MERGE_PATCH,
@@ -58,7 +59,7 @@ _DRY_RUN: dict[int | str, dict[str, Any]] = {
 }
 _BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
 
-_CONFLICT = "The Idempotency-Key was used with another body, or the project's queue is full"
+_CONFLICT = "The Idempotency-Key was used with another body, or the queue of the project or of the user is full"
 
 DryRun = Annotated[bool, Query(description="Check the spec and answer with its plan, but store nothing")]
 Key = Annotated[
@@ -75,6 +76,7 @@ Key = Annotated[
     status_code=201,
     response_model=JobView,
     responses=CREATED | _DRY_RUN | problems(s409=_CONFLICT, **_BODY),
+    dependencies=[DRY_RUN_TAKES_A_TURN],
     openapi_extra=schema_body("Spec", JSON, required=True, examples=_SPECS),
 )
 def submit_job(
@@ -94,6 +96,7 @@ def submit_job(
     status_code=201,
     response_model=JobView,
     responses=CREATED | _DRY_RUN | problems(s404="No such job", s409=_CONFLICT, **_BODY),
+    dependencies=[DRY_RUN_TAKES_A_TURN],
     openapi_extra=schema_body("SpecChanges", JSON, MERGE_PATCH, required=False, examples=_CHANGES),
 )
 def clone_job(
@@ -161,9 +164,12 @@ def _steered(
     require: Callable[[Caller, Session, str, Owned], None] = Caller.require_steering,
 ) -> JobView:
     with services.sessions.begin() as session:
-        require(caller, session, "job", store.get_job(session, job_id))
+        steered = store.get_job(session, job_id)
+        require(caller, session, "job", steered)
+        revision = steered.revision
         job = job_view(change(session, job_id))
-        audit.record(session, caller.actor, action, job_id)
+        if job.revision != revision:
+            audit.record(session, caller.actor, action, job_id)
     services.hints.dispatch()  # this job, or one after it in the queue, may be placed now
     response.headers["ETag"] = job_tag(job.revision)
     return job

@@ -7,6 +7,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.callers import CallerHere, router
+from api.costs import LONG_PAGE_TAKES_A_TURN
 from api.deps import Cursor, IfNoneMatch, JobId, LabelText, SafeText, ServicesHere
 from api.live.feed import ALL_JOBS, FeedFilter
 from api.live.hub import Hub
@@ -51,7 +52,12 @@ LastEventId = Annotated[
 ]
 
 
-@routes.get("/jobs/{job_id}/events", response_model=Listed[EventView], responses=_JOB_STREAM | UNCHANGED | NO_SUCH_JOB)
+@routes.get(
+    "/jobs/{job_id}/events",
+    response_model=Listed[EventView],
+    responses=_JOB_STREAM | UNCHANGED | NO_SUCH_JOB,
+    dependencies=[LONG_PAGE_TAKES_A_TURN],
+)
 def list_events(
     job_id: JobId,
     request: Request,
@@ -84,7 +90,10 @@ def list_events(
             return Response(status_code=204)
         _require_room(hub)
         kinds = _kinds(include) or _DEFAULT
-        return LiveResponse(lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256)
+        share = services.streams.share_of(caller.user)
+        return LiveResponse(
+            lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256, share=share
+        )
     _refuse(request, "include", why="only a stream has this parameter; send `Accept: text/event-stream`")
     with services.sessions() as session:
         get_job(session, job_id)
@@ -121,7 +130,8 @@ def follow_jobs(
         position = _position_of(session, last_event_id, FeedPosition, of=ALL_JOBS)
     _require_room(hub)
     job_filter = FeedFilter(project, owner, tuple(_label(text) for text in label))
-    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256)
+    share = services.streams.share_of(caller.user)
+    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256, share=share)
 
 
 def _wants_stream(request: Request) -> bool:

@@ -14,6 +14,7 @@ from fastapi.responses import RedirectResponse
 from api.access import login_sessions
 from api.callers import CallerHere, address_of, router
 from api.deps import ServicesHere
+from api.openapi import problems
 from jobs.people import audit, rights, tokens
 from jobs.people.audit import Actor
 from jobs.people.tokens import LoginRefused
@@ -27,7 +28,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 _LOCAL_PATH = r"^/([^/\\\x00-\x1f\x7f-\x9f][^\\\x00-\x1f\x7f-\x9f]*)?$"
 
 
-@routes.post("/login-links", status_code=201)
+@routes.post("/login-links", status_code=201, responses=problems(s409="The user made too many login links in a day"))
 def create_login_link(services: ServicesHere, caller: CallerHere, response: Response) -> LoginLinkView:
     """Create a link that signs you in to the page, with the scope of your token. It works once, within ten minutes."""
     with services.sessions.begin() as session:

@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from api.callers import router
+from api.costs import LONG_PAGE_TAKES_A_TURN
 from api.deps import (
     Cursor,
     IfNoneMatch,
@@ -88,7 +89,7 @@ Sort = Annotated[
 ]
 
 
-@routes.get("/jobs", response_model=Listed[JobView], responses=UNCHANGED)
+@routes.get("/jobs", response_model=Listed[JobView], responses=UNCHANGED, dependencies=[LONG_PAGE_TAKES_A_TURN])
 async def list_all_jobs(
     services: ServicesHere,
     status: Statuses = [],  # noqa: B006

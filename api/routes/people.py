@@ -125,7 +125,8 @@ def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) 
     with services.sessions.begin() as session:
         token = _covered_token(session, caller, token_id)
         revoked_ids = rights.revoke(session, token)
-        audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
+        if revoked_ids:
+            audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
     services.tokens.forget(token_id, *revoked_ids)
 
 

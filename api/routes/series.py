@@ -6,6 +6,7 @@ from fastapi import Query, Request, Response
 from pydantic import Field
 
 from api.callers import router
+from api.costs import TAKES_A_TURN
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions
@@ -61,7 +62,7 @@ Search = Annotated[
 SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 
 
-@routes.get("/jobs/{job_id}/metrics", response_model=MetricsView, responses=_READ)
+@routes.get("/jobs/{job_id}/metrics", response_model=MetricsView, responses=_READ, dependencies=[TAKES_A_TURN])
 def get_metrics(
     job_id: JobId,
     request: Request,
@@ -98,7 +99,7 @@ def get_metrics(
     return answer_with(MetricsView.model_validate({"series": of_job}), tag)
 
 
-@routes.get("/metrics", response_model=ManyMetricsView, responses=UNCHANGED)
+@routes.get("/metrics", response_model=ManyMetricsView, responses=UNCHANGED, dependencies=[TAKES_A_TURN])
 def get_metrics_of_many(
     request: Request,
     services: ServicesHere,
@@ -147,7 +148,7 @@ def _require_few(max_points: int, series_count: int) -> None:
         raise invalid([FieldProblem("max_points", allowed, str(max_points))])
 
 
-@routes.get("/jobs/{job_id}/utilization", response_model=UtilizationView, responses=_READ)
+@routes.get("/jobs/{job_id}/utilization", response_model=UtilizationView, responses=_READ, dependencies=[TAKES_A_TURN])
 def get_utilization(
     job_id: JobId,
     request: Request,
@@ -182,7 +183,7 @@ def get_utilization(
     return answer_with(UtilizationView.model_validate(utilization), tag)
 
 
-@routes.get("/jobs/{job_id}/logs", response_model=LogView, responses=_READ)
+@routes.get("/jobs/{job_id}/logs", response_model=LogView, responses=_READ, dependencies=[TAKES_A_TURN])
 def get_logs(
     job_id: JobId,
     request: Request,

@@ -1,6 +1,7 @@
 """Studies: submit a grid of jobs, look it up, steer it, and read its scaling report."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, Query, Response
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from api import submissions
 from api.callers import Caller, CallerHere, Owned, router
+from api.costs import REPORT_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import (
     JSON,
     Cursor,
@@ -32,6 +34,7 @@ from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
 from jobs.model.problems import InvalidSpec, field_problems
+from jobs.model.scopes import Scope
 from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.studies import (
@@ -80,10 +83,11 @@ _FORMS: dict[int | str, dict[str, Any]] = {
     responses=CREATED
     | _PREVIEWED
     | problems(
-        s409="The Idempotency-Key was used with another body, or the project's queue is full",
+        s409="The Idempotency-Key was used with another body, or the queue of the project or of the user is full",
         s413="The body is too large",
         s415="The body is not JSON",
     ),
+    dependencies=[TAKES_A_TURN],
     openapi_extra=schema_body("StudySpec", JSON, required=True, examples=_STUDIES),
 )
 def submit_study(
@@ -106,7 +110,7 @@ def _study_of(body: bytes) -> StudySpec:
         raise InvalidSpec(field_problems(error, StudySpec)) from None
 
 
-@routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED)
+@routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED, dependencies=[TAKES_A_TURN])
 def list_all_studies(
     services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
@@ -120,7 +124,12 @@ def list_all_studies(
     return answer_with(Listed[StudyLine](items=page.items, next_cursor=page.next_cursor), tag)
 
 
-@routes.get("/studies/{study_id}", response_model=StudyView, responses=UNCHANGED | _NO_SUCH_STUDY)
+@routes.get(
+    "/studies/{study_id}",
+    response_model=StudyView,
+    responses=UNCHANGED | _NO_SUCH_STUDY,
+    dependencies=[TAKES_A_TURN],
+)
 def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get a study with its jobs. With `If-None-Match` an unchanged study gets 304."""
     with services.sessions() as session:
@@ -131,13 +140,13 @@ def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMa
     return answer_with(study, tag)
 
 
-@routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY)
+@routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY, dependencies=[TAKES_A_TURN])
 def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Cancel all jobs of a study that have not ended. Cancelling them again changes nothing."""
     return _steered(services, caller, response, study_id, control.request_cancel, "study.cancelled")
 
 
-@routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY)
+@routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY, dependencies=[TAKES_A_TURN])
 def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Pause all jobs of a study that have not ended. Running jobs save and go back to the queue."""
     return _steered(services, caller, response, study_id, control.pause, "study.paused")
@@ -146,13 +155,14 @@ def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, r
 @routes.post(
     "/studies/{study_id}/resume",
     status_code=202,
-    responses=_NO_SUCH_STUDY | problems(s409="The project's queue is full"),
+    responses=_NO_SUCH_STUDY | problems(s409="The project's queue is full, or its owner has too many queued jobs"),
+    dependencies=[TAKES_A_TURN],
 )
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
-    return _steered(
-        services, caller, response, study_id, control.resume, "study.resumed", require=Caller.require_resuming
-    )
+    most_queued = None if caller.may(Scope.ADMIN) else services.settings.max_queued_jobs
+    resume = partial(control.resume, most_queued=most_queued)
+    return _steered(services, caller, response, study_id, resume, "study.resumed", require=Caller.require_resuming)
 
 
 def _steered(
@@ -166,11 +176,17 @@ def _steered(
     require: Callable[[Caller, Session, str, Owned], None] = Caller.require_steering,
 ) -> StudyView:
     with services.sessions.begin() as session:
-        require(caller, session, "study", store.get_study(session, study_id))
+        steered = store.get_study(session, study_id)
+        require(caller, session, "study", steered)
+        revision = steered.revision
         change(session, study_id)
-        audit.record(session, caller.actor, action, study_id)
         study = store.view_of(session, study_id)
+        is_changed = study.revision != revision
+        if is_changed:
+            audit.record(session, caller.actor, action, study_id)
         response.headers["ETag"] = study_tag(study_id, versions.of_study(session, study_id))
+    if is_changed:
+        services.limits.add_changes(caller.bearer, study.jobs - 1)
     services.hints.dispatch()  # its jobs, or those after them in the queue, may be placed now
     return study
 
@@ -178,7 +194,7 @@ def _steered(
 @routes.post(
     "/studies/{study_id}/notes",
     status_code=201,
-    responses=_NO_SUCH_STUDY | problems(s415="The body is not JSON"),
+    responses=_NO_SUCH_STUDY | problems(s409="The study has too many notes", s415="The body is not JSON"),
     dependencies=[Depends(only_json)],
 )
 def add_note(
@@ -191,7 +207,12 @@ def add_note(
         return store.add_note(session, study_id, author=caller.user, text=note.text)
 
 
-@routes.get("/studies/{study_id}/report", response_model=StudyReport, responses=_FORMS | UNCHANGED | _NO_SUCH_STUDY)
+@routes.get(
+    "/studies/{study_id}/report",
+    response_model=StudyReport,
+    responses=_FORMS | UNCHANGED | _NO_SUCH_STUDY,
+    dependencies=[REPORT_TAKES_A_TURN],
+)
 def get_report(
     study_id: StudyId,
     services: ServicesHere,

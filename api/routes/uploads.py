@@ -61,7 +61,7 @@ def start_upload(
             "size_bytes", f"an archive may have at most {most_bytes} bytes here", str(new.size_bytes)
         )
         raise invalid([problem])
-    upload_files.require_room(settings.datasets, new.size_bytes)
+    upload_files.require_room(settings, new.size_bytes)
     with services.sessions.begin() as session:
         row = uploads.start(session, new, owner=caller.user, most_open=settings.max_open_uploads)
         audit.record(session, caller.actor, "upload.started", row.id, size_bytes=new.size_bytes)
@@ -116,6 +116,7 @@ async def put_upload_content(
     if received is None or received.partition(";")[0].strip().lower() != _OCTETS:
         raise UnsupportedBody(received, _OCTETS)
     await run_in_threadpool(_owned_upload, services, caller, upload_id)
+    await run_in_threadpool(upload_files.require_room, services.settings, 0)
     file = await run_in_threadpool(UploadFile, services.settings.datasets, upload_id)
     try:
         # This request has locked the file by now: no other one changes the upload.
@@ -186,10 +187,10 @@ async def _write_body(request: Request, file: UploadFile, row: Upload) -> int:
                 end += len(buffer)
                 buffer.clear()
         await run_in_threadpool(file.write, end, bytes(buffer))
+        await run_in_threadpool(file.flush)
     except Problem:
         await run_in_threadpool(file.cut, start)
         raise
-    await run_in_threadpool(file.flush)
     return end + len(buffer) - start
 
 

@@ -27,18 +27,22 @@ def artifacts(
             help="The file to write, or with --all the folder. Default: the file's name, or the job's id.",
         ),
     ] = None,
+    remove: Annotated[
+        bool, typer.Option("--rm", help="Remove all files and the checkpoints of a job that has ended.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the files of a job, or download them. An interrupted download continues where it stopped."""
+    """List the files of a job, download or remove them. An interrupted download continues where it stopped."""
     from hora.cli.download_progress import progress
     from hora.connection import connect
     from hora.render.artifacts import artifacts_table
 
-    if download is not None and everything:
-        raise typer.BadParameter("give --download PATH or --all, not both")
-    if output is not None and download is None and not everything:
-        raise typer.BadParameter("--output goes with --download PATH or --all")
+    _check_options(download, everything=everything, output=output, remove=remove)
     with connect() as client:
+        if remove:
+            client.remove_artifacts(job_id)
+            print_json({"removed": job_id}) if as_json else tell(f"The files of {job_id} are removed")
+            return
         if everything:
             with progress() as show:
                 saved = client.download_artifacts(job_id, output or Path(job_id), on_bytes=show)
@@ -65,6 +69,13 @@ def artifacts(
     else:
         for path in saved:
             tell(str(path))
+
+
+def _check_options(download: str | None, *, everything: bool, output: Path | None, remove: bool) -> None:
+    if (download is not None) + everything + remove > 1:
+        raise typer.BadParameter("give one of --download PATH, --all and --rm")
+    if output is not None and download is None and not everything:
+        raise typer.BadParameter("--output goes with --download PATH or --all")
 
 
 def _file(path: str, output: Path | None) -> Path:

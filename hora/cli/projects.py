@@ -38,6 +38,9 @@ MaxQueued = Annotated[str | None, typer.Option(metavar="N", help="The most jobs 
 MaxGpuHours = Annotated[
     str | None, typer.Option(metavar="H", help="The most GPU-hours in a calendar month. none: no limit.")
 ]
+MaxStorage = Annotated[
+    str | None, typer.Option(metavar="GB", help="What its jobs may keep on all hosts. none: no limit.")
+]
 
 
 @group.command("ls")
@@ -68,12 +71,13 @@ def create(
     max_slots: MaxSlots = None,
     max_queued: MaxQueued = None,
     max_gpu_hours: MaxGpuHours = None,
+    max_storage_gb: MaxStorage = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a project. For admins."""
     from hora.connection import connect
 
-    document = _document(description, closed, max_slots, max_queued, max_gpu_hours)
+    document = _document(description, closed, max_slots, max_queued, max_gpu_hours, max_storage_gb)
     with connect() as client:
         _show(client.create_project({"name": name, **document}), as_json)
 
@@ -86,12 +90,13 @@ def change(
     max_slots: MaxSlots = None,
     max_queued: MaxQueued = None,
     max_gpu_hours: MaxGpuHours = None,
+    max_storage_gb: MaxStorage = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a project. Running jobs are not stopped. For admins."""
     from hora.connection import connect
 
-    changes = _document(description, closed, max_slots, max_queued, max_gpu_hours)
+    changes = _document(description, closed, max_slots, max_queued, max_gpu_hours, max_storage_gb)
     if not changes:
         raise typer.BadParameter("give at least one option")
     with connect() as client:
@@ -155,12 +160,18 @@ def _document(
     max_slots: str | None,
     max_queued: str | None,
     max_gpu_hours: str | None,
+    max_storage_gb: str | None,
 ) -> dict[str, Any]:
     """The fields of a project that were given as options."""
     fields: dict[str, Any] = {} if description is None else {"description": description}
     if closed is not None:
         fields["is_open"] = not closed
-    limits = (("max_slots", max_slots, int), ("max_queued", max_queued, int), ("max_gpu_hours", max_gpu_hours, float))
+    limits = (
+        ("max_slots", max_slots, int),
+        ("max_queued", max_queued, int),
+        ("max_gpu_hours", max_gpu_hours, float),
+        ("max_storage_gb", max_storage_gb, float),
+    )
     return fields | {name: _limit(name, text, kind) for name, text, kind in limits if text is not None}
 
 

@@ -25,7 +25,7 @@ def examine() -> Iterator[Finding]:
     yield machine.python()
     yield machine.versions()
     yield machine.writable(home)
-    yield machine.disk_space(home)
+    yield from machine.disk_space(home)
     yield machine.data_roots()
     yield from machine.ssh_keys()
     yield from service(home)

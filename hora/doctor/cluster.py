@@ -12,6 +12,7 @@ from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
 TIME_SERVER = "Set the clocks of all machines by a time server."
 _CLOCK_LIMIT_S = 2.0
 _OFTEN = 3  # restarts of one job
+_MAKE_ROOM = "Delete files there, or lower HORA_MIN_FREE_GB. Jobs start again by themselves."
 
 
 def advice_on(error: ProblemError) -> str:
@@ -35,6 +36,8 @@ def readiness_findings(ready: Json) -> Iterator[Finding]:
             f"its tables are of version {schema}",
             "Update the api and the workers to the newer version.",
         )
+    if ready.get("space"):
+        yield Finding("space", "fail", "; ".join(map(str, ready["space"])), _MAKE_ROOM)
     if ready.get("broker") == "away":
         advice = "Start it, and read its log. Jobs run without it, but each step of their start takes up to a second."
         yield Finding("broker", "warn", "it does not answer the api", advice)
@@ -58,15 +61,21 @@ def placing(hosts: Sequence[Json]) -> Finding:
     slots = [slot for host in hosts if is_usable(host) for slot in host.get("slots", [])]
     state = f"{len(alive)} of {len(hosts)} alive, {sum(map(is_free, slots))} of {len(slots)} slots free"
     state += f"; drained: {', '.join(drained)}" if drained else ""
+    full = [f"{host['name']} ({host['no_space']})" for host in alive if host.get("no_space")]
+    state += f"; without space: {_first_few(full)}" if full else ""
     if not slots:
-        advice = (
-            "Give hosts jobs again with `hora hosts undrain NAME`." if drained else "Start a worker, and read its log."
-        )
+        advice = "Start a worker, and read its log."
+        if full:
+            advice = _MAKE_ROOM
+        elif drained:
+            advice = "Give hosts jobs again with `hora hosts undrain NAME`."
         return Finding("hosts", "fail", state, f"No job can start. {advice}")
     if len(alive) < len(hosts):
         lost = ", ".join(str(host["name"]) for host in hosts if not host.get("alive"))
         advice = f"No heartbeat from {lost}: start the worker there, or remove the host with `hora hosts forget NAME`."
         return Finding("hosts", "warn", state, advice)
+    if full:
+        return Finding("hosts", "warn", state, _MAKE_ROOM)
     return Finding("hosts", "ok", state)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import horovod.tensorflow as hvd, keras, tensorflow as tf
 print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Horovod with Gloo: {hvd.gloo_built()}")
 sys.exit(not hvd.gloo_built())
 """
+_TIGHT_BYTES = 10e9
 _ATTEMPT_FOLDER = re.compile(r"/runs/([0-9a-z]+)/attempt-([0-9]+)/")
 
 
@@ -60,16 +60,24 @@ def writable(home: Path) -> Finding:
     return Finding("home", "ok", str(home))
 
 
-def disk_space(home: Path) -> Finding:
-    """The home's disk has space for checkpoints, logs and the database."""
-    there = next(folder for folder in (home, *home.parents) if folder.exists())
-    free_gb = shutil.disk_usage(there).free / 1e9
-    found = f"{free_gb:.1f} GB free at {there}"
-    if free_gb < 1:
-        return Finding("disk space", "fail", found, "Free some space, or set HORA_HOME to a folder on another disk.")
-    if free_gb < 10:
-        return Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
-    return Finding("disk space", "ok", found)
+def disk_space(home: Path) -> Iterator[Finding]:
+    """Every file system that Hora writes on this machine has space."""
+    from jobs.runtime.settings import Settings
+    from jobs.runtime.space import measure, size
+
+    try:
+        settings = Settings().model_copy(update={"home": home})
+    except ValueError:
+        return  # `data_roots` names the wrong setting
+    for space in measure(settings):
+        found = f"{size(space.free_bytes)} free for {', '.join(space.folders)}"
+        if space.problem is not None:
+            advice = "Hora gives this machine no jobs. Free some space, or set HORA_HOME to a folder on another disk."
+            yield Finding("disk space", "fail", f"{found}: {space.problem}", advice)
+        elif space.free_bytes < _TIGHT_BYTES and "runs" in space.folders:
+            yield Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
+        else:
+            yield Finding("disk space", "ok", found)
 
 
 def data_roots() -> Finding:

@@ -60,13 +60,14 @@ def _host_notes(host: Json) -> str:
         "drained" if host.get("drained_at") else "",
         f"kept for {plain(host['kept_for'])}" if host.get("kept_for") else "",
         f"{quarantined} quarantined" if quarantined else "",
+        f"no space: {plain(host['no_space'])}" if host.get("no_space") else "",
     ]
     return ", ".join(note for note in notes if note)
 
 
 def is_usable(host: Json) -> bool:
     """Whether new jobs are placed on the host."""
-    return bool(host.get("alive")) and not host.get("drained_at")
+    return bool(host.get("alive")) and not host.get("drained_at") and not host.get("no_space")
 
 
 def is_free(slot: Json) -> bool:
@@ -87,6 +88,7 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
             "address": plain(host["address"]) if host.get("address") else None,
             "cores": info.get("cores"),
             "memory": None if memory_bytes is None else gigabytes(memory_bytes),
+            "free space": _free_space(host.get("folders") or []),
             "last minute": _load(lately),
             "system": plain(info["system"]) if info.get("system") else None,
             "driver": f"{plain(driver['version'])}, CUDA {plain(driver.get('cuda') or '?')}"
@@ -96,6 +98,15 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
             "topology": _topology(info.get("topology") or []),
         }
     )
+
+
+def _free_space(folders: Sequence[Json]) -> str | None:
+    """The free space of each file system: a line each, with its folders."""
+    return "\n".join(f"{_size(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
+
+
+def _size(count: float) -> str:
+    return gigabytes(count) if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
 def _load(lately: Json | None) -> str | None:

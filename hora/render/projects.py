@@ -11,7 +11,7 @@ from hora.render.text import plain
 
 def projects_table(projects: Iterable[Json]) -> Table:
     """One line a project: what counts against its quotas, and what they are."""
-    table = table_of("PROJECT", "SLOTS>", "QUEUED>", "GPU-HOURS>", "MEMBERS>", "", "DESCRIPTION")
+    table = table_of("PROJECT", "SLOTS>", "QUEUED>", "GPU-HOURS>", "GB>", "MEMBERS>", "", "DESCRIPTION")
     for project in projects:
         table.add_row(
             plain(project["name"]),
@@ -25,7 +25,7 @@ def projects_table(projects: Iterable[Json]) -> Table:
 
 def project_facts(project: Json) -> Table:
     """All of one project."""
-    slots, queued, gpu_hours = _figures(project)
+    slots, queued, gpu_hours, storage = _figures(project)
     renews_at = project["usage"]["renews_at"][:10]
     return facts(
         {
@@ -35,17 +35,19 @@ def project_facts(project: Json) -> Table:
             "slots": f"{slots} leased",
             "queue": f"{queued} jobs",
             "GPU-hours": f"{gpu_hours} this month, which ends at {plain(renews_at)} 00:00 UTC",
+            "storage": f"{storage} GB of checkpoints and artifacts",
             "members": ", ".join(map(plain, project["members"])) or "none",
         }
     )
 
 
-def _figures(project: Json) -> tuple[str, str, str]:
+def _figures(project: Json) -> tuple[str, str, str, str]:
     usage = project["usage"]
     return (
         _of(usage["slots"], project["max_slots"]),
         _of(usage["queued"], project["max_queued"]),
         _of(usage["gpu_hours"], project["max_gpu_hours"]),
+        _of(usage["storage_gb"], project["max_storage_gb"]),
     )
 
 

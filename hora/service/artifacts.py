@@ -15,6 +15,10 @@ class ArtifactCalls(Calls):
         """The files of a job, sorted by path: `{path, bytes, modified_at, media_type}`."""
         yield from self._wire.pages(api_path("jobs", job_id, "artifacts"), {"limit": page_size})
 
+    def remove_artifacts(self, job_id: str) -> None:
+        """Remove the artifacts and checkpoints of a job that has ended."""
+        self._wire.send("DELETE", api_path("jobs", job_id, "artifacts"))
+
     def download_artifact(
         self, job_id: str, path: str, into: Path | str, *, on_bytes: Callable[[int], None] | None = None
     ) -> Path:

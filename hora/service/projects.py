@@ -20,7 +20,10 @@ class ProjectCalls(Calls):
         return self._wire.document("GET", api_path("projects", name))
 
     def create_project(self, document: Mapping[str, Any]) -> Json:
-        """Create a project: `{name, description, is_open, max_slots, max_queued, max_gpu_hours}`. Admins only."""
+        """Create a project. Admins only.
+
+        `{name, description, is_open, max_slots, max_queued, max_gpu_hours, max_storage_gb}`
+        """
         return self._wire.document("POST", api_path("projects"), json=dict(document))
 
     def change_project(self, name: str, changes: Mapping[str, Any]) -> Json:

@@ -14,9 +14,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from hora.home import StackError, State, write_private
 from hora.stack import parts, postgres
@@ -24,12 +25,14 @@ from hora.stack.parts import LOOPBACK, PARTS, Part, Wiring, teardown
 from hora.stack.settings import StackSettings, stack_settings
 from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.processes import ProcessId
+from jobs.runtime.space import is_full, size
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
 READY_WITHIN_S = 120.0
 BACKOFF_S = (0.2, 10.0)  # first and longest pause before a part is started again
 SETTLED_S = 30.0  # a part that lived for so long starts again without a pause
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+NEARLY_FULL_BYTES, NEARLY_FULL_FILES = 32 * 1024 * 1024, 16  # PostgreSQL needs 16 MB at once, for its log
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 
@@ -56,6 +59,7 @@ class Keeper:
     when_ready: Callable[[], None] = lambda: None
     state: State = field(default_factory=State)
     running: dict[str, _Running] = field(default_factory=dict)
+    is_noted: bool = True  # the state is on disk
     wake: int = -1
 
     def run(self) -> int:
@@ -150,6 +154,8 @@ class Keeper:
         while True:
             now = time.monotonic()
             pauses = [1.0]
+            if not self.is_noted:
+                self._note()
             for running in self.running.values():
                 code = running.process.poll()
                 if code is None:
@@ -157,7 +163,8 @@ class Keeper:
                 if running.start_again_at is None:
                     pause = _pause_before(running, lived_s=now - running.started_at)
                     running.start_again_at = now + pause
-                    self.say(f"{running.part.name} ended with code {code}; starting it again in {pause:.1f} s")
+                    why = self._full_disk(running.part)
+                    self.say(f"{running.part.name} ended with code {code}{why}; starting it again in {pause:.1f} s")
                 if now >= running.start_again_at:
                     self._spawn(running.part, failures=running.failures)
                 else:
@@ -166,9 +173,7 @@ class Keeper:
 
     def _spawn(self, part: Part, failures: int = 0) -> None:
         log = self.settings.home.log_file(part.name)
-        if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
-            log.rename(log.with_suffix(".log.1"))
-        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
+        with _opened_log(log) as output:
             process = subprocess.Popen(
                 part.argv,
                 env=dict(part.environment),
@@ -196,8 +201,26 @@ class Keeper:
         self._note(phase="failed" if failure else "stopped", failure=failure, stopped=tuple(done), parts={})
 
     def _note(self, **changes: object) -> None:
+        """Change the state, on disk too. If that has no space, the stack goes on and it is written later."""
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
-        self.settings.home.write_state(self.state)
+        try:
+            self.settings.home.write_state(self.state)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.is_noted = False
+        else:
+            self.is_noted = True
+
+    def _full_disk(self, part: Part) -> str:
+        """Why a part may have ended, in words to follow others: empty unless its disk is nearly full."""
+        folder = self.settings.home.path / ("postgres" if part.name == "database" else "logs")
+        with suppress(OSError):
+            status = os.statvfs(folder)
+            free_bytes = status.f_bavail * status.f_frsize
+            if free_bytes < NEARLY_FULL_BYTES or (status.f_files and status.f_favail < NEARLY_FULL_FILES):
+                return f" (its disk has only {size(free_bytes)} and {status.f_favail} files free: {folder})"
+        return ""
 
     def _pause(self, seconds: float) -> None:
         """Wait until the time is over or a signal comes. The end of a part sends one."""
@@ -210,7 +233,20 @@ class Keeper:
 
     def _report(self, part: Part, problem: str) -> str:
         log = self.settings.home.log_file(part.name)
+        problem += self._full_disk(part)
         return "\n".join([f"{part.name} {problem}. The end of {log}:", *last_lines(log)])
+
+
+def _opened_log(log: Path) -> BinaryIO:
+    """The log of a part, to append. On a full disk nothing that it writes is kept."""
+    try:
+        if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+            log.rename(log.with_suffix(".log.1"))
+        return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb")
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return open(os.devnull, "wb")
 
 
 def _pause_before(running: _Running, *, lived_s: float) -> float:
@@ -257,7 +293,8 @@ def main() -> int:
     arguments = parser.parse_args()
 
     def say(line: str) -> None:
-        print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}", flush=True)
+        with suppress(OSError):  # the log's disk is full
+            print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}", flush=True)
 
     try:
         settings = stack_settings(parts=tuple(arguments.parts.split(",")))

@@ -78,7 +78,7 @@ class Wiring:
 
 def with_sources(environment: Mapping[str, str]) -> dict[str, str]:
     """`environment` with a path on which Python finds these packages from any folder, also in a source tree."""
-    sources = str(Path(__file__).parent.parent)
+    sources = str(Path(__file__).parents[2])
     paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     if sources in paths or sources == sysconfig.get_path("purelib"):
         return dict(environment)

@@ -2,7 +2,8 @@
 
 Called by api and worker.
 
-ArtifactsRemoved    the job ended so long ago that its artifacts were removed
+ArtifactsRemoved    the job's artifacts were removed: a person did it, or the job ended long ago
+ArtifactsInUse      the job has not ended, or another job starts from its weights
 """
 
 from collections.abc import Collection
@@ -14,7 +15,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
-from jobs.lifecycle.store import JobNotFound
+from jobs.lifecycle.store import JobNotFound, touch
 from jobs.model.states import TERMINAL, Status
 
 _BATCH_JOBS = 100
@@ -22,10 +23,14 @@ _LIVE = sorted(set(Status) - TERMINAL)
 
 
 class ArtifactsRemoved(LookupError):
-    """The job's artifacts were removed, because it ended long ago."""
+    """The job's artifacts were removed, by a person or because it ended long ago."""
 
     def __init__(self, job_id: str, removed_at: datetime) -> None:
-        super().__init__(f"the artifacts of job {job_id} were removed on {removed_at:%Y-%m-%d}, after their retention")
+        super().__init__(f"the artifacts of job {job_id} were removed on {removed_at:%Y-%m-%d}")
+
+
+class ArtifactsInUse(ValueError):
+    """The job has not ended, or another job starts from its weights."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,28 @@ def mark_artifacts_removed(session: Session, *, keep_days: float) -> bool:
     session.execute(
         update(Job)
         .where(Job.id == func.any(cast(expired, ARRAY(String))))
-        .values(artifacts_removed_at=func.now(), revision=Job.revision + 1),
+        .values(artifacts_removed_at=func.now(), artifact_bytes=0, revision=Job.revision + 1),
         execution_options={"synchronize_session": False},
     )
     return bool(expired)
+
+
+def remove_artifacts(session: Session, job_id: str) -> None:
+    """Give up the artifacts and checkpoints of a job that has ended. Its hosts remove the files later.
+
+    Repeating it changes nothing. Raises `JobNotFound`, `ArtifactsInUse`.
+    """
+    row = session.execute(
+        select(Job.status, Job.artifacts_removed_at).where(Job.id == job_id).with_for_update()
+    ).first()
+    if row is None:
+        raise JobNotFound(job_id)
+    if row.status not in TERMINAL:
+        raise ArtifactsInUse(f"job {job_id} is {row.status}: cancel it first, or wait until it has ended")
+    if job_id in _started_from(session):
+        raise ArtifactsInUse(f"a job that has not ended starts from the weights of job {job_id}")
+    removed_at = func.coalesce(Job.artifacts_removed_at, func.now())
+    touch(session, job_id, artifacts_removed_at=removed_at, artifact_bytes=0, checkpoint_bytes=0)
 
 
 def _started_from(session: Session) -> set[str]:

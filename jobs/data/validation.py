@@ -64,6 +64,7 @@ def claim(session: Session, host: str, *, for_s: float, left_ids: Collection[int
         return None
     row.claimed_by, row.claimed_until = host, func.now() + timedelta(seconds=for_s)
     row.attempts += 1
+    row.error = None
     session.flush()
     upload = session.get(Upload, row.upload_id) if row.upload_id is not None else None
     archive = Archive(upload.id, upload.filename, upload.size_bytes, upload.sha256) if upload is not None else None
@@ -93,10 +94,12 @@ def settle(
     )  # fmt: skip
 
 
-def release(session: Session, claim: Claim, *, unseen: bool = False, counts: bool = False) -> bool:
+def release(
+    session: Session, claim: Claim, *, unseen: bool = False, counts: bool = False, error: str | None = None
+) -> bool:
     """Release a claim without a result: this host has no such files, shuts down, or failed (a failure `counts`).
 
-    Returns False if the claim is lost.
+    `error` says why the version waits. Returns False if the claim is lost.
     """
     query = select(DatasetVersion).where(*_is_claimed(claim)).with_for_update()
     row = session.scalar(query, execution_options={"populate_existing": True})
@@ -104,6 +107,8 @@ def release(session: Session, claim: Claim, *, unseen: bool = False, counts: boo
         return False
     row.claimed_by = row.claimed_until = None
     row.attempts -= not counts
+    row.error = error
+    row.revision += error is not None
     if unseen:
         row.unseen_by = [*row.unseen_by, claim.host]
     session.flush()

@@ -5,6 +5,7 @@ the caller's transaction.
 
     DatasetNotFound     no such name, or no such version of it
     DatasetInUse        jobs that have not ended train on the version
+    TooManyDatasets     the user has registered as many versions as allowed
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ _LIST, _VERSIONS = "datasets", "dataset versions"  # what their cursors belong t
 _LISTED = DatasetVersion.deleted_at.is_(None)
 _READY = DatasetVersion.status == "ready"
 _MOST_NAMED = 5  # jobs in a message
+MOST_OF_AN_OWNER = 1000  # versions that are in the list
+MOST_VALIDATING = 50  # versions of one owner that a worker has not validated yet
 
 
 class DatasetNotFound(LookupError):
@@ -38,6 +41,10 @@ class DatasetInUse(ValueError):
         super().__init__(f"{name}@{version} is used by jobs that have not ended: {', '.join(job_ids)}{more}")
 
 
+class TooManyDatasets(ValueError):
+    """The user has registered as many versions as allowed."""
+
+
 def register(
     session: Session,
     new: NewDataset,
@@ -46,7 +53,11 @@ def register(
     key: str | None = None,
     request_sha256: str | None = None,
 ) -> DatasetVersion:
-    """Add the next version of a name, to be validated. An upload gets a folder with that name and version."""
+    """Add the next version of a name, to be validated. An upload gets a folder with that name and version.
+
+    Raises `TooManyDatasets`.
+    """
+    _require_share(session, owner)
     # Concurrent registrations of one name take turns here.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset\n{new.name}", 0))))
     newest = session.scalar(select(func.max(DatasetVersion.version)).where(DatasetVersion.name == new.name)) or 0
@@ -65,6 +76,19 @@ def register(
     session.flush()
     session.refresh(row)
     return row
+
+
+def _require_share(session: Session, owner: str) -> None:
+    """Refuse one more version of a user who has too many. Requests of one user take turns here until the commit."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"datasets\n{owner}", 0))))
+    validating = func.count().filter(DatasetVersion.status == "validating")
+    listed, waiting = session.execute(
+        select(func.count(), validating).where(_LISTED, DatasetVersion.created_by == owner)
+    ).one()
+    if listed >= MOST_OF_AN_OWNER:
+        raise TooManyDatasets(f"{owner} has registered {listed:,} versions of datasets, the most allowed: remove some")
+    if waiting >= MOST_VALIDATING:
+        raise TooManyDatasets(f"{waiting} datasets of {owner} wait to be validated, the most allowed: wait for some")
 
 
 def registered_with(session: Session, owner: str, key: str) -> DatasetVersion | None:

@@ -8,7 +8,7 @@ done twice.
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import String, cast, delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy import String, and_, cast, delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -66,13 +66,15 @@ def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
     return len(removed) == _BATCH_ROWS
 
 
-def remove_sessions(session: Session, *, keep_days: float) -> bool:
-    """Remove login links and sessions that ended more than `keep_days` ago. Returns False if none of them is left.
+def remove_tokens(session: Session, *, keep_days: float) -> bool:
+    """Remove tokens, login links and sessions that ended more than `keep_days` ago. Returns False if none is left.
 
-    Tokens stay forever. Without its row, a revoked token with which the stack was set up would be valid again.
+    A token that no other token created stays forever. Without its row, a revoked token with which the stack was set up
+    would be valid again.
     """
     ended_at = func.least(Token.revoked_at, Token.expires_at)
-    due = select(Token.sha256).where(Token.kind != "bearer", ended_at < func.now() - timedelta(days=keep_days))
+    is_made = or_(Token.kind != "bearer", Token.created_by.is_not(None))
+    due = select(Token.sha256).where(is_made, ended_at < func.now() - timedelta(days=keep_days))
     removed = session.scalars(
         delete(Token).where(Token.sha256.in_(due.limit(_BATCH_ROWS))).returning(Token.sha256)
     ).all()
@@ -92,11 +94,24 @@ def forget_hosts(session: Session, *, after_days: float) -> list[str]:
 
 
 def ended_long_ago(session: Session, job_ids: Collection[str], *, keep_days: float) -> set[str]:
-    """Those of the jobs that ended more than `keep_days` ago and hold no slot. Unknown ids are left out."""
+    """Those of the jobs that ended more than `keep_days` ago, or whose files a person removed, and hold no slot.
+
+    Unknown ids are left out.
+    """
     holds = select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(Attempt.job_id == Job.id)
-    ended = Job.ended_at < func.now() - timedelta(days=keep_days)
+    by_a_person = and_(Job.ended_at.is_not(None), Job.artifacts_removed_at.is_not(None), Job.checkpoint_bytes == 0)
+    ended = or_(Job.ended_at < func.now() - timedelta(days=keep_days), by_a_person)
     among = Job.id == func.any(cast(list(job_ids), _IDS))
     return set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
+
+
+def checkpoints_removed(session: Session, job_ids: Collection[str]) -> None:
+    """Store that the checkpoints of these jobs, which have ended, are no longer on any host."""
+    kept = (Job.id == func.any(cast(list(job_ids), _IDS)), Job.checkpoint_bytes > 0)
+    session.execute(
+        update(Job).where(*kept).values(checkpoint_bytes=0, revision=Job.revision + 1),
+        execution_options={"synchronize_session": False},
+    )
 
 
 _IDS = ARRAY(String)

@@ -9,6 +9,7 @@ cleaned         a name made from any text
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 MOST_IN_NAME = 128
 MOST_IN_LABEL = 255
@@ -42,6 +43,8 @@ def one_form(text: str) -> str:
 
 def cleaned(text: str, most: int) -> str:
     """The first `most` characters of the text in its one form, with a hyphen for what no name may hold."""
+    if text.isascii() and text.isprintable():
+        return text.strip()[:most].strip()
     printable = one_form("".join("-" if _is_refused(character) else character for character in text))
     unstacked = "".join(
         character for character, marks in zip(printable, _marks_so_far(printable), strict=True) if marks <= _MOST_MARKS
@@ -49,7 +52,11 @@ def cleaned(text: str, most: int) -> str:
     return one_form(unstacked[:most])
 
 
+# The cells of a study share their labels: each of these texts is checked once and not a thousand times.
+@lru_cache(maxsize=512)
 def _checked(text: str, most: int, *, may_be_empty: bool) -> str:
+    if text.isascii() and text.isprintable() and text.strip() and len(text) <= most:  # quick, and the most frequent
+        return text.strip()
     for position, character in enumerate(text, 1):
         if _is_refused(character):
             name = unicodedata.name(character, "")

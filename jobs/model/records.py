@@ -118,6 +118,15 @@ class EpochEnded(_Record):
     allreduce_s: float = 0.0
 
 
+class CheckpointSkipped(_Record):
+    """Rank 0: a checkpoint was not saved, because there is no space. It is tried again every few seconds."""
+
+    kind: Literal["checkpoint_skipped"] = "checkpoint_skipped"
+    epoch: Epoch
+    step: Count
+    why: str
+
+
 class CheckpointSaved(_Record):
     """Rank 0: a complete checkpoint is on disk under its final name."""
 
@@ -126,6 +135,8 @@ class CheckpointSaved(_Record):
     step: Count
     path: str
     duration_s: float
+    kept: Count | None = None  # checkpoints that are on disk now
+    stored_bytes: Count | None = None  # their size
 
 
 class Summary(BaseModel):
@@ -241,6 +252,7 @@ Record = Annotated[
     | RankEpochEnded
     | EpochEnded
     | CheckpointSaved
+    | CheckpointSkipped
     | Summarized
     | ProbeStepped
     | ProbeMeasured
@@ -257,6 +269,33 @@ def parse_record(line: str | bytes) -> Record | None:
         return _RECORD.validate_json(line)
     except ValidationError:
         return None
+
+
+NOTE_BYTES = 1024  # of a note's file, whatever it says
+
+
+class RankNote(BaseModel):
+    """What a rank says while it cannot append to its records: a file beside them, overwritten in place.
+
+    `records` counts those that it made, so that a reader sees that it goes on.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    records: Count = 0
+    held_back_bytes: Count = 0  # of records that wait in memory
+    dropped: Count = 0  # records for which there was no more memory
+    waited_s: Count = 0  # it makes no steps: for so long it has waited for space
+    why: str | None = None  # null: it can write again
+    exit: RankExited | None = None  # if this did not fit into its records
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> "RankNote | None":
+        """The note in a file; None if there is none yet, or if it is half written."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            return None
 
 
 class Expected(BaseModel):
@@ -293,9 +332,11 @@ class Launch(BaseModel):
     models: list[str] = []  # `module:function` of networks that the operator allows
     records_dir: str  # rank N appends to records_dir/rank-N.jsonl
     logs_dir: str  # rank N writes stdout and stderr to logs_dir/rank-N.log
+    storage_limit_bytes: int | None = None  # of the job's folder on the lead host
     checkpoints_dir: str  # one folder an attempt, `attempt-N`
     artifacts_dir: str
     stop_path: str
+    space_wait_s: float = 300.0  # for the results, if there is no space for them
     lease_path: str | None = None  # says until when the ranks of this host may run, in seconds of its CLOCK_MONOTONIC
 
 
@@ -312,3 +353,8 @@ def rank_records_name(rank: int) -> str:
 def rank_log_name(rank: int) -> str:
     """File name of a rank's log below `Launch.logs_dir`."""
     return f"rank-{rank}.log"
+
+
+def rank_note_name(rank: int) -> str:
+    """File name of a rank's `RankNote`, beside its records."""
+    return f"rank-{rank}.note"

@@ -48,6 +48,7 @@ class EndReason(StrEnum):
     LAUNCH_FAILED = "launch_failed"
     HOST_LOST = "host_lost"
     LEASE_EXPIRED = "lease_expired"
+    NO_SPACE = "no_space"
     PREEMPTED = "preempted"
     PAUSED = "paused"
     BAD_DATA = "bad_data"
@@ -94,6 +95,7 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
         _NOT_ITS_FAULT,
         "the supervisor died, was stopped, or could not reach the database for longer than its lease",
     ),
+    EndReason.NO_SPACE: (_NOT_ITS_FAULT, "a folder of its host was full, or could not be written"),
     EndReason.PREEMPTED: (
         _NOT_ITS_FAULT,
         "it released its slots: for a job of higher priority, for one that it passed, or because its host is drained",
@@ -105,8 +107,9 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
 
 COMPLETE = frozenset(reason for reason in EndReason if reason.outcome is _DONE)  # when all ranks report one of these
 # One rank that reports one of these explains the whole attempt. When ranks report several, the first in this list wins.
-FAULTS_OF_A_RANK = (EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR)
-LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED})  # what watched over the attempt went away
+FAULTS_OF_A_RANK = (EndReason.NO_SPACE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR)
+# Its host failed: what watched over the attempt went away, or there was no space.
+LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.NO_SPACE})
 
 
 def status_after(reason: EndReason, *, cancel_requested: bool, restarts: int, max_restarts: int) -> Status:
@@ -132,6 +135,8 @@ class EventKind(StrEnum):
     FIRST_STEP = "first_step"
     EPOCH_ENDED = "epoch_ended"
     CHECKPOINT_SAVED = "checkpoint_saved"
+    CHECKPOINT_SKIPPED = "checkpoint_skipped"
+    OUT_OF_SPACE = "out_of_space"
     ATTEMPT_ENDED = "attempt_ended"
     REQUEUED = "requeued"
     CANCEL_REQUESTED = "cancel_requested"

@@ -57,6 +57,7 @@ class Usage:
     queued: int
     gpu_hours: float
     renews_at: datetime
+    storage_gb: float
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class ProjectState:
     max_slots: int | None
     max_queued: int | None
     max_gpu_hours: float | None
+    max_storage_gb: float | None
     created_at: datetime
     archived_at: datetime | None
     revision: int
@@ -159,11 +161,18 @@ def _states(session: Session, projects: Sequence[Project]) -> list[ProjectState]
             max_slots=project.max_slots,
             max_queued=project.max_queued,
             max_gpu_hours=project.max_gpu_hours,
+            max_storage_gb=project.max_storage_gb,
             created_at=project.created_at,
             archived_at=project.archived_at,
             revision=project.revision,
             members=members.get(project.name, []),
-            usage=Usage(quota.slots, queued.get(project.name, 0), round(quota.gpu_hours, 4), quota.renews_at),
+            usage=Usage(
+                quota.slots,
+                queued.get(project.name, 0),
+                round(quota.gpu_hours, 4),
+                quota.renews_at,
+                round(quota.storage_gb, 4),
+            ),
         )
         for project in projects
         for quota in [quotas[project.name]]

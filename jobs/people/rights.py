@@ -5,7 +5,8 @@ Every function works in the caller's transaction; the caller commits.
     NotAllowed          their token or their projects do not allow this
     UserNotFound        there is no user of this name
     UserDisabled        a disabled user gets no tokens
-    TooManyTokens       the user has as many tokens as allowed
+    TooManyTokens       the user has, or made in a day, as many tokens as allowed
+    TooManyLogins       the user made as many login links in a day as allowed
     LastAdmin           after this, nobody could administer the service
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, case, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
@@ -24,6 +25,9 @@ from jobs.people.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, 
 from jobs.views.people import NewToken
 
 MOST_TOKENS = 100  # valid ones of one user
+MOST_NEW_TOKENS = 500  # of one user in a day
+MOST_OPEN_LINKS = 20  # login links of one user that were not used: a further one replaces the oldest
+MOST_LOGINS = 500  # login links of one user in a day that were used, or are open
 
 _ADMINS = 0x61646D696E73  # "admins": an advisory lock's number
 _USERS = "users"  # what the cursors of their list belong to
@@ -45,10 +49,14 @@ class UserDisabled(ValueError):
 
 
 class TooManyTokens(ValueError):
-    """The user has as many tokens as allowed."""
+    """The user has, or made in a day, as many tokens as allowed."""
+
+
+class TooManyLogins(ValueError):
+    """The user made as many login links in a day as allowed."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} has {MOST_TOKENS} valid tokens, the most allowed: revoke one first")
+        super().__init__(f"{name} used {MOST_LOGINS} login links in a day, the most allowed: keep a session longer")
 
 
 class LastAdmin(ValueError):
@@ -91,11 +99,12 @@ def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float
             f"your token expires at {by.expires_at.isoformat()}, so it cannot create one that expires later"
         )
     add_user(session, user)
-    disabled_at = session.execute(select(User.disabled_at).where(User.name == user).with_for_update()).scalar_one()
-    if disabled_at is not None:
+    if _lock_user(session, user).disabled_at is not None:
         raise UserDisabled(user)
-    if session.execute(select(func.count()).where(Token.user_name == user, *_LIVE)).scalar_one() >= MOST_TOKENS:
-        raise TooManyTokens(user)
+    if _count_tokens(session, user, *_LIVE) >= MOST_TOKENS:
+        raise TooManyTokens(f"{user} has {MOST_TOKENS} valid tokens, the most allowed: revoke one first")
+    if _count_tokens(session, user, Token.kind == "bearer", _OF_LAST_DAY) >= MOST_NEW_TOKENS:
+        raise TooManyTokens(f"{MOST_NEW_TOKENS} tokens of {user} were made within a day, the most allowed")
     text = new_token()
     token_id = store_token(
         session, text, user=user, scope=new.scope, name=new.name, expires_at=expires_at, created_by=by.token_id,
@@ -105,9 +114,16 @@ def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float
 
 
 def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
-    """Create a link that signs `by` in to the page once. Returns its code and its expiry. Raises `NotAllowed`."""
+    """Create a link that signs `by` in to the page once. Returns its code and its expiry.
+
+    Raises `NotAllowed`, `TooManyLogins`.
+    """
     if by.kind != "bearer":
         raise NotAllowed("a session cannot create a login link: use a token")
+    _lock_user(session, by.user)
+    _remove_oldest_links(session, by.user)
+    if _count_tokens(session, by.user, Token.kind == "login", _OF_LAST_DAY) >= MOST_LOGINS:
+        raise TooManyLogins(by.user)
     now = session.execute(select(func.now())).scalar_one()
     limits = (now + timedelta(seconds=LOGIN_S), by.expires_at)
     text, expires_at = new_token(), min(limit for limit in limits if limit is not None)
@@ -116,6 +132,23 @@ def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
         rate_limit_per_s=by.rate_limit_per_s, created_by=by.token_id,
     )  # fmt: skip
     return text, expires_at
+
+
+def _lock_user(session: Session, name: str) -> User:
+    """The user's row, locked: what is counted stays right until the commit."""
+    query = select(User).where(User.name == name).with_for_update()
+    return session.execute(query, execution_options={"populate_existing": True}).scalar_one()
+
+
+def _count_tokens(session: Session, user: str, *conditions: ColumnElement[bool]) -> int:
+    return session.execute(select(func.count()).where(Token.user_name == user, *conditions)).scalar_one()
+
+
+def _remove_oldest_links(session: Session, user: str) -> None:
+    """Make room for one more open link. Links that were used stay: their sessions end with their token."""
+    unused = select(Token.sha256).where(Token.user_name == user, Token.kind == "login", Token.last_used_at.is_(None))
+    oldest = unused.order_by(Token.created_at.desc()).offset(MOST_OPEN_LINKS - 1)
+    session.execute(delete(Token).where(Token.sha256.in_(oldest)), execution_options={"synchronize_session": False})
 
 
 def revoke(session: Session, token: Token) -> list[str]:
@@ -196,6 +229,7 @@ def _require_an_admin(session: Session) -> None:
         raise LastAdmin
 
 
+_OF_LAST_DAY = Token.created_at > func.now() - timedelta(days=1)
 _LIVE = (
     Token.kind == "bearer",
     Token.revoked_at.is_(None),

@@ -63,6 +63,7 @@ def _webhook_targets(text: str) -> str:
 _YEAR_S = 365 * 86_400
 _Seconds = Annotated[float, Field(gt=0, le=_YEAR_S)]
 _Days = Annotated[float, Field(gt=0, le=36_500)]  # a century: for ever
+_GB = 1e9
 _Gigabytes = Annotated[float, Field(gt=0, le=1e6)]
 
 
@@ -146,6 +147,28 @@ class Settings(BaseSettings):
         description="Requests a second for a token of the scopes `read` and `submit` without a"
         " [limit of its own](access.md#rate-limits).",
     )
+    user_rate_limit_per_s: float = Field(
+        400.0,
+        gt=0,
+        description="Requests a second for all tokens and sessions of a user together. A token with a higher limit of"
+        " its own keeps that.",
+    )
+    changes_per_day: int = Field(
+        100_000,
+        ge=1,
+        description="[Changes](access.md#rate-limits) that a user may make in a day, each submitted job counted. A"
+        " fifth of them may be made at once.",
+    )
+    max_streams: int = Field(
+        500,
+        ge=1,
+        description="[Live streams](live.md) that one user may have open at once, at all apis together.",
+    )
+    max_queued_jobs: int = Field(
+        10_000,
+        ge=1,
+        description="Jobs that one user may have in the queue at once, paused ones included.",
+    )
     auth_failures_per_s: float = Field(
         5.0, gt=0, description="Requests a second from one address with tokens that are unknown, expired or revoked."
     )
@@ -199,11 +222,42 @@ class Settings(BaseSettings):
     )
     restart_backoff_limit_s: float = Field(60.0, ge=0, le=_YEAR_S, description="The longest pause before a restart.")
 
+    min_free_gb: float | None = Field(
+        None,
+        ge=0,
+        le=1e6,
+        description="The floor of free space, in GB, of each file system that Hora writes. A host below it gets"
+        " [no jobs](operations.md#without-space). By default 1 GB, but at most 5 % of the file system. For workers"
+        " and api.",
+    )
+    min_free_files: int | None = Field(
+        None,
+        ge=0,
+        le=10**12,
+        description="The same for the number of files that can still be made (inodes). By default 10,000, but at most"
+        " 5 % of what the file system can hold.",
+    )
+    space_wait_s: _Seconds = Field(
+        300.0,
+        description="How long ranks that have finished training wait for space for their results. Then their attempt"
+        " ends, and the job continues later.",
+    )
+
     max_upload_gb: _Gigabytes = Field(20.0, description="The largest archive that may be uploaded.")
     max_unpacked_gb: _Gigabytes = Field(100.0, description="Total size of the files unpacked from one archive.")
     max_entries: int = Field(2_000_000, ge=1, description="Files and folders in one archive.")
     max_unpack_ratio: float = Field(200.0, ge=1, description="Unpacked bytes for each byte of an archive.")
     max_open_uploads: int = Field(10, ge=1, description="Uploads of one user that have not become a dataset yet.")
+    max_job_storage_gb: _Gigabytes | None = Field(
+        None,
+        description="What one job may [keep on a host](operations.md#how-much-a-job-may-keep), in units of 10^9"
+        " bytes. By default there is no limit. For workers and api.",
+    )
+    cache_limit_gb: _Gigabytes | None = Field(
+        None,
+        description="The largest size of a host's [cache](data.md#caches), whatever `dataset.cache_limit_gb` a job asks"
+        " for. By default there is no limit. For workers and api.",
+    )
     inspection_timeout_s: _Seconds = Field(
         3600.0, description="Time limit for unpacking a dataset. Inspecting it has the same limit."
     )
@@ -276,6 +330,11 @@ class Settings(BaseSettings):
     def database_patience_s(self) -> float:
         """For how long a worker or supervisor waits for one answer of the database: it can ask again in its lease."""
         return self.lease_s / 4
+
+    @property
+    def max_job_storage_bytes(self) -> int | None:
+        """What one job may keep on a host. None: no limit."""
+        return None if self.max_job_storage_gb is None else int(self.max_job_storage_gb * _GB)
 
     @property
     def runs_dir(self) -> Path:

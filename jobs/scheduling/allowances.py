@@ -19,11 +19,18 @@ class Quota:
     slots: int  # leased now
     gpu_hours: float  # in this calendar month (UTC), including running attempts
     renews_at: datetime  # when the next month begins
+    max_storage_gb: float | None = None
+    storage_gb: float = 0.0  # checkpoints and artifacts of all its jobs, in 10^9 bytes
 
     @property
     def is_used_up(self) -> bool:
         """Whether no more of the project's jobs are placed this month."""
         return self.max_gpu_hours is not None and self.gpu_hours >= self.max_gpu_hours
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its jobs keep so much that no more of them are placed."""
+        return self.max_storage_gb is not None and self.storage_gb >= self.max_storage_gb
 
     def is_less_than(self, slots: int) -> bool:
         """Whether a job with this many slots could not run even if it were the project's only one."""
@@ -32,7 +39,7 @@ class Quota:
     @property
     def slots_left(self) -> int | None:
         """How many slots more the project may have now."""
-        if self.is_used_up:
+        if self.is_used_up or self.is_full:
             return 0
         return None if self.max_slots is None else max(self.max_slots - self.slots, 0)
 

@@ -58,6 +58,8 @@ class HostNow:
     address: str | None
     drained_at: datetime | None
     kept_for: str | None
+    no_space: str | None
+    folders: Sequence[dict[str, Any]]  # `jobs.runtime.space.FolderSpace`s
     slots: Sequence[SlotNow]
 
 
@@ -99,6 +101,8 @@ def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> l
             address=host.address,
             drained_at=host.drained_at,
             kept_for=host.kept_for,
+            no_space=host.no_space,
+            folders=host.folders or [],
             slots=slots.get(host.name, []),
         )
         for host, age in session.execute(query.add_columns(age_s).order_by(Host.name))

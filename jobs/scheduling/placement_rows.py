@@ -60,11 +60,12 @@ class RegisteredHost:
     alive: bool
     drained: bool
     kept_for: str | None
+    no_space: str | None = None  # why jobs have to wait until there is space
 
     @property
     def in_use(self) -> bool:
         """Whether jobs are placed on it."""
-        return self.alive and not self.drained
+        return self.alive and not self.drained and self.no_space is None
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def registered_hosts(session: Session, *, host_timeout_s: float) -> list[Registe
     """Every registered host that has slots, by name."""
     rows = session.execute(_hosts(host_timeout_s))
     return [
-        RegisteredHost(HostSlots(name, kind, tuple(sorted(free or ())), capacity, peers), alive, drained, kept_for)
-        for name, kind, free, capacity, peers, alive, drained, kept_for in rows
+        RegisteredHost(HostSlots(name, kind, tuple(sorted(free or ())), capacity, peers), *state)
+        for name, kind, free, capacity, peers, *state in rows
     ]
 
 
@@ -159,6 +160,7 @@ def _hosts(host_timeout_s: float) -> Select[Any]:
             is_alive(host_timeout_s),
             Host.drained_at.is_not(None),
             Host.kept_for,
+            Host.no_space,
         )
         .join(Slot, Slot.host == Host.name)
         .where(Slot.retired_at.is_(None))

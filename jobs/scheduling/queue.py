@@ -26,13 +26,18 @@ from jobs.scheduling.placement_rows import (
     select_queued_jobs,
 )
 from jobs.scheduling.quotas import active_quotas
+from jobs.scheduling.quotas import most_stored as most_stored_in
+
+_MOST_NAMED = 3  # hosts without space in one sentence
+MOST_COUNTED = 20_000  # jobs from the head of the queue: to count more would slow everybody's lists
 
 
 @dataclass(frozen=True)
 class Standing:
     """A queued job's position in the queue, from 1, and why it waits.
 
-    A paused job has no position, nor has one whose owner may not submit it any more.
+    A paused job has no position, nor has one whose owner may not submit it any more, nor a job behind the first
+    `MOST_COUNTED`.
     """
 
     position: int | None
@@ -49,6 +54,7 @@ class WaitsFor:
     quota: Quota | None = None  # that of its project
     ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that are preempted for it
+    most_stored: tuple[str, float] | None = None  # if its project keeps too much: the job that keeps the most, and GB
 
 
 def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float) -> dict[str, Standing]:
@@ -62,6 +68,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
     quotas = active_quotas(session, among={row["project"] for row in rows})
+    most_stored = {name: most_stored_in(session, name) for name, quota in quotas.items() if quota.is_full}
     ahead = _ahead(session, job_ids, [name for name, quota in quotas.items() if quota.max_slots is not None])
     hosts = registered_hosts(session, host_timeout_s=host_timeout_s)
     standing_of = {}
@@ -69,7 +76,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         job = queued_job_of(row)
         waits_for = WaitsFor(
             row["paused_at"] is not None, row["obstacle"], row["pause_s"], quotas.get(job.project),
-            ahead.get(job.job_id, 0), leaving.get(job.job_id, ()),
+            ahead.get(job.job_id, MOST_COUNTED), leaving.get(job.job_id, ()), most_stored.get(job.project),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for)
         standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
@@ -77,17 +84,24 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
 
 
 def _positions(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
-    places = select(Job.id, func.row_number().over(order_by=QUEUE_ORDER).label("place")).where(IN_QUEUE).subquery()
+    place = func.row_number().over(order_by=QUEUE_ORDER).label("place")
+    places = select(Job.id, place).where(IN_QUEUE).order_by(*QUEUE_ORDER).limit(MOST_COUNTED).subquery()
     rows = session.execute(select(places.c.id, places.c.place).where(places.c.id.in_(job_ids)))
     return {job_id: place for job_id, place in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
 def _ahead(session: Session, job_ids: Sequence[str], projects: Sequence[str]) -> Mapping[str, int]:
-    """For each of these jobs: the number of slots for which earlier jobs of its project wait."""
+    """For each of these jobs: the number of slots for which earlier jobs of its project wait.
+
+    Jobs behind the first `MOST_COUNTED` are left out.
+    """
     if not projects:
         return {}
-    slots_before = func.sum(Job.gpus).over(partition_by=Job.project, order_by=QUEUE_ORDER) - Job.gpus
-    queues = select(Job.id, slots_before.label("ahead")).where(IN_QUEUE, READY, Job.project.in_(projects)).subquery()
+    head = select(Job.id, Job.project, Job.gpus, func.row_number().over(order_by=QUEUE_ORDER).label("place"))
+    head = head.where(IN_QUEUE, READY, Job.project.in_(projects)).order_by(*QUEUE_ORDER).limit(MOST_COUNTED)
+    first = head.subquery()
+    slots_before = func.sum(first.c.gpus).over(partition_by=first.c.project, order_by=first.c.place) - first.c.gpus
+    queues = select(first.c.id, slots_before.label("ahead")).subquery()
     rows = session.execute(select(queues.c.id, queues.c.ahead).where(queues.c.id.in_(job_ids)))
     return {job_id: ahead for job_id, ahead in rows}  # noqa: C416 - a row is no pair to the type checker
 
@@ -115,14 +129,17 @@ def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], 
         return f"waits {waits_for.pause_s:.0f} s more after a failed attempt"
     too_small = _too_small(request, hosts)
     if too_small is not None:
-        return too_small
-    over_quota = waits_for.quota and _over_quota(request, waits_for.quota, waits_for.ahead)
+        return too_small + _without_space(request, hosts)
+    over_quota = waits_for.quota and (
+        _over_storage(waits_for.quota, waits_for.most_stored) or _over_quota(request, waits_for.quota, waits_for.ahead)
+    )
     if over_quota:
         return over_quota
     if waits_for.leaving:
         several = "jobs" if len(waits_for.leaving) > 1 else "job"
         return f"waits for {several} {' and '.join(waits_for.leaving)} to save and make room"
-    return _too_full(job_id, request, hosts) or "is next"
+    too_full = _too_full(job_id, request, hosts)
+    return too_full + _without_space(request, hosts) if too_full else "is next"
 
 
 def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
@@ -131,10 +148,7 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
         return "no host is alive"
     cluster, needed = _in_use(hosts), _needed(request)
     if not cluster.kinds(request.device):
-        drained = Cluster(host.slots for host in hosts if host.alive).kinds(request.device)
-        return (
-            f"needs {needed}; {'all hosts with such slots are drained' if drained else 'no live host has such slots'}"
-        )
+        return f"needs {needed}; {_why_none_in_use(request, hosts)}"
     if cluster.attainable(request) is not None:
         return None
     on_one_host, together = cluster.most(request, cluster.capacity)
@@ -143,6 +157,35 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
     if together < request.gpus:
         return f"needs {needed}; the hosts that work together have {together}"
     return f"needs {needed}, the same number on each host; of {together}, at most {on_one_host} are on one host"
+
+
+def _why_none_in_use(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str:
+    alive = [host for host in hosts if host.alive and Cluster([host.slots]).kinds(request.device)]
+    if not alive:
+        return "no live host has such slots"
+    if all(host.drained for host in alive):
+        return "all hosts with such slots are drained"
+    return "no host with such slots has space"
+
+
+def _without_space(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str:
+    """Names the hosts with slots for the job that would take it if they had space; empty if there are none."""
+    left_out = [
+        f"{host.slots.host} takes no jobs until there is space: {host.no_space}"
+        for host in hosts
+        if host.alive and not host.drained and host.no_space and Cluster([host.slots]).kinds(request.device)
+    ]
+    more = f" (and {len(left_out) - _MOST_NAMED} more hosts)" if len(left_out) > _MOST_NAMED else ""
+    return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
+
+
+def _over_storage(quota: Quota, most_stored: tuple[str, float] | None) -> str | None:
+    """Why the project's jobs wait if they keep more than they may; None if they do not."""
+    if not quota.is_full:
+        return None
+    kept = f"its project {quota.project} keeps {quota.storage_gb:.3g} of {quota.max_storage_gb:.3g} GB"
+    most = f", the most by job {most_stored[0]} ({most_stored[1]:.3g} GB)" if most_stored else ""
+    return f"{kept}{most}; it continues when files of jobs are removed"
 
 
 def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:

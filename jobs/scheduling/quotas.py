@@ -30,15 +30,26 @@ def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
     """The quotas of these projects with their usage, by name."""
     rows = session.execute(_quotas(), {"names": [*names]})
     return {
-        name: Quota(name, max_slots, max_gpu_hours, slots, slot_seconds / 3600, renews_at)
-        for name, max_slots, max_gpu_hours, slots, slot_seconds, renews_at in rows
+        name: Quota(name, max_slots, max_gpu_hours, slots, slot_seconds / 3600, renews_at, max_storage_gb, stored / 1e9)
+        for name, max_slots, max_gpu_hours, slots, slot_seconds, renews_at, max_storage_gb, stored in rows
     }
+
+
+_STORED_BYTES = func.coalesce(Job.checkpoint_bytes, 0) + func.coalesce(Job.artifact_bytes, 0)
+
+
+def most_stored(session: Session, project: str) -> tuple[str, float] | None:
+    """The job of a project that keeps the most, and how many gigabytes. None if none keeps anything."""
+    query = select(Job.id, cast(_STORED_BYTES, Float(53))).order_by(_STORED_BYTES.desc(), Job.id).limit(1)
+    row = session.execute(query.where(Job.project == project, _STORED_BYTES > 0)).one_or_none()
+    return None if row is None else (row[0], row[1] / 1e9)
 
 
 # These statements run in every pass. Building one takes longer than running it.
 @cache
 def _names_with_quota() -> Select[str]:
-    return select(Project.name).where(or_(Project.max_slots.is_not(None), Project.max_gpu_hours.is_not(None)))
+    limits = (Project.max_slots, Project.max_gpu_hours, Project.max_storage_gb)
+    return select(Project.name).where(or_(*(limit.is_not(None) for limit in limits)))
 
 
 @cache
@@ -60,6 +71,12 @@ def _quotas() -> Select[Any]:
         .group_by(Job.project)
         .subquery()
     )
+    stored = (
+        select(Job.project, func.sum(_STORED_BYTES).label("bytes"))
+        .where(Job.project == names, or_(Job.checkpoint_bytes > 0, Job.artifact_bytes > 0))
+        .group_by(Job.project)
+        .subquery()
+    )
     this_month = cast(func.timezone("UTC", month), Date)
     seconds = func.coalesce(ProjectUsage.slot_seconds, 0.0) + func.coalesce(leased.c.live_s, 0.0)
     # In UTC again: in the session's time zone, the clocks may have changed within the month.
@@ -72,7 +89,10 @@ def _quotas() -> Select[Any]:
             func.coalesce(leased.c.slots, 0),
             seconds,
             next_month,
+            Project.max_storage_gb,
+            cast(func.coalesce(stored.c.bytes, 0), Float(53)),
         )
+        .outerjoin(stored, stored.c.project == Project.name)
         .outerjoin(leased, leased.c.project == Project.name)
         .outerjoin(ProjectUsage, (ProjectUsage.project == Project.name) & (ProjectUsage.month == this_month))
         .where(Project.name == names)

@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Slot
+from jobs.runtime.space import FolderSpace, problem_of
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,21 @@ class SlotInfo:
 
 
 def register(
-    session: Session, name: str, info: dict[str, Any], slots: Sequence[SlotInfo], *, address: str | None = None
+    session: Session,
+    name: str,
+    info: dict[str, Any],
+    slots: Sequence[SlotInfo],
+    *,
+    address: str | None = None,
+    folders: Sequence[FolderSpace] | None = None,
 ) -> None:
     """Register the host with its present slots. Leases on them stay. Slots that it no longer has are retired.
 
-    `address` is the host's address for other hosts. Without one it takes only jobs on a single host.
+    `address` is the host's address for other hosts. Without one it takes only jobs on a single host. `folders` is the
+    space that it measured; None: not yet.
     """
     alive = {"info": _with_clock(cast(info, JSONB)), "address": address, "heartbeat_at": func.now()}
+    alive |= _space(folders)
     session.execute(
         insert(Host).values(name=name, **alive).on_conflict_do_update(index_elements=[Host.name], set_=alive)
     )
@@ -59,10 +68,20 @@ def register(
     )
 
 
-def beat(session: Session, name: str) -> bool:
-    """Write a heartbeat of the host. Returns False if the host was removed meanwhile and has to register again."""
-    alive = {"info": _with_clock(Host.info), "heartbeat_at": func.now()}
+def beat(session: Session, name: str, *, folders: Sequence[FolderSpace] | None = None) -> bool:
+    """Write a heartbeat of the host. Returns False if the host was removed meanwhile and has to register again.
+
+    A host whose `folders` are below their floor gets no jobs until a later heartbeat says that there is space.
+    """
+    alive = {"info": _with_clock(Host.info), "heartbeat_at": func.now(), **_space(folders)}
     return session.scalar(update(Host).where(Host.name == name).values(alive).returning(Host.name)) is not None
+
+
+def _space(folders: Sequence[FolderSpace] | None) -> dict[str, Any]:
+    """The columns for what a host measured; none if it has not measured."""
+    if folders is None:
+        return {}
+    return {"folders": [space.to_json() for space in folders], "no_space": problem_of(folders)}
 
 
 def _with_clock(info: SQLColumnExpression[Any]) -> ColumnElement[Any]:

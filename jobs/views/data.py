@@ -45,7 +45,7 @@ class DatasetVersionView(View):
     name: str
     version: int
     status: DatasetStatus
-    error: str | None = Field(description="Why the version is invalid, as a sentence")
+    error: str | None = Field(description="Why the version is invalid, or why its validation has to wait")
     source: str = Field(description="A path or URL below the data roots. For an upload: its path there")
     description: str
     options: dict[str, Any] = Field(description="Values for fields of `dataset` that a spec leaves out")

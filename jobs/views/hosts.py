@@ -27,6 +27,19 @@ class SlotView(View):
     )
 
 
+class FolderView(View):
+    """The space of the file system of some folders of a host, and the least that must be free."""
+
+    folders: Sequence[str] = Field(description="`home` is HORA_HOME; the others are named in docs/operations.md")
+    free_bytes: int
+    least_bytes: int
+    free_files: int | None = Field(
+        description="Files that can still be made; null: the file system does not count them"
+    )
+    least_files: int | None
+    read_only: bool
+
+
 class HostView(View):
     """A machine with slots."""
 
@@ -37,6 +50,8 @@ class HostView(View):
     registered_at: datetime
     drained_at: datetime | None = Field(description="Since when the host gets no new jobs; null: it is not drained")
     kept_for: str | None = Field(description="The waiting job for which its free slots are kept")
+    no_space: str | None = Field(description="Why the host gets no new jobs until there is space; null: it has space")
+    folders: Sequence[FolderView] = Field(description="The space in the folders that Hora writes there")
     address: str | None = Field(description="Address for other hosts; null: jobs here use no other host")
     info: dict[str, Any]
     slots: Sequence[SlotView]

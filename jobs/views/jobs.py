@@ -73,7 +73,9 @@ class DatasetRefView(View):
 class WaitingView(View):
     """Why a queued job is not running yet."""
 
-    position: int | None = Field(description="Position in the queue; 1 is next. Null: the job cannot be placed yet")
+    position: int | None = Field(
+        description="Position in the queue; 1 is next. Null: the job cannot be placed yet, or 20,000 others come first"
+    )
     reason: str
 
 

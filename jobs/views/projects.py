@@ -10,11 +10,17 @@ from jobs.views.base import View
 
 Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
 Limit = Annotated[int, Field(ge=0, le=1_000_000)]
+Gigabytes = Annotated[float, Field(ge=0, le=1e9)]
 Hours = Annotated[float, Field(ge=0, le=1e9)]
 
 _SLOTS = "Number of slots that its jobs may hold at once; null: no limit"
 _QUEUED = "Number of jobs that it may have in the queue; null: no limit"
 _HOURS = "GPU-hours in a calendar month (UTC). When they are used up, none of its jobs is placed; null: no limit"
+
+_STORAGE = (
+    "What the checkpoints and artifacts of its jobs may take on all hosts, in units of 10^9 bytes. Above it, none of "
+    "its jobs is placed; null: no limit"
+)
 
 
 class _ProjectRequest(BaseModel):
@@ -30,6 +36,7 @@ class NewProject(_ProjectRequest):
     max_slots: Limit | None = Field(None, description=_SLOTS)
     max_queued: Limit | None = Field(None, description=_QUEUED)
     max_gpu_hours: Hours | None = Field(None, description=_HOURS)
+    max_storage_gb: Gigabytes | None = Field(None, description=_STORAGE)
 
 
 class ProjectChanges(_ProjectRequest):
@@ -41,6 +48,7 @@ class ProjectChanges(_ProjectRequest):
     max_slots: Limit | None = None
     max_queued: Limit | None = None
     max_gpu_hours: Hours | None = None
+    max_storage_gb: Gigabytes | None = None
 
 
 class UsageView(View):
@@ -50,6 +58,7 @@ class UsageView(View):
     queued: int = Field(description="Jobs in the queue, including paused ones")
     gpu_hours: float = Field(description="GPU-hours in this calendar month (UTC), including those of running jobs")
     renews_at: datetime = Field(description="When the next month begins and `gpu_hours` starts again at 0")
+    storage_gb: float = Field(description="What the checkpoints and artifacts of its jobs take, in units of 10^9 bytes")
 
 
 class ProjectView(View):
@@ -61,6 +70,7 @@ class ProjectView(View):
     max_slots: int | None = Field(description=_SLOTS)
     max_queued: int | None = Field(description=_QUEUED)
     max_gpu_hours: float | None = Field(description=_HOURS)
+    max_storage_gb: float | None = Field(description=_STORAGE)
     usage: UsageView
     members: list[str] = Field(description="Users who may steer its jobs, and submit to it even if it is not open")
     created_at: datetime

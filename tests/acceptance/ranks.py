@@ -36,7 +36,8 @@ LIMIT_S = 120
 class Run:
     """A job's folder, and the files that its ranks wrote there.
 
-    `network` is the source of `own_network:build`. `environment` is added to the environment of the ranks.
+    `network` is the source of `own_network:build`; `launch` has further fields of the launch file.
+    `environment` is added to the environment of the ranks.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Run:
         ranks: int | None = None,
         network: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
+        launch: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.folder, self.ranks = folder, ranks or spec["gpus"]
         self._environment = environment
@@ -70,7 +72,7 @@ class Run:
             checkpoints_dir=str(folder / "checkpoints"),
             artifacts_dir=str(folder / "artifacts"),
             stop_path=str(self.stop_path),
-        )
+        ).model_copy(update=dict(launch))
 
     def start(self) -> "subprocess.Popen[bytes]":
         """Start the ranks of the next attempt as the service does; one rank needs no launcher."""

@@ -25,6 +25,7 @@ from jobs.model.records import (
 from jobs.model.states import EndReason
 from tests.acceptance.ranks import LIMIT_S, Run, wait_until
 from tests.event_files import event_points
+from trainer.storage import bytes_below
 
 SPEC = {
     "dataset": "digits",
@@ -184,3 +185,25 @@ def test_bad_data_ends_every_rank_with_the_same_message(tmp_path: Path) -> None:
     assert run.train() != 0
     sentence = "dataset.source: 'chips' is not on this host below the data roots (HORA_DATA_ROOTS is not set)"
     assert [(record.reason, record.message) for record in run.exits()] == [(EndReason.BAD_DATA, sentence)] * 2
+
+
+def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(tmp_path: Path) -> None:
+    spec = {**SPEC, "gpus": 1, "epochs": 4, "checkpoint": {"keep": 100}}
+    free = Run(tmp_path / "free", spec)
+    assert free.train() == 0
+    saved = free.of_job(CheckpointSaved)
+    assert [record.kept for record in saved] == [1, 2, 3, 4]
+    size_bytes = (saved[-1].stored_bytes or 0) // 4
+    others_bytes = bytes_below(free.folder) - bytes_below(free.folder / "checkpoints")
+
+    limited = Run(tmp_path / "limited", spec, launch={"storage_limit_bytes": others_bytes + 2 * size_bytes})
+    assert limited.train() == 0
+    assert [record.kept for record in limited.of_job(CheckpointSaved)] == [1, 2, 2, 2]
+    assert "keeping " in limited.log(0)
+
+    refused = Run(tmp_path / "refused", spec, launch={"storage_limit_bytes": size_bytes})
+    assert refused.train() != 0
+    (end,) = refused.exits()
+    assert end.reason is EndReason.INTERNAL_ERROR
+    assert "one checkpoint and the artifacts of this job have " in str(end.message)
+    assert refused.of_job(StepEnded) == []

@@ -4,13 +4,24 @@ The exit code is 1 if a check failed. The home of a failed round is kept.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.chaos import disks
 from tests.chaos.round import run_round
-from tests.chaos.script import script_of
+from tests.chaos.script import Harm, script_of
+
+_NAMES = {harm.name.lower().replace("_", "-"): harm for harm in Harm}
+
+
+def _enter_own_mounts() -> None:
+    """As root: run this again in a mount namespace. Its disks go with its last process, whatever that dies of."""
+    if disks.reason_to_skip() is None and "CHAOS_MOUNTS" not in os.environ:
+        os.environ["CHAOS_MOUNTS"] = "own"
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, "-m", "tests.chaos", *sys.argv[1:]])  # noqa: S606 - no shell
 
 
 def main() -> int:
@@ -19,13 +30,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=40)
-    parser.add_argument("--disturbances", type=int, default=17)
+    parser.add_argument("--disturbances", type=int, default=len(Harm))
+    parser.add_argument("--harms", help="only these, separated by commas: " + ", ".join(_NAMES))
     arguments = parser.parse_args()
+    harms = [_NAMES[name] for name in arguments.harms.split(",")] if arguments.harms else list(Harm)
+    _enter_own_mounts()
     failed = {}
     for seed in range(arguments.seed, arguments.seed + arguments.rounds):
         folder = Path(tempfile.mkdtemp(prefix="hora-"))
         folder.chmod(0o755)  # the database's own user must get in
-        script = script_of(seed, jobs=arguments.jobs, disturbances=arguments.disturbances)
+        script = script_of(seed, jobs=arguments.jobs, disturbances=arguments.disturbances, harms=harms)
         if run_round(script, folder / "chaos", say=lambda line: print(line, flush=True)).failures:
             failed[seed] = folder
         else:

@@ -1,4 +1,4 @@
-"""The census of a stack's processes: the attempt of each, whether it runs, and which must never run at the same time.
+"""The census of a stage's processes: the attempt of each, whether it runs, and which must never run at the same time.
 
 `Census` is a thread that looks five times a second, during the disturbances and after them. Before it notes a pair, it
 looks at both processes again. So each of them was alive while the other was.
@@ -7,7 +7,7 @@ looks at both processes again. So each of them was alive while the other was.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -45,13 +45,13 @@ class JobProcess:
         return f"{self.role}{rank} of {attempt} (pid {self.process_id.pid})"
 
 
-def processes_of(home: Path) -> list[JobProcess]:
-    """Every process of a job of the stack at `home`: supervisors, launchers, ranks and the processes between them."""
-    home_variable = f"HORA_HOME={home}".encode()
+def processes_of(*homes: Path) -> list[JobProcess]:
+    """Every process of a job of the hosts at `homes`: supervisors, launchers, ranks and the processes between them."""
+    home_variables = {f"HORA_HOME={home}".encode() for home in homes}
     processes = []
     for pid in pids():
         variables = environment(pid)
-        if pid != os.getpid() and home_variable in variables:
+        if pid != os.getpid() and home_variables & variables:
             process = _process_of(pid, dict(item.split(b"=", 1) for item in variables if b"=" in item))
             if process is not None:
                 processes.append(process)
@@ -102,13 +102,13 @@ def slot_shared(
 class Census(threading.Thread):
     """Looks until it is stopped. `violations` has a sentence for each forbidden pair of processes."""
 
-    def __init__(self, home: Path, slots: Callable[[], Mapping[tuple[str, int], frozenset[Slot]]]) -> None:
+    def __init__(self, homes: Sequence[Path], slots: Callable[[], Mapping[tuple[str, int], frozenset[Slot]]]) -> None:
         super().__init__(name="census", daemon=True)
         self.violations: dict[str, None] = {}  # the keys are the sentences, each once, oldest first
         self.looks = 0
         self.longest_gap_s = 0.0
         self.most_ranks = 0
-        self._home = home
+        self._homes = homes
         self._slots = slots
         self._awake_since: dict[ProcessId, float] = {}
         self._ended = threading.Event()
@@ -128,7 +128,7 @@ class Census(threading.Thread):
 
     def look(self) -> None:
         """Look at all processes once, and note the forbidden pairs."""
-        marked = [process for process in processes_of(self._home) if process.job_id]
+        marked = [process for process in processes_of(*self._homes) if process.job_id]
         ranks = [process for process in marked if process.role == "rank"]
         self.looks += 1
         self.most_ranks = max(self.most_ranks, len(ranks))

@@ -1,23 +1,24 @@
-"""One round of chaos: its own stack, its people, the monkey, and the checks during the round and after it.
+"""One round of chaos: its own site, its people, the monkey, and the checks during the round and after it.
 
 Called by `python -m tests.chaos` and by the test beside it.
 """
 
-import os
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from hora.service import HoraError, Service
-from hora.stack.control import Stack
 from tests.chaos import verdict
 from tests.chaos.census import Census
+from tests.chaos.library import Library
 from tests.chaos.monkey import Monkey
-from tests.chaos.people import Person
+from tests.chaos.people import Clients, Person
 from tests.chaos.script import Script
+from tests.chaos.site import Site
 from tests.chaos.stage import Stage, connect
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
 from tests.waiting import slowdown
@@ -25,7 +26,6 @@ from tests.waiting import slowdown
 LEASE_S = 15.0
 HEALS_WITHIN_S = 300.0  # the limit for all jobs to end after the last disturbance; longer on a busy machine
 _RELEASED_WITHIN_S = 10.0
-SLOTS = 3
 # The shortest times with which a machine with two busy cores loses no lease by itself.
 TIMES = {
     "HORA_LEASE_S": str(LEASE_S),
@@ -51,64 +51,56 @@ class Round:
     took_s: float
 
 
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def run_round(script: Script, home: Path, *, say: Callable[[str], None] = lambda _: None) -> Round:
-    """Run a round on a stack below `home`, and check the result."""
+def run_round(script: Script, folder: Path, *, say: Callable[[str], None] = lambda _: None) -> Round:
+    """Run a round on a site below `folder`, and check the result."""
     begun, lines = time.monotonic(), []
 
     def report(line: str) -> None:
         lines.append(line)
         say(line)
 
-    report(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {home}")
-    stack = Stack(home, port=0, slots=SLOTS)
-    with _environment(TIMES):
-        stack.start(stays=False)
-    try:
-        failures = _run_on(stack, script, report)
-    finally:
-        stack.stop()
-    failures += [f"after the stack's end {sentence}" for sentence in verdict.processes_left(home.resolve())]
+    report(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {folder}")
+    with Site(folder, TIMES) as site:
+        failures = _run_on(site, script, report)
+    failures += [f"after the stage's end {sentence}" for sentence in verdict.processes_left(site.homes)]
     took_s = time.monotonic() - begun
     report(f"seed {script.seed}: {'; '.join(failures) if failures else 'all checks passed'} ({took_s:.0f} s)")
     return Round(script.seed, failures, lines, took_s)
 
 
-def _run_on(stack: Stack, script: Script, report: Callable[[str], None]) -> list[str]:
+def _run_on(site: Site, script: Script, report: Callable[[str], None]) -> list[str]:
     with ExitStack() as end:
-        client = end.enter_context(Service(stack.url, stack.token, timeout_s=5))
-        with connect(stack.database_url) as connection, connection.transaction():
+        services = [end.enter_context(Service(api.stack.url, site.token, timeout_s=5)) for api in site.apis]
+        with connect(site.database_url) as connection, connection.transaction():
             call_witness(connection)
-        stage = Stage(stack.database_url, script)
-        census = Census(stack.home.resolve(), lambda: stage.rows.slots)
-        people = [Person(job, client, stage, seed=script.seed) for job in script.jobs]
-        threads: list[Stage | Census | Person] = [stage, census, *people]
-        for thread in threads:
+        stage = Stage(site.database_url, script)
+        census = Census(site.homes, lambda: stage.rows.slots)
+        for thread in (stage, census):
             thread.start()
             end.callback(thread.stop)
-        Monkey(stack, stage, script, lease_s=LEASE_S, say=report).run()
+        ended = threading.Event()
+        end.callback(ended.set)
+        clients = Clients(services, ended)
+        people = [Person(job, clients, stage, ended, seed=script.seed) for job in script.jobs]
+        for person in people:
+            person.start()
+        library = Library(site.datasets, clients)
+        Monkey(site, stage, script, library, lease_s=LEASE_S, say=report).run()
         report(f"{stage.elapsed_s:6.1f} s: the disturbances are over at {stage.position:.2f}")
-        failures = _unsettled(stage, people)
+        failures = _unsettled(stage, people, library)
         report(f"{stage.elapsed_s:6.1f} s: every job is over, or paused" if not failures else "not every job has ended")
-        failures += _failed_checks(stack, client, people)
-        report(_summary(client))
+        failures += _failed_checks(site, stage, services[0], people, library)
+        report(_summary(services[0]))
         report(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
                f" {census.most_ranks} ranks at once at most")  # fmt: skip
         return [*census.violations, *stage.violations, *failures]
 
 
-def _unsettled(stage: Stage, people: Sequence[Person]) -> list[str]:
-    """Wait until every person is done and every job is over or stays paused. Returns the exceptions after the limit."""
+def _unsettled(stage: Stage, people: Sequence[Person], library: Library) -> list[str]:
+    """Wait until every person is done and every job is over or stays paused, and every dataset is validated.
+
+    Returns the exceptions after the limit.
+    """
 
     def unsettled_now() -> list[str]:
         waiting = [f"{person.name} is not done" for person in people if person.is_alive()]
@@ -116,7 +108,7 @@ def _unsettled(stage: Stage, people: Sequence[Person]) -> list[str]:
             row = stage.job(person.planned.name)
             if row is not None and not row.is_over and not (person.stays_paused and row.status == "queued"):
                 waiting.append(f"{person.name} ({row.job_id}) is {row.status}, attempt {row.attempt}")
-        return waiting
+        return waiting or [*library.unsettled()]
 
     limit_s = HEALS_WITHIN_S * slowdown()
     give_up_at = time.monotonic() + limit_s
@@ -125,23 +117,25 @@ def _unsettled(stage: Stage, people: Sequence[Person]) -> list[str]:
     return [f"{limit_s:.0f} s after the last disturbance {sentence}" for sentence in sentences]
 
 
-def _failed_checks(stack: Stack, client: Service, people: Sequence[Person]) -> list[str]:
-    home = stack.home.resolve()
+def _failed_checks(site: Site, stage: Stage, client: Service, people: Sequence[Person], library: Library) -> list[str]:
     failures = [trouble for person in people for trouble in person.troubles]
     limit_s = _RELEASED_WITHIN_S * slowdown()
     failures += _left_after(limit_s, lambda: verdict.slots_not_free(client.hosts()))
-    failures += _left_after(limit_s, lambda: verdict.processes_left(home))
-    jobs = {job["id"]: job for job in client.jobs()}
+    failures += _left_after(limit_s, lambda: verdict.processes_left(site.homes))
+    jobs = {job["id"]: job for job in client.jobs() if job["id"] not in library.job_ids}
     failures += verdict.lost_jobs(people, list(jobs.values()))
     for person in people:
         job = jobs.get(person.job_id or "")
         if job is not None:
             failures += verdict.wrong_status(person, job)
             failures += verdict.forbidden_moves(person.planned.name, job, client.events(job["id"]))
+            failures += verdict.disk_faults_that_count(person.planned.name, client.attempts(job["id"]))
     failures += verdict.curves_of(client, people, jobs)
-    with connect(stack.database_url) as connection:
-        failures += notes_of(connection) + late_points(connection) + unfinished(connection)
-        failures += verdict.late_checkpoints(home / "runs", connection)
+    failures += library.failures()
+    with connect(site.database_url) as connection:
+        failures += notes_of(connection) + late_points(connection, stage.undated) + unfinished(connection)
+        for home in site.homes:
+            failures += verdict.late_checkpoints(home / "runs", connection, stage.undated)
     return failures
 
 

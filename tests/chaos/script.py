@@ -5,13 +5,17 @@ same round again, except for differences of milliseconds.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 
 class Harm(StrEnum):
-    """What the monkey does. To kill is SIGKILL. To stop is SIGSTOP, and SIGCONT some time later."""
+    """What the monkey does. To kill is SIGKILL. To stop is SIGSTOP, and SIGCONT some time later.
+
+    Disks, clocks and descriptors are set back some time later, too.
+    """
 
     KILL_RANK = "kill a rank"
     STOP_RANK = "stop a rank"
@@ -20,16 +24,27 @@ class Harm(StrEnum):
     KILL_SUPERVISOR = "kill a supervisor"
     STOP_SUPERVISOR = "stop a supervisor"
     STOP_SUPERVISOR_LONG = "stop a supervisor beyond its lease"
-    KILL_WORKER = "kill the worker"
-    STOP_WORKER = "stop the worker"
+    KILL_WORKER = "kill a worker"
+    STOP_WORKER = "stop a worker"
     KILL_BROKER = "kill the broker"
     STOP_BROKER = "stop the broker"
-    KILL_API = "kill the api"
-    STOP_API = "stop the api"
+    KILL_API = "kill an api"
+    STOP_API = "stop an api"
     KILL_DATABASE = "kill the database server"
     STOP_DATABASE = "stop the database server"
     DROP_CONNECTIONS = "drop connections to the database"
-    FREEZE = "stop worker, supervisors and ranks beyond the lease"
+    FREEZE = "stop worker, supervisors and ranks of a host beyond the lease"
+    SWITCH_OVER = "kill the primary database for good"
+    KILL_TWO = "kill two parts at once"
+    STOP_TWO = "stop two parts at once"
+    FILL_DISK = "fill the disk of a host"
+    TAKE_INODES = "use up the inodes of a host's disk"
+    SET_API_CLOCK = "set the clock of an api"
+    SET_HOST_CLOCK = "set the clock of a host"
+    SET_DATABASE_CLOCK = "set the clock of the database"
+    TAKE_API_DESCRIPTORS = "use up the file descriptors of an api"
+    TAKE_WORKER_DESCRIPTORS = "use up the file descriptors of a worker"
+    ADD_FIFO = "put a FIFO into a dataset"
 
 
 BEYOND_THE_LEASE = frozenset({Harm.STOP_SUPERVISOR_LONG, Harm.FREEZE})
@@ -42,7 +57,7 @@ class Disturbance:
     at: float
     harm: Harm
     pick: float  # 0..1, chooses the victim
-    hold_s: float  # how long a stopped process stays stopped; beyond the lease: after the lease's end
+    hold_s: float  # how long it lasts, for example until a stopped process continues; beyond the lease: after its end
 
 
 class Moment(StrEnum):
@@ -93,20 +108,22 @@ class Script:
     disturbances: tuple[Disturbance, ...]
 
 
-def script_of(seed: int, *, jobs: int = 40, disturbances: int = 17) -> Script:
-    """The round of a seed. Every harm comes once before any comes a second time."""
+def script_of(
+    seed: int, *, jobs: int = 40, disturbances: int = len(Harm), harms: Sequence[Harm] = tuple(Harm)
+) -> Script:
+    """The round of a seed. Every one of `harms` comes once before any comes a second time."""
     dice = random.Random(seed)  # noqa: S311 - the same seed must give the same draws
     wishes = _wishes(dice, jobs)
     planned = tuple(_job(dice, number, jobs, wishes.get(number)) for number in range(jobs))
     deck: list[Harm] = []
     while len(deck) < disturbances:
-        deck += dice.sample(list(Harm), len(Harm))
+        deck += dice.sample(harms, len(harms))
     times = sorted(dice.uniform(0.02, 0.85) for _ in range(disturbances))
-    harms = tuple(
+    drawn = tuple(
         Disturbance(at, harm, dice.random(), dice.uniform(0.5, 3.0))
         for at, harm in zip(times, deck[:disturbances], strict=True)
     )
-    return Script(seed, planned, harms)
+    return Script(seed, planned, drawn)
 
 
 def _wishes(dice: random.Random, jobs: int) -> dict[int, Wish]:

@@ -23,12 +23,15 @@ SELECT name, id, status, attempt, paused_at IS NOT NULL, cancel_requested_at IS 
        coalesce((progress->>'epoch')::int, 0)
 FROM jobs
 """
-_SHARES = "SELECT job_id, number, shares FROM attempts"
+_ATTEMPTS = "SELECT job_id, number, shares, ended_at IS NOT NULL FROM attempts"
 _LIVE = """
 SELECT a.job_id, a.number, a.gpus, (SELECT count(*) FROM slots s WHERE s.attempt_id = a.id)
 FROM attempts a WHERE a.ended_at IS NULL
 """
 APPLICATION = "chaos"  # the name of connections that the monkey does not drop
+
+
+AttemptKey = tuple[str, int]  # job id and number
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Rows:
     """One look at the rows."""
 
     jobs: Mapping[str, JobRow] = field(default_factory=dict)  # by name
-    slots: Mapping[tuple[str, int], frozenset[Slot]] = field(default_factory=dict)  # by job id and attempt
+    slots: Mapping[AttemptKey, frozenset[Slot]] = field(default_factory=dict)
+    ended: frozenset[AttemptKey] = frozenset()  # the attempts that have ended
 
 
 def connect(url: str) -> psycopg.Connection:
@@ -64,11 +68,12 @@ def connect(url: str) -> psycopg.Connection:
 def read_rows(connection: psycopg.Connection) -> Rows:
     """Read the rows once."""
     jobs = {name: JobRow(*rest) for name, *rest in connection.execute(_JOBS).fetchall()}
+    attempts = connection.execute(_ATTEMPTS).fetchall()
     slots = {
         (job_id, number): frozenset((share["host"], index) for share in shares for index in share["slots"])
-        for job_id, number, shares in connection.execute(_SHARES).fetchall()
+        for job_id, number, shares, _ in attempts
     }
-    return Rows(jobs, slots)
+    return Rows(jobs, slots, frozenset((job_id, number) for job_id, number, _, has_ended in attempts if has_ended))
 
 
 class Stage(threading.Thread):
@@ -79,8 +84,12 @@ class Stage(threading.Thread):
         self.rows = Rows()
         self.violations: dict[str, None] = {}
         self.begun = time.monotonic()
+        self.undated: set[AttemptKey] = set()  # attempts that ran while a clock was wrong: their times say nothing
         self.position = 0.0  # the share of all training that is over; never falls
         self._last_change_at = self.begun
+        self._wrong_clocks = 0
+        self._clocks_were_right = True  # at the look before
+        self._ended_before: frozenset[AttemptKey] = frozenset()  # before the first clock was wrong
         self._url = database_url
         self._epochs = {job.name: job.spec["epochs"] for job in script.jobs}
         self._ended = threading.Event()
@@ -116,11 +125,16 @@ class Stage(threading.Thread):
         """The monkey holds processes until then. So rows that do not change let no caller continue."""
         self._last_change_at = max(self._last_change_at, moment)
 
+    def clock_was_set(self, *, right: bool) -> None:
+        """The monkey has set a clock, wrong or right again."""
+        self._wrong_clocks += -1 if right else 1
+
     def job(self, name: str) -> JobRow | None:
         """The row of a job at the newest look; None before the first look that found it."""
         return self.rows.jobs.get(name)
 
     def _look(self, connection: psycopg.Connection) -> None:
+        clocks_are_right = self._wrong_clocks == 0
         for job_id, number, gpus, leased in connection.execute(_LIVE).fetchall():
             if gpus != leased:
                 self.violations.setdefault(f"attempt {job_id}.{number} lives and holds {leased} slots of its {gpus}")
@@ -130,6 +144,11 @@ class Stage(threading.Thread):
                 self.violations.setdefault(f"job {name} ({before.job_id}) is no longer there")
         if rows.jobs != self.rows.jobs:
             self._last_change_at = max(self._last_change_at, time.monotonic())
+        if not (clocks_are_right and self._clocks_were_right):
+            self.undated |= rows.slots.keys() - self._ended_before
+        else:
+            self._ended_before = rows.ended
+        self._clocks_were_right = clocks_are_right
         self.rows = rows
         self.position = max(self.position, self._share_over(rows))
 

@@ -41,7 +41,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def _census(home: Path, *shares: tuple[str, int, int]) -> Census:
     """A census of attempts `(job, number, slot)`."""
-    return Census(home, lambda: {(job, number): frozenset({("here", slot)}) for job, number, slot in shares})
+    return Census([home], lambda: {(job, number): frozenset({("here", slot)}) for job, number, slot in shares})
 
 
 def test_only_ranks_of_the_given_home_are_found(tmp_path: Path, start: Start) -> None:

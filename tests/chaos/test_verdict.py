@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from tests.chaos.verdict import broken_curve, different_curves, forbidden_moves, slots_not_free
+from tests.chaos.verdict import (
+    broken_curve,
+    different_curves,
+    disk_faults_that_count,
+    forbidden_moves,
+    slots_not_free,
+)
 
 
 def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, Any]]:
@@ -38,3 +44,11 @@ def test_a_curve_that_differs_from_others_of_its_kind_is_reported() -> None:
 def test_a_slot_that_is_not_free_is_named() -> None:
     slots = [{"index": 0, "state": "free"}, {"index": 1, "state": "quarantined", "job_id": "job"}]
     assert slots_not_free([{"name": "here", "slots": slots}]) == ["slot 1 of here is quarantined (job)"]
+
+
+def test_a_restart_that_a_full_disk_used_up_is_reported() -> None:
+    attempt = {"number": 2, "end_reason": "launch_failed", "error": "[Errno 28] No space left on device"}
+    assert "job.2 used up a restart on a full disk" in disk_faults_that_count("job", [attempt])[0]
+    free = {**attempt, "end_reason": "host_lost"}
+    other = {**attempt, "error": "no rank started"}
+    assert disk_faults_that_count("job", [free, other, {**attempt, "end_reason": "completed", "error": None}]) == []

@@ -94,6 +94,7 @@ def test_late_points_and_live_attempts_of_queued_jobs_are_found(notes_after: Not
         assert late_points(connection) == []
         connection.execute(_POINT.format(step=2).encode())
         assert late_points(connection) == ["1 points of job.1 are younger than its end"]
+        assert late_points(connection, {("job", 1)}) == []
         assert unfinished(connection) == []
         connection.execute("UPDATE jobs SET status = 'queued'")
         assert unfinished(connection) == ["job job is queued, and its attempt 2 lives"]

@@ -4,18 +4,20 @@ Each function returns a sentence for each failure.
 """
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import psycopg
 
 from hora.service import Json, Service
-from jobs.model.states import NEXT, Status
+from jobs.model.states import NEXT, EndReason, Status
 from tests.chaos.census import processes_of
 from tests.chaos.people import Person
 
 _SAME_WITHIN = 0.02  # the relative difference between losses of one kind; ranks sum in any sequence
+_NO_SPACE = re.compile("no space left|errno 28|disk is full", re.IGNORECASE)
 _TO_STATUS = {"submitted": "queued", "placed": "launching", "requeued": "queued"}
 
 
@@ -106,9 +108,18 @@ def slots_not_free(hosts: Sequence[Json]) -> list[str]:
     ]
 
 
-def processes_left(home: Path) -> list[str]:
+def processes_left(homes: Sequence[Path]) -> list[str]:
     """Processes of jobs that still run."""
-    return [f"a process is left: {process}" for process in processes_of(home)]
+    return [f"a process is left: {process}" for process in processes_of(*homes)]
+
+
+def disk_faults_that_count(name: str, attempts: Sequence[Json]) -> list[str]:
+    """Attempts that a full disk ended, and that used up a restart. The disk is the host's fault, not the job's."""
+    return [
+        f"{name}.{attempt['number']} used up a restart on a full disk: {attempt['end_reason']}, {attempt['error']}"
+        for attempt in attempts
+        if _NO_SPACE.search(attempt["error"] or "") and EndReason(attempt["end_reason"]).outcome.counts
+    ]
 
 
 def curves_of(client: Service, people: Sequence[Person], jobs: dict[str, Json]) -> list[str]:
@@ -126,14 +137,17 @@ def curves_of(client: Service, people: Sequence[Person], jobs: dict[str, Json]) 
     return sentences + (different_curves(whole_curves) if whole_curves else [])
 
 
-def late_checkpoints(runs_dir: Path, connection: psycopg.Connection) -> list[str]:
-    """Checkpoints that were written after the end of their attempt."""
+def late_checkpoints(
+    runs_dir: Path, connection: psycopg.Connection, undated: Container[tuple[str, int]] = ()
+) -> list[str]:
+    """Checkpoints that were written after the end of their attempt. The times of `undated` attempts say nothing."""
     ended = connection.execute(
         "SELECT job_id, number, extract(epoch FROM ended_at)::float FROM attempts WHERE ended_at IS NOT NULL"
     ).fetchall()
     return [
         f"{path.relative_to(runs_dir)} was written {path.stat().st_mtime - at:.2f} s after its attempt's end"
         for job_id, number, at in ended
+        if (job_id, number) not in undated
         for path in runs_dir.glob(f"{job_id}/checkpoints/attempt-{number}/checkpoint-*")
         if path.stat().st_mtime > at
     ]

@@ -4,14 +4,16 @@ It does not know the code that writes. It only sees the rows before and after a 
 service behaves as always. The notes are read at the end of a round.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import psycopg
 
 from jobs.model.states import NEXT, TERMINAL
 
 # Events that the ranks of an attempt report. Events about the attempt's end may come after the end.
-_REPORTED_BY_RANKS = "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved')"
+_REPORTED_BY_RANKS = (
+    "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved', 'checkpoint_skipped')"
+)
 _SERIES = {
     "metric_points": "true", "metric_blocks": "true", "log_lines": "true", "samples": "true",
     "job_events": _REPORTED_BY_RANKS,
@@ -129,13 +131,17 @@ def notes_of(connection: psycopg.Connection) -> list[str]:
     return [f"{at:%H:%M:%S.%f} {what}" for at, what in rows]
 
 
-def late_points(connection: psycopg.Connection) -> list[str]:
-    """Attempts that have points which a rank wrote after the attempt's end."""
+def late_points(connection: psycopg.Connection, undated: Container[tuple[str, int]] = ()) -> list[str]:
+    """Attempts that have points which a rank wrote after the attempt's end. The times of `undated` say nothing."""
     rows = connection.execute(
         "SELECT a.job_id, a.number, count(*) FROM metric_points p "
         "JOIN attempts a ON a.job_id = p.job_id AND a.number = p.attempt WHERE p.at > a.ended_at GROUP BY 1, 2"
     ).fetchall()
-    return [f"{count} points of {job}.{number} are younger than its end" for job, number, count in rows]
+    return [
+        f"{count} points of {job}.{number} are younger than its end"
+        for job, number, count in rows
+        if (job, number) not in undated
+    ]
 
 
 def unfinished(connection: psycopg.Connection) -> list[str]:

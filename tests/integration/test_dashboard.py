@@ -26,7 +26,8 @@ def test_the_dashboards_own_tests_pass() -> None:
 
 
 def test_the_built_dashboard_stays_under_its_size_limit() -> None:
-    files = [path for path in BUILT.rglob("*") if path.suffix in {".html", ".js", ".css"}]
+    built = [path for path in BUILT.rglob("*") if path.suffix in {".html", ".js", ".css"}]
+    files = [path for path in built if BUILT / "docs" not in path.parents]  # Swagger UI: only readers of /docs load it
     assert BUILT / "index.html" in files, "not built: make setup"
     packed = {str(path.relative_to(BUILT)): len(gzip.compress(path.read_bytes(), 5)) for path in files}
     assert sum(packed.values()) < MOST_BYTES, packed

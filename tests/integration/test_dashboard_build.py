@@ -120,6 +120,7 @@ def test_the_wheel_has_the_built_page_and_the_source_distribution_its_sources(tm
         sources = {name.partition("/")[2] for name in archive.getnames()}
 
     assert "api/dashboard/index.html" in built
+    assert {"api/dashboard/docs/index.html", "api/dashboard/docs/swagger-ui-bundle.js"} <= built
     assert any(name.startswith("api/dashboard/assets/") and name.endswith(".js") for name in built)
     assert all(name.startswith("api/dashboard/") and not Path(name).name.startswith(".") for name in built)
     assert {"api/help/docs/index.html", "api/help/searchindex.js", "api/help/_static/site.css"} <= help_pages

@@ -13,7 +13,6 @@ new file is not admitted and is read from its source. So a dataset larger than t
 does not evict each file before it is read again.
 """
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from jobs.runtime.files import make_private
+from trainer.errors import NO_SPACE
 
 IN_USE_S = 3600.0  # after its last use a file is kept for so long
 TOUCH_EVERY_S = 60.0
@@ -36,7 +36,7 @@ FREED_SHARE = 0.1  # of the limit: an eviction makes room for the next files too
 _INFOS = 65_536  # the most files whose size and time are remembered
 # The fields of a filesystem that differ between two contents of one path.
 _VERSIONS = ("mtime", "created", "ETag", "etag", "checksum", "md5Hash", "Content-MD5", "LastModified", "Last-Modified")
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = NO_SPACE
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class DiskCache:
         self._full_until = 0.0
         self._logged_reasons: set[str] = set()
         self._entry_of = lru_cache(_INFOS)(self._look_up)
-        make_private(folder)
+        with suppress(OSError):  # `open` reports it
+            self._make_folder()
 
     def read(self, filesystem: Any, path: str) -> bytes:
         """The whole content of a file. Raises what the filesystem raises."""
@@ -74,12 +75,16 @@ class DiskCache:
         file = _opened(entry) if entry else None
         if file is None and entry and entry.size_bytes <= self._limit_bytes and time.monotonic() >= self._full_until:
             try:
+                self._make_folder()
                 file = self._fetched(entry, filesystem, path)
             except OSError as error:
                 if error.errno not in _DISK_FULL:
                     raise
                 self._pause("the disk is full")
         return file or filesystem.open(path, "rb")
+
+    def _make_folder(self) -> None:
+        make_private(self._folder)
 
     def _look_up(self, filesystem: Any, path: str) -> _Entry | None:
         """The entry for a file; None if its size is not known before it is read."""

@@ -1,18 +1,18 @@
 """Identifies one state of some data by the names and all bytes of its files. Used by `trainer.inspection`.
 
 Two copies in different places have the same fingerprint. If a byte is changed, or a file is renamed, added or removed,
-the fingerprint is another one. Hidden files do not count, because no run reads them.
+the fingerprint is another one. Only the files that a training reads count: not a README, and not Parquet's `_metadata`.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from posixpath import basename, relpath
 
-from trainer.data import idx
-from trainer.data.listing import listing, reading
+from trainer.data.listing import reading
 from trainer.data.location import Location
+
+Files = tuple[Location, list[tuple[str, str]]]  # a place, and the name below it and the path of each file
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -26,16 +26,14 @@ class Fingerprint:
     bytes: int
 
 
-def fingerprint_of(locations: Sequence[Location], data_roots: Sequence[str], *, threads: int) -> Fingerprint:
-    """The fingerprint of the data at these locations. Reads all of it. Raises `BadData`.
+def fingerprint_of(places: Sequence[Files], *, threads: int) -> Fingerprint:
+    """The fingerprint of the files at these places. Reads all of them. Raises `BadData`.
 
-    It is the SHA-256 over a line for each file: its name below the location, its size and the SHA-256 of its bytes,
+    It is the SHA-256 over a line for each file: its name below its place, its size and the SHA-256 of its bytes,
     in the order of the names.
     """
     files = [
-        (f"{number}/{name}", location, path)
-        for number, location in enumerate(locations)
-        for name, path in _files(location, data_roots)
+        (f"{number}/{name}", location, path) for number, (location, named) in enumerate(places) for name, path in named
     ]
     files.sort(key=lambda file: file[0].encode("utf-8", "surrogateescape"))
     total, size_bytes = hashlib.sha256(), 0
@@ -46,35 +44,6 @@ def fingerprint_of(locations: Sequence[Location], data_roots: Sequence[str], *, 
             total.update(f"{name}\0{size}\0{digest}\n".encode("utf-8", "surrogateescape"))
             size_bytes += size
     return Fingerprint(total.hexdigest(), len(files), size_bytes)
-
-
-def _files(location: Location, data_roots: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The name below the location, and the path, of every file that is not hidden; one file alone has no name."""
-    entries = listing(location, data_roots)
-    if not entries.is_folder:
-        yield from _with_companions(location, data_roots)
-        return
-    visited: set[str] = set()  # a link may lead back up
-    folders = [location.path]
-    while folders:
-        folder = folders.pop()
-        if folder in visited:
-            continue
-        visited.add(folder)
-        entries = listing(location, data_roots, folder)
-        yield from ((relpath(path, location.path), path) for path in entries.files)
-        folders += entries.folders
-
-
-def _with_companions(location: Location, data_roots: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The one file. For IDX also the other files beside it, because its labels are among them."""
-    if not idx.is_idx(location.path):
-        yield "", location.path
-        return
-    folder = location.path.rpartition("/")[0]
-    for path in listing(location, data_roots, folder).files:
-        if idx.is_idx(path):
-            yield basename(path), path
 
 
 def _read(location: Location, path: str) -> tuple[int, str]:

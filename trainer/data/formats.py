@@ -40,21 +40,34 @@ def collections_of(
         return "arrays", REGISTERED[source](host.data_roots)
     if expected_format == "synthetic":
         raise BadData(f"{field}: {source!r} is no synthetic data: set it to 'synthetic'")
+    location, entries, name = _found(source, host, expected_format=expected_format, field=field)
+    return name, _OPENERS[name](location, entries, spec, host)
+
+
+def files_of(
+    source: str, host: Host, *, expected_format: str, field: str
+) -> tuple[Location, list[tuple[str, str]]] | None:
+    """The place of a source, and the files there that a training reads: the name below the source, and the path.
+
+    A source that is a file has no name. None for the name of a dataset. Raises `BadData`.
+    """
+    if is_synthetic(source) or source in REGISTERED:
+        return None
+    location, entries, name = _found(source, host, expected_format=expected_format, field=field)
+    return location, _FILES[name](location, entries, host)
+
+
+def _found(source: str, host: Host, *, expected_format: str, field: str) -> tuple[Location, Listing, str]:
     location = locate(source, host.data_roots, field=field)
     entries = listing(location, host.data_roots)
     names: list[str] = []
     for name in _formats(location, entries, host):
         if expected_format in {"auto", name}:
-            return name, _OPENERS[name](location, entries, spec, host)
+            return location, entries, name
         names.append(name)
     if names:
         _check_format(names[0], source, expected_format)
     raise BadData(f"{field}: {source!r} is {_described(entries)}: {_UNDERSTOOD}")
-
-
-def is_place(source: str) -> bool:
-    """Whether a source is a path or a URL, and not the name of a dataset."""
-    return not is_synthetic(source) and source not in REGISTERED
 
 
 def _check_format(name: str, source: str, expected_format: str) -> None:
@@ -109,14 +122,42 @@ def _open_parquet(location: Location, entries: Listing, spec: DatasetSpec, host:
 def _open_arrays(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
     if entries.with_suffix(_NPZ) and not entries.is_folder:
         return npz.collections(location, spec.image_size)
+    return idx.collections(location, _beside(location, entries, host), spec.image_size)
+
+
+def _beside(location: Location, entries: Listing, host: Host) -> list[str]:
+    """The files of the folder; of a file, also those beside it: the labels of IDX are in a file of their own."""
     folder = entries if entries.is_folder else listing(location, host.data_roots, location.path.rpartition("/")[0])
-    return idx.collections(location, list(folder.files), spec.image_size)
+    return list(folder.files)
+
+
+def _image_files(location: Location, entries: Listing, host: Host) -> list[tuple[str, str]]:
+    from trainer.data.images.source import files_at
+
+    return files_at(location, host)
+
+
+def _parquet_files(location: Location, entries: Listing, host: Host) -> list[tuple[str, str]]:
+    from trainer.data.parquet.source import files_at
+
+    return [(relative, file.path) for relative, file in files_at(location, host)]
+
+
+def _array_files(location: Location, entries: Listing, host: Host) -> list[tuple[str, str]]:
+    if entries.with_suffix(_NPZ) and not entries.is_folder:
+        return [("", location.path)]
+    return [(basename(path), path) for path in idx.files_at(location, _beside(location, entries, host))]
 
 
 _OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections]] = {
     "images": _open_images,
     "parquet": _open_parquet,
     "arrays": _open_arrays,
+}
+_FILES: dict[str, Callable[[Location, Listing, Host], list[tuple[str, str]]]] = {
+    "images": _image_files,
+    "parquet": _parquet_files,
+    "arrays": _array_files,
 }
 
 

@@ -36,18 +36,36 @@ def collections(
 
     If `location` is one file of images, that file and its labels are the training part, with any prefix.
     """
-    pairs: dict[str, dict[str, str]] = {}
-    for path in sorted(paths, reverse=True):  # so that a plain file replaces its .gz
-        if name := _NAME.fullmatch(basename(path)):
-            pairs.setdefault(name["prefix"], {})[name["kind"]] = path
-    name = _NAME.fullmatch(basename(location.path))
-    parts = {name["prefix"]: "train"} if name else _PARTS
+    pairs = _pairs(paths)
     by_part = {
-        part: _pair(location, prefix, pairs[prefix], image_size) for prefix, part in parts.items() if prefix in pairs
+        part: _pair(location, prefix, pairs[prefix], image_size)
+        for prefix, part in _parts(location).items()
+        if prefix in pairs
     }
     if "train" not in by_part:
         raise BadData(f"{location.source}: there is no train-images-idx3-ubyte; there are: {', '.join(sorted(pairs))}")
     return by_part
+
+
+def files_at(location: Location, paths: list[str]) -> list[str]:
+    """Those of the files that make up the parts."""
+    pairs = _pairs(paths)
+    return [path for prefix in _parts(location) for path in pairs.get(prefix, {}).values()]
+
+
+def _pairs(paths: list[str]) -> dict[str, dict[str, str]]:
+    """The file of images and the file of labels, by their prefix."""
+    pairs: dict[str, dict[str, str]] = {}
+    for path in sorted(paths, reverse=True):  # so that a plain file replaces its .gz
+        if name := _NAME.fullmatch(basename(path)):
+            pairs.setdefault(name["prefix"], {})[name["kind"]] = path
+    return pairs
+
+
+def _parts(location: Location) -> dict[str, str]:
+    """The part that each prefix means there."""
+    name = _NAME.fullmatch(basename(location.path))
+    return {name["prefix"]: "train"} if name else _PARTS
 
 
 def _pair(location: Location, prefix: str, files: dict[str, str], image_size: tuple[int, int] | None) -> Collection:

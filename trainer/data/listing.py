@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from posixpath import basename, relpath
 
+from jobs.model.os_errors import without_paths
 from jobs.runtime.files import kind_of
 from trainer.data.location import Location, is_within
 from trainer.errors import BadData
@@ -83,6 +84,6 @@ def reading(location: Location, path: str) -> Iterator[None]:
     except BadData:
         raise
     except Exception as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        why = getattr(error, "strerror", None) or without_paths(str(error)) or type(error).__name__
         within = "" if path == location.path else f"{basename(path)} in "
         raise BadData(f"cannot read {within}{location.source!r}: {why}") from error

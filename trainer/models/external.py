@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from jobs.model.os_errors import in_words
 from jobs.model.spec import ModelSpec
 from trainer.data.interfaces import Shape
 from trainer.errors import BadData
@@ -31,7 +32,7 @@ def external_network(name: str, shape: Shape, classes: int, *, allowed: Sequence
             keras.saving.serialize_keras_object(network)  # what cannot be saved should fail now, not after training
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__)  # the job's log shows the place
-        raise BadData(f"model.name: {name} failed: {type(error).__name__}: {error}") from None
+        raise BadData(f"model.name: {name} failed: {in_words(error)}") from None
     if not isinstance(network, keras.Model):
         raise BadData(f"model.name: {name} returned no keras.Model but {type(network).__name__}")
     return network
@@ -45,7 +46,7 @@ def logits_of(network: keras.Model, x: Any, model: ModelSpec, classes: int) -> A
         logits = network(x)
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__)
-        raise BadData(f"model.name: {model.name} cannot be called: {type(error).__name__}: {error}") from None
+        raise BadData(f"model.name: {model.name} cannot be called: {in_words(error)}") from None
     shape = getattr(logits, "shape", None)
     if shape != (None, classes):
         raise BadData(f"model.name: {model.name} gives an output of shape {shape} for {classes} classes")

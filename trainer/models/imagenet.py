@@ -9,8 +9,9 @@ from pathlib import Path
 
 import keras
 
+from jobs.model.os_errors import without_paths
 from jobs.runtime.files import make_private
-from trainer.errors import BadData
+from trainer.errors import BadData, why_no_space
 from trainer.models.applications import BASE, WeightsFile
 from trainer.models.zoo import NETWORKS
 
@@ -34,7 +35,8 @@ def load_imagenet(model: keras.Model, name: str, weights_dir: Path) -> None:
     try:
         model.get_layer(BASE).load_weights(path)
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise BadData(f"model.weights: {path} does not hold the ImageNet weights of {name}: {error}") from None
+        why = without_paths(str(error))
+        raise BadData(f"model.weights: {path.name} does not hold the ImageNet weights of {name}: {why}") from None
     print(f"starting from the ImageNet weights in {path}", flush=True)
 
 
@@ -46,6 +48,8 @@ def _fetch(name: str, file: WeightsFile, weights_dir: Path) -> Path:
             path = keras.utils.get_file(file.name, file.url, file_hash=file.md5, cache_dir=folder, cache_subdir="")
             os.replace(path, weights_dir / file.name)
     except Exception as error:  # Keras raises bare `Exception`
+        if why_no_space(error):
+            raise
         print(f"cannot fetch {file.url}: {error}", flush=True)
         raise BadData(
             f"model.weights: the ImageNet weights of {name} are not on this host and cannot be fetched: "

@@ -15,11 +15,12 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.model.os_errors import without_paths
 from jobs.model.records import Launch
 from jobs.model.spec import Spec
 from jobs.runtime.files import open_regular
 from trainer.data.location import locate
-from trainer.errors import BadData
+from trainer.errors import BadData, why_no_space
 from trainer.models.imagenet import load_imagenet
 from trainer.models.zoo import HEAD
 
@@ -58,7 +59,9 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
                 f"model.weights: {weights} links to data elsewhere; it has to hold all weights itself"
             ) from None
         except _DAMAGE as error:
-            raise BadData(f"model.weights: {weights} cannot be read: {error}") from None
+            if why_no_space(error):  # for a copy of the file
+                raise
+            raise BadData(f"model.weights: {weights} cannot be read: {without_paths(str(error))}") from None
         with h5py.File(own_file, "r+") as file:
             for path, array in arrays.items():
                 file[path][...] = array

@@ -5,14 +5,20 @@ Pure; used by the supervision and the agent.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from jobs.lifecycle.leases import StopRequests
+from jobs.model.os_errors import without_folder, without_paths
 from jobs.model.records import RankExited
 from jobs.model.states import COMPLETE, FAULTS_OF_A_RANK, EndReason
+from jobs.runtime.space import says_full
 
 # How horovodrun reports the first rank that failed; 137 is 128 + SIGKILL.
 _KILLED = re.compile(r"Process name: (\d+)\W+Exit code: 137\b")
+
+# Ends that a full disk may have caused.
+_MAY_BE_SPACE = frozenset({EndReason.STALLED, EndReason.LAUNCH_FAILED, EndReason.LEASE_EXPIRED})
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,13 @@ class Ending:
 
     reason: EndReason
     error: str | None = None
+
+    def without_folders(self, *folders: Path) -> "Ending":
+        """The same, in which paths begin below these folders of the host: people read the error, not only operators."""
+        error = self.error
+        for folder in folders if error else ():
+            error = without_folder(error or "", str(folder))
+        return replace(self, error=error)
 
 
 def requested_ending(requests: StopRequests) -> Ending | None:
@@ -43,11 +56,13 @@ def judge(
     launcher_code: int | None,
     launcher_says: str,
     per_gpu_batch: int,
+    no_space: str | None = None,
 ) -> Ending:
     """How an attempt of `ranks` ranks ended. `started` ranks came up; `exits` are the last records of ranks.
 
     `stopped_for` is why the supervisor ended it, if it did. The launcher's exit code alone decides nothing: it is
-    0 when ranks were terminated and exited normally, and 1 for everything else.
+    0 when ranks were terminated and exited normally, and 1 for everything else. `no_space` says why the attempt's
+    folder cannot be written at its end, if so: it explains an end without an explanation.
     """
     reasons = {record.reason for record in exits.values()}
     if len(exits) == ranks and reasons <= COMPLETE:
@@ -57,23 +72,31 @@ def judge(
         for rank, record in sorted(exits.items()):
             if record.reason is fault:
                 return Ending(fault, record.message or f"rank {rank} ended: {fault}")
+    if no_space is not None and (stopped_for is None or stopped_for.reason in _MAY_BE_SPACE):
+        stopped_for = Ending(EndReason.NO_SPACE, no_space)
     if stopped_for is not None:
         return stopped_for
     without_lease = [str(rank) for rank, record in sorted(exits.items()) if record.reason is EndReason.LEASE_EXPIRED]
     if without_lease:
         return Ending(EndReason.LEASE_EXPIRED, f"rank {', '.join(without_lease)} left: nobody extended its lease")
     if started == 0:
-        return Ending(EndReason.LAUNCH_FAILED, f"no rank started; the launcher said: {launcher_says or 'nothing'}")
+        reason = EndReason.NO_SPACE if says_full(launcher_says) else EndReason.LAUNCH_FAILED  # on another host
+        said = without_paths(launcher_says) or "nothing"
+        return Ending(reason, f"no rank started; the launcher said: {said}")
+    return Ending(EndReason.RANK_FAILED, _why_failed(exits, ranks, launcher_code, launcher_says, per_gpu_batch))
+
+
+def _why_failed(
+    exits: Mapping[int, RankExited], ranks: int, launcher_code: int | None, launcher_says: str, per_gpu_batch: int
+) -> str:
     silent = sorted(set(range(ranks)) - exits.keys())
     killed_rank = _KILLED.search(launcher_says)
     if killed_rank is not None and int(killed_rank[1]) in silent:
-        error = _was_killed(killed_rank[1], per_gpu_batch)
-    elif silent:
+        return _was_killed(killed_rank[1], per_gpu_batch)
+    if silent:
         ranks_text = ", ".join(map(str, silent))
-        error = f"rank {ranks_text} died without a word (launcher exit code {launcher_code})"
-    else:
-        error = f"the ranks left before the end (launcher exit code {launcher_code})"
-    return Ending(EndReason.RANK_FAILED, error)
+        return f"rank {ranks_text} died without a word (launcher exit code {launcher_code})"
+    return f"the ranks left before the end (launcher exit code {launcher_code})"
 
 
 def _was_killed(rank: str, per_gpu_batch: int) -> str:

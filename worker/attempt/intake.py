@@ -19,6 +19,7 @@ from jobs.lifecycle.store import Lease, get_job, touch
 from jobs.model.plan import Plan
 from jobs.model.records import (
     CheckpointSaved,
+    CheckpointSkipped,
     DataOpened,
     EpochEnded,
     PhaseEnded,
@@ -176,13 +177,23 @@ class Intake:
                 self._take_rank_epoch(rank, record, batch)
             case EpochEnded():
                 self._take_epoch(record, batch)
-            case CheckpointSaved():
-                data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
-                self._add_event(EventKind.CHECKPOINT_SAVED, record.at, data, batch)
+            case CheckpointSaved() | CheckpointSkipped():
+                self._take_checkpoint(record, batch)
             case ProbeStepped() | ProbeMeasured() | ProbeEnded():
                 self._take_probe(record, batch)
             case RankExited():
                 self.exits[rank] = record
+
+    def _take_checkpoint(self, record: CheckpointSaved | CheckpointSkipped, batch: Batch) -> None:
+        if isinstance(record, CheckpointSkipped):
+            skipped = {"epoch": record.epoch, "step": record.step, "why": record.why}
+            self._add_event(EventKind.CHECKPOINT_SKIPPED, record.at, skipped, batch)
+            return
+        data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
+        if record.kept is not None and record.stored_bytes is not None:
+            data["kept"] = record.kept
+            batch.columns["checkpoint_bytes"] = record.stored_bytes
+        self._add_event(EventKind.CHECKPOINT_SAVED, record.at, data, batch)
 
     def _take_plan(self, record: Planned, batch: Batch) -> None:
         self.plan = record.plan

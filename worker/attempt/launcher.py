@@ -4,9 +4,11 @@ The builders are pure; only `launch` is impure. The `launch` task and the agent'
 in the database lets only the first one continue.
 """
 
+import errno
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -22,12 +24,14 @@ from jobs.lifecycle.admission import weights_job
 from jobs.lifecycle.dataset_refs import Ref
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
 from jobs.lifecycle.store import Lease, get_job
+from jobs.model.os_errors import in_words
 from jobs.model.problems import InvalidSpec
 from jobs.model.records import Expected, Launch, launch_file_name
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
+from jobs.runtime.space import is_full, shortage
 from worker.attempt import lease_file
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
@@ -55,7 +59,9 @@ def launch_of(
     return Launch(
         job_id=lease.job_id,
         attempt=lease.number,
-        spec=spec if ref is None else with_source(spec, source_of(ref, settings.datasets)),
+        spec=_with_cache_of_host(
+            spec if ref is None else with_source(spec, source_of(ref, settings.datasets)), settings.cache_limit_gb
+        ),
         expected=None if ref is None else expected_of(spec, ref),
         gpus=layout.ranks,
         device="gpu" if lead.gpu_uuids else "cpu",
@@ -68,11 +74,20 @@ def launch_of(
         models=settings.model_list,
         records_dir=str(paths.records),
         logs_dir=str(paths.logs),
+        storage_limit_bytes=settings.max_job_storage_bytes,
         checkpoints_dir=str(paths.checkpoints),
         artifacts_dir=str(paths.artifacts),
         stop_path=str(paths.stop_file),
         lease_path=str(paths.lease_file),
+        space_wait_s=settings.space_wait_s,
     )
+
+
+def _with_cache_of_host(spec: Spec, limit_gb: float | None) -> Spec:
+    """The spec with no larger cache than the operator allows."""
+    if limit_gb is None or spec.dataset.cache_limit_gb <= limit_gb:
+        return spec
+    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"cache_limit_gb": limit_gb})})
 
 
 def source_of(ref: Ref, datasets_dir: Path) -> str:
@@ -125,6 +140,14 @@ class SupervisorTask:
         return Lease(self.attempt_id, self.token, self.job_id, self.number)
 
 
+def _reason_of(error: OSError | InvalidSpec) -> EndReason:
+    """Why an attempt ends whose supervisor did not start. A disk that cannot be written is the host's fault."""
+    if isinstance(error, InvalidSpec):
+        return EndReason.INTERNAL_ERROR
+    is_space = is_full(error) or error.errno == errno.EIO
+    return EndReason.NO_SPACE if is_space else EndReason.LAUNCH_FAILED
+
+
 class Launcher:
     """Starts supervisors and keeps their handles, so that ended ones do not become zombies."""
 
@@ -146,11 +169,16 @@ class Launcher:
                 release(session, attempt_id)
                 return False
         try:
+            self._require_space()
             process = self._start_supervisor(self._task_of(lease, claimed_at))
         except (OSError, InvalidSpec) as error:
-            reason = EndReason.LAUNCH_FAILED if isinstance(error, OSError) else EndReason.INTERNAL_ERROR
+            shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
+            reason, why = _reason_of(error), in_words(error) if isinstance(error, OSError) else str(error)
             with self._sessions.begin() as session:
-                end(session, lease, reason, error=f"the supervisor did not start: {error}")
+                end(
+                    session, lease, reason, error=f"the supervisor did not start: {why}",
+                    backoff_s=self._settings.restart_backoff_s, backoff_limit_s=self._settings.restart_backoff_limit_s,
+                )  # fmt: skip
                 release(session, attempt_id)
             return False
         with self._sessions.begin() as session:
@@ -162,6 +190,12 @@ class Launcher:
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
+    def _require_space(self) -> None:
+        """Raises `OSError` if this host should not have got a job: it was placed before the host reported its space."""
+        problem = shortage(self._settings, "runs")
+        if problem is not None:
+            raise OSError(errno.ENOSPC, f"host {self._settings.host} has no space: {problem}")
+
     def _task_of(self, lease: Lease, claimed_at: float) -> SupervisorTask:
         settings = self._settings
         with self._sessions() as session:
@@ -169,7 +203,7 @@ class Launcher:
             spec, ref = spec_from(job.spec), job.dataset_ref
             layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
         paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-        paths.create()
+        paths.create(layout.lead.ranks)
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
         launch = launch_of(lease, spec, paths, settings, layout, ref)
         launch_file = paths.launch_dir / launch_file_name(layout.lead.address)

@@ -9,6 +9,7 @@ A member's first line of input is its `MemberTask`. After the member's first `he
             {"do": "leave"}                               end the remaining processes and exit
     out     {"say": "here", "now": s, "leased": b}        first when the host is ready, then once a second
             {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
+            {"say": "note", "rank": r, "text": t}               the note of rank r, when it has changed
             {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent
 """
 

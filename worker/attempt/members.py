@@ -4,6 +4,7 @@ On each of them a member (`worker.member`) is started over ssh. What the ranks t
 and is appended to the lead's own files, as if they had run here. So readers of these files need not know about hosts.
 """
 
+import errno
 import os
 import select
 import subprocess
@@ -15,12 +16,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.model.os_errors import in_words, without_paths
 from worker.attempt import lease_file
+from worker.attempt.log_file import FULL, opened_to_append
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # a shorter silence means nothing
+_MOST_HELD_BACK_BYTES = 32 * 1024 * 1024  # of one file of a rank
 _GOODBYE_S = 3.0  # for a member to end its processes, before its connection is cut
 
 
@@ -74,6 +78,8 @@ class Members:
         self._looks = 0  # how many there were so far
         self._looks_before_signal = 0  # only looks after this one count
         self._closing = False
+        self._notes: dict[int, bytes] = {}
+        self._held_back: dict[Path, bytearray] = {}  # lines that this host's disk has no space for
         self._reader = threading.Thread(target=self._read, name="members", daemon=True)
 
     @classmethod
@@ -104,6 +110,19 @@ class Members:
     def pids(self) -> Sequence[int]:
         """The ssh processes of the connections, which are not part of the attempt."""
         return [connection.process.pid for connection in self._connections if connection.process.poll() is None]
+
+    def notes(self) -> dict[int, bytes]:
+        """The last note of each rank there that sent one."""
+        with self._lock:
+            return dict(self._notes)
+
+    def unstored_records(self) -> dict[int, bytes]:
+        """The records of ranks there that could not be stored here, because the disk is full."""
+        with self._lock:
+            held_back = {path: bytes(lines) for path, lines in self._held_back.items() if lines}
+        ranks = [rank for connection in self._connections for rank in connection.ranks]
+        paths = {rank: self._path(RECORDS, rank) for rank in ranks}
+        return {rank: held_back[path] for rank, path in paths.items() if path in held_back}
 
     def extend(self, seconds: float) -> None:
         """Let the ranks there run for this many seconds from now.
@@ -210,6 +229,8 @@ class Members:
                 connection.silent_s += min(looked_at - before, 2 * _TICK_S)
             for file in ready:
                 self._take_from(by_file[file])
+            with suppress(OSError):  # the next lines meet the same error
+                self._store_held_back()
             with self._lock:
                 for connection in by_file.values():
                     with suppress(OSError):
@@ -221,7 +242,7 @@ class Members:
             for message in connection.incoming.read():
                 self._take(connection, message)
         except OSError as error:
-            broken_because = f"its lines cannot be stored: {error}"
+            broken_because = f"its lines cannot be stored: {in_words(error)}"
         with self._news:
             connection.silent_s = 0.0
             if broken_because is not None or connection.incoming.ended:
@@ -235,14 +256,31 @@ class Members:
             case {"say": "left", "look": int(look), "processes": int(processes)}:
                 connection.look_answer = (look, processes)
             case {"say": "lines", "kind": str(kind), "rank": int(rank), "text": str(text)} if rank in connection.ranks:
-                suffix = "jsonl" if kind == RECORDS else "log"
-                with (self._files[kind] / f"rank-{rank}.{suffix}").open("ab") as file:
-                    file.write(as_bytes(text))
+                path, content = self._path(kind, rank), as_bytes(text)
+                with self._lock:
+                    lines = self._held_back.setdefault(path, bytearray())
+                    if len(lines) + len(content) > _MOST_HELD_BACK_BYTES:
+                        raise OSError(errno.ENOSPC, "the disk of the lead host is full, and so is its memory for lines")
+                    lines += content
+                self._store_held_back()
+            case {"say": "note", "rank": int(rank), "text": str(text)} if rank in connection.ranks:
+                with self._lock:
+                    self._notes[rank] = as_bytes(text)
+
+    def _path(self, kind: str, rank: int) -> Path:
+        return self._files[kind] / f"rank-{rank}.{'jsonl' if kind == RECORDS else 'log'}"
+
+    def _store_held_back(self) -> None:
+        """Append the lines that have come to their files, as far as there is space. Raises `OSError`."""
+        with self._lock:
+            for path, lines in self._held_back.items():
+                if lines:
+                    _append(path, lines)
 
 
 def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connection:
     error_log = Path(launch.logs).parent / f"member-{member.host}.log"
-    with error_log.open("ab") as errors:
+    with opened_to_append(error_log) as errors:
         process = subprocess.Popen(
             [*launch.ssh, address, launch.command],
             stdin=subprocess.PIPE,
@@ -260,6 +298,20 @@ def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connec
     return _Connection(member.host, process, incoming, outgoing, error_log, frozenset(member.ranks))
 
 
+def _append(path: Path, lines: bytearray) -> None:
+    """Append and remove what the disk has space for. Raises `OSError`."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            while lines:
+                del lines[: os.write(file, lines)]
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+
+
 def _why_ended(connection: _Connection) -> str:
     """Why a connection ended: the last line that ssh or the member wrote to its standard error."""
     try:
@@ -267,4 +319,4 @@ def _why_ended(connection: _Connection) -> str:
     except OSError:
         lines = []
     last_line = next((line.strip() for line in reversed(lines) if line.strip()), None)
-    return f"the connection broke: {last_line}" if last_line else "the connection broke"
+    return f"the connection broke: {without_paths(last_line)}" if last_line else "the connection broke"

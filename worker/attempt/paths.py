@@ -1,9 +1,11 @@
-"""The paths of an attempt's files on each of its hosts. Pure; used by everything that writes or reads them."""
+"""The paths of an attempt's files on each of its hosts. Used by everything that writes or reads them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.runtime.files import make_private
+from worker.attempt import notes, stop_file
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,15 @@ class AttemptPaths:
         """The same attempt on one of its other hosts."""
         return AttemptPaths(self.job_dir, self.number, host)
 
-    def create(self) -> None:
-        """Make every folder, closed to other users."""
+    def create(self, ranks: Iterable[int] = ()) -> None:
+        """Make every folder, closed to other users, and the files that must be writable when the disk is full.
+
+        `ranks` are those of the lead. Raises `OSError`.
+        """
         for folder in (self.launch_dir, self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
             make_private(folder)
+        stop_file.prepare(self.stop_file)
+        notes.prepare(self.records, ranks)
 
 
 def paths_of(runs_dir: Path, job_id: str, number: int) -> AttemptPaths:

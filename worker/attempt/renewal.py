@@ -60,7 +60,10 @@ class Renewal:
             leases.renew(session, self._lease, lease_s=self._config.lease_s)
         self._renewed_at = now
         self._due_at = now + self._config.lease_renewal_s
-        lease_file.extend(self._path, now + self._config.ranks_lease_s)
+        try:
+            lease_file.extend(self._path, now + self._config.ranks_lease_s)
+        except OSError as error:  # then the ranks leave at the end of their lease
+            _log.warning("the lease of the ranks cannot be extended: %s", error)
         self._members.extend(now + self._config.ranks_lease_s - time.monotonic())
 
     def retry_while_away(self, action: Callable[[], _Result]) -> _Result:

@@ -3,6 +3,7 @@
 Used by the supervision of an attempt. The steps are the same on all its hosts. `AttemptProcesses` says what to stop.
 """
 
+import logging
 import os
 import signal
 import time
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from worker.attempt import stop_file
 from worker.attempt.processes import pids_of_attempt, reap_orphans, send_signal
 
+_log = logging.getLogger(__name__)
 _PERIOD_S = 0.05  # between two looks
 
 
@@ -37,8 +40,11 @@ class LocalProcesses:
     spared: Callable[[], Collection[int]] = tuple
 
     def ask_to_stop(self) -> None:
-        """Create the stop file of the ranks."""
-        self.stop_file.touch()
+        """Make the stop file of the ranks. If that fails, signals follow."""
+        try:
+            stop_file.make(self.stop_file)
+        except OSError as error:
+            _log.warning("the stop file cannot be made: %s", error)
 
     def signal(self, number: int) -> None:
         """Send every process a signal."""

@@ -20,13 +20,15 @@ from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import Lease, get_job
+from jobs.lifecycle.store import Lease, get_job, touch
+from jobs.model.os_errors import in_words
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings, settings
+from jobs.runtime.space import is_full
 from worker.attempt.ending import Ending, judge, requested_ending
 from worker.attempt.intake import Intake
 from worker.attempt.launcher import SupervisorTask
@@ -37,7 +39,9 @@ from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import is_stopped
 from worker.attempt.renewal import Renewal
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
+from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
+from worker.job_folders import bytes_below
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +121,9 @@ class Supervision:
             self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
-            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
+            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {in_words(error)}")
+            if is_full(error):
+                ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")
         shutil.rmtree(self._paths.scratch, ignore_errors=True)
         clean = clean and gpus_are_free(self._gpus)
@@ -149,14 +155,16 @@ class Supervision:
             stopped_for = Ending(EndReason.HOST_LOST, loss)  # its ranks noticed it before this process did
         self._wait_for_lines()
         self._renewal.retry_while_away(lambda: self._intake.drain(meanwhile=self._renewal.renew_if_due))
+        exits = self._lookout.exits() | self._intake.exits
         return judge(
-            self._intake.exits,
+            exits,
             ranks=self._ranks,
-            started=len(self._intake.pids),
+            started=len(self._intake.pids | exits),
             stopped_for=stopped_for,
             launcher_code=self._launcher.returncode,
             launcher_says=_last_lines(self._paths.launcher_log),
             per_gpu_batch=self._intake.plan.per_gpu_batch,
+            no_space=no_space_for(self._paths, self._config),
         ), clean
 
     def _begin(self) -> None:
@@ -167,6 +175,7 @@ class Supervision:
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
         self._ranks = attempt.gpus
         self._lead_ranks = range(len(attempt.shares[0]["slots"]))
+        self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, self._lead_ranks, self._members)
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
 
@@ -196,6 +205,8 @@ class Supervision:
             _log.warning("the database is away: %s", error.orig)
 
     def _store_new(self) -> None:
+        if self._lookout.look():
+            self._last_step_at = time.monotonic()
         steps_before = self._intake.steps_seen
         try:
             self._intake.store_new()
@@ -204,8 +215,8 @@ class Supervision:
                 self._last_step_at = time.monotonic()
 
     def _reason_to_stop(self) -> Ending | None:
-        if self._leave_signals:
-            return Ending(EndReason.HOST_LOST, f"host {self._config.host} is shutting down")
+        if (ending := self._fault_of_host()) is not None:
+            return ending
         if (loss := self._members.why_lost()) is not None:
             return Ending(EndReason.HOST_LOST, loss)
         if (ending := self._requested_ending()) is not None:
@@ -215,6 +226,14 @@ class Supervision:
             return Ending(EndReason.TIME_LIMIT, f"still running after its time limit of {limit:g} s")
         if now - self._last_step_at > self._spec.stall_timeout_s and not self._intake.exits:
             return Ending(EndReason.STALLED, self._stalled())
+        return None
+
+    def _fault_of_host(self) -> Ending | None:
+        host = self._config.host
+        if not self._paths.root.is_dir():
+            return Ending(EndReason.INTERNAL_ERROR, f"the folder of the job on host {host} was removed while it ran")
+        if self._leave_signals:
+            return Ending(EndReason.HOST_LOST, f"host {host} is shutting down")
         return None
 
     def _requested_ending(self) -> Ending | None:
@@ -255,9 +274,10 @@ class Supervision:
         config = self._config
         # Ranks that wait for a lost host, or are stalled, have nothing to save.
         saves = reason is not None and reason.reason in _SAVES_FIRST and self._members.why_lost() is None
+        has_stop_file = reason is not None and self._paths.root.is_dir()
         stop_file_s = config.save_grace_s if saves else config.stop_file_grace_s
         graces = Graces(
-            stop_file_s=stop_file_s if reason is not None else None,
+            stop_file_s=stop_file_s if has_stop_file else None,
             hurried_s=config.stop_file_grace_s,
             sigterm_s=config.sigterm_grace_s,
             sigkill_s=config.sigkill_grace_s,
@@ -285,15 +305,18 @@ class Supervision:
             time.sleep(_PERIOD_S)
 
     def _store_end(self, ending: Ending, *, clean: bool, lost_uuids: Sequence[str]) -> None:
+        folders = {"checkpoint_bytes": self._paths.checkpoints, "artifact_bytes": self._paths.artifacts}
+        stored = {column: bytes_below(folder) for column, folder in folders.items()}
         with self._sessions.begin() as session:
             leases.end(
                 session,
                 self._lease,
                 ending.reason,
-                error=ending.error,
+                error=ending.without_folders(self._config.datasets, self._config.home).error,
                 backoff_s=self._config.restart_backoff_s,
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
+            touch(session, self._lease.job_id, **stored)
             release_slots(session, self._lease.attempt_id, host=self._config.host, clean=clean, lost_uuids=lost_uuids)
             for host in self._members.clean_hosts():
                 leases.release(session, self._lease.attempt_id, host=host)

@@ -8,6 +8,7 @@ twice. It counts the bytes as it writes them, and does not trust the sizes that 
     Refused     the archive will not be unpacked; the text is for its sender
 """
 
+import errno
 import os
 import stat
 import tarfile
@@ -46,6 +47,8 @@ class Limits:
     max_bytes: int
     max_entries: int
     max_ratio: float  # unpacked bytes for each byte of the archive
+    least_free_bytes: int = 0  # that must stay free on the disk
+    least_free_files: int = 0
 
     def bytes_of(self, archive_bytes: int) -> int:
         """How many unpacked bytes an archive of this size may have."""
@@ -110,7 +113,16 @@ class _Counter:
 
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
         self._limit = limits.bytes_of(archive_bytes)
+        self._limits = limits
         self._bytes = 0
+
+    def require_space(self, file: int, size_bytes: int) -> None:
+        """Raises `OSError` as on a full disk, if less would be free after these bytes than must stay free."""
+        disk = os.fstatvfs(file)
+        few_bytes = disk.f_bavail * disk.f_frsize - size_bytes < self._limits.least_free_bytes
+        few_files = disk.f_files > 0 and disk.f_favail < self._limits.least_free_files
+        if few_bytes or few_files:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def add(self, count: int) -> None:
         self._bytes += count
@@ -162,6 +174,7 @@ def _write(path: Path, content: IO[bytes], counter: _Counter) -> None:
     with os.fdopen(file, "wb", buffering=0) as output:
         while chunk := content.read(_CHUNK_BYTES):
             counter.add(len(chunk))
+            counter.require_space(output.fileno(), len(chunk))
             view = memoryview(chunk)
             while view:
                 view = view[output.write(view) :]
@@ -188,7 +201,7 @@ def _entries(archive: Path, counter: _Counter, limits: Limits) -> Iterator[Entry
     elif head[257:262] == b"ustar":
         with archive.open("rb") as stream:
             yield from _tar_entries(stream, counter)
-    else:
+    elif head.strip(b"\0"):  # else it is empty: the end of a tar archive is blocks of zeros
         raise Refused("the file is not a known kind of archive: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
 
 
@@ -229,7 +242,7 @@ def _name_in_zip(entry: zipfile.ZipInfo) -> str:
 def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> None:
     """Refuse entries that share their bytes, because a small archive could then be a large tree."""
     by_offset = sorted(entries, key=lambda entry: entry.header_offset)
-    ends = [entry.header_offset for entry in by_offset[1:]] + [archive.start_dir]
+    ends = [*(entry.header_offset for entry in by_offset), archive.start_dir][1:]
     for entry, end in zip(by_offset, ends, strict=True):
         if entry.header_offset + _ZIP_HEADER_BYTES + entry.compress_size > end:
             raise _name_refused(entry.orig_filename, "belongs to a file that shares its bytes with another")

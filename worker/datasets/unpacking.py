@@ -1,14 +1,11 @@
 """Turns an uploaded archive into a folder of data. Run as a process of its own by `worker.contained`."""
 
-import errno
 import hashlib
 import os
 from pathlib import Path
 from typing import Any
 
 from worker.datasets.archives import Limits, Refused, unpack
-
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -20,10 +17,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         os.sync()  # before the row says that the files exist
     except Refused as refusal:
         return {"refused": str(refusal)}
-    except OSError as error:
-        if error.errno in _DISK_FULL:
-            return {"refused": f"the disk is full: {error.strerror}; register the upload again when there is room"}
-        raise
     top = top_of(into)
     return {"top": str(top.relative_to(into)), "file": _only_file(top)}
 

@@ -27,6 +27,7 @@ from jobs.db.engine import Sessions
 from jobs.runtime.files import make_private
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
+from jobs.runtime.space import is_full, measure, shortage
 from jobs.scheduling.hosts import shared_period_s
 from worker.attempt.launcher import rank_environment
 from worker.datasets.containment import Failed, GivenUp, run_contained
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 CLAIM_S = 60.0
 _RENEWAL_S = 10.0
+_SPACE_PAUSE_S = 10.0  # after a validation for which there was no space
 _THREADS = 2  # for an inspection: training needs the other cores
 _OTHERS = 2  # threads beside the first
 _OTHERS_SHARE, _OTHERS_LEAST_GB = 1 / 8, 2.0  # of the memory of the first
@@ -48,6 +50,10 @@ class _Invalid(Exception):
 
 class _TooLarge(Exception):
     """The data does not fit into the memory of this thread."""
+
+
+class _NoSpace(Exception):
+    """The disk with the datasets is full."""
 
 
 @dataclass
@@ -78,6 +84,7 @@ class Validator(PeriodicThread):
         self._settings = settings
         self._files = DatasetFiles(settings.datasets)
         self._turn_s = settings.reconcile_period_s
+        self._paused_until = 0.0  # the disk was full
 
     @property
     def large_ids(self) -> set[int]:
@@ -94,9 +101,11 @@ class Validator(PeriodicThread):
             pass
 
     def validate_one(self) -> bool:
-        """Validate the next version. Returns False if there is none for this host and thread."""
+        """Validate the next version. Returns False if there is none for this host and thread, or no space."""
         turns = self._turns
         if not (self._is_first or turns.first_is_busy.is_set()):
+            return False
+        if time.monotonic() < self._paused_until or shortage(self._settings, "datasets") is not None:
             return False
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
@@ -154,7 +163,9 @@ class Validator(PeriodicThread):
             self.large_ids.add(claim.id)
             with self._sessions.begin() as session:
                 validation.release(session, claim)
-        except (Failed, OSError) as error:
+        except (_NoSpace, OSError) as error:
+            self._wait_for_space(claim, error)
+        except Failed as error:
             _log.warning("validating dataset %s failed: %s", claim, error)
             with self._sessions.begin() as session:
                 validation.release(session, claim, counts=True)
@@ -162,6 +173,16 @@ class Validator(PeriodicThread):
             self._settle_ready(claim, source, inspection)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _wait_for_space(self, claim: Claim, error: _NoSpace | OSError) -> None:
+        """Put the version back without counting the try, if there was no space. Other errors count."""
+        is_space = isinstance(error, _NoSpace) or is_full(error)
+        why = f"host {claim.host} has no space for it: it waits until there is" if is_space else str(error)
+        _log.warning("validating dataset %s failed: %s", claim, why)
+        if is_space:
+            self._paused_until = time.monotonic() + _SPACE_PAUSE_S
+        with self._sessions.begin() as session:
+            validation.release(session, claim, counts=not is_space, error=why if is_space else None)
 
     def _unpack(self, renewal: "_ClaimRenewal", archive: Archive, scratch: Path) -> str:
         """Unpack the upload and move the files to their place. Returns that place, below the folder of datasets."""
@@ -171,6 +192,8 @@ class Validator(PeriodicThread):
             "max_entries": config.max_entries,
             "max_ratio": config.max_unpack_ratio,
         }
+        for space in measure(config, ["datasets"]):
+            limits |= {"least_free_bytes": space.least_bytes, "least_free_files": space.least_files or 0}
         answer = self._run_contained(
             renewal, "worker.datasets.unpacking", scratch,
             archive=str(self._files.archive(archive.id)), into=str(scratch / "content"), filename=archive.filename,
@@ -207,6 +230,8 @@ class Validator(PeriodicThread):
             raise _TooLarge from None
         if answer.get("out_of_memory") and not self._is_first:
             raise _TooLarge
+        if answer.get("no_space"):
+            raise _NoSpace
         if reason := answer.get("refused"):
             raise _Invalid(reason)
         return answer

@@ -12,6 +12,7 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.db.tables.base import Base
@@ -31,6 +32,10 @@ class Host(Base):
     heartbeat_at: Mapped[datetime] = mapped_column(server_default=func.now())
     drained_at: Mapped[datetime | None]  # it gets no new jobs
     kept_for: Mapped[str | None] = mapped_column(String(32))  # the waiting job for which its free slots are kept
+    no_space: Mapped[str | None]  # why it gets no jobs until there is space again: see `jobs.runtime.space`
+    folders: Mapped[list[dict[str, Any]] | None] = mapped_column(
+        JSONB(none_as_null=True)
+    )  # `FolderSpace`s; null: not measured
 
 
 class Slot(Base):

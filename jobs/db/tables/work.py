@@ -75,6 +75,8 @@ class Job(Base):
     logs_removed_at: Mapped[datetime | None]  # when its log lines were removed by retention
     series_thinned_at: Mapped[datetime | None]  # when its step metrics and samples were thinned to an outline
     artifacts_removed_at: Mapped[datetime | None]  # when its artifacts were marked as removed
+    checkpoint_bytes: Mapped[int | None] = mapped_column(BigInteger)  # on its lead host; null: none was measured
+    artifact_bytes: Mapped[int | None] = mapped_column(BigInteger)  # the same, measured at the end of each attempt
     work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
@@ -85,6 +87,15 @@ class Job(Base):
     __table_args__ = (
         Index("ix_jobs_newest", created_at.desc(), id.desc()),
         Index("ix_jobs_queue", priority.desc(), created_at, id, postgresql_where=text("status = 'queued'")),
+        # The place of a job in the queue, and how many jobs a user or a project has there: read from the index alone.
+        Index(
+            "ix_jobs_waiting",
+            priority.desc(),
+            created_at,
+            id,
+            postgresql_where=text("status = 'queued' AND cancel_requested_at IS NULL AND paused_at IS NULL"),
+        ),
+        Index("ix_jobs_queued", owner, project, postgresql_where=text("status = 'queued'")),
         Index("ix_jobs_status", status, created_at.desc(), id.desc()),
         Index("ix_jobs_labels", labels, postgresql_using="gin"),
         Index("ix_jobs_ended_at", ended_at),
@@ -111,6 +122,13 @@ class Job(Base):
             "ix_jobs_with_artifacts",
             ended_at,
             postgresql_where=text("ended_at IS NOT NULL AND artifacts_removed_at IS NULL"),
+        ),
+        # What projects keep is summed up from this index alone.
+        Index(
+            "ix_jobs_storage",
+            project,
+            postgresql_include=["checkpoint_bytes", "artifact_bytes"],
+            postgresql_where=text("checkpoint_bytes > 0 OR artifact_bytes > 0"),
         ),
         Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),

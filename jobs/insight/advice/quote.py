@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from jobs.insight.advice.past import PastJob, comparable, device_of_hosts, past_jobs
 from jobs.insight.advice.throughput import Reading, Throughput, batch_on, range_of
-from jobs.insight.advice.warnings import warnings_about
+from jobs.insight.advice.warnings import StorageLimits, warnings_about
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
@@ -37,7 +37,13 @@ class PlannedJob:
     hosts: dict[int, int]  # by GPU count; only counts that fit
 
 
-def preview(session: Session, spec: Spec, plan: Plan) -> Outlook:
+def preview(
+    session: Session,
+    spec: Spec,
+    plan: Plan,
+    *,
+    storage: StorageLimits = StorageLimits(),  # noqa: B008 - it is frozen
+) -> Outlook:
     """The quote for a job, and warnings about it."""
     past = past_jobs(session, work_key_of(spec))
     cluster = whole_cluster(session)
@@ -45,7 +51,8 @@ def preview(session: Session, spec: Spec, plan: Plan) -> Outlook:
     alike = comparable(past, spec, device)
     planned = planned_job(spec, _with_sizes(spec, plan, past), cluster)
     quote = quoted(planned, alike)
-    return Outlook(quote, warnings_about(spec, planned.plan, quote, alike, hosts=planned.hosts.get(spec.gpus, 1)))
+    hosts = planned.hosts.get(spec.gpus, 1)
+    return Outlook(quote, warnings_about(spec, planned.plan, quote, alike, hosts=hosts, storage=storage))
 
 
 def planned_job(spec: Spec, plan: Plan, cluster: Cluster) -> PlannedJob:

@@ -5,6 +5,7 @@ warning.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from jobs.insight.advice.past import PastJob
@@ -15,11 +16,27 @@ from jobs.views.advice import Quote
 HALF_OF_A_DOUBLING = 1.5  # the ideal is 2: at 1.5 the second half of the GPUs brings half of what it could
 FEWEST_STEPS = 10  # fewer updates hardly train, and can leave out a tenth of the samples
 _MANY_EPOCHS = 20  # with this many epochs a rule that ends them is worth it
+_OPTIMIZER_VALUES = {"adam": 2, "nadam": 2, "sgd": 1}  # that each keeps for a trained parameter
+_BYTES_A_VALUE = 4
 _LATE = 0.5  # past jobs that were at their best before this share of the epochs wasted the rest
 
 
+@dataclass(frozen=True)
+class StorageLimits:
+    """What the operator lets a job keep on a host, and a host's cache take, in 10^9 bytes. None: no limit."""
+
+    job_gb: float | None = None
+    cache_gb: float | None = None
+
+
 def warnings_about(
-    spec: Spec, plan: Plan, quote: Quote | None, alike: Sequence[PastJob], *, hosts: int = 1
+    spec: Spec,
+    plan: Plan,
+    quote: Quote | None,
+    alike: Sequence[PastJob],
+    *,
+    hosts: int = 1,
+    storage: StorageLimits = StorageLimits(),
 ) -> list[str]:
     """All warnings. `hosts` is the least number of hosts that the job would run on."""
     if spec.probe is not None:
@@ -31,6 +48,7 @@ def warnings_about(
         *_memory(plan, alike),
         *_steps(spec, plan),
         *_boundary(spec, hosts),
+        *_storage(spec, alike, storage),
     ]
 
 
@@ -95,4 +113,24 @@ def _boundary(spec: Spec, hosts: int) -> Iterator[str]:
         yield (
             f"No host has {spec.gpus} GPUs: the job will run on {hosts} hosts, and its gradients will cross the "
             "network between them."
+        )
+
+
+def _storage(spec: Spec, alike: Sequence[PastJob], storage: StorageLimits) -> Iterator[str]:
+    dataset = spec.dataset
+    if dataset.cache != "none" and storage.cache_gb is not None and dataset.cache_limit_gb > storage.cache_gb:
+        yield (
+            f"A host's cache has at most {storage.cache_gb:g} GB here: dataset.cache_limit_gb of "
+            f"{dataset.cache_limit_gb:g} is cut to that."
+        )
+    summary = next((job.summary for job in alike if job.summary is not None), None)
+    if summary is None or storage.job_gb is None:
+        return
+    kept_models = 1 if spec.early_stopping is None else 2  # the best weights are in a checkpoint too
+    optimizer_bytes = _OPTIMIZER_VALUES[spec.optimizer] * _BYTES_A_VALUE * summary.trainable_parameters
+    checkpoint_gb = (kept_models * summary.model_bytes + optimizer_bytes) / 1e9
+    if spec.checkpoint.keep * checkpoint_gb > storage.job_gb:
+        yield (
+            f"{spec.checkpoint.keep} checkpoints of about {checkpoint_gb:.2g} GB are more than the "
+            f"{storage.job_gb:g} GB that a job may keep on a host: fewer will be kept."
         )

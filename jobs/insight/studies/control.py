@@ -2,7 +2,8 @@
 
 Each function works in the caller's transaction. It locks the study's row until the commit, so that two callers take
 turns. It also locks out the dispatcher: both lock many jobs at once, in no common sequence, and could deadlock. Each
-raises `StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived` of `jobs.people.project_admission`.
+raises `StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived` of `jobs.people.project_admission`, and
+`TooManyQueuedJobs` of `jobs.people.queue_share`.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.people.project_admission import require_room
+from jobs.people.queue_share import require_queue_share
 from jobs.scheduling.placement_rows import PASS_LOCK
 
 
@@ -52,14 +54,17 @@ def pause(session: Session, study_id: str) -> None:
         touch(session, study_id)
 
 
-def resume(session: Session, study_id: str) -> None:
-    """Resume its paused jobs, and replace jobs that failed, were cancelled, or will be cancelled, by new ones."""
+def resume(session: Session, study_id: str, *, most_queued: int | None = None) -> None:
+    """Resume its paused jobs, and replace jobs that failed, were cancelled, or will be cancelled, by new ones.
+
+    Its owner may have `most_queued` jobs in the queue; None: any number.
+    """
     study = _take_turn(session, study_id)
     paused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_not(None))
     if paused:
         touch_all(session, paused, paused_at=None, queued_at=func.now())
         _add_events(session, paused, EventKind.RESUMED)
-    replaced = _replace(session, study)
+    replaced = _replace(session, study, most_queued)
     if paused or replaced:
         touch(session, study_id, cancel_requested_at=None, ended_at=None)
 
@@ -75,7 +80,7 @@ def _unfinished(session: Session, study_id: str, *conditions: ColumnElement[bool
     return session.scalars(query.order_by(Job.id).with_for_update()).all()
 
 
-def _replace(session: Session, study: Study) -> Sequence[str]:
+def _replace(session: Session, study: Study, most_queued: int | None) -> Sequence[str]:
     newest = newest_jobs([study.id]).subquery()
     is_without_result = or_(Job.status.in_([Status.FAILED, Status.CANCELLED]), Job.cancel_requested_at.is_not(None))
     rows = session.execute(
@@ -91,6 +96,8 @@ def _replace(session: Session, study: Study) -> Sequence[str]:
         new_jobs.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
     if new_jobs:
         require_room(session, study.project, jobs=len(new_jobs))
+        if most_queued is not None:
+            require_queue_share(session, study.owner, jobs=len(new_jobs), most=most_queued)
     return write_jobs(session, new_jobs, owner=study.owner)
 
 

@@ -6,7 +6,6 @@ Pure; called by the api before it stores a study. Problems name a field as it wa
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -14,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 
 from jobs.model.printable import MOST_IN_NAME, cleaned
 from jobs.model.problems import FieldProblem, InvalidSpec
@@ -27,6 +27,7 @@ _NOT_VARIED = {
     "probe": "a study consists of trainings; submit a batch probe by itself",
 }
 _SEEDS = 2**32
+MOST_CELL_BYTES = 64 * 1024  # of a cell's spec as it is written: there may be a thousand cells
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,14 @@ def cells_of(study: StudySpec) -> list[Cell]:
     """
     problems = [*_wrong_fields(study), *_wrong_values(study)]
     if not problems:
-        problems = _wrong_numbers(study)
+        problems = [*_wrong_numbers(study), *_too_large(study)]
     if problems:
         raise InvalidSpec(problems)
-    cells, cell_problems = [], CellProblems(study)
+    cells, cell_problems, base = [], CellProblems(study), to_json(study.base)
     for positions in product(*(range(len(values)) for values in study.grid.values())):
         values = {field: given[at] for (field, given), at in zip(study.grid.items(), positions, strict=True)}
         try:
-            cells.append(Cell(values, positions, spec_from(_document(study, values))))
+            cells.append(Cell(values, positions, spec_from(_document(study.name, base, values))))
         except InvalidSpec as error:
             cell_problems.add(positions, error.problems)
     if problems := cell_problems.problems() or _equal_cells(cells):
@@ -108,12 +109,16 @@ class CellProblems:
         return f" (with {', '.join(values)}{more})"
 
 
-def _document(study: StudySpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a cell as a person would write it. Outer fields are set first, so that inner ones change them."""
-    document = deepcopy(study.base)
+def _document(study_name: str, base: bytes, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a cell as a person would write it. Outer fields are set first, so that inner ones change them.
+
+    The base is JSON, because reading it again is the quickest copy.
+    """
+    document: dict[str, Any] = from_json(base)
     for field in sorted(values, key=lambda field: field.count(".")):
-        set_field(document, field.split("."), deepcopy(values[field]))
-    document["name"] = job_name(study.name, values)
+        value = values[field]
+        set_field(document, field.split("."), from_json(to_json(value)) if isinstance(value, dict) else value)
+    document["name"] = job_name(study_name, values)
     return document
 
 
@@ -182,6 +187,15 @@ def _wrong_numbers(study: StudySpec) -> list[FieldProblem]:
         message = "repeats differ by their seed, and the grid sets it: remove one of the two"
         problems.append(FieldProblem("repeats", message, str(study.repeats)))
     return problems
+
+
+def _too_large(study: StudySpec) -> Iterator[FieldProblem]:
+    """A problem if the spec of a cell can be too large: every cell is checked as a whole."""
+    largest = [max(len(to_json(value)) for value in values) for values in study.grid.values()]
+    size = len(to_json(study.base)) + sum(largest)
+    if size > MOST_CELL_BYTES:
+        message = f"the spec of a cell can have {size:,} bytes; at most {MOST_CELL_BYTES:,} are allowed"
+        yield FieldProblem("base", message)
 
 
 def _equal_cells(cells: Sequence[Cell]) -> list[FieldProblem]:

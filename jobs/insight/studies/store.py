@@ -3,6 +3,7 @@
 Called by the api. Every function works in the caller's transaction; the caller commits.
 
     StudyNotFound       no study has this id
+    TooManyNotes        the study has as many notes as allowed
 """
 
 from collections import defaultdict
@@ -24,11 +25,17 @@ from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import TERMINAL, Status
 from jobs.views.studies import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
 
+MOST_NOTES = 200  # of a study
+MOST_NOTE_CHARACTERS = 200_000  # of all notes of a study: every answer with the study has them
 _LIST = "studies"  # what its cursors belong to
 
 
 class StudyNotFound(LookupError):
     """No study has this id."""
+
+
+class TooManyNotes(ValueError):
+    """The study has as many notes as allowed, or as much text in them."""
 
 
 def earlier_study(session: Session, owner: str, idempotency: Idempotency | None) -> str | None:
@@ -135,8 +142,15 @@ def notes_of(session: Session, study_id: str) -> list[NoteView]:
 
 
 def add_note(session: Session, study_id: str, *, author: str, text: str) -> NoteView:
-    """Add a note to a study. Raises `StudyNotFound`."""
+    """Add a note to a study. Raises `StudyNotFound`, `TooManyNotes`."""
     study = lock(session, study_id)
+    sizes = select(func.count(), func.coalesce(func.sum(func.length(StudyNote.text)), 0))
+    notes, characters = session.execute(sizes.where(StudyNote.study_id == study_id)).one()
+    if notes >= MOST_NOTES:
+        raise TooManyNotes(f"the study {study_id} has {notes} notes, the most allowed")
+    if characters + len(text) > MOST_NOTE_CHARACTERS:
+        message = f"the notes of study {study_id} have {characters:,} of {MOST_NOTE_CHARACTERS:,} characters"
+        raise TooManyNotes(f"{message}; this one has {len(text):,}")
     note = StudyNote(study_id=study.id, author=author, text=text)
     session.add(note)
     touch(session, study_id)

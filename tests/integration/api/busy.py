@@ -9,7 +9,8 @@ from sqlalchemy import func, null, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
 from jobs.lifecycle.store import Lease
-from jobs.scheduling import placing
+from jobs.runtime.space import FolderSpace
+from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
@@ -66,6 +67,8 @@ def a_busy_cluster(sessions: Sessions, submit_job: Callable[..., str]) -> Lease:
     a_host(sessions, "hb", slots=4, kind="gpu")
     with sessions.begin() as session:
         session.execute(update(Host).values(info={"memory_bytes": 2**36}))
+        for host in ("ha", "hb"):
+            registration.beat(session, host, folders=[FolderSpace(("home", "runs"), 2**40, 10**9, 10**6, 10**4)])
     lease = a_live_attempt(sessions, submit_job(), slots=(0, 1))
     set_progress(sessions, lease.job_id, **PROGRESS)
     an_epoch(sessions, lease, step=10, epoch_s=3.0, data_wait_s=3.0, allreduce_s=3.0)

@@ -15,6 +15,7 @@ from sqlalchemy import func, select, update
 from api.access.rate_limits import RateLimits
 from api.access.token_cache import TokenCache
 from api.callers import router
+from api.middleware import CONTENT_SECURITY_POLICY
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.model.scopes import Scope
@@ -228,4 +229,4 @@ def test_answers_have_security_headers_for_browsers(api: TestClient, app: FastAP
         headers = api.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
-        assert headers["content-security-policy"] == "frame-ancestors 'none'"
+        assert headers["content-security-policy"] == CONTENT_SECURITY_POLICY

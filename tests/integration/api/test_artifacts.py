@@ -19,7 +19,7 @@ from jobs.data import artifacts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle.admission import unusable_weights
-from jobs.lifecycle.store import transition
+from jobs.lifecycle.store import touch, transition
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
@@ -322,3 +322,24 @@ def test_a_submission_and_the_removal_of_its_weights_take_turns(
     assert give_up(sessions)
     with sessions.begin() as submitting:
         assert "removed" in unusable_weights(submitting, spec)[0].message
+
+
+def test_files_are_removed_only_of_jobs_that_have_ended_and_by_those_who_steer_them(
+    api: TestClient, job_id: str, sessions: Sessions, client_of: Callable[..., TestClient]
+) -> None:
+    running = api.delete(path_of(job_id))
+    assert (running.status_code, running.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
+    with sessions.begin() as session:
+        transition(session, job_id, Status.CANCELLED)
+        touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)
+    assert client_of("eve").delete(path_of(job_id)).status_code == 403
+    assert client_of("ada", "read").delete(path_of(job_id)).status_code == 403
+    assert api.delete(path_of("nowhere")).status_code == 404
+    for _ in range(2):
+        assert api.delete(path_of(job_id)).status_code == 204
+    assert api.get(path_of(job_id)).json()["items"] == []
+    assert api.get(path_of(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-removed"
+    with sessions() as session:
+        job = session.get_one(Job, job_id)
+        assert (job.checkpoint_bytes, job.artifact_bytes) == (0, 0)
+    assert api.get("/v1/audit", params={"action": "job.artifacts_removed"}).json()["items"][0]["subject"] == job_id

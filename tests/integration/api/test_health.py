@@ -53,7 +53,7 @@ def test_the_catalog_lists_the_possible_values_of_a_spec(api: TestClient) -> Non
 
 
 def test_a_service_with_its_database_is_ready(api: TestClient) -> None:
-    ready = {"status": "ok", "database": "ok", "schema": "ok", "broker": "ok"}
+    ready = {"status": "ok", "database": "ok", "schema": "ok", "broker": "ok", "space": []}
     assert api.get("/readyz").json() == ready
 
 

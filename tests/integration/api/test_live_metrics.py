@@ -16,6 +16,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job, Slot
 from jobs.lifecycle import leases
 from jobs.model.states import EndReason
+from jobs.runtime.space import FolderSpace
+from jobs.scheduling import registration
 from tests.integration.api.busy import (
     PROGRESS,
     a_busy_cluster,
@@ -73,12 +75,25 @@ def test_the_gpus_of_a_job_have_figures(api: TestClient, submit_job: Submit, ses
 def test_hosts_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submit_job)
     expected = {
-        "up": 1, "drained": 0, "cpu_ratio": 0.5, "memory_used_bytes": 2**33, "memory_bytes": 2**36,
+        "up": 1, "drained": 0, "no_space": 0, "cpu_ratio": 0.5, "memory_used_bytes": 2**33, "memory_bytes": 2**36,
         "network_received_bytes_per_second": 100, "network_sent_bytes_per_second": 200,
         "disk_read_bytes_per_second": 300, "disk_written_bytes_per_second": 400,
     }  # fmt: skip
     figures = starting(scrape(api), "hora_host_")
     assert figures == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
+
+
+def test_folders_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
+    measured = [FolderSpace(("runs", "cache"), 5, 9, 7, 3), FolderSpace(("datasets",), 11, 9)]
+    with sessions.begin() as session:
+        registration.beat(session, "ha", folders=measured)
+    figures = scrape(api)
+    assert figures["hora_host_no_space"] == {("ha",): 1, ("hb",): 0}
+    of_ha = {key: value for key, value in figures["hora_folder_free_bytes"].items() if key[0] == "ha"}
+    assert of_ha == {("ha", "runs"): 5, ("ha", "cache"): 5, ("ha", "datasets"): 11}
+    assert ("ha", "datasets") not in figures["hora_folder_free_files"]
+    assert figures["hora_folder_free_files"]["ha", "cache"] == 7
 
 
 def test_a_lost_host_exports_only_its_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:

@@ -132,7 +132,7 @@ def test_slots_and_hosts_are_counted_by_state(api: TestClient, submit_job: Submi
         ("gpu", "free"): 3, ("gpu", "leased"): 0, ("gpu", "quarantined"): 0, ("gpu", "retired"): 3,
         ("gpu", "out_of_service"): 6,
     }  # fmt: skip
-    assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
+    assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("no_space",): 0, ("lost",): 1}
 
 
 def test_attempts_are_counted_by_their_end_reason(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:

@@ -18,6 +18,7 @@ from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
+from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.integration.api.starting_rows import TOKEN
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -197,6 +198,32 @@ def test_a_full_disk_is_reported_and_leaves_no_part_of_the_piece(
     assert (answer.status_code, answer.json()["title"]) == (507, "The disk is full")
     assert on_disk(configuration, upload_id).stat().st_size == 10
     assert put_piece(api, upload_id, 10, ARCHIVE[10:]).json()["completed_at"] is not None
+
+
+def test_pieces_are_refused_below_the_floor_and_the_upload_goes_on_later(
+    api: TestClient, configuration: Settings
+) -> None:
+    with small_disk(configuration.datasets) as disk:
+        upload_id = start(api)
+        assert put_piece(api, upload_id, 0, ARCHIVE[:10]).json()["received_bytes"] == 10
+        fill = fill_up(disk, but_bytes=500_000)  # less than a twentieth of the disk
+        refused = put_piece(api, upload_id, 10, ARCHIVE[10:])
+        assert (refused.status_code, refused.json()["type"]) == (507, "urn:hora:problem:disk-full")
+        assert refused.json()["detail"].startswith("datasets has 0.5 MB free, less than 0.8 MB; nothing is lost")
+        new = api.post("/v1/uploads", json={"filename": "a.zip", "size_bytes": 100})
+        assert new.status_code == 507
+        fill.unlink()
+        assert put_piece(api, upload_id, 10, ARCHIVE[10:]).json()["completed_at"] is not None
+        assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
+        too_large = api.post("/v1/uploads", json={"filename": "a.zip", "size_bytes": 16 * 2**20})
+        assert (too_large.status_code, "must stay free" in too_large.json()["detail"]) == (507, True)
+
+
+def test_no_upload_can_start_on_a_disk_without_a_free_file(api: TestClient, configuration: Settings) -> None:
+    with small_disk(configuration.datasets, files=50) as disk:
+        upload_id = start(api)
+        use_up_files(disk)
+        assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 507
 
 
 def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings) -> None:

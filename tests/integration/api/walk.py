@@ -10,7 +10,7 @@ from fastapi.routing import iter_route_contexts
 
 from jobs.model.scopes import Scope
 
-OPEN = {"/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
+OPEN = {"/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/docs/{name}", "/redoc"}
 OPEN |= {"/help", "/help/", "/help/{path:path}"}
 LOGIN = {"/login", "/logout"}  # a browser without a token requests these; tested in test_login
 SAFE = {"GET", "HEAD", "OPTIONS"}

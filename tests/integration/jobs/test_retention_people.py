@@ -1,4 +1,4 @@
-"""Old audit entries, login links and sessions are removed; tokens stay."""
+"""Old audit entries, tokens, login links and sessions are removed; tokens that no other made stay."""
 
 from datetime import timedelta
 
@@ -46,28 +46,33 @@ def test_old_audit_entries_are_found_by_an_index(sessions: Sessions) -> None:
     assert "ix_audit_entries_at" in plan
 
 
-def a_token(sessions: Sessions, kind: Kind, *, ended_days_ago: float | None, how: str) -> str:
+def a_token(
+    sessions: Sessions, kind: Kind, *, ended_days_ago: float | None, how: str, created_by: str | None = None
+) -> str:
+    text = f"hora_{kind}{ended_days_ago}{how}{created_by}"
     with sessions.begin() as session:
-        token_id = store_token(session, f"hora_{kind}{ended_days_ago}{how}", user="alice", scope=Scope.READ, kind=kind)
+        token_id = store_token(session, text, user="alice", scope=Scope.READ, kind=kind, created_by=created_by)
         if ended_days_ago is not None:
             at = func.now() - timedelta(days=ended_days_ago)
             session.execute(update(Token).where(Token.id == token_id).values({how: at}))
     return token_id
 
 
-def test_links_and_sessions_that_ended_long_ago_are_removed_and_tokens_stay(sessions: Sessions) -> None:
+def test_tokens_links_and_sessions_that_ended_long_ago_are_removed(sessions: Sessions) -> None:
     stay = {
         a_token(sessions, "bearer", ended_days_ago=400, how="revoked_at"),
         a_token(sessions, "bearer", ended_days_ago=400, how="expires_at"),
+        a_token(sessions, "bearer", ended_days_ago=29, how="revoked_at", created_by="other"),
+        a_token(sessions, "bearer", ended_days_ago=None, how="", created_by="other"),
         a_token(sessions, "session", ended_days_ago=29, how="expires_at"),
         a_token(sessions, "session", ended_days_ago=None, how=""),
         a_token(sessions, "login", ended_days_ago=29, how="revoked_at"),
     }
-    for kind in ("session", "login"):
+    for kind in ("session", "login", "bearer"):
         for how in ("expires_at", "revoked_at"):
-            a_token(sessions, kind, ended_days_ago=31, how=how)  # type: ignore[arg-type]
+            a_token(sessions, kind, ended_days_ago=31, how=how, created_by="other")  # type: ignore[arg-type]
     with sessions.begin() as session:
-        assert not retention.remove_sessions(session, keep_days=30)
+        assert not retention.remove_tokens(session, keep_days=30)
 
     with sessions() as session:
         assert set(session.scalars(select(Token.id))) == stay

@@ -11,7 +11,7 @@ import pytest
 
 from tests.waiting import slowdown, until
 from trainer.stopping import POLL_S
-from worker.attempt.lease_file import extend
+from worker.attempt.lease_file import extend, read_until
 
 PROGRAM = """
 import os, signal, sys, time
@@ -87,7 +87,8 @@ def test_a_rank_that_wakes_after_its_lease_continues_only_if_the_lease_was_exten
     with subprocess.Popen([sys.executable, "-c", LEASED, str(lease)]) as process:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
-        over_at = float(lease.read_text())
+        over_at = read_until(lease)
+        assert over_at is not None
         until(lambda: time.monotonic() > over_at, what="the end of the lease")
         if extended:
             extend(lease, time.monotonic() + 60)

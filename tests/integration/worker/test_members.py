@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from jobs.lifecycle.store import Lease
+from jobs.model.records import NOTE_BYTES, RankNote
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import command_line, pids
 from jobs.runtime.settings import Settings
+from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.waiting import slowdown, until
+from trainer.note import Note
 from worker.attempt import lease_file
 from worker.attempt.launcher import launch_of
 from worker.attempt.members import MemberFailed, Members, MembersLaunch
@@ -183,3 +186,34 @@ def test_an_unreachable_host_is_named_with_the_error_of_ssh(start: Start) -> Non
         start(ssh=["bash", "-c", "echo warming up >&2; echo No route to host >&2; exit 255"])
     with pytest.raises(MemberFailed, match=r"host other: not ready after 0\.5 s"):
         start(ssh=["bash", "-c", "echo Welcome; sleep 30"], ready_within_s=0.5)
+
+
+def test_the_note_of_a_rank_without_space_arrives(start: Start, paths: AttemptPaths) -> None:
+    members, there = start(), paths.of_member("other")
+    note = there.records / "rank-1.note"
+    assert note.stat().st_size == NOTE_BYTES  # made before a rank starts
+    Note(note).write(records=3, why="No space left on device")
+    said = until(lambda: members.notes().get(1), what="the note")
+    assert RankNote.parse(said) == RankNote(records=3, why="No space left on device")
+
+
+def test_lines_of_the_other_host_wait_for_space_on_the_lead(start: Start, paths: AttemptPaths) -> None:
+    line = b'{"kind": "exit", "at": 1.0, "reason": "completed"}\n'
+    with small_disk(paths.records, size_bytes=2**16) as disk:
+        fill = fill_up(disk)
+        members = start()
+        (paths.of_member("other").records / "rank-1.jsonl").write_bytes(line)
+        until(lambda: members.clean_hosts() == ["other"], what="the last line")
+        assert members.why_lost() is None
+        assert members.unstored_records() == {1: line}
+        fill.unlink()
+        until(lambda: not members.unstored_records(), what="the line in its file")
+        assert (disk / "rank-1.jsonl").read_bytes() == line
+
+
+def test_a_host_without_space_says_so(start: Start, paths: AttemptPaths) -> None:
+    with small_disk(paths.of_member("other").host_dir, size_bytes=2**16) as disk:
+        fill_up(disk)
+        use_up_files(disk)
+        with pytest.raises(MemberFailed, match=r"host other: the connection broke: leaving: .*No space left on device"):
+            start()

@@ -5,6 +5,7 @@ Its one rank is a program of the standard library, which is both launcher and ra
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import func, text, update
+from sqlalchemy import func, select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent, MetricBlock, MetricPoint
@@ -27,6 +28,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
+from tests.full_disks import fill_up, small_disk
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
@@ -47,11 +49,21 @@ out = open(root / "records/rank-0.jsonl", "a")
 def say(kind, **more):
     print(json.dumps({"kind": kind, "at": time.time(), **more}), file=out, flush=True)
 
+def note(**fields):
+    with open(root / "records/rank-0.note", "r+") as file:
+        file.write(json.dumps(fields).ljust(1023))
+
 say("rank_started", rank=0, local_rank=0, host="ha", pid=os.getpid())
 if mood == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     hidden = "env -i setsid sh -c 'echo $$ > %s; exec sleep 600' &" % (root / "hidden")
     subprocess.run(["sh", "-c", hidden], stdout=subprocess.DEVNULL)
+if mood == "without space":
+    for records in range(25):
+        note(records=records, why="No space left on device")
+        time.sleep(0.2)
+    note(records=25, why="No space left on device", exit={"kind": "exit", "at": 1.0, "reason": "no_space"})
+    sys.exit(1)
 step = 0
 while mood == "deaf" or not (root / "stop").exists():
     step += 1
@@ -171,6 +183,16 @@ def test_a_job_succeeds_when_its_rank_completes(run: Run) -> None:
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
+def test_the_end_of_an_attempt_stores_what_the_job_keeps(run: Run) -> None:
+    supervised = run("brief")
+    (supervised.paths.artifacts / "model.keras").write_bytes(bytes(1000))
+    (supervised.paths.checkpoints / "attempt-1").mkdir()
+    (supervised.paths.checkpoints / "attempt-1" / "checkpoint-1.npz").write_bytes(bytes(300))
+    assert supervised.wait_for_end() is EndReason.COMPLETED
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert (job.checkpoint_bytes, job.artifact_bytes) == (300, 1000)
+
+
 def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
     """It stood still before the launch: its slots may belong to another attempt."""
     supervised = run(starts_s=0.0)
@@ -202,6 +224,17 @@ def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
     assert (supervised.paths.root / "saved").exists()
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
+
+
+@pytest.mark.parametrize("mood", ["obedient", "deaf"])
+def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) -> None:
+    supervised = run(mood)
+    supervised.wait_for_steps()
+    shutil.rmtree(supervised.paths.job_dir)
+    assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert job.error == "the folder of the job on host ha was removed while it ran"
+    assert supervised.attempt.error == job.error
 
 
 def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
@@ -322,3 +355,25 @@ def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
         EventKind.ATTEMPT_ENDED,
         EventKind.REQUEUED,
     ]
+
+
+def test_ranks_that_cannot_write_are_not_stalled_and_say_why_they_end(run: Run, sessions: Sessions) -> None:
+    supervised = run("without space", stall_timeout_s=2.0)
+    assert supervised.wait_for_end() is EndReason.NO_SPACE
+    job = job_rows.the_job(sessions, supervised.lease.job_id)
+    assert (job.status, job.restarts, job.losses) == (Status.QUEUED, 0, 1)
+    with sessions() as session:
+        events = session.scalars(select(JobEvent).where(JobEvent.kind == EventKind.OUT_OF_SPACE)).all()
+    assert [event.data for event in events] == [{"rank": 0, "why": "No space left on device"}]
+
+
+def test_an_attempt_that_a_full_disk_ends_uses_up_no_restart(run: Run, sessions: Sessions, tmp_path: Path) -> None:
+    """Its rank dies when it cannot write. Its lease is extended and its end stored all the same."""
+    with small_disk(tmp_path / "runs", size_bytes=2**20) as disk:
+        supervised = run(lease_s=20)
+        supervised.wait_for_steps()
+        fill_up(disk)
+        assert supervised.wait_for_end() is EndReason.NO_SPACE
+        assert (supervised.attempt.error or "").startswith("host ha has no space: runs has 0.0 MB free, less than")
+    job = job_rows.the_job(sessions, supervised.lease.job_id)
+    assert (job.status, job.restarts, job.losses) == (Status.QUEUED, 0, 1)

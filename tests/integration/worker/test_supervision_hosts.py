@@ -30,6 +30,7 @@ class OtherHosts(Members):
     """Hosts `hb` and `hc`, whose ranks end when asked. Only `hb` reports that it is clean."""
 
     def __init__(self, *, spared: Sequence[int], lost_at: float | None = None) -> None:
+        super().__init__()
         self._spared = spared
         self._lost_at = lost_at
         self.requests: list[str | int] = []

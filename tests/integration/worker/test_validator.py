@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling.registration import register
 from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, tar_of, zip_of
+from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.waiting import until
 from worker.datasets.folders import OldDatasets
 from worker.datasets.validator import Validator, validators_of
@@ -428,3 +430,24 @@ def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(
     assert not old.remove_some()
     assert not archive.exists()
     assert {row_of(sessions, row_id).status for row_id in (first, second)} == {"ready"}
+
+
+def test_a_dataset_waits_for_space_and_is_ready_later(
+    sessions: Sessions, settings: Settings, uploaded: Callable[..., int]
+) -> None:
+    with small_disk(settings.datasets, size_bytes=8 * 2**20) as disk:
+        row_id = uploaded(zip_of(chips(5)))
+        fill = fill_up(disk, but_bytes=20_000)
+        without_floor = settings.model_copy(update={"min_free_gb": 0.0, "min_free_files": 0})
+        names = use_up_files(disk)  # now unpacking fails in the middle
+        Validator(sessions, without_floor).validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.attempts) == ("validating", 0)
+        assert row.error == "host ha has no space for it: it waits until there is"
+        assert not Validator(sessions, settings).validate_one()  # below the floor it does not try
+        assert row_of(sessions, row_id).attempts == 0
+        shutil.rmtree(names)
+        fill.unlink()
+        assert Validator(sessions, settings).validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.error) == ("ready", None)

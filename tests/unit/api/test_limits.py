@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.access.rate_limits import Buckets, RateLimits
+from api.access.buckets import Buckets
+from api.access.rate_limits import RateLimits
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Bearer
@@ -123,3 +124,60 @@ def test_ipv6_addresses_of_one_network_share_a_limit(first: str, second: str | N
         assert raised.value.headers["Retry-After"] == "100"
     else:
         limits.charge_attempt(second)
+
+
+def test_cost_above_what_the_bucket_has_delays_the_next_requests() -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, clock=clock)
+    assert buckets.take("a", 5, cost=30) == 0
+    assert buckets.take("a", 5) == pytest.approx(4.2)
+    clock.now += 4.2
+    assert buckets.take("a", 5) == 0
+    buckets.add_cost("a", 5, 10)
+    assert buckets.take("a", 5) == pytest.approx(2.2)
+
+
+def test_two_apis_together_admit_one_rate_and_a_burst_each() -> None:
+    """Two apis settle five times a second through a common bucket, as the script of `api.access.settling` keeps it."""
+    clock = Clock()
+    apis = [Buckets(2.0, clock=clock) for _ in range(2)]
+    full_at, admitted, seconds, per_s = clock.now, 0, 30, 20.0
+    for step in range(seconds * 100):
+        clock.now += 0.01
+        for api in apis:
+            admitted += sum(api.take("a", per_s) == 0 for _ in range(3))
+            if step % 20 == 0:
+                full_at = max(full_at, clock.now) + sum(api.take_unsettled().values())
+                api.settle("a", full_at - clock.now)
+    assert per_s * seconds * 0.95 <= admitted <= per_s * (seconds + 2 * 2.0) * 1.05
+
+
+def test_all_tokens_of_a_user_share_a_limit() -> None:
+    limits = RateLimits(Settings(rate_limit_per_s=10, user_rate_limit_per_s=25), clock=Clock())
+    bearers = [Bearer("a", str(number), "bearer", Scope.READ) for number in range(5)]
+    for number in range(50):
+        limits.charge(bearers[number % 5])
+    for bearer in bearers:
+        with pytest.raises(TooManyRequests, match="all tokens of a together may send 25 requests a second"):
+            limits.charge(bearer)
+    limits.charge(Bearer("b", "b", "bearer", Scope.READ))
+    limits.charge(Bearer("a", "admin", "bearer", Scope.ADMIN))
+
+
+def test_token_with_a_higher_limit_than_its_user_keeps_it() -> None:
+    limits = RateLimits(Settings(user_rate_limit_per_s=5), clock=Clock())
+    for _ in range(100):
+        limits.charge(Bearer("a", "1", "bearer", Scope.READ, 50.0))
+
+
+def test_changes_of_a_day_are_limited_and_a_study_counts_its_jobs() -> None:
+    clock = Clock()
+    limits, alice = RateLimits(Settings(changes_per_day=86_400), clock=clock), Bearer("a", "1", "bearer", Scope.SUBMIT)
+    limits.charge_changes(alice)
+    limits.add_changes(alice, 17_279)  # a fifth of a day's
+    with pytest.raises(TooManyRequests, match="a may make 86,400 changes a day") as raised:
+        limits.charge_changes(alice)
+    assert raised.value.headers["Retry-After"] == "1"
+    clock.now += 2
+    limits.charge_changes(alice)
+    limits.charge_changes(Bearer("admin", "2", "bearer", Scope.ADMIN))

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer.checkpoint import Checkpoint, CheckpointStore, Progress, State, Stopping, atomic_write
+from trainer.checkpoint import Checkpoint, CheckpointStore, Progress, State, Stopping, atomic_write, saved_in
+from trainer.errors import StorageTooSmall
+from trainer.storage import bytes_below, require_storage
 
 SHAPES = {"model": [(2, 3), ()]}
 
@@ -53,6 +55,52 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     for step in (9, 10, 100):
         store.save(checkpoint(step))
     assert names(tmp_path / "attempt-1") == ["checkpoint-0000000010.npz", "checkpoint-0000000100.npz"]
+
+
+def test_fewer_checkpoints_are_kept_when_the_job_may_keep_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "checkpoints"
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts" / "events").write_bytes(bytes(10_000))
+    arrays = {"model": [np.zeros(25_000, np.float32)]}  # 100 kB
+    for limit_bytes, kept in ((1_000_000, [1, 2, 3, 4]), (330_000, [3, 4, 5]), (50_000, [6])):
+        store = CheckpointStore(root, attempt=1, keep=4, limit_bytes=limit_bytes)
+        step = kept[-1]
+        for number in range(1, 5) if step == 4 else [step]:
+            store.save(Checkpoint(checkpoint(number).state, arrays))
+        assert [int(path.stem.partition("-")[2]) for path in reversed(saved_in(root / "attempt-1"))] == kept
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        f"keeping {count} of 4 checkpoints: one has 0.0001 GB, and a job may keep {limit} GB on a host "
+        "(HORA_MAX_JOB_STORAGE_GB)"
+        for count, limit in ((3, "0.00033"), (1, "5e-05"))
+    ]
+
+
+def test_newest_checkpoint_stays_until_the_next_one_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CheckpointStore(tmp_path / "checkpoints", attempt=1, keep=4, limit_bytes=1)
+    store.save(checkpoint(1))
+    monkeypatch.setattr(np, "savez", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(OSError, match="full"):
+        store.save(checkpoint(2))
+    assert names(tmp_path / "checkpoints/attempt-1") == ["checkpoint-0000000001.npz"]
+
+
+def test_a_job_whose_checkpoint_and_artifacts_do_not_fit_is_refused_before_training() -> None:
+    sizes = {"checkpoint_bytes": 2_000_000_000, "artifact_bytes": 1_000_000_000}
+    require_storage(**sizes, limit_bytes=None)
+    require_storage(**sizes, limit_bytes=3_000_000_000)
+    with pytest.raises(StorageTooSmall, match=r"of this job have 3 GB, and a job may keep 2\.5 GB on a host"):
+        require_storage(**sizes, limit_bytes=2_500_000_000)
+
+
+def test_a_file_with_several_names_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(100))
+    os.link(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "c").symlink_to(tmp_path / "missing")
+    assert bytes_below(tmp_path) == 100 + len(str(tmp_path / "missing"))
+    assert bytes_below(tmp_path / "nowhere") == 0
 
 
 def test_begin_finds_no_checkpoint_before_the_first_save(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_set_larger_than_the_disk_is_refused_before_it_is_read(tmp_path: Path)
     spec = DatasetSpec(source="a", cache="memory", cache_limit_gb=100_000)
     part, _ = counting(10)
     host = Host(data_roots=[], cache_dir=tmp_path, scratch_dir=tmp_path, threads=1)
-    with pytest.raises(BadData, match=r"take \d\S* GB, and /\S+ has \d\S* GB left: make room, or set dataset.cache"):
+    with pytest.raises(BadData, match=r"take \d\S* GB, and /\S+ has \d\S* GB in all: set dataset.cache"):
         decoded({"train": part, "validation": part}, spec, host, seed=1, shape=(2**20, 2**20), dtype="float32")  # 84 TB
 
 

@@ -44,6 +44,7 @@ class HorovodInternalError(RuntimeError):
         (PeerFailed("rank 1 cannot go on"), ("peer_lost", "rank 1 cannot go on", 1)),
         (Diverged("the loss is nan at step 3"), ("internal_error", "the loss is nan at step 3", 1)),
         (KeyError("x"), ("internal_error", "KeyError: 'x'", 1)),
+        (FileNotFoundError(2, "No such file", "/srv/runs/a/1.npz"), ("internal_error", "No such file: '1.npz'", 1)),
     ],
 )
 def test_error_becomes_a_reason_a_message_and_an_exit_code(error: Exception, expected: tuple[str, str, int]) -> None:

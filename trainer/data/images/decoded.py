@@ -20,7 +20,7 @@ import numpy as np
 from jobs.model.spec import DatasetSpec
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.interfaces import Batch, EvaluationBatch, Features, Host, Labels, Part, SampleSchedule, Shape
-from trainer.errors import BadData
+from trainer.errors import NO_SPACE, BadData, NoSpace
 
 _GB = 1e9
 _LABEL = np.dtype(np.int32)
@@ -113,11 +113,13 @@ def _check_size(size_bytes: int, spec: DatasetSpec, host: Host) -> None:
             f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, more than dataset.cache_limit_gb "
             f"({spec.cache_limit_gb:g}): raise it, or set dataset.cache to 'none'"
         )
-    free_bytes = shutil.disk_usage(host.scratch_dir).free
-    if size_bytes > free_bytes:
+    disk = shutil.disk_usage(host.scratch_dir)
+    if disk.free < size_bytes <= disk.total:
+        raise NoSpace(f"the decoded samples take {size_bytes / _GB:.3g} GB, and {disk.free / _GB:.3g} GB are free")
+    if size_bytes > disk.total:
         raise BadData(
             f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, and {host.scratch_dir} has "
-            f"{free_bytes / _GB:.3g} GB left: make room, or set dataset.cache to 'none'"
+            f"{disk.total / _GB:.3g} GB in all: set dataset.cache to 'none'"
         )
 
 
@@ -156,4 +158,6 @@ def _refusal() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise NoSpace(f"the decoded samples cannot be written: {error.strerror}") from None
         raise BadData(f"dataset.cache: cannot write the decoded samples: {error.strerror}") from None

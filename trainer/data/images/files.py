@@ -42,18 +42,19 @@ class ImageFiles:
 
     def name(self, number: int) -> str:
         """The name of a file in messages: its path below the location."""
-        return _text(self._name(number))
+        return _text(self.path_below(number))
 
     def path(self, number: int) -> bytes:
         """The whole path of a file, in the form of its filesystem."""
-        return os.path.join(os.fsencode(self.location.path), self._name(number))
+        return os.path.join(os.fsencode(self.location.path), self.path_below(number))
 
     @cached_property
     def digest(self) -> str:
         """Identifies the listing: two hosts that see the same files have the same digest."""
         return hashlib.sha256(self.names + self.ends.tobytes()).hexdigest()[:16]
 
-    def _name(self, number: int) -> bytes:
+    def path_below(self, number: int) -> bytes:
+        """The path of a file below the location."""
         return self.names[self.ends[number - 1] if number else 0 : self.ends[number]]
 
 

@@ -39,11 +39,24 @@ _NAMED_SIZES = 3
 
 def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, Collection]:
     """The parts of a folder of images: train, and where they lie apart test and validation. Raises `BadData`."""
-    data_roots = [os.path.realpath(os.fsencode(root)) for root in host.data_roots if "://" not in root]
+    data_roots = _real_roots(host)
     cache = DiskCache(host.cache_dir, int(spec.cache_limit_gb * 1e9)) if spec.cache == "disk" else None
     parts = image_files(location, data_roots)
     names = {part: location.source if len(parts) == 1 else f"{location.source} ({part})" for part in parts}
     return {part: ImageFolder(names[part], files, data_roots, cache, host.threads) for part, files in parts.items()}
+
+
+def files_at(location: Location, host: Host) -> list[tuple[str, str]]:
+    """The images of all parts: the name of each below the location, and its path. Raises `BadData`."""
+    return [
+        (os.fsdecode(files.path_below(number)), os.fsdecode(files.path(number)))
+        for files in image_files(location, _real_roots(host)).values()
+        for number in range(len(files))
+    ]
+
+
+def _real_roots(host: Host) -> list[bytes]:
+    return [os.path.realpath(os.fsencode(root)) for root in host.data_roots if "://" not in root]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.model.os_errors import without_paths
 from jobs.runtime.files import open_regular, path_of
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Indices
@@ -111,7 +112,7 @@ def name_errors(name: str) -> Iterator[None]:
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None and error.errno not in _GONE:
             raise
-        why = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        why = getattr(error, "strerror", None) or without_paths(" ".join(str(error).split()))
         raise BadData(f"{name} cannot be read: {why}") from error
 
 

@@ -93,7 +93,7 @@ class ParquetCollection:
 
 def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, Collection]:
     """The collections at a location, by part. Raises `BadData`."""
-    files = _files(location, host)
+    files = files_at(location, host)
     if not files:
         raise BadData(f"{location.source}: there is no .parquet file in it")
     parts: dict[str, list[File]] = {}
@@ -116,8 +116,12 @@ def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, 
     return opened
 
 
-def _files(location: Location, host: Host) -> list[tuple[str, File]]:
-    """The files at a location and their paths below it, sorted by those; hidden ones are left out."""
+def files_at(location: Location, host: Host) -> list[tuple[str, File]]:
+    """The files at a location and their paths below it, sorted by those. Raises `BadData`.
+
+    Files and folders with hidden names are left out. So the summaries `_metadata` and `_common_metadata`, which name
+    files and count rows, are not read: what they say may be wrong.
+    """
     root = location.path.rstrip("/")
     found = location.filesystem.find(root, detail=True)
     if list(found) == [root] or not found:

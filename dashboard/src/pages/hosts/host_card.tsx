@@ -44,6 +44,11 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
       <p class={styles["facts"]} title={`Registered ${moment(host.registered_at)}`}>
         {factsOf(host).join(" · ")}
       </p>
+      {host.no_space && (
+        <p class={styles["kept"]}>
+          <span aria-hidden="true">▣</span> It takes no jobs until there is space: {host.no_space}
+        </p>
+      )}
       {host.kept_for !== null && (
         <p class={styles["kept"]}>
           <span aria-hidden="true">⚑</span> Its free slots are kept for <JobLink id={host.kept_for} names={names} />

@@ -5,7 +5,7 @@ import { duration, moment } from "../../format.ts";
 import { Badge, type Tone } from "../../parts/badge.tsx";
 import { HOST_STATES, type HostState, stateOf } from "./hosts.ts";
 
-const TONES: Readonly<Record<HostState, Tone>> = { alive: "good", drained: "warn", lost: "bad" };
+const TONES: Readonly<Record<HostState, Tone>> = { alive: "good", drained: "warn", no_space: "warn", lost: "bad" };
 
 export function HostBadge({ host }: { host: Host }) {
   const state = stateOf(host);

@@ -21,7 +21,8 @@ function slot(index: number, state: Slot["state"], job_id: string | null = null)
 function host(name: string, slots: readonly Slot[], more: Partial<Host> = {}): Host {
   const at = "2030-01-31T09:00:00Z";
   const known = { alive: true, heartbeat_at: at, heartbeat_age_s: 1, registered_at: at, drained_at: null };
-  return { name, ...known, kept_for: null, address: null, info: {}, slots: [...slots], ...more };
+  const rest = { kept_for: null, no_space: null, folders: [], address: null, info: {} };
+  return { name, ...known, ...rest, slots: [...slots], ...more };
 }
 
 const BUSY = host("north-1", [slot(0, "leased", "abc"), slot(1, "free")], { address: "10.0.0.7" });
@@ -33,7 +34,18 @@ const names = (hosts: readonly Host[]) => hosts.map(({ name }) => name);
 test("a lost host counts as lost even if it is drained", () => {
   assert.deepEqual(HOSTS.map(stateOf), ["alive", "drained", "lost"]);
   assert.equal(stateOf({ ...DRAINED, alive: false }), "lost");
-  assert.deepEqual(statesOf(HOSTS), { alive: 1, drained: 1, lost: 1 });
+  assert.deepEqual(statesOf(HOSTS), { alive: 1, drained: 1, no_space: 0, lost: 1 });
+});
+
+test("a host without space gets no jobs, and is found by that", () => {
+  const full = host("south-2", [slot(0, "leased", "ghi"), slot(1, "free")], { no_space: "runs has 0 MB free" });
+  assert.equal(stateOf(full), "no_space");
+  assert.equal(stateOf({ ...full, drained_at: "2030-01-31T09:00:00Z" }), "drained");
+  assert.deepEqual(
+    full.slots.map((each) => slotStateOf(full, each)),
+    ["leased", "out_of_service"],
+  );
+  assert.deepEqual(names(narrowed([...HOSTS, full], "", "no_space")), ["south-2"]);
 });
 
 test("a free slot of a lost or drained host is out of service, and a leased one stays leased", () => {

@@ -2,9 +2,9 @@
 
 import type { Host, Slot } from "../../api/types.ts";
 
-/** `out_of_service` is a free slot of a host that is lost or drained. */
+/** `out_of_service` is a free slot of a host that is lost, drained or without space. */
 export type SlotState = Slot["state"] | "out_of_service";
-export type HostState = "alive" | "drained" | "lost";
+export type HostState = "alive" | "drained" | "no_space" | "lost";
 
 interface Words {
   readonly sign: string;
@@ -16,7 +16,7 @@ interface Words {
 export const SLOT_STATES: Readonly<Record<SlotState, Words>> = {
   leased: { sign: "▶", word: "leased", means: "A job holds it" },
   free: { sign: "○", word: "free", means: "Ready for a job" },
-  out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost or drained" },
+  out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost, drained or without space" },
   quarantined: { sign: "⚠", word: "quarantined", means: "A process of an ended attempt is still on it" },
   retired: { sign: "⊘", word: "retired", means: "Its host no longer has it, or its GPU is lost" },
 };
@@ -26,12 +26,14 @@ export const ALL_SLOT_STATES = Object.keys(SLOT_STATES) as SlotState[];
 export const HOST_STATES: Readonly<Record<HostState, readonly [sign: string, word: string]>> = {
   alive: ["●", "alive"],
   drained: ["‖", "drained"],
+  no_space: ["▣", "no space"],
   lost: ["✕", "lost"],
 };
 
 export function stateOf(host: Host): HostState {
   if (!host.alive) return "lost";
-  return host.drained_at === null ? "alive" : "drained";
+  if (host.drained_at !== null) return "drained";
+  return host.no_space ? "no_space" : "alive"; // an older service has no such field
 }
 
 export function slotStateOf(host: Host, slot: Slot): SlotState {
@@ -47,7 +49,7 @@ export function countsOf(hosts: readonly Host[]): Counts {
 }
 
 export function statesOf(hosts: readonly Host[]): Readonly<Record<HostState, number>> {
-  const states = { alive: 0, drained: 0, lost: 0 };
+  const states = { alive: 0, drained: 0, no_space: 0, lost: 0 };
   for (const host of hosts) states[stateOf(host)] += 1;
   return states;
 }
@@ -58,6 +60,7 @@ export const NARROWINGS = [
   ["free", "With free slots"],
   ["leased", "With leased slots"],
   ["drained", "Drained"],
+  ["no_space", "Without space"],
   ["lost", "Lost"],
   ["trouble", "With quarantined or retired slots"],
 ] as const;
@@ -69,7 +72,7 @@ export function narrowed(hosts: readonly Host[], text: string, narrowing: string
 }
 
 function isOf(host: Host, narrowing: string): boolean {
-  if (narrowing === "drained" || narrowing === "lost") return stateOf(host) === narrowing;
+  if (narrowing === "drained" || narrowing === "no_space" || narrowing === "lost") return stateOf(host) === narrowing;
   const counts = countsOf([host]);
   if (narrowing === "trouble") return counts.quarantined + counts.retired > 0;
   return narrowing === "free" || narrowing === "leased" ? counts[narrowing] > 0 : true;

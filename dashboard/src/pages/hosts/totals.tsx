@@ -17,7 +17,7 @@ export function Totals({ hosts }: { hosts: readonly Host[] }) {
     <section class={styles["totals"]} aria-label="Totals">
       <div class={styles["hosts"]}>
         <b>{number(hosts.length)}</b> {hosts.length === 1 ? "host" : "hosts"}
-        {(["alive", "drained", "lost"] as HostState[])
+        {(["alive", "drained", "no_space", "lost"] as HostState[])
           .filter((state) => states[state] > 0)
           .map((state) => (
             <span key={state} class="muted">

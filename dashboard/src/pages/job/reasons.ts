@@ -41,6 +41,10 @@ const END_REASONS: Record<EndReason, Explanation> = {
     cause: "Its supervisor died, was stopped, or lost the database for too long.",
     remedy: "Check the host on the page of the hosts. Then submit the job again.",
   },
+  no_space: {
+    cause: "A folder of its host was full, or could not be written.",
+    remedy: "Make room on the host. The page of the hosts names the folder.",
+  },
   preempted: {
     cause: "It released its slots for a job of higher priority, or because its host is drained.",
     remedy: null,

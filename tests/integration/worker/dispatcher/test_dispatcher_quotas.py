@@ -5,15 +5,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, insert, select
+from sqlalchemy import event, func, insert, select
 from sqlalchemy.engine import Engine
 
+from jobs.data import artifacts
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Job, ProjectUsage
+from jobs.lifecycle import retention, store
 from jobs.lifecycle.store import Lease
+from jobs.model.states import Status
 from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import complete
 from worker import dispatcher as dispatcher_module
@@ -56,6 +60,37 @@ def test_a_project_gets_no_more_slots_than_its_quota(sessions: Sessions, dispatc
     complete(sessions, leases_by_job(sessions)[queue[1]])
     assert dispatcher.run() == 1
     assert set(leases_by_job(sessions)) == {queue[0], queue[2], queue[3], unlimited_job}
+
+
+def test_a_project_that_keeps_too_much_gets_no_slots_until_files_are_removed(
+    sessions: Sessions, dispatcher: Dispatcher
+) -> None:
+    a_project(sessions, max_storage_gb=3)
+    job_rows.a_host(sessions, slots=8)
+    small, large = (job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(2))
+    with sessions.begin() as session:
+        for job_id, size_bytes in ((small, 1_000_000_000), (large, 2_000_000_000)):
+            for step in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
+                store.transition(session, job_id, step)
+            sizes = {"checkpoint_bytes": size_bytes // 2, "artifact_bytes": size_bytes // 2}
+            store.touch(session, job_id, ended_at=func.now(), **sizes)
+    waiting, other = job_rows.a_job(sessions, gpus=1, project="vision"), job_rows.a_job(sessions, gpus=1)
+    assert dispatcher.run() == 1
+    assert list(leases_by_job(sessions)) == [other]
+    with sessions() as session:
+        reason = standings(session, [waiting], host_timeout_s=60)[waiting].reason
+        assert projects.state_of(session, "vision").usage.storage_gb == 3
+    kept = f"its project vision keeps 3 of 3 GB, the most by job {large} (2 GB)"
+    assert reason == f"{kept}; it continues when files of jobs are removed"
+    with sessions.begin() as session:
+        artifacts.remove_artifacts(session, large)
+    assert dispatcher.run() == 1
+    assert set(leases_by_job(sessions)) == {other, waiting}
+    with sessions() as session:
+        assert retention.ended_long_ago(session, [small, large], keep_days=30) == {large}
+    with sessions.begin() as session:
+        retention.checkpoints_removed(session, [small])
+        assert projects.state_of(session, "vision").usage.storage_gb == 0.5
 
 
 def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:

@@ -74,6 +74,16 @@ def test_a_lost_host_and_a_drained_one_are_named() -> None:
     assert "hora hosts forget" in finding.advice
 
 
+def test_hosts_without_space_are_named_with_their_folder() -> None:
+    why = "runs has 0.1 MB free, less than 1.0 GB"
+    (one,) = host_findings([a_host(), a_host("hb", no_space=why)])
+    assert (one.level, one.found) == ("warn", f"2 of 2 alive, 2 of 2 slots free; without space: hb ({why})")
+    (only,) = host_findings([a_host(no_space=why)])
+    assert (only.level, "Delete files there" in only.advice) == ("fail", True)
+    _, space, _ = readiness_findings(READY | {"status": "no_space", "space": ["datasets has 0.1 MB free"]})
+    assert (space.check, space.level, space.found) == ("space", "fail", "datasets has 0.1 MB free")
+
+
 def test_quarantined_slots_name_the_process_to_look_for() -> None:
     _, finding = host_findings([a_host(states="fqlq")])
     assert (finding.level, finding.found) == ("warn", "ha: 1, 3 quarantined: a process of 0abc.2 does not end")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hora.doctor.findings import Finding
-from hora.doctor.machine import data_roots, parts, ssh_keys, writable
+from hora.doctor.machine import data_roots, disk_space, parts, ssh_keys, writable
 from hora.home import Home, State
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
@@ -31,6 +31,17 @@ def test_without_data_roots_only_registered_datasets_are_available(monkeypatch: 
     monkeypatch.delenv("HORA_DATA_ROOTS", raising=False)
     finding = data_roots()
     assert (finding.level, "registered" in finding.found) == ("ok", True)
+
+
+def test_every_disk_that_is_written_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORA_MIN_FREE_GB", "1000000")
+    monkeypatch.setenv("HORA_DATASETS_DIR", "/dev/shm/sets")
+    findings = list(disk_space(tmp_path))
+    assert {finding.level for finding in findings} == {"fail"}
+    assert all("less than 1,000,000.0 GB" in finding.found for finding in findings)
+    assert "runs" in findings[0].found
+    monkeypatch.setenv("HORA_MIN_FREE_GB", "0")
+    assert {finding.level for finding in disk_space(tmp_path)} <= {"ok", "warn"}
 
 
 def test_a_wrong_setting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

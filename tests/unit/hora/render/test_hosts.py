@@ -33,6 +33,18 @@ def test_hosts_table_notes_drained_kept_and_quarantined() -> None:
     assert kept.endswith("kept for 0abc, 2 quarantined")
 
 
+def test_a_host_without_space_has_no_free_slots_and_names_the_folder() -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": "free"}]
+    why = "runs has 0.1 MB free, less than 1.0 GB"
+    spaces = [{"folders": ["home", "cache"], "free_bytes": 5e9}, {"folders": ["runs"], "free_bytes": 1e5}]
+    host = {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots, "no_space": why}
+    _, line = as_text(hosts_table([host], NOW)).splitlines()
+    assert line.split()[3] == "0"
+    assert line.endswith(f"no space: {why}")
+    shown = facts_of(host_facts({**host, "folders": spaces}, now=NOW))
+    assert shown["free space"] == "5.0 GB: home, cache\n0.1 MB: runs"
+
+
 def gpu(index: int, **more: Any) -> dict[str, Any]:
     base = {"index": index, "kind": "gpu", "name": "K80", "uuid": f"GPU-{index}", "memory_bytes": 12_000_000_000}
     return {**base, "state": "free", "job_id": None, "attempt": None, "rank": None, "reading": None, **more}

@@ -11,17 +11,34 @@ from tests.printed import as_text, facts_of
 
 
 def project(**values: Any) -> dict[str, Any]:
-    usage = {"slots": 3, "queued": 2, "gpu_hours": 12.345, "renews_at": "2026-12-01T00:00:00Z"}
-    limits = {"max_slots": None, "max_queued": None, "max_gpu_hours": None}
+    usage = {"slots": 3, "queued": 2, "gpu_hours": 12.345, "renews_at": "2026-12-01T00:00:00Z", "storage_gb": 4.26}
+    limits = {"max_slots": None, "max_queued": None, "max_gpu_hours": None, "max_storage_gb": None}
     base = {"name": "vision", "description": "", "is_open": True, "members": [], "archived_at": None, "usage": usage}
     return base | limits | values
 
 
 def test_projects_table_shows_usage_and_limits() -> None:
-    limited = project(max_slots=4, max_queued=10, max_gpu_hours=1000.0, members=["ada", "bob"], description="Images")
+    limits = {"max_slots": 4, "max_queued": 10, "max_gpu_hours": 1000.0, "max_storage_gb": 50.0}
+    limited = project(**limits, members=["ada", "bob"], description="Images")
     _, free, held = as_text(projects_table([project(), limited])).splitlines()
-    assert free.split() == ["vision", "3", "2", "12.3", "0", "-"]
-    assert held.split() == ["vision", "3", "of", "4", "2", "of", "10", "12.3", "of", "1,000", "2", "Images"]
+    assert free.split() == ["vision", "3", "2", "12.3", "4.3", "0", "-"]
+    assert held.split() == [
+        "vision",
+        "3",
+        "of",
+        "4",
+        "2",
+        "of",
+        "10",
+        "12.3",
+        "of",
+        "1,000",
+        "4.3",
+        "of",
+        "50",
+        "2",
+        "Images",
+    ]
 
 
 def test_projects_table_notes_archived_and_members_only() -> None:
@@ -30,26 +47,30 @@ def test_projects_table_notes_archived_and_members_only() -> None:
 
 
 def test_project_details_show_limits_members_and_status() -> None:
-    told = facts_of(project_facts(project(max_slots=4, members=["ada", "b\x1b[1mob"], is_open=False)))
+    told = facts_of(
+        project_facts(project(max_slots=4, max_storage_gb=50.0, members=["ada", "b\x1b[1mob"], is_open=False))
+    )
     assert told["slots"] == "3 of 4 leased"
     assert told["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"
+    assert told["storage"] == "4.3 of 50 GB of checkpoints and artifacts"
     assert told["members"] == "ada, b\\x1b[1mob"
     assert told["status"] == "members only"
 
 
 def test_only_options_that_were_given_are_sent() -> None:
-    assert _document(None, None, None, None, None) == {}
-    assert _document("", True, "4", "none", "0.5") == {
+    assert _document(None, None, None, None, None, None) == {}
+    assert _document("", True, "4", "none", "0.5", "100") == {
         "description": "", "is_open": False, "max_slots": 4, "max_queued": None, "max_gpu_hours": 0.5,
+        "max_storage_gb": 100.0,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["four", "1.5", "", "inf"])
 def test_slot_limit_that_is_not_a_whole_number_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
-        _document(None, None, text, None, None)
+        _document(None, None, text, None, None, None)
 
 
 def test_infinite_gpu_hours_are_refused() -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
-        _document(None, None, None, None, "inf")
+        _document(None, None, None, None, "inf", None)

@@ -8,7 +8,7 @@ import pytest
 from jobs.insight.advice.past import PastJob, comparable
 from jobs.insight.advice.quote import PlannedJob, planned_job, quoted
 from jobs.insight.advice.throughput import Throughput
-from jobs.insight.advice.warnings import warnings_about
+from jobs.insight.advice.warnings import StorageLimits, warnings_about
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec
 from jobs.scheduling.fitting import Cluster, HostSlots
@@ -180,6 +180,21 @@ def test_planned_job_counts_the_hosts_that_it_would_fill() -> None:
 
 def warned(spec: Spec, found: Quote | None = None, *alike: PastJob, hosts: int = 1) -> list[str]:
     return warnings_about(spec, resolve_plan(spec, SIZES), found, alike, hosts=hosts)
+
+
+def test_checkpoints_and_a_cache_above_the_operators_limits_get_a_warning() -> None:
+    run, spec = past("a", 5_200.0, gpus=1), a_spec(checkpoint={"keep": 100})
+    assert run.summary is not None
+    checkpoint_gb = (2 * run.summary.model_bytes + 8 * run.summary.trainable_parameters) / 1e9
+    plan = resolve_plan(spec, SIZES)
+    enough = StorageLimits(job_gb=100 * checkpoint_gb)
+    assert warnings_about(spec, plan, None, [run], storage=enough) == []
+    (warning,) = warnings_about(spec, plan, None, [run], storage=StorageLimits(job_gb=99 * checkpoint_gb))
+    assert warning.startswith(f"100 checkpoints of about {checkpoint_gb:.2g} GB are more than the ")
+    cached = a_spec(dataset={**spec.dataset.model_dump(mode="json"), "cache": "disk", "cache_limit_gb": 50})
+    assert warnings_about(cached, plan, None, [], storage=StorageLimits(cache_gb=30)) == [
+        "A host's cache has at most 30 GB here: dataset.cache_limit_gb of 50 is cut to that."
+    ]
 
 
 def test_usual_job_gets_no_warning() -> None:

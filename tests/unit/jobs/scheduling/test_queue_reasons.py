@@ -1,5 +1,6 @@
 """The sentence that says why a queued job waits."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,7 +28,11 @@ def limited(slots: int = 0, max_slots: int | None = None, ahead: int = 0, **hour
     return WaitsFor(quota=quota, ahead=ahead, leaving=["a"])
 
 
+FULL = replace(limited(max_storage_gb=10, storage_gb=12.34), most_stored=("k", 4.2))
+KEPT = "its project vision keeps 12.3 of 10 GB, the most by job k (4.2 GB)"
 LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
+FULL = host("hf", 4, no_space="runs has 0.1 MB free, less than 1.0 GB")
+NO_SPACE = "hf takes no jobs until there is space: runs has 0.1 MB free, less than 1.0 GB"
 PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
 
 
@@ -40,6 +45,11 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
         (reason_for(1, LOST), "no host is alive"),
         (reason_for(2, LOST, host("ha", 4), device="gpu"), "needs 2 gpu slots; no live host has such slots"),
         (reason_for(1, LOST, DRAINED), "needs 1 slot; all hosts with such slots are drained"),
+        (reason_for(1, LOST, FULL), f"needs 1 slot; no host with such slots has space; {NO_SPACE}"),
+        (reason_for(4, host("ha", 2), FULL), f"needs 4 slots on one host; best host has 2 free; {NO_SPACE}"),
+        (reason_for(8, host("ha", 4), FULL), f"needs 8 slots on one host; the largest host has 4; {NO_SPACE}"),
+        (reason_for(1, host("ha", 2), FULL), "is next"),
+        (reason_for(2, host("ha", 4), FULL, device="gpu"), "needs 2 gpu slots; no live host has such slots"),
         (reason_for(8, host("ha", 4), LOST), "needs 8 slots on one host; the largest host has 4"),
         (reason_for(12, *PAIR), "needs 12 slots; the hosts that work together have 8"),
         (reason_for(7, *PAIR), "needs 7 slots, the same number on each host; of 8, at most 4 are on one host"),
@@ -68,6 +78,10 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
         (
             reason_for(2, host("ha", 4), waits_for=limited(gpu_hours=1234.56, max_gpu_hours=1000)),
             "its project vision used 1,234.6 of 1,000 GPU-hours this month; it continues at 2026-12-01 00:00 UTC",
+        ),
+        (
+            reason_for(1, host("ha", 4), waits_for=FULL),
+            f"{KEPT}; it continues when files of jobs are removed",
         ),
         (reason_for(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
         (reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),

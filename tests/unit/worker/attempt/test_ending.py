@@ -1,5 +1,7 @@
 """Why an attempt ended: from the last records of its ranks, and from requests to stop it."""
 
+from pathlib import Path
+
 import pytest
 
 from jobs.lifecycle.leases import StopRequests
@@ -53,6 +55,15 @@ def test_rank_records_outweigh_the_launchers_exit_code() -> None:
 def test_attempt_completes_despite_a_stop_when_all_ranks_completed() -> None:
     stopped = Ending(EndReason.TIME_LIMIT, "still running")
     assert judged(EndReason.COMPLETED, EndReason.COMPLETED, stopped_for=stopped).reason is EndReason.COMPLETED
+
+
+def test_stored_error_names_no_folder_of_the_host() -> None:
+    ending = judged(None, started=0, launcher_says='File "/opt/hora/run.py", line 7 | sh: /bin/env: not found')
+    assert ending.error == 'no rank started; the launcher said: File "run.py", line 7 | sh: env: not found'
+    bad_data = Ending(EndReason.BAD_DATA, "/srv/data/chips/1: 2 of 3 samples are damaged; see /srv/hora/runs/a")
+    shortened = bad_data.without_folders(Path("/srv/data"), Path("/srv/hora"))
+    assert shortened == Ending(EndReason.BAD_DATA, "chips/1: 2 of 3 samples are damaged; see runs/a")
+    assert Ending(EndReason.COMPLETED).without_folders(Path("/srv")) == Ending(EndReason.COMPLETED)
 
 
 @pytest.mark.parametrize("fault", [EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR])

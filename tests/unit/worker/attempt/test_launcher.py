@@ -121,8 +121,10 @@ def test_supervisor_task_carries_its_lease() -> None:
     assert SupervisorTask(**task.__dict__) == task
 
 
-def launched(**model: str) -> Launch:
-    settings = Settings(home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide")
+def launched(*, limits: dict[str, float] | None = None, **model: str) -> Launch:
+    settings = Settings(
+        home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide", **limits or {}
+    )
     spec = spec_from({"dataset": "digits", "gpus": 2, "model": {"name": "mlp"} | model})
     lease, paths = Lease(7, "token", "j", 2), paths_of(settings.runs_dir, "j", 2)
     return launch_of(lease, spec, paths, settings, on_this_host(2, threads=1))
@@ -135,6 +137,13 @@ def test_launch_file_has_the_operators_settings_and_no_lease_token() -> None:
     assert launch.artifacts_dir == "/home/runs/j/artifacts"
     assert launch.job_weights is None
     assert "token" not in launch.model_dump_json()
+
+
+def test_launch_file_has_the_operators_limits_of_storage() -> None:
+    launch = launched(limits={"max_job_storage_gb": 2.5, "cache_limit_gb": 7})
+    assert (launch.storage_limit_bytes, launch.spec.dataset.cache_limit_gb) == (2_500_000_000, 7)
+    assert launched(limits={"cache_limit_gb": 70}).spec.dataset.cache_limit_gb == 20  # the job asks for less
+    assert (launched().storage_limit_bytes, launched().spec.dataset.cache_limit_gb) == (None, 20)
 
 
 def test_the_weights_of_another_job_are_found_by_its_id() -> None:

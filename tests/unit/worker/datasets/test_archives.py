@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,6 +44,23 @@ def test_every_file_of_an_archive_is_unpacked(kind: str, tmp_path: Path) -> None
             packed.write(tar)
         archive = (tmp_path / "a.zst").read_bytes()
     assert unpacked(archive, tmp_path) == FILES
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        b"",
+        zip_of({}),
+        zip_of({"a/": b"", "a/b/": b""}),
+        tar_of({}),
+        tar_of({}, member("a", tarfile.DIRTYPE)),
+        gzipped(tar_of({})),
+    ],
+    ids=["no bytes", "zip", "zip of folders", "tar", "tar of folders", "tar.gz"],
+)
+def test_archive_without_a_file_is_refused(archive: bytes, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="there is no file in the archive"):
+        unpacked(archive, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["./a/b.png", "a/./b.png", "ordner/größe.png", "ф/1.png", "-rf/$(reboot).png"])
@@ -260,9 +278,7 @@ def test_archive_with_another_size_or_sha_256_is_refused(tmp_path: Path) -> None
     assert "bytes on this host" in str(answer_to(tmp_path, zip_of(FILES), size_bytes=1)["refused"])
 
 
-def test_full_disk_is_reported_as_the_reason_for_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(unpacking, "unpack", full)
-    assert "the disk is full" in str(answer_to(tmp_path, zip_of(FILES))["refused"])
+@pytest.mark.parametrize("floor", [{"least_free_bytes": 10**18}, {"least_free_files": 10**18}])
+def test_an_archive_that_would_fill_the_disk_is_no_fault_of_the_archive(tmp_path: Path, floor: dict[str, int]) -> None:
+    with pytest.raises(OSError, match="No space left on device"):
+        answer_to(tmp_path, zip_of(FILES), limits=asdict(LIMITS) | floor)

@@ -15,6 +15,8 @@ const KINDS: Record<JobEvent["kind"], string> = {
   first_step: "First step",
   epoch_ended: "Epoch ended",
   checkpoint_saved: "Checkpoint saved",
+  checkpoint_skipped: "Checkpoint skipped",
+  out_of_space: "Out of space",
   attempt_ended: "Attempt ended",
   requeued: "Requeued",
   cancel_requested: "Cancel requested",
@@ -53,6 +55,10 @@ export function detailOf({ kind, data }: JobEvent): string {
       return epochOf(data);
     case "checkpoint_saved":
       return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}, in ${figureOf("duration_s", data["duration_s"])}`;
+    case "checkpoint_skipped":
+      return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}: ${data["why"]}`;
+    case "out_of_space":
+      return `rank ${data["rank"]}: ${data["why"]}`;
     case "preempt_requested":
       return data["cause"] ? causeOf(data["cause"] as Preemption) : `for ${data["for"]}`; // older services wrote no cause
     case "attempt_ended":

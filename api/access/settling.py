@@ -1,0 +1,54 @@
+"""Adds up what all apis of a service took out of their buckets, several times a second. A task of `api.main`.
+
+No request waits for this. Between two settlements an api knows only what it took itself, so two apis may admit a burst
+each. What they admit too much is missing in the common bucket then, and both admit less until it has refilled.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from api.access.buckets import Buckets
+from api.access.common_memory import CommonMemory, MemoryAway
+
+SETTLE_EVERY_S = 0.2
+_MOST_KEYS = 500  # of one step: the broker does nothing else meanwhile
+
+# For each bucket: the seconds until it is full again, after the seconds that this api took were added. By the broker's
+# clock, so that the clocks of the apis need not agree.
+_SETTLE = """
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1e6
+local left = {}
+for position, key in ipairs(KEYS) do
+    local full_at = math.max(tonumber(redis.call('GET', key) or now), now) + tonumber(ARGV[position])
+    if full_at > now then
+        redis.call('SET', key, string.format('%.6f', full_at), 'PX', math.ceil((full_at - now) * 1000))
+    else
+        redis.call('DEL', key)
+    end
+    left[position] = string.format('%.6f', math.max(full_at - now, 0))
+end
+return left
+"""
+
+
+async def settle_all(buckets: Mapping[str, Buckets], memory: CommonMemory) -> None:
+    """Settle the buckets of all kinds. While the broker is away, what was taken counts in this api only."""
+    for kind, of_kind in buckets.items():
+        await settle(kind, of_kind, memory)
+
+
+async def settle(kind: str, buckets: Buckets, memory: CommonMemory) -> None:
+    """Add what this api took to the common buckets of this kind, and learn what is left in them."""
+    taken = list(buckets.take_unsettled().items())
+    for first in range(0, len(taken), _MOST_KEYS):
+        some = taken[first : first + _MOST_KEYS]
+        try:
+            left = await memory.run(_SETTLE, _names(kind, [key for key, _ in some]), [seconds for _, seconds in some])
+        except MemoryAway:
+            return
+        for (key, _), full_in_s in zip(some, left, strict=True):
+            buckets.settle(key, float(full_in_s))
+
+
+def _names(kind: str, keys: Sequence[str]) -> list[str]:
+    return [f"hora:limit:{kind}:{key}" for key in keys]

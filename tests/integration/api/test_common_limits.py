@@ -1,0 +1,142 @@
+"""Limits that several apis keep together through a real broker, and what is left of them when it is away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from api.access import stream_shares
+from api.access.common_memory import CommonMemory
+from api.access.rate_limits import RateLimits
+from api.access.settling import settle_all
+from api.access.stream_shares import StreamShares
+from api.problems import TooManyRequests, TooManyStreams
+from jobs.model.scopes import Scope
+from jobs.people.tokens import Bearer
+from jobs.runtime.settings import Settings
+
+ALICE = Bearer("alice", "t1", "bearer", Scope.READ, 10.0)
+
+
+@asynccontextmanager
+async def memory_at(broker: str) -> AsyncIterator[CommonMemory]:
+    memory = CommonMemory.at(broker)
+    assert memory is not None
+    try:
+        yield memory
+    finally:
+        await memory.close()
+
+
+def run(test: Callable[[CommonMemory], Awaitable[None]], broker: str) -> None:
+    async def with_memory() -> None:
+        async with memory_at(broker) as memory:
+            await test(memory)
+
+    asyncio.run(with_memory())
+
+
+def test_what_one_api_admits_is_missing_at_the_other(broker: str) -> None:
+    async def test(memory: CommonMemory) -> None:
+        first, second = (RateLimits(Settings(auth_failures_per_s=0.01)) for _ in range(2))
+        for _ in range(20):
+            first.charge(ALICE)
+        first.charge_attempt("10.0.0.1")
+        first.charge_changes(ALICE, 20_000)
+        second.charge(ALICE)  # it has not heard of the others yet
+        with pytest.raises(TooManyRequests, match="refused tokens"):
+            first.charge_attempt("10.0.0.1")
+        await settle_all(first.buckets, memory)
+        await settle_all(second.buckets, memory)
+        with pytest.raises(TooManyRequests, match="10 requests a second"):
+            second.charge(ALICE)
+        second.charge_attempt("10.0.0.1")  # the first one here: from now on it knows
+        await settle_all(second.buckets, memory)
+        second.charge_attempt("10.0.0.2")
+        with pytest.raises(TooManyRequests, match="refused tokens"):
+            second.charge_attempt("10.0.0.1")
+
+    run(test, broker)
+
+
+def test_forgiven_attempts_are_given_back_everywhere(broker: str) -> None:
+    async def test(memory: CommonMemory) -> None:
+        limits = RateLimits(Settings(auth_failures_per_s=0.01))
+        for _ in range(3):
+            limits.charge_attempt("10.0.0.1")
+            await settle_all(limits.buckets, memory)
+            limits.forgive("10.0.0.1")
+            await settle_all(limits.buckets, memory)
+
+    run(test, broker)
+
+
+def test_limits_go_on_in_each_api_while_the_broker_is_away() -> None:
+    async def test(memory: CommonMemory) -> None:
+        limits, streams = RateLimits(Settings()), StreamShares(2, memory)
+        for _ in range(3):
+            limits.charge(ALICE)
+            await settle_all(limits.buckets, memory)
+        for _ in range(17):
+            limits.charge(ALICE)
+        with pytest.raises(TooManyRequests):
+            limits.charge(ALICE)
+        async with streams.share_of("alice"), streams.share_of("alice"):
+            with pytest.raises(TooManyStreams):
+                await streams.share_of("alice").__aenter__()
+
+    run(test, "redis+socket:///nowhere/broker.sock")
+
+
+def test_streams_of_a_user_are_counted_over_all_apis(broker: str) -> None:
+    async def test(memory: CommonMemory) -> None:
+        first, second = StreamShares(5, memory), StreamShares(5, memory)
+        async with AsyncExitStack() as open_streams:
+            for api in (first, second, first, second, first):
+                await open_streams.enter_async_context(api.share_of("alice"))
+            for api in (first, second):
+                with pytest.raises(TooManyStreams, match="alice has 5 live streams open") as raised:
+                    await open_streams.enter_async_context(api.share_of("alice"))
+                assert (raised.value.status, raised.value.headers["Retry-After"]) == (429, "2")
+            await open_streams.enter_async_context(second.share_of("bob"))
+        await first.write()
+        for _ in range(5):
+            await open_streams.enter_async_context(second.share_of("alice"))
+        await open_streams.aclose()
+
+    run(test, broker)
+
+
+def test_many_streams_that_open_at_once_stay_within_the_share(broker: str) -> None:
+    async def test(memory: CommonMemory) -> None:
+        apis = [StreamShares(20, memory) for _ in range(2)]
+        async with AsyncExitStack() as open_streams:
+            opening = [open_streams.enter_async_context(apis[n % 2].share_of("alice")) for n in range(60)]
+            answers = await asyncio.gather(*opening, return_exceptions=True)
+            refused = [answer for answer in answers if isinstance(answer, TooManyStreams)]
+            assert len(answers) - len(refused) <= 20
+            assert len(refused) >= 40
+
+    run(test, broker)
+
+
+def test_streams_of_a_killed_api_are_given_back(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_shares, "LIFE_S", 0.3)
+
+    async def test(memory: CommonMemory) -> None:
+        killed, other = StreamShares(1, memory), StreamShares(1, memory)
+        killed_stream = killed.share_of("alice")
+        await killed_stream.__aenter__()
+        with pytest.raises(TooManyStreams):
+            await other.share_of("alice").__aenter__()
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    async with other.share_of("alice"):
+                        break
+                except TooManyStreams:
+                    await asyncio.sleep(0.05)
+        await killed_stream.__aexit__(None, None, None)
+
+    run(test, broker)

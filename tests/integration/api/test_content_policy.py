@@ -1,0 +1,111 @@
+"""The Content-Security-Policy: every answer has it, and the page of the API at /docs needs nothing that it refuses."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+from fastapi.routing import iter_route_contexts
+from fastapi.testclient import TestClient
+
+from api import docs_page, page
+from api.main import app_for
+from api.middleware import CONTENT_SECURITY_POLICY
+from jobs.runtime.settings import Settings
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+NO_ROUTE = ("/nowhere", "/jobs/3k9v0t2m7x1q", "/docs/nowhere", "/help/nowhere.html", "/v1/nowhere")
+
+
+def other_policies(api: TestClient, app: FastAPI) -> dict[str, str | None]:
+    """The routes that answer a browser without the policy, and the policy that they have instead."""
+    routes = [
+        (method, re.sub(r"\{[^}]*\}", "0", route.path or "/"))
+        for route in iter_route_contexts(app.routes)
+        for method in sorted(route.methods or {"GET"})
+    ]
+    assert ("GET", "/docs") in routes
+    policies = {}
+    for method, path in [*routes, *[("GET", path) for path in NO_ROUTE]]:
+        # HEAD has the headers of GET, and ends streams.
+        answer = api.request("HEAD" if method == "GET" else method, path, headers=BROWSER, follow_redirects=False)
+        policies[f"{method} {path}"] = answer.headers.get("content-security-policy")
+    return {name: policy for name, policy in policies.items() if policy != CONTENT_SECURITY_POLICY}
+
+
+def test_every_route_answers_with_the_policy(api: TestClient, app: FastAPI) -> None:
+    assert other_policies(api, app) == {}
+
+
+def test_a_route_with_a_policy_of_its_own_is_named(api: TestClient, app: FastAPI) -> None:
+    loose = {"Content-Security-Policy": "script-src *"}
+    app.add_api_route("/v1/loose", lambda: HTMLResponse("<p>", headers=loose))
+
+    assert other_policies(api, app) == {"GET /v1/loose": "script-src *"}
+
+
+def serve(folder: Path) -> TestClient:
+    """A client of the service with the page of a folder; it has no database, as the page needs none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(page, "FOLDER", folder)
+        app = app_for(Settings(database_url="postgresql://hora@/hora", broker_url="memory://"))
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return serve(page.FOLDER)
+
+
+class Loaded(HTMLParser):
+    """Collects what a page loads, and tags with a script or a style inside the document."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.inline: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        address = given.get("src" if tag == "script" else "href")
+        if tag in {"script", "link"} and address:
+            self.addresses.append(address)
+        elif tag in {"script", "style"} or any(name == "style" or name.startswith("on") for name in given):
+            self.inline.append(self.get_starttag_text() or tag)
+
+
+def test_the_page_of_the_api_loads_only_its_own_files(client: TestClient) -> None:
+    loaded = Loaded()
+    answer = client.get("/docs", headers=BROWSER)
+    loaded.feed(answer.text)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert loaded.inline == []
+    assert "/docs/start.js" in loaded.addresses
+    for address in loaded.addresses:
+        file = client.get(address)
+        assert (file.status_code, file.headers["cache-control"]) == (200, "no-cache"), address
+        again = client.get(address, headers={"If-None-Match": file.headers["etag"]})
+        assert (again.status_code, again.headers["content-security-policy"]) == (304, CONTENT_SECURITY_POLICY)
+
+
+def test_the_old_address_redirects_to_the_page_of_the_api(client: TestClient) -> None:
+    answer = client.get("/redoc", follow_redirects=False)
+
+    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
+
+
+@pytest.mark.parametrize("name", ["..%2findex.html", "%2e%2e%2findex.html", "%2fetc%2fpasswd", "nowhere.js", "%00"])
+def test_nothing_outside_of_its_folder_is_served(client: TestClient, name: str) -> None:
+    answer = client.get(f"/docs/{name}", headers=BROWSER)
+
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
+
+
+def test_a_checkout_without_the_page_says_what_to_do(tmp_path: Path) -> None:
+    answer = serve(tmp_path).get(docs_page.PATH, headers=BROWSER)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    assert "make setup" in answer.text

@@ -1,0 +1,116 @@
+"""A host without space takes no job, says why, and takes jobs again when there is space."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from jobs.db.engine import Sessions
+from jobs.model.states import Status
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
+from jobs.runtime.space import can_write
+from jobs.scheduling.hosts import host
+from jobs.scheduling.queue import standings
+from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.integration.jobs import job_rows
+from worker.agent import Agent
+from worker.attempt.launcher import Launcher
+from worker.attempt.members import _append
+from worker.dispatcher import Dispatcher
+from worker.host.space_watch import SpaceWatch
+
+
+@pytest.fixture
+def runs(settings: Settings) -> Iterator[Path]:
+    """The folder of runs, on a small disk of its own."""
+    with small_disk(settings.runs_dir) as folder:
+        yield folder
+
+
+class Host:
+    """An agent, and the measurement of its folders."""
+
+    def __init__(self, sessions: Sessions, settings: Settings, hints: Hints) -> None:
+        self.watch = SpaceWatch(settings)
+        launcher, dispatcher = Launcher(sessions, settings), Dispatcher(sessions, hints, settings)
+        self._agent = Agent(sessions, settings, launcher=launcher, dispatcher=dispatcher, gpus=[], space=self.watch)
+
+    def beat(self) -> None:
+        self.watch.once()
+        self._agent.reconcile()
+
+
+@pytest.mark.parametrize(
+    ("use_up", "problem"), [(fill_up, "runs has 0.0 MB free, less than"), (use_up_files, "runs has room for 0 more")]
+)
+def test_a_host_without_space_gets_no_job_until_there_is_space(
+    sessions: Sessions,
+    settings: Settings,
+    hints: Hints,
+    runs: Path,
+    use_up: Callable[[Path], Path],
+    problem: str,
+) -> None:
+    here = Host(sessions, settings.model_copy(update={"heartbeat_period_s": 3600.0}), hints)
+    here.beat()
+    used_up = use_up(runs)
+    here.beat()  # the change is stored before the next heartbeat is due
+    job_id = job_rows.a_job(sessions)
+    here.beat()
+    with sessions() as session:
+        now = host(session, "ha", host_timeout_s=30)
+        reason = standings(session, [job_id], host_timeout_s=30)[job_id].reason
+    assert now.no_space is not None
+    assert now.no_space.startswith(problem)
+    assert reason == (
+        f"needs 2 slots; no host with such slots has space; ha takes no jobs until there is space: {now.no_space}"
+    )
+    assert job_rows.the_job(sessions, job_id).status is Status.QUEUED
+    (folder,) = [folder for folder in now.folders if folder["folders"] == ["runs"]]
+    assert 0 in (folder["free_bytes"], folder["free_files"])
+    rmtree(used_up) if used_up.is_dir() else used_up.unlink()
+    here.beat()
+    with sessions() as session:
+        assert host(session, "ha", host_timeout_s=30).no_space is None
+    assert job_rows.the_job(sessions, job_id).status is Status.LAUNCHING
+
+
+def test_a_full_disk_cannot_be_written(runs: Path) -> None:
+    assert can_write(runs)
+    fill_up(runs)
+    assert not can_write(runs)
+
+
+@pytest.mark.parametrize("use_up", [fill_up, use_up_files])
+def test_a_launch_on_a_full_disk_uses_up_no_restart_and_leaves_nothing(
+    sessions: Sessions, settings: Settings, runs: Path, use_up: Callable[[Path], Path]
+) -> None:
+    """The job was placed before the host reported that its disk is full."""
+    job_rows.a_host(sessions)
+    without_floor = settings.model_copy(update={"min_free_gb": 0.0, "min_free_files": 0})
+    used_up, job_id = use_up(runs), job_rows.a_job(sessions)
+    for losses, config in ((1, settings), (2, without_floor)):
+        lease = job_rows.an_attempt(sessions, job_id)
+        assert not Launcher(sessions, config).launch(lease.attempt_id)
+        job, attempt = job_rows.the_job(sessions, job_id), job_rows.the_attempt(sessions, lease)
+        assert (attempt.end_reason, job.status, job.restarts, job.losses) == ("no_space", Status.QUEUED, 0, losses)
+        assert attempt.error is not None
+        assert str(settings.home) not in attempt.error
+    assert not list(runs.glob("*/attempt-*"))
+    assert used_up.exists()
+
+
+def test_a_lead_keeps_the_lines_of_members_while_its_disk_is_full(runs: Path) -> None:
+    path, lines = runs / "rank-3.jsonl", bytearray(b"one\ntwo\n")
+    _append(path, lines)
+    fill = fill_up(runs)
+    lines += b"x" * 10_000 + b"\n"
+    _append(path, lines)
+    assert lines
+    fill.unlink()
+    lines += b"four\n"
+    _append(path, lines)
+    assert not lines
+    assert path.read_bytes() == b"one\ntwo\n" + b"x" * 10_000 + b"\nfour\n"

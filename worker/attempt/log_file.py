@@ -1,0 +1,18 @@
+"""Opens a log of an attempt. Used by the supervisor before it starts `horovodrun`, so it imports little."""
+
+import errno
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # as in `jobs.runtime.space`, which takes long to import
+
+
+def opened_to_append(path: Path) -> BinaryIO:
+    """The file; on a full disk one that keeps nothing, because the attempt goes on without its log."""
+    try:
+        return path.open("ab")
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return open(os.devnull, "ab")
