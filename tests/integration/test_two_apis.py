@@ -28,7 +28,7 @@ class Api:
 
     def __init__(self, environment: dict[str, str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            command = [sys.executable, "-m", "uvicorn", "--factory", "api.main:create_app", "--log-level", "warning"]
+            command = [sys.executable, "-m", "api"]
             fd = listening.fileno()
             os.set_inheritable(fd, True)
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

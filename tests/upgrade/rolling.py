@@ -157,8 +157,9 @@ class Upgrade:
             port = probe.getsockname()[1]
         self._home(name).mkdir()
         settings = {**self._settings(), "HORA_HOME": str(self._home(name)), "HORA_TOKEN": TOKEN}
-        server = ("-m", "uvicorn", "--factory", "api.main:create_app", "--host", _ADDRESS, "--port", str(port))
-        self._processes[name] = version.start(*server, settings=settings, log=self._home(name) / "api.log")
+        server = ("api",) if version == NEW else ("uvicorn", "--factory", "api.main:create_app")  # both are supported
+        arguments = ("-m", *server, "--host", _ADDRESS, "--port", str(port))
+        self._processes[name] = version.start(*arguments, settings=settings, log=self._home(name) / "api.log")
         api = end.enter_context(Service(f"http://{_ADDRESS}:{port}", TOKEN, timeout_s=20))
         until(lambda: _is_ready(api), what=f"{name}")
         return api
