@@ -55,9 +55,13 @@ class Buckets:
         return unsettled_s
 
     def settle(self, key: str, full_in_s: float) -> None:
-        """All apis together leave this bucket full in so many seconds, without what is not settled yet."""
+        """All apis together leave this bucket full in so many seconds, without what is not settled yet.
+
+        What was taken here stays taken: the broker forgets all buckets when it restarts.
+        """
         if key in self._full_at:
-            self._full_at[key] = self._clock() + full_in_s + self._unsettled_s.get(key, 0.0)
+            common_full_at = self._clock() + full_in_s + self._unsettled_s.get(key, 0.0)
+            self._full_at[key] = max(self._full_at[key], common_full_at)
 
     def _move(self, key: str, full_at: float, by_s: float) -> None:
         if key not in self._full_at and len(self._full_at) >= self._most:

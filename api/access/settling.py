@@ -13,19 +13,22 @@ SETTLE_EVERY_S = 0.2
 _MOST_KEYS = 500  # of one step: the broker does nothing else meanwhile
 
 # For each bucket: the seconds until it is full again, after the seconds that this api took were added. By the broker's
-# clock, so that the clocks of the apis need not agree.
+# clock, so that the clocks of the apis need not agree. A bucket is kept as "full_at written_at": if that clock is set
+# back, a bucket has as much left as when it was written. Otherwise its user would be refused for as long as the step.
 _SETTLE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local left = {}
 for position, key in ipairs(KEYS) do
-    local full_at = math.max(tonumber(redis.call('GET', key) or now), now) + tonumber(ARGV[position])
-    if full_at > now then
-        redis.call('SET', key, string.format('%.6f', full_at), 'PX', math.ceil((full_at - now) * 1000))
+    local full_at, written_at = string.match(redis.call('GET', key) or '', '(%S+) (%S+)')
+    local full_in = full_at and math.max(full_at - math.max(now, written_at), 0) or 0
+    full_in = full_in + tonumber(ARGV[position])
+    if full_in > 0 then
+        redis.call('SET', key, string.format('%.6f %.6f', now + full_in, now), 'PX', math.ceil(full_in * 1000))
     else
         redis.call('DEL', key)
     end
-    left[position] = string.format('%.6f', math.max(full_at - now, 0))
+    left[position] = string.format('%.6f', math.max(full_in, 0))
 end
 return left
 """

@@ -33,7 +33,8 @@ local function write(key, api, count, life_ms)
     end
 end
 """
-# Writes a number if all together are at most the limit. Returns the sum of the others.
+# Writes a number if all together are at most the limit. Returns the sum of the others. A number that expires later than
+# one that is written now is from before the clock was set back: its api writes it again, if that api lives.
 _OPEN = (
     _FUNCTIONS
     + """
@@ -41,7 +42,7 @@ local others = 0
 local fields = redis.call('HGETALL', KEYS[1])
 for position = 1, #fields, 2 do
     local count, expires_ms = string.match(fields[position + 1], '(%d+) (%d+)')
-    if tonumber(expires_ms) < now_ms then
+    if tonumber(expires_ms) < now_ms or tonumber(expires_ms) > now_ms + ARGV[4] then
         redis.call('HDEL', KEYS[1], fields[position])
     elseif fields[position] ~= ARGV[1] then
         others = others + tonumber(count)

@@ -1,10 +1,13 @@
 """Limits that several apis keep together through a real broker, and what is left of them when it is away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
+import redis
 
 from api.access import stream_shares
 from api.access.common_memory import CommonMemory
@@ -12,9 +15,13 @@ from api.access.rate_limits import RateLimits
 from api.access.settling import settle_all
 from api.access.stream_shares import StreamShares
 from api.problems import TooManyRequests, TooManyStreams
+from hora.stack import parts
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Bearer
 from jobs.runtime.settings import Settings
+from tests.chaos import clocks
+from tests.chaos.clocks import Clock
+from tests.waiting import until
 
 ALICE = Bearer("alice", "t1", "bearer", Scope.READ, 10.0)
 
@@ -35,6 +42,20 @@ def run(test: Callable[[CommonMemory], Awaitable[None]], broker: str) -> None:
             await test(memory)
 
     asyncio.run(with_memory())
+
+
+@pytest.fixture
+def clocked_broker(short_folder: Path) -> Iterator[tuple[str, Clock]]:
+    """The address of a broker, and its clock."""
+    if reason := clocks.reason_to_skip():
+        pytest.skip(reason)
+    clock, socket = Clock(short_folder / "clock"), short_folder / "broker"
+    part = parts.broker(socket)
+    environment = {**part.environment, **clock.environment}
+    with subprocess.Popen(part.argv, env=environment, stdout=subprocess.DEVNULL) as process:
+        until(part.is_ready, what="the broker")
+        yield f"redis+socket://{socket}", clock
+        process.kill()
 
 
 def test_what_one_api_admits_is_missing_at_the_other(broker: str) -> None:
@@ -137,6 +158,42 @@ def test_streams_of_a_killed_api_are_given_back(broker: str, monkeypatch: pytest
                         break
                 except TooManyStreams:
                     await asyncio.sleep(0.05)
+        await killed_stream.__aexit__(None, None, None)
+
+    run(test, broker)
+
+
+def test_changes_of_a_day_stay_counted_when_the_broker_forgets(broker: str) -> None:
+    async def test(memory: CommonMemory) -> None:
+        limits = RateLimits(Settings(changes_per_day=1000))
+        for changes in (100, 90, 9):
+            limits.charge_changes(ALICE, changes)
+            await settle_all(limits.buckets, memory)
+            with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
+                connection.flushall()
+        limits.charge_changes(ALICE)
+        with pytest.raises(TooManyRequests, match="1,000 changes a day"):
+            limits.charge_changes(ALICE)
+
+    run(test, broker)
+
+
+def test_a_broker_whose_clock_is_set_back_locks_nobody_out(clocked_broker: tuple[str, Clock]) -> None:
+    broker, clock = clocked_broker
+
+    async def test(memory: CommonMemory) -> None:
+        limits, killed, other = RateLimits(Settings()), StreamShares(1, memory), StreamShares(1, memory)
+        killed_stream = killed.share_of("alice")
+        clock.set(3600)
+        await killed_stream.__aenter__()
+        limits.charge(ALICE)
+        await settle_all(limits.buckets, memory)
+        clock.set(0)
+        for _ in range(2):
+            limits.charge(ALICE)
+            await settle_all(limits.buckets, memory)
+        async with other.share_of("alice"):
+            pass
         await killed_stream.__aexit__(None, None, None)
 
     run(test, broker)
