@@ -19,7 +19,8 @@ _QUICK_LIMIT = 100  # items of a page
 
 
 @asynccontextmanager
-async def _turn(turns: Turns, services: Services, caller: Caller) -> AsyncIterator[None]:
+async def _turn(turns: Turns, request: Request, services: Services, caller: Caller) -> AsyncIterator[None]:
+    await request.body()  # before the turn, so that a slow sender does not keep it; the request remembers the body
     async with turns.turn_of(caller.user) as turn:
         try:
             yield
@@ -27,22 +28,22 @@ async def _turn(turns: Turns, services: Services, caller: Caller) -> AsyncIterat
             services.limits.charge_more(caller.bearer, turn.seconds() / TURN_S_OF_A_REQUEST)
 
 
-async def _take_turn(services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
-    async with _turn(services.turns, services, caller):
+async def _take_turn(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
+    async with _turn(services.turns, request, services, caller):
         yield
 
 
 async def _take_turn_to_report(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
     # A process of its own draws for seconds: other long requests need not wait for it.
     is_picture = request.query_params.get("format") == "png"
-    async with _turn(services.drawing_turns if is_picture else services.turns, services, caller):
+    async with _turn(services.drawing_turns if is_picture else services.turns, request, services, caller):
         yield
 
 
 def _turn_if(takes_long: Callable[[Request], bool]) -> Any:
     async def take_turn_if(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
         if takes_long(request):
-            async with _turn(services.turns, services, caller):
+            async with _turn(services.turns, request, services, caller):
                 yield
         else:
             yield

@@ -7,8 +7,11 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from api.access.turns import AT_ONCE
 from api.live import response
 from jobs.db.engine import Sessions
+from jobs.model.scopes import Scope
+from jobs.people.tokens import store_token
 from tests.integration.api.serving.conftest import Connect, Serve
 from tests.integration.api.starting_rows import SPEC, TOKEN
 from tests.integration.live.reading import lines
@@ -91,6 +94,24 @@ def test_a_slow_body_that_goes_on_is_read(serve: Serve, connect: Connect) -> Non
         time.sleep(0.1)
     connection.send(b" " * (100_000 - sent_bytes))
     assert connection.answer().status == 422
+
+
+def test_a_slow_body_keeps_no_turn_from_others(serve: Serve, connect: Connect, sessions: Sessions) -> None:
+    port = serve()
+    slow = [connect(port) for _ in range(AT_ONCE)]
+    with sessions.begin() as session:
+        for number in range(AT_ONCE):
+            store_token(session, f"hora_slow-{number}", user=f"slow-{number}", scope=Scope.SUBMIT)
+    for number, connection in enumerate(slow):
+        head = POST.replace("/v1/jobs", "/v1/studies?dry_run=true").replace(TOKEN, f"hora_slow-{number}")
+        connection.send(head.encode() + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        assert connection.answer().status == 100, "the api waits for the body"
+    other = connect(port)
+    other.send(f"GET /v1/studies HTTP/1.1\r\nHost: hora\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+    assert other.answer().status == 200
+    for connection in slow:
+        connection.send(b"{}")
+        assert connection.answer().status == 422
 
 
 def test_the_rest_of_a_body_that_nobody_reads_has_a_time_too(serve: Serve, connect: Connect) -> None:
