@@ -70,8 +70,9 @@ class TooManyRequests(Problem):
     """This token or this address sends more requests than it may."""
 
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
-        retry = {"Retry-After": str(max(retry_after_s, 1))}
-        super().__init__(429, "rate-limited", "Too many requests", detail, headers=retry)
+        pause_s = max(retry_after_s, 1)
+        retry = {"Retry-After": str(pause_s)}
+        super().__init__(429, "rate-limited", "Too many requests", f"{detail}; wait {pause_s} s", headers=retry)
 
 
 class TooManyStreams(Problem):

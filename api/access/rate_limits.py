@@ -80,8 +80,10 @@ class RateLimits:
 
     def charge_attempt(self, address: str | None) -> None:
         """Count an unknown token before it is looked up. Raises `TooManyRequests`."""
-        if wait_s := self._failures.take(network_of(address), self._settings.auth_failures_per_s):
-            raise TooManyRequests("too many refused tokens from your address", retry_after_s=math.ceil(wait_s))
+        per_s = self._settings.auth_failures_per_s
+        if wait_s := self._failures.take(network_of(address), per_s):
+            message = f"your address may send {per_s:g} refused tokens a second"
+            raise TooManyRequests(message, retry_after_s=math.ceil(wait_s))
 
     def forgive(self, address: str | None) -> None:
         """Undo `charge_attempt`: the token was valid."""

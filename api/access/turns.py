@@ -49,7 +49,7 @@ class Turns:
         """Wait for a turn and hold it. Raises `TooManyRequests` if too many requests of the user wait."""
         line = self._lines.setdefault(user, _Line())
         if line.length >= MOST_WAITING:
-            message = f"{user} has {MOST_WAITING} requests that take long, the most at once: wait for their answers"
+            message = f"{user} has {MOST_WAITING} requests that take long, the most at once"
             raise TooManyRequests(message, retry_after_s=_RETRY_AFTER_S)
         line.length += 1
         try:

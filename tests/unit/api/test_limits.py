@@ -122,6 +122,7 @@ def test_ipv6_addresses_of_one_network_share_a_limit(first: str, second: str | N
         with pytest.raises(TooManyRequests) as raised:
             limits.charge_attempt(second)
         assert raised.value.headers["Retry-After"] == "100"
+        assert raised.value.detail == "your address may send 0.01 refused tokens a second; wait 100 s"
     else:
         limits.charge_attempt(second)
 
