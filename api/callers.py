@@ -98,8 +98,13 @@ async def caller_of(request: Request, services: Services) -> Caller:
     if request.method not in _SAFE_METHODS:
         if kind == "session":
             login_sessions.require_own_page(request, text)
-        services.limits.charge_changes(bearer)
+        services.limits.charge_changes(bearer, is_ending=_is_ending(request))
     return Caller(bearer, Actor(bearer.user, bearer.token_id, request.state.request_id, address_of(request)), sha256)
+
+
+def _is_ending(request: Request) -> bool:
+    """Whether a request only ends something: a job, a study, a token, a session, or what it deletes."""
+    return request.method == "DELETE" or request.url.path.endswith(("/cancel", "/logout"))
 
 
 async def _look_up(request: Request, services: Services, sha256: str) -> Bearer | None:

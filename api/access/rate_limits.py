@@ -64,19 +64,23 @@ class RateLimits:
             self._requests.add_cost(bearer.token_id, rate, requests)
             self._users.add_cost(bearer.user, self._user_rate(rate), requests)
 
-    def charge_changes(self, bearer: Bearer, changes: int = 1) -> None:
-        """Count changes, which add rows to the database. Raises `TooManyRequests`."""
+    def charge_changes(self, bearer: Bearer, changes: int = 1, *, is_ending: bool = False) -> None:
+        """Count changes, which add rows to the database. Raises `TooManyRequests`.
+
+        A change that ends something is not refused: its user must be able to stop what they began.
+        """
         if self.rate_of(bearer) is None:
             return
         per_day = self._settings.changes_per_day
-        if wait_s := self._changes.take(bearer.user, per_day / _DAY_S, cost=changes):
+        wait_s = self._changes.take(_changer(bearer), per_day / _DAY_S, cost=changes)
+        if wait_s and not is_ending:
             message = f"{bearer.user} may make {per_day:,} changes a day"
             raise TooManyRequests(message, retry_after_s=math.ceil(wait_s))
 
     def add_changes(self, bearer: Bearer, changes: int) -> None:
         """Count so many changes more for an admitted request: it changed many jobs at once."""
         if self.rate_of(bearer) is not None:
-            self._changes.add_cost(bearer.user, self._settings.changes_per_day / _DAY_S, changes)
+            self._changes.add_cost(_changer(bearer), self._settings.changes_per_day / _DAY_S, changes)
 
     def charge_attempt(self, address: str | None) -> None:
         """Count an unknown token before it is looked up. Raises `TooManyRequests`."""
@@ -92,3 +96,8 @@ class RateLimits:
     def _user_rate(self, token_rate: float) -> float:
         """The rate of all tokens of a user together. It never takes from a token what an admin gave to it."""
         return max(self._settings.user_rate_limit_per_s, token_rate)
+
+
+def _changer(bearer: Bearer) -> str:
+    """Whose changes count together: those of a user by scope. So a lost `read` token does not use up all of them."""
+    return f"{bearer.scope} {bearer.user}"

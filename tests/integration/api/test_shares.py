@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, insert, select, update
 
@@ -14,7 +15,9 @@ from jobs.data import versions
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Job, StudyNote, Token
 from jobs.insight.studies import store
+from jobs.model.scopes import Scope
 from jobs.people import rights
+from jobs.people.tokens import Bearer
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import SPEC, TOKEN
 
@@ -155,6 +158,29 @@ def test_requests_that_take_long_cost_more(client_of: Clients, monkeypatch: pyte
     answer = alice.get("/v1/me")
     assert "5 requests a second" in problem(answer, "rate-limited", 429)
     assert int(answer.headers["Retry-After"]) >= 10
+
+
+def test_a_user_without_changes_can_still_end_what_they_began(client_of: Clients, app: FastAPI) -> None:
+    alice = client_of("alice")
+    study_id, job_id = a_study(alice), alice.post("/v1/jobs", json=SPEC).json()["id"]
+    token_id = alice.post("/v1/tokens", json={"name": "lost", "scope": "read"}).json()["id"]
+    app.state.services.limits.add_changes(Bearer("alice", "", "bearer", Scope.SUBMIT), 10**6)
+    answer = alice.post("/v1/jobs", json=SPEC)
+    assert "alice may make 100,000 changes a day; wait " in problem(answer, "rate-limited", 429)
+    assert int(answer.headers["Retry-After"]) > 3600
+    assert alice.post(f"/v1/jobs/{job_id}/pause").status_code == 429
+    assert alice.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+    assert alice.post(f"/v1/studies/{study_id}/cancel").status_code == 202
+    assert alice.delete(f"/v1/tokens/{token_id}").status_code == 204
+    assert alice.post("/logout").status_code == 204
+
+
+def test_a_token_that_only_reads_does_not_use_up_the_changes_of_its_user(client_of: Clients, app: FastAPI) -> None:
+    reader, submitter = client_of("alice", "read"), client_of("alice")
+    assert reader.post("/v1/jobs", json=SPEC).status_code == 403
+    app.state.services.limits.add_changes(Bearer("alice", "", "bearer", Scope.READ), 10**6)
+    problem(reader.post("/v1/jobs", json=SPEC), "rate-limited", 429)
+    assert submitter.post("/v1/jobs", json=SPEC).status_code == 201
 
 
 def test_cells_of_a_study_have_a_largest_size(client_of: Clients) -> None:
