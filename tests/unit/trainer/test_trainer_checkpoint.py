@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer.checkpoint import Checkpoint, CheckpointStore, Progress, State, Stopping, atomic_write, saved_in
-from trainer.errors import StorageTooSmall
+from trainer.errors import NoSpace, StorageTooSmall
 from trainer.storage import bytes_below, require_storage
 
 SHAPES = {"model": [(2, 3), ()]}
@@ -81,8 +81,12 @@ def test_fewer_checkpoints_are_kept_when_the_job_may_keep_no_more(
 def test_newest_checkpoint_stays_until_the_next_one_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = CheckpointStore(tmp_path / "checkpoints", attempt=1, keep=4, limit_bytes=1)
     store.save(checkpoint(1))
-    monkeypatch.setattr(np, "savez", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
-    with pytest.raises(OSError, match="full"):
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with pytest.raises(NoSpace):
         store.save(checkpoint(2))
     assert names(tmp_path / "checkpoints/attempt-1") == ["checkpoint-0000000001.npz"]
 

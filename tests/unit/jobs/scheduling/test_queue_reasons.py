@@ -28,7 +28,7 @@ def limited(slots: int = 0, max_slots: int | None = None, ahead: int = 0, **hour
     return WaitsFor(quota=quota, ahead=ahead, leaving=["a"])
 
 
-FULL = replace(limited(max_storage_gb=10, storage_gb=12.34), most_stored=("k", 4.2))
+OVER_STORAGE = replace(limited(max_storage_gb=10, storage_gb=12.34), most_stored=("k", 4.2))
 KEPT = "its project vision keeps 12.3 of 10 GB, the most by job k (4.2 GB)"
 LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
 FULL = host("hf", 4, no_space="runs has 0.1 MB free, less than 1.0 GB")
@@ -80,7 +80,7 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
             "its project vision used 1,234.6 of 1,000 GPU-hours this month; it continues at 2026-12-01 00:00 UTC",
         ),
         (
-            reason_for(1, host("ha", 4), waits_for=FULL),
+            reason_for(1, host("ha", 4), waits_for=OVER_STORAGE),
             f"{KEPT}; it continues when files of jobs are removed",
         ),
         (reason_for(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
