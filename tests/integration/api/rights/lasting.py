@@ -29,5 +29,6 @@ THREADS = {
     "Validator": "nobody: what it looks at was registered by somebody who might",
     "Retention": "the operator",
     "Sampler": "the operator",
+    "SpaceWatch": "the operator",
     "Sshd": "the operator",
 }

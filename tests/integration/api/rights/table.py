@@ -151,8 +151,8 @@ ROWS = (
     public("GET /metrics", "Prometheus: counts and names of hosts, no content of jobs"),
     public("GET /openapi.json", "it describes the service, not what is in it"),
     public("GET /docs", "the same as a page"),
-    public("GET /docs/oauth2-redirect", "the same as a page"),
-    public("GET /redoc", "the same as a page"),
+    public("GET /docs/{name}", "the scripts and styles of that page", Case("start.js"), Case("swagger-ui-bundle.js")),
+    public("GET /redoc", "it leads to that page", Case(ok=307)),
     public("GET /help", "this documentation", Case(ok=307)),
     public("GET /help/", "this documentation", Case(ok=307)),
     public("GET /help/{path:path}", "this documentation", Case("README.html")),
@@ -165,6 +165,13 @@ ROWS = (
     row("GET /v1/events", READ, Case(headers=STREAM)),
     row("GET /v1/metrics", READ, Case(query="?job={queued_job}&job={left_job}&name=loss")),
     row("GET /v1/jobs/{job_id}/artifacts", READ, *of_each_job()),
+    row(
+        "DELETE /v1/jobs/{job_id}/artifacts", SUBMIT,
+        *steered(409, "job"),  # they have not ended
+        Case("ended_job", "alice bob", 204),
+        Case("ended_left_job", "alice bob ella", 204),
+        Case("ended_shut_job", "", 204),
+    ),
     row("GET /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row("HEAD /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row(

@@ -187,14 +187,17 @@ def _make_jobs(session: Session) -> dict[str, str]:
         session.execute(update(Job).where(Job.id == job_id).values(values or {"name": "queued"}))
         return job_id
 
-    paused, ended = {"paused_at": func.now()}, {"status": Status.SUCCEEDED, "end_reason": EndReason.COMPLETED}
+    paused = {"paused_at": func.now()}
+    ended = {"status": Status.SUCCEEDED, "end_reason": EndReason.COMPLETED, "ended_at": func.now()}
     return {
         "queued_job": submit("alice", IN_VISION),
         "paused_job": submit("alice", IN_VISION, **paused),
         "open_job": submit("alice", SPEC, **paused),
         "left_job": submit("ella", IN_VISION, key="of-ella", **paused),
         "shut_job": submit("fred", SPEC, **paused),
-        "ended_job": submit("alice", IN_VISION, **ended, ended_at=func.now()),
+        "ended_job": submit("alice", IN_VISION, **ended),
+        "ended_left_job": submit("ella", IN_VISION, **ended),
+        "ended_shut_job": submit("fred", SPEC, **ended),
     }
 
 
