@@ -76,24 +76,33 @@ def remove_artifacts(session: Session, job_id: str) -> None:
 
     Repeating it changes nothing. Raises `JobNotFound`, `ArtifactsInUse`.
     """
-    row = session.execute(
-        select(Job.status, Job.artifacts_removed_at).where(Job.id == job_id).with_for_update()
-    ).first()
+    kept = (Job.artifacts_removed_at, Job.artifact_bytes, Job.checkpoint_bytes)
+    row = session.execute(select(Job.status, *kept).where(Job.id == job_id).with_for_update()).first()
     if row is None:
         raise JobNotFound(job_id)
     if row.status not in TERMINAL:
         raise ArtifactsInUse(f"job {job_id} is {row.status}: cancel it first, or wait until it has ended")
-    if job_id in _started_from(session):
-        raise ArtifactsInUse(f"a job that has not ended starts from the weights of job {job_id}")
+    starting_id = _starting_from(session, job_id)
+    if starting_id is not None:
+        raise ArtifactsInUse(f"job {starting_id} starts from its weights: cancel it first, or wait until it has ended")
+    if row.artifacts_removed_at is not None and (row.artifact_bytes, row.checkpoint_bytes) == (0, 0):
+        return
     removed_at = func.coalesce(Job.artifacts_removed_at, func.now())
     touch(session, job_id, artifacts_removed_at=removed_at, artifact_bytes=0, checkpoint_bytes=0)
 
 
+_weights = Job.spec["model"]["weights"].astext
+
+
 def _started_from(session: Session) -> set[str]:
     """The jobs from whose weights a job starts that has not ended."""
-    weights = Job.spec["model"]["weights"].astext
-    sources = session.scalars(select(weights).where(Job.status.in_(_LIVE), weights.startswith("job:")))
+    sources = session.scalars(select(_weights).where(Job.status.in_(_LIVE), _weights.startswith("job:")))
     return {text.removeprefix("job:") for text in sources}
+
+
+def _starting_from(session: Session, job_id: str) -> str | None:
+    """A job that starts from the weights of this one, and has not ended."""
+    return session.scalar(select(Job.id).where(Job.status.in_(_LIVE), _weights == f"job:{job_id}").limit(1))
 
 
 def jobs_without_artifacts(session: Session, job_ids: Collection[str]) -> set[str]:

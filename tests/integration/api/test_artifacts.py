@@ -335,11 +335,38 @@ def test_files_are_removed_only_of_jobs_that_have_ended_and_by_those_who_steer_t
     assert client_of("eve").delete(path_of(job_id)).status_code == 403
     assert client_of("ada", "read").delete(path_of(job_id)).status_code == 403
     assert api.delete(path_of("nowhere")).status_code == 404
+    revisions = []
     for _ in range(2):
         assert api.delete(path_of(job_id)).status_code == 204
+        revisions.append(api.get(f"/v1/jobs/{job_id}").json()["revision"])
+    assert revisions[0] == revisions[1], "repeating it changes nothing"
     assert api.get(path_of(job_id)).json()["items"] == []
     assert api.get(path_of(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-removed"
     with sessions() as session:
         job = session.get_one(Job, job_id)
         assert (job.checkpoint_bytes, job.artifact_bytes) == (0, 0)
     assert api.get("/v1/audit", params={"action": "job.artifacts_removed"}).json()["items"][0]["subject"] == job_id
+
+
+def test_files_from_which_a_job_starts_are_removed_after_its_end(
+    api: TestClient, sessions: Sessions, job_id: str
+) -> None:
+    ended_long_ago(sessions, job_id)
+    started = api.post("/v1/jobs", json=spec_starting_from(job_id)).json()["id"]
+    refused = api.delete(path_of(job_id))
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
+    assert f"job {started} starts from its weights" in refused.json()["detail"]
+    api.post(f"/v1/jobs/{started}/cancel")
+    assert api.delete(path_of(job_id)).status_code == 204
+
+
+def test_checkpoints_can_be_removed_after_the_artifacts(api: TestClient, sessions: Sessions, job_id: str) -> None:
+    ended_long_ago(sessions, job_id)
+    with sessions.begin() as session:
+        touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)
+    assert give_up(sessions)
+    removed_at = api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"]
+    assert api.delete(path_of(job_id)).status_code == 204
+    with sessions() as session:
+        assert session.get_one(Job, job_id).checkpoint_bytes == 0
+    assert api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"] == removed_at
