@@ -54,7 +54,7 @@ class WaitsFor:
     quota: Quota | None = None  # that of its project
     ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that are preempted for it
-    most_stored: tuple[str, float] | None = None  # if its project keeps too much: the job that keeps the most, and GB
+    most_stored: tuple[str, float] | None = None  # in a full project: the ended job that keeps the most, and GB
 
 
 def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float) -> dict[str, Standing]:
@@ -183,9 +183,12 @@ def _over_storage(quota: Quota, most_stored: tuple[str, float] | None) -> str | 
     """Why the project's jobs wait if they keep more than they may; None if they do not."""
     if not quota.is_full:
         return None
-    kept = f"its project {quota.project} keeps {quota.storage_gb:.3g} of {quota.max_storage_gb:.3g} GB"
-    most = f", the most by job {most_stored[0]} ({most_stored[1]:.3g} GB)" if most_stored else ""
-    return f"{kept}{most}; it continues when files of jobs are removed"
+    storage = f"{_gigabytes(quota.storage_gb)} of {_gigabytes(quota.max_storage_gb or 0.0)} GB"
+    most = ", all by jobs that have not ended"
+    if most_stored is not None:
+        job_id, size_gb = most_stored
+        most = f", the most by job {job_id} ({_gigabytes(size_gb)} GB)"
+    return f"its project {quota.project} keeps {storage}{most}; it continues when files of jobs are removed"
 
 
 def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:
@@ -251,3 +254,7 @@ def _are(count: int, noun: str = "") -> str:
 
 def _figure(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
+
+
+def _gigabytes(value: float) -> str:
+    return _figure(value) if value >= 1 else f"{value:.3g}"

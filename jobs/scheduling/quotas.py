@@ -36,12 +36,16 @@ def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
 
 
 _STORED_BYTES = func.coalesce(Job.checkpoint_bytes, 0) + func.coalesce(Job.artifact_bytes, 0)
+_STORES = or_(Job.checkpoint_bytes > 0, Job.artifact_bytes > 0)  # as in the index that the sums are read from
 
 
 def most_stored(session: Session, project: str) -> tuple[str, float] | None:
-    """The job of a project that keeps the most, and how many gigabytes. None if none keeps anything."""
+    """The ended job of a project that keeps the most, and how many gigabytes. None if none keeps anything.
+
+    Files of a job that has not ended cannot be removed.
+    """
     query = select(Job.id, cast(_STORED_BYTES, Float(53))).order_by(_STORED_BYTES.desc(), Job.id).limit(1)
-    row = session.execute(query.where(Job.project == project, _STORED_BYTES > 0)).one_or_none()
+    row = session.execute(query.where(Job.project == project, _STORES, Job.ended_at.is_not(None))).one_or_none()
     return None if row is None else (row[0], row[1] / 1e9)
 
 
@@ -73,7 +77,7 @@ def _quotas() -> Select[Any]:
     )
     stored = (
         select(Job.project, func.sum(_STORED_BYTES).label("bytes"))
-        .where(Job.project == names, or_(Job.checkpoint_bytes > 0, Job.artifact_bytes > 0))
+        .where(Job.project == names, _STORES)
         .group_by(Job.project)
         .subquery()
     )

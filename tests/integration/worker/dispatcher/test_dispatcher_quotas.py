@@ -93,6 +93,17 @@ def test_a_project_that_keeps_too_much_gets_no_slots_until_files_are_removed(
         assert projects.state_of(session, "vision").usage.storage_gb == 0.5
 
 
+def test_a_job_that_has_not_ended_is_not_named_as_one_to_remove_files_of(sessions: Sessions) -> None:
+    a_project(sessions, max_storage_gb=3)
+    job_rows.a_host(sessions)
+    paused, waiting = (job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(2))
+    with sessions.begin() as session:
+        store.pause(session, paused)
+        store.touch(session, paused, checkpoint_bytes=4_000_000_000)
+        reason = standings(session, [waiting], host_timeout_s=60)[waiting].reason
+    assert reason.startswith("its project vision keeps 4 of 3 GB, all by jobs that have not ended;")
+
+
 def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
     a_project(sessions, max_slots=5)
     job_rows.a_host(sessions, slots=16)

@@ -30,6 +30,7 @@ def limited(slots: int = 0, max_slots: int | None = None, ahead: int = 0, **hour
 
 OVER_STORAGE = replace(limited(max_storage_gb=10, storage_gb=12.34), most_stored=("k", 4.2))
 KEPT = "its project vision keeps 12.3 of 10 GB, the most by job k (4.2 GB)"
+ALL_UNFINISHED = "its project vision keeps 2,345.7 of 2,000 GB, all by jobs that have not ended"
 LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
 FULL = host("hf", 4, no_space="runs has 0.1 MB free, less than 1.0 GB")
 NO_SPACE = "hf takes no jobs until there is space: runs has 0.1 MB free, less than 1.0 GB"
@@ -82,6 +83,10 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
         (
             reason_for(1, host("ha", 4), waits_for=OVER_STORAGE),
             f"{KEPT}; it continues when files of jobs are removed",
+        ),
+        (
+            reason_for(1, host("ha", 4), waits_for=limited(max_storage_gb=2000, storage_gb=2345.67)),
+            f"{ALL_UNFINISHED}; it continues when files of jobs are removed",
         ),
         (reason_for(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
         (reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
