@@ -136,12 +136,15 @@ class CheckpointStore:
     may still be there, stopped or cut off. They may save more: nobody reads their folder any more.
     """
 
-    def __init__(self, root: Path, *, attempt: int, keep: int, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, root: Path, *, attempt: int, keep: int, limit_bytes: int | None = None, artifact_bytes: int = 0
+    ) -> None:
         self._root = root
         self._attempt = attempt
         self._folder = root / f"{_ATTEMPT}{attempt}"
         self._keep = keep
         self._limit_bytes = limit_bytes  # of the folder above `root`, the job's
+        self._artifact_bytes = artifact_bytes  # that the job will leave there at its end
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk.
@@ -196,8 +199,9 @@ class CheckpointStore:
     def _make_room(self, size_bytes: int) -> int:
         """How many checkpoints of this size may stay. Removes old ones if the job's limit allows fewer than `keep`."""
         keep = fitting_checkpoints(
-            self._root.parent, self._folder, keep=self._keep, size_bytes=size_bytes, limit_bytes=self._limit_bytes
-        )
+            self._root.parent, self._folder, keep=self._keep, size_bytes=size_bytes,
+            artifact_bytes=self._artifact_bytes, limit_bytes=self._limit_bytes,
+        )  # fmt: skip
         if keep < self._keep:
             for old in saved_in(self._folder)[max(keep - 1, 1) :]:
                 old.unlink(missing_ok=True)

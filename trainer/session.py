@@ -108,8 +108,10 @@ def set_up(launch: Launch, started_at: float, recorder: Recorder) -> Session:
     require_storage(**sizes, limit_bytes=launch.storage_limit_bytes)
     phases.end("build")
 
-    checkpoints_dir, limit_bytes = Path(launch.checkpoints_dir), launch.storage_limit_bytes
-    store = CheckpointStore(checkpoints_dir, attempt=launch.attempt, keep=spec.checkpoint.keep, limit_bytes=limit_bytes)
+    store = CheckpointStore(
+        Path(launch.checkpoints_dir), attempt=launch.attempt, keep=spec.checkpoint.keep,
+        limit_bytes=launch.storage_limit_bytes, artifact_bytes=sizes["artifact_bytes"],
+    )  # fmt: skip
     state, best_weights = restore(store, trainable, launch, plan, ranks)
     progress = state.progress
     if progress.step or spec.model.weights != "none":

@@ -21,11 +21,17 @@ def bytes_below(folder: Path) -> int:
     return sum(sizes.values())
 
 
-def fitting_checkpoints(job_dir: Path, own_folder: Path, *, keep: int, size_bytes: int, limit_bytes: int | None) -> int:
-    """How many checkpoints of this size the job may keep in a folder: `keep`, or fewer, and at least 1."""
+def fitting_checkpoints(
+    job_dir: Path, own_folder: Path, *, keep: int, size_bytes: int, artifact_bytes: int, limit_bytes: int | None
+) -> int:
+    """How many checkpoints of this size the job may keep in a folder: `keep`, or fewer, and at least 1.
+
+    There is room for the artifacts that it leaves at its end. Temporary files, which go with the attempt, do not count.
+    """
     if limit_bytes is None:
         return keep
-    others_bytes = bytes_below(job_dir) - bytes_below(own_folder)
+    temporary_bytes = sum(map(bytes_below, job_dir.glob("attempt-*/tmp")))
+    others_bytes = bytes_below(job_dir) - bytes_below(own_folder) - temporary_bytes + artifact_bytes
     fitting = max(1, min(keep, (limit_bytes - others_bytes) // max(size_bytes, 1)))
     if fitting < keep:
         print(
@@ -48,4 +54,5 @@ def require_storage(*, checkpoint_bytes: int, artifact_bytes: int, limit_bytes: 
 
 
 def _gigabytes(size_bytes: int) -> str:
-    return f"{size_bytes / _GB:.3g} GB"
+    size_gb = size_bytes / _GB
+    return f"{size_gb:,.0f} GB" if size_gb >= 1000 else f"{size_gb:.3g} GB"

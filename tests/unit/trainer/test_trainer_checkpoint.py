@@ -78,6 +78,16 @@ def test_fewer_checkpoints_are_kept_when_the_job_may_keep_no_more(
     ]
 
 
+def test_checkpoints_leave_room_for_the_artifacts_and_temporary_files_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1" / "tmp").mkdir(parents=True)
+    (tmp_path / "attempt-1" / "tmp" / "decoded").write_bytes(bytes(1_000_000))
+    root, arrays = tmp_path / "checkpoints", {"model": [np.zeros(25_000, np.float32)]}  # 100 kB
+    store = CheckpointStore(root, attempt=1, keep=4, limit_bytes=450_000, artifact_bytes=200_000)
+    for number in range(1, 5):
+        store.save(Checkpoint(checkpoint(number).state, arrays))
+    assert [int(path.stem.partition("-")[2]) for path in saved_in(root / "attempt-1")] == [4, 3]
+
+
 def test_newest_checkpoint_stays_until_the_next_one_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = CheckpointStore(tmp_path / "checkpoints", attempt=1, keep=4, limit_bytes=1)
     store.save(checkpoint(1))
@@ -95,6 +105,8 @@ def test_a_job_whose_checkpoint_and_artifacts_do_not_fit_is_refused_before_train
     sizes = {"checkpoint_bytes": 2_000_000_000, "artifact_bytes": 1_000_000_000}
     require_storage(**sizes, limit_bytes=None)
     require_storage(**sizes, limit_bytes=3_000_000_000)
+    with pytest.raises(StorageTooSmall, match=r"have 2,000 GB, and a job may keep 2\.5 GB on a host"):
+        require_storage(checkpoint_bytes=2 * 10**12, artifact_bytes=0, limit_bytes=2_500_000_000)
     with pytest.raises(StorageTooSmall, match=r"of this job have 3 GB, and a job may keep 2\.5 GB on a host"):
         require_storage(**sizes, limit_bytes=2_500_000_000)
 
