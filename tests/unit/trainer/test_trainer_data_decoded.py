@@ -128,8 +128,8 @@ def test_arrays_in_memory_need_no_cache(tmp_path: Path, cache: str) -> None:
 
 def test_a_set_larger_than_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
     sentence = (
-        r"dataset.cache: the decoded samples take 2.04e-05 GB, more than dataset.cache_limit_gb \(2e-05\): "
-        "raise it, or set dataset.cache to 'none'"
+        r"dataset.cache: the decoded samples take 2.04e-05 GB, and the cache may take 2e-05 \(dataset.cache_limit_gb, "
+        r"at most HORA_CACHE_LIMIT_GB of the host\): raise it, or set dataset.cache to 'none'"
     )
     with pytest.raises(BadData, match=sentence):
         open_dataset(SYNTHETIC | {"cache": "memory", "cache_limit_gb": 2e-5}, tmp_path)
@@ -140,7 +140,7 @@ def test_a_set_larger_than_the_disk_is_refused_before_it_is_read(tmp_path: Path)
     spec = DatasetSpec(source="a", cache="memory", cache_limit_gb=100_000)
     part, _ = counting(10)
     host = Host(data_roots=[], cache_dir=tmp_path, scratch_dir=tmp_path, threads=1)
-    with pytest.raises(BadData, match=r"take \d\S* GB, and /\S+ has \d\S* GB in all: set dataset.cache"):
+    with pytest.raises(BadData, match=r"take \d\S* GB, and the disk of their host has \d\S* GB in all: set "):
         decoded({"train": part, "validation": part}, spec, host, seed=1, shape=(2**20, 2**20), dtype="float32")  # 84 TB
 
 

@@ -110,15 +110,16 @@ def decoded(
 def _check_size(size_bytes: int, spec: DatasetSpec, host: Host) -> None:
     if size_bytes > spec.cache_limit_gb * _GB:
         raise BadData(
-            f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, more than dataset.cache_limit_gb "
-            f"({spec.cache_limit_gb:g}): raise it, or set dataset.cache to 'none'"
+            f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, and the cache may take "
+            f"{spec.cache_limit_gb:g} (dataset.cache_limit_gb, at most HORA_CACHE_LIMIT_GB of the host): raise it, or "
+            "set dataset.cache to 'none'"
         )
     disk = shutil.disk_usage(host.scratch_dir)
     if disk.free < size_bytes <= disk.total:
         raise NoSpace(f"the decoded samples take {size_bytes / _GB:.3g} GB, and {disk.free / _GB:.3g} GB are free")
     if size_bytes > disk.total:
         raise BadData(
-            f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, and {host.scratch_dir} has "
+            f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, and the disk of their host has "
             f"{disk.total / _GB:.3g} GB in all: set dataset.cache to 'none'"
         )
 
