@@ -52,7 +52,8 @@ class Services:
     @property
     def site(self) -> SitePolicy:
         """What the operator lets jobs use."""
-        return SitePolicy(data_roots=self.settings.data_root_list, models=self.settings.model_list)
+        settings = self.settings
+        return SitePolicy(settings.data_root_list, settings.model_list, settings.cache_limit_gb)
 
 
 async def _services(request: Request) -> Services:

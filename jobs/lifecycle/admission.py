@@ -30,6 +30,7 @@ class SitePolicy:
 
     data_roots: Sequence[str] = ()  # absolute folders, and URLs
     models: Sequence[str] = ()  # module:function
+    cache_limit_gb: float | None = None  # of a host's cache, in 10^9 bytes; None: as large as a spec asks for
 
     @property
     def folders(self) -> list[str]:

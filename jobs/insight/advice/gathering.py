@@ -83,7 +83,7 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
     columns = (Job.id, Job.spec, Job.plan, Job.summary, Job.dataset)
     newest = (
         select(*columns)
-        .where(Job.status == Status.SUCCEEDED)
+        .where(Job.status == Status.SUCCEEDED, Job.artifacts_removed_at.is_(None))
         .order_by(Job.created_at.desc(), Job.id.desc())
         .limit(_MOST_SEARCHED)
         .subquery()

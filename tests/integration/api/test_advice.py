@@ -105,6 +105,15 @@ def test_advice_proposes_the_weights_of_a_job_with_more_similar_images(
     assert api.post(f"/v1/jobs/{job_id}/clone", json=item["change"]).status_code == 201
 
 
+def test_advice_proposes_no_weights_that_were_removed(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    base = run_job(dataset="synthetic:samples=5000,shape=8x8x1", model="convnet7")
+    job_id = run_job(model="convnet7", summary={"val_accuracy": 0.5, "after_best_share": 0.1})
+    assert len(advice(api, job_id)) == 1
+    assert api.delete(f"/v1/jobs/{base}/artifacts").status_code == 204
+    assert advice(api, job_id) == []
+
+
 def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     runs = [run_job(summary={"wall_s": wall_s, "stopped_early": True, "epochs_run": 20}) for wall_s in (30.0, 40.0)]

@@ -212,6 +212,12 @@ def test_cache_limit_is_raised_to_the_dataset_size_if_a_host_has_the_memory() ->
     assert advice_on(waits(data=large, cluster=None)) == []
 
 
+def test_no_cache_is_advised_that_is_larger_than_the_operator_allows() -> None:
+    usual = waits()  # 1.7 GB
+    assert rules(advice_on(replace(usual, site=replace(usual.site, cache_limit_gb=2)))) == ["streaming_and_cache"]
+    assert advice_on(replace(usual, site=replace(usual.site, cache_limit_gb=1.5))) == []
+
+
 def test_data_in_memory_or_cached_gets_no_advice_to_cache() -> None:
     assert advice_on(waits(spec={"dataset": {"cache": "memory"}})) == []
     assert advice_on(waits(data=Data("arrays", (28, 28, 1), SIZES))) == []
