@@ -121,7 +121,9 @@ class Supervision:
             self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
-            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {in_words(error)}")
+            # The text of a database error has the statement and its values, the lease's token among them.
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {in_words(cause)}")
             if is_full(error):
                 ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")

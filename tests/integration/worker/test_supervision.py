@@ -226,6 +226,18 @@ def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
 
 
+def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> None:
+    supervised = run()
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        session.execute(text("ALTER TABLE metric_points RENAME TO points_of_another_schema"))
+    assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
+    error = str(supervised.attempt.error)
+    assert error.startswith("the supervisor failed: UndefinedTable: ")
+    assert "SQL" not in error
+    assert supervised.lease.token not in error
+
+
 @pytest.mark.parametrize("mood", ["obedient", "deaf"])
 def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) -> None:
     supervised = run(mood)
