@@ -113,13 +113,13 @@ def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_w
 
 
 def storage_of(trainable: TrainableModel, *, keeps_best: bool) -> dict[str, int]:
-    """The size of a checkpoint and of the artifacts, about: the weights are in two of those, the optimizer in one."""
+    """The size of a checkpoint and of the artifacts, about: two of those have the weights, and none the optimizer."""
     model_bytes, optimizer_bytes = (
         sum(prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in variables)
         for variables in (trainable.model.variables, trainable.optimizer.variables)
     )
     checkpoint_bytes = model_bytes * (2 if keeps_best else 1) + optimizer_bytes
-    return {"checkpoint_bytes": checkpoint_bytes, "artifact_bytes": 2 * model_bytes + optimizer_bytes}
+    return {"checkpoint_bytes": checkpoint_bytes, "artifact_bytes": 2 * model_bytes}
 
 
 def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:

@@ -200,6 +200,9 @@ def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(
     assert limited.train() == 0
     assert [record.kept for record in limited.of_job(CheckpointSaved)] == [1, 2, 2, 2]
     assert "keeping " in limited.log(0)
+    artifact_bytes = bytes_below(limited.folder / "artifacts")
+    smallest = Run(tmp_path / "smallest", spec, launch={"storage_limit_bytes": size_bytes + artifact_bytes})
+    assert smallest.train() == 0
 
     refused = Run(tmp_path / "refused", spec, launch={"storage_limit_bytes": size_bytes})
     assert refused.train() != 0
