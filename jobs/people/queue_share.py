@@ -9,7 +9,9 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Job
 from jobs.model.states import Status
 
-_FREE_SHARE = 0.8  # of the limit: below it, submissions at the same time need not take turns
+# Jobs that one user may be submitting at the same time: a study has up to 1,000, and each api works on one study of a
+# user at once.
+_MOST_UNDER_WAY = 4_000
 
 
 class TooManyQueuedJobs(ValueError):
@@ -24,9 +26,9 @@ class TooManyQueuedJobs(ValueError):
 
 def require_queue_share(session: Session, owner: str, *, jobs: int, most: int) -> None:
     """Refuse new jobs of a user if the queue would then have more than `most` of theirs. Raises `TooManyQueuedJobs`."""
-    if _queued(session, owner) + jobs <= most * _FREE_SHARE:
+    if _queued(session, owner) + jobs <= most - _MOST_UNDER_WAY:
         return
-    # Requests of one user take turns, so that the count is right until the commit.
+    # Near the limit, requests of one user take turns, so that the count is right until the commit.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"queue\n{owner}", 0))))
     queued = _queued(session, owner)
     if queued + jobs > most:

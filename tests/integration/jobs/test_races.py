@@ -10,11 +10,13 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host
+from jobs.db.tables import Attempt, Host, Job
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import JobEnded, pause, request_cancel
+from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, Status
+from jobs.people.queue_share import TooManyQueuedJobs, require_queue_share
 from tests.integration.jobs import job_rows
 
 T = TypeVar("T")
@@ -70,6 +72,24 @@ def test_only_one_of_eight_placements_of_the_same_slots_succeeds(sessions: Sessi
             lease = _live_lease(sessions)
             leases.end(session, lease, EndReason.COMPLETED)
             leases.release(session, lease.attempt_id)
+
+
+def test_jobs_that_a_user_submits_at_once_stay_within_their_share(sessions: Sessions) -> None:
+    start = Barrier(THREADS)
+
+    def submit() -> bool:
+        start.wait(120)
+        with sessions.begin() as session:
+            try:
+                require_queue_share(session, "me", jobs=1, most=5)
+            except TooManyQueuedJobs:
+                return False
+            job_rows.submit_once(session, spec_from(job_rows.SPEC))
+            return True
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        accepted = list(pool.map(lambda _: submit(), range(2 * THREADS)))
+    assert sum(accepted) == 5 == job_rows.count(sessions, Job)
 
 
 def _live_lease(sessions: Sessions) -> leases.Lease:
