@@ -99,8 +99,8 @@ def remove_artifacts(job_id: JobId, services: ServicesHere, caller: CallerHere) 
     """
     with services.sessions.begin() as session:
         caller.require_steering(session, "job", get_job(session, job_id))
-        artifacts.remove_artifacts(session, job_id)
-        audit.record(session, caller.actor, "job.artifacts_removed", job_id)
+        if artifacts.remove_artifacts(session, job_id):
+            audit.record(session, caller.actor, "job.artifacts_removed", job_id)
     services.hints.dispatch()  # jobs of a project that kept too much may be placed now
 
 

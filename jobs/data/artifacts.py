@@ -71,13 +71,14 @@ def mark_artifacts_removed(session: Session, *, keep_days: float) -> bool:
     return bool(expired)
 
 
-def remove_artifacts(session: Session, job_id: str) -> None:
+def remove_artifacts(session: Session, job_id: str) -> bool:
     """Give up the artifacts and checkpoints of a job that has ended. Its hosts remove the files later.
 
-    Repeating it changes nothing. Raises `JobNotFound`, `ArtifactsInUse`.
+    Repeating it changes nothing; returns whether it changed anything. Raises `JobNotFound`, `ArtifactsInUse`.
     """
-    kept = (Job.artifacts_removed_at, Job.artifact_bytes, Job.checkpoint_bytes)
-    row = session.execute(select(Job.status, *kept).where(Job.id == job_id).with_for_update()).first()
+    kept_bytes = func.coalesce(Job.artifact_bytes, 0) + func.coalesce(Job.checkpoint_bytes, 0)
+    query = select(Job.status, Job.artifacts_removed_at, kept_bytes.label("kept_bytes")).where(Job.id == job_id)
+    row = session.execute(query.with_for_update()).first()
     if row is None:
         raise JobNotFound(job_id)
     if row.status not in TERMINAL:
@@ -85,10 +86,11 @@ def remove_artifacts(session: Session, job_id: str) -> None:
     starting_id = _starting_from(session, job_id)
     if starting_id is not None:
         raise ArtifactsInUse(f"job {starting_id} starts from its weights: cancel it first, or wait until it has ended")
-    if row.artifacts_removed_at is not None and (row.artifact_bytes, row.checkpoint_bytes) == (0, 0):
-        return
+    if row.artifacts_removed_at is not None and row.kept_bytes == 0:
+        return False
     removed_at = func.coalesce(Job.artifacts_removed_at, func.now())
     touch(session, job_id, artifacts_removed_at=removed_at, artifact_bytes=0, checkpoint_bytes=0)
+    return True
 
 
 _weights = Job.spec["model"]["weights"].astext

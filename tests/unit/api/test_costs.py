@@ -18,8 +18,8 @@ _QUICK = """
     get_dataset_version get_host get_job get_me get_project get_token get_upload get_webhook list_artifacts
     list_attempts list_audit_entries list_datasets list_deliveries list_models list_projects list_tokens list_uploads
     list_users list_webhooks look_at_artifact pause_job put_upload_content redeliver_delivery register_dataset
-    remove_dataset_version remove_project_member remove_upload resume_job revoke_token start_upload test_webhook
-    undrain_host
+    remove_artifacts remove_dataset_version remove_project_member remove_upload resume_job revoke_token start_upload
+    test_webhook undrain_host
 """
 
 
