@@ -1,0 +1,209 @@
+"""Which host and which thread validates a version, and what becomes of it when one of them fails."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from sqlalchemy import func, update
+
+from jobs.data import validation, versions
+from jobs.db.engine import Sessions
+from jobs.db.tables import DatasetVersion
+from jobs.runtime.settings import Settings
+from jobs.scheduling.registration import register
+from tests.archives import chips, zip_of
+from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.integration.worker.datasets.dataset_rows import Register, row_of, write
+from tests.waiting import until
+from worker.datasets.validator import Validator, validators_of
+
+
+def test_a_host_without_the_files_leaves_the_version_to_other_hosts(
+    validator: Validator, registered: Register, sessions: Sessions, settings: Settings
+) -> None:
+    with sessions.begin() as session:
+        for host in ("ha", "hb"):
+            register(session, host, info={}, slots=[], address=None)
+    row_id = registered(source="elsewhere")
+    assert validator.validate_one()
+    assert not validator.validate_one()
+    row = row_of(sessions, row_id)
+    assert (row.status, row.unseen_by, row.attempts) == ("validating", ["ha"], 0)
+    other_validator = Validator(sessions, settings.model_copy(update={"host_name": "hb"}))
+    assert other_validator.validate_one()
+    assert not other_validator.validate_one()
+    row = row_of(sessions, row_id)
+    assert row.status == "invalid"
+    assert "no host has 'elsewhere' below its data roots" in (row.error or "")
+
+
+def test_a_version_is_invalid_after_three_attempts_without_a_result(
+    validator: Validator, registered: Register, sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(settings.home / "data" / "d", chips(2))
+    row_id = registered(source="d")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    for attempt in (1, 2, 3):
+        assert validator.validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.attempts) == ("validating", attempt)
+    assert not validator.validate_one()
+    assert row_of(sessions, row_id).status == "invalid"
+
+
+def test_a_lost_claim_writes_nothing(registered: Register, sessions: Sessions) -> None:
+    row_id = registered(source="d")
+    with sessions.begin() as session:
+        first = validation.claim(session, "ha", for_s=-1)
+        second = validation.claim(session, "hb", for_s=60)
+        assert first is not None
+        assert second is not None
+        assert not validation.settle(session, first, error="too late")
+        assert not validation.renew(session, first, for_s=60)
+        assert not validation.release(session, first)
+        assert validation.settle(session, second, error="because")
+    assert row_of(sessions, row_id).error == "because"
+
+
+def test_a_worker_that_stops_leaves_the_version_to_others(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
+) -> None:
+    row_id = registered(source=f"{silent_server}/a.npz")
+    validator = Validator(sessions, settings.model_copy(update={"data_roots": silent_server}))
+    validator.start()
+    until(lambda: row_of(sessions, row_id).claimed_by, what="the claim")
+    validator.stop()
+    validator.join(120)
+    assert not validator.is_alive()
+    row = row_of(sessions, row_id)
+    assert (row.status, row.claimed_by, row.attempts) == ("validating", None, 0)
+
+
+_WORKER = """
+import json, sys
+from jobs.db.engine import engine_for, sessions_for
+from jobs.runtime.settings import Settings
+from worker.datasets.validator import Validator
+settings = Settings(**json.loads(sys.argv[1]))
+Validator(sessions_for(engine_for(settings.database_url)), settings).validate_one()
+"""
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
+) -> None:
+    worker_settings = settings.model_dump(mode="json", include={"home", "database_url"}) | {"host_name": "hb"}
+    worker_settings["data_roots"] = silent_server
+    row_id = registered(source=f"{silent_server}/a.npz")
+    worker = subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(worker_settings)])
+    try:
+        until(lambda: row_of(sessions, row_id).claimed_by == "hb", what="the claim")
+        (inspector,) = until(lambda: children_of(worker.pid), what="the process that looks")
+    finally:
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait(120)
+    until(lambda: not Path(f"/proc/{inspector}").exists(), what="the end of that process")
+    mine = Validator(sessions, settings)
+    assert not mine.validate_one()  # the claim of the dead worker still holds for a while
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(DatasetVersion).values(claimed_until=past, source="d"))
+    write(settings.home / "data" / "d", chips(2))
+    assert mine.validate_one()
+    row = row_of(sessions, row_id)
+    assert (row.status, row.attempts) == ("ready", 2)
+
+
+def test_a_dataset_waits_for_space_and_is_ready_later(
+    sessions: Sessions, settings: Settings, uploaded: Register
+) -> None:
+    with small_disk(settings.datasets, size_bytes=8 * 2**20) as disk:
+        row_id = uploaded(zip_of(chips(5)))
+        fill = fill_up(disk, but_bytes=20_000)
+        without_floor = settings.model_copy(update={"min_free_gb": 0.0, "min_free_files": 0})
+        names = use_up_files(disk)  # now unpacking fails in the middle
+        Validator(sessions, without_floor).validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.attempts) == ("validating", 0)
+        assert row.error == "host ha has no space for it: it waits until there is"
+        assert not Validator(sessions, settings).validate_one()  # below the floor it does not try
+        assert row_of(sessions, row_id).attempts == 0
+        shutil.rmtree(names)
+        fill.unlink()
+        assert Validator(sessions, settings).validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.error) == ("ready", None)
+
+
+@pytest.fixture
+def threads(sessions: Sessions, settings: Settings, silent_server: str) -> Iterator[list[Validator]]:
+    """All validators of a host, running."""
+    roots = f"{settings.data_roots}:{silent_server}"
+    threads = validators_of(sessions, settings.model_copy(update={"data_roots": roots}))
+    for thread in threads:
+        thread.start()
+    yield threads
+    for thread in threads:
+        thread.stop()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+
+
+def inspectors() -> list[psutil.Process]:
+    """The processes that inspect data for the validators of this process."""
+    children = psutil.Process().children()
+    return [child for child in children if "trainer.inspection" in child.cmdline()]
+
+
+@pytest.mark.usefixtures("threads")
+def test_an_inspection_that_stands_still_holds_no_other(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
+) -> None:
+    stuck_id = registered(source=f"{silent_server}/a.npz")
+    (stuck,) = until(inspectors, what="the inspection")
+    stuck.suspend()
+    write(settings.home / "data" / "d", chips(2))
+    other_ids = [registered(source="d") for _ in range(2)]
+    until(lambda: {row_of(sessions, row_id).status for row_id in other_ids} == {"ready"}, what="the other versions")
+    assert row_of(sessions, stuck_id).status == "validating"
+    assert stuck.status() == psutil.STATUS_STOPPED
+
+
+def test_data_that_is_too_large_for_the_other_threads_is_left_to_the_first(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str, threads: list[Validator]
+) -> None:
+    registered(source=f"{silent_server}/a.npz")
+    (stuck,) = until(inspectors, what="the inspection")
+    with zipfile.ZipFile(settings.home / "data" / "large.npz", "w") as archive, archive.open("x.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "|u1", "fortran_order": False, "shape": (3 * 10**9,)})
+    large_id = registered(source="large.npz")
+
+    def is_left() -> bool:
+        row = row_of(sessions, large_id)
+        return threads[1].large_ids == {large_id} and (row.status, row.claimed_by, row.attempts) == (
+            "validating",
+            None,
+            0,
+        )
+
+    until(is_left, what="the release by another thread")
+    with sessions.begin() as session:
+        versions.remove(session, versions.get_version(session, "chips", 1, to_change=True))
+    stuck.kill()
+    until(lambda: row_of(sessions, large_id).status == "invalid", what="the end of the validation by the first thread")
+    assert "EOF: reading array data" in (row_of(sessions, large_id).error or "")
