@@ -9,7 +9,7 @@ from posixpath import basename
 from jobs.model.spec import DatasetSpec, is_synthetic
 from trainer.data import idx, npz, synthetic
 from trainer.data.interfaces import Collection, Host
-from trainer.data.listing import Listing, listing, no_file
+from trainer.data.listing import Listing, listing, special_file_error
 from trainer.data.location import Location, locate
 from trainer.data.registered import REGISTERED
 from trainer.errors import BadData
@@ -77,7 +77,7 @@ def _check_format(name: str, source: str, expected_format: str) -> None:
 
 def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
     """The formats of the data there, in the sequence of the search: the folder itself, then the folders below it."""
-    _check_others(location, entries)
+    _check_special_files(location, entries)
     if entries.with_suffix(_PARQUET):
         yield "parquet"
     if any(idx.is_idx(path) for path in entries.files) or (not entries.is_folder and entries.with_suffix(_NPZ)):
@@ -91,7 +91,7 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
                 continue
             visited.add(path)
             below = listing(location, host.data_roots, path)
-            _check_others(location, below)
+            _check_special_files(location, below)
             if below.with_suffix(_IMAGES):
                 yield "images"
             if below.with_suffix(_PARQUET):
@@ -100,11 +100,11 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
         folders = deeper
 
 
-def _check_others(location: Location, entries: Listing) -> None:
+def _check_special_files(location: Location, entries: Listing) -> None:
     """Raise `BadData` if a named pipe, a socket or a device has the name of a data file."""
-    for path in entries.others:
+    for path in entries.special_files:
         if path.lower().endswith((*_IMAGES, *_PARQUET, *_NPZ)) or idx.is_idx(path) or not entries.is_folder:
-            raise no_file(location, path)
+            raise special_file_error(location, path)
 
 
 def _open_images(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:

@@ -21,7 +21,7 @@ class Listing:
     is_folder: bool
     files: tuple[str, ...]  # paths as the filesystem wants them, sorted
     folders: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()  # named pipes, sockets, devices
+    special_files: tuple[str, ...] = ()  # named pipes, sockets, devices
 
     def with_suffix(self, suffixes: tuple[str, ...]) -> list[str]:
         """The files whose names end with it, in any case."""
@@ -39,9 +39,9 @@ def listing(location: Location, data_roots: Sequence[str], path: str | None = No
         kind = "directory" if location.filesystem.isdir(path) else location.filesystem.info(path)["type"]
         if kind != "directory":
             is_file = kind == "file"
-            return Listing(False, (path,) if is_file else (), others=() if is_file else (path,))
+            return Listing(False, (path,) if is_file else (), special_files=() if is_file else (path,))
         entries = location.filesystem.ls(path, detail=True)
-    files, folders, others = [], [], []
+    files, folders, special_files = [], [], []
     for entry in entries:
         name = entry["name"].rstrip("/")
         kind = entry["type"]
@@ -55,11 +55,11 @@ def listing(location: Location, data_roots: Sequence[str], path: str | None = No
         elif kind == "file":
             files.append(name)
         elif kind == "other" and not entry.get("islink"):
-            others.append(name)
-    return Listing(True, tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(others)))
+            special_files.append(name)
+    return Listing(True, tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(special_files)))
 
 
-def no_file(location: Location, path: str) -> BadData:
+def special_file_error(location: Location, path: str) -> BadData:
     """The error about something that has the name of a data file and is none: a named pipe, a socket or a device."""
     name = relpath(path, location.path)
     named = location.source if name == "." else f"{location.source}/{name}"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.interfaces import Indices
-from trainer.data.listing import no_file, reading
+from trainer.data.listing import reading, special_file_error
 from trainer.data.location import Location
 from trainer.errors import BadData
 
@@ -162,7 +162,7 @@ class _Walk:
             elif entry.is_symlink() or entry.is_file():
                 files.append(folder + entry.name)
             elif entry.name.lower().endswith(_SUFFIXES):
-                raise no_file(self.location, os.fsdecode(entry.path))
+                raise special_file_error(self.location, os.fsdecode(entry.path))
         return files, folders
 
     def _check_link(self, path: bytes, name: bytes) -> None:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from jobs.model.spec import DatasetSpec
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Collection, Host, Selection, Shape, Survey, Target
-from trainer.data.listing import no_file
+from trainer.data.listing import special_file_error
 from trainer.data.location import Location, is_within
 from trainer.data.parquet import survey as parquet_survey
 from trainer.data.parquet.blocks import BlockReader
@@ -138,7 +138,7 @@ def files_at(location: Location, host: Host) -> list[tuple[str, File]]:
         if location.local and not is_within(path, host.data_roots):
             raise BadData(f"{location.source}: {relative} is a link to a file outside the data roots")
         if info["type"] == "other" and os.path.exists(path) and not os.path.isfile(path):
-            raise no_file(location, path)
+            raise special_file_error(location, path)
         files.append((relative, File(path, f"{location.source}/{relative}", info["size"] or 0)))
     return sorted(files, key=lambda file: file[0])
 
