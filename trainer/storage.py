@@ -1,24 +1,11 @@
-"""How much a job keeps on its host, and how much it may keep. Used by the session and the checkpoints."""
+"""How much a job may keep on its host. Used by the session and the checkpoints."""
 
-import os
 from pathlib import Path
 
+from jobs.runtime.files import bytes_below
 from trainer.errors import StorageTooSmall
 
 _GB = 1e9
-
-
-def bytes_below(folder: Path) -> int:
-    """The size of all files below a folder. A file with several names counts once; one that goes meanwhile does not."""
-    sizes: dict[tuple[int, int], int] = {}
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                status = os.lstat(os.path.join(path, name))
-            except FileNotFoundError:
-                continue
-            sizes[status.st_dev, status.st_ino] = status.st_size
-    return sum(sizes.values())
 
 
 def fitting_checkpoints(

@@ -24,17 +24,6 @@ def job_folders(runs_dir: Path) -> Iterable[str]:
         return []
 
 
-def bytes_below(folder: Path) -> int:
-    """The size of all files below a folder. A file with several names counts once; one that goes meanwhile does not."""
-    sizes: dict[tuple[int, int], int] = {}
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                status = os.lstat(os.path.join(path, name))
-                sizes[status.st_dev, status.st_ino] = status.st_size
-    return sum(sizes.values())
-
-
 def remove_folders(job_dir: Path, names: re.Pattern[str]) -> bool:
     """Remove the folders with these names from a job's folder. False if it has none.
 

@@ -1,10 +1,13 @@
-"""What Hora makes is for its own user alone, and only regular files are opened. For every process, ranks too.
+"""What Hora makes is for its own user alone, and only regular files are opened. Also the size of a folder.
+
+Used by every process, ranks too.
 
 NotRegular      the path names a pipe, a device, a socket or a folder; the text says which
 """
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 PRIVATE_UMASK = 0o077  # set by every process when it starts: folders 0700, files 0600
@@ -64,3 +67,17 @@ def make_private(folder: Path) -> None:
     except FileExistsError:
         if not folder.is_dir():
             raise
+
+
+def bytes_below(folder: Path) -> int:
+    """The size of all files below a folder. A file with several names counts once.
+
+    A file that goes meanwhile, or whose size cannot be read, does not count.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                status = os.lstat(os.path.join(path, name))
+                sizes[status.st_dev, status.st_ino] = status.st_size
+    return sum(sizes.values())

@@ -23,9 +23,9 @@ from jobs.model.records import (
     UnexplainedExit,
 )
 from jobs.model.states import EndReason
+from jobs.runtime.files import bytes_below
 from tests.acceptance.ranks import LIMIT_S, Run, wait_until
 from tests.event_files import event_points
-from trainer.storage import bytes_below
 
 SPEC = {
     "dataset": "digits",

@@ -24,6 +24,7 @@ from jobs.lifecycle.store import Lease, get_job, touch
 from jobs.model.os_errors import in_words
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
+from jobs.runtime.files import bytes_below
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import ProcessId, mark_of
@@ -41,7 +42,6 @@ from worker.attempt.renewal import Renewal
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
-from worker.job_folders import bytes_below
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Folders that are closed to other users, and files that are opened only if they are regular."""
+"""Folders that are closed to other users, files that are opened only if they are regular, and the size of a folder."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.runtime.closed_home import close_home
-from jobs.runtime.files import NotRegular, make_private, open_regular, path_of
+from jobs.runtime.files import NotRegular, bytes_below, make_private, open_regular, path_of
 
 
 def mode_of(path: Path) -> int:
@@ -102,3 +102,11 @@ def test_a_regular_file_is_read_also_through_a_link_and_by_the_path_of_its_descr
         open_regular(tmp_path / "b", follow=False)
     with pytest.raises(FileNotFoundError):
         open_regular(tmp_path / "c")
+
+
+def test_a_file_with_several_names_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(100))
+    os.link(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "c").symlink_to(tmp_path / "missing")
+    assert bytes_below(tmp_path) == 100 + len(str(tmp_path / "missing"))
+    assert bytes_below(tmp_path / "nowhere") == 0

@@ -9,7 +9,7 @@ import pytest
 
 from trainer.checkpoint import Checkpoint, CheckpointStore, Progress, State, Stopping, atomic_write, saved_in
 from trainer.errors import NoSpace, StorageTooSmall
-from trainer.storage import bytes_below, require_storage
+from trainer.storage import require_storage
 
 SHAPES = {"model": [(2, 3), ()]}
 
@@ -109,14 +109,6 @@ def test_a_job_whose_checkpoint_and_artifacts_do_not_fit_is_refused_before_train
         require_storage(checkpoint_bytes=2 * 10**12, artifact_bytes=0, limit_bytes=2_500_000_000)
     with pytest.raises(StorageTooSmall, match=r"of this job have 3 GB, and a job may keep 2\.5 GB on a host"):
         require_storage(**sizes, limit_bytes=2_500_000_000)
-
-
-def test_a_file_with_several_names_counts_once(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(bytes(100))
-    os.link(tmp_path / "a", tmp_path / "b")
-    (tmp_path / "c").symlink_to(tmp_path / "missing")
-    assert bytes_below(tmp_path) == 100 + len(str(tmp_path / "missing"))
-    assert bytes_below(tmp_path / "nowhere") == 0
 
 
 def test_begin_finds_no_checkpoint_before_the_first_save(tmp_path: Path) -> None:
