@@ -22,11 +22,12 @@ from jobs.model.plan import Plan
 from jobs.model.records import CheckpointSaved, CheckpointSkipped
 from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
 from jobs.runtime.files import bytes_below
-from trainer.checkpoint import Progress, Stopping, saved_in
+from trainer.checkpoint import saved_in
 from trainer.errors import NoSpace
 from trainer.plan import learning_rate_of
 from trainer.recorder import Records
 from trainer.space import wait_for_space
+from trainer.state import Progress, Stopping
 
 Weights = list[NDArray[Any]]
 

@@ -4,14 +4,13 @@ One .npz file each, named by its step: arrays without pickle, and the state as J
 checksum of every member, so a damaged file is noticed.
 """
 
-import json
 import os
 import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from jobs.runtime.files import make_private, open_regular
 from trainer.errors import NoSpace, why_no_space
 from trainer.space import free_in
+from trainer.state import State
 from trainer.storage import fitting_checkpoints
 
 Arrays = Sequence[NDArray[Any]]
@@ -29,96 +29,6 @@ _ATTEMPT, _PREFIX, _SUFFIX = "attempt-", "checkpoint-", ".npz"
 _TRIES = 10
 _EXTRA_BYTES = 256 * 1024  # of a file besides its arrays
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
-
-
-@dataclass
-class Progress:
-    """How far a run is, and its sums so far; equal on all ranks except for the times.
-
-    The first update of an attempt is set-up: it counts in the averages and not in the times.
-    """
-
-    epoch: int = 1  # the epoch in training
-    step: int = 0  # updates of the whole job
-    epoch_step: int = 0  # updates of the epoch in training
-    loss_sum: float = 0.0  # over those, each averaged over all ranks
-    accuracy_sum: float = 0.0
-    epoch_timed_samples: int = 0
-    epoch_train_s: float = 0.0
-    timed_samples: int = 0  # of the earlier epochs
-    train_s: float = 0.0
-    wall_s: float = 0.0  # of all training, with validation and checkpoints, over all attempts
-
-    @property
-    def last_epoch(self) -> int:
-        """The newest epoch that was trained at least in part."""
-        return self.epoch if self.epoch_step else self.epoch - 1
-
-    def begin_next_epoch(self) -> None:
-        """Add the sums of the epoch in training to the totals, and start the next epoch."""
-        self.timed_samples += self.epoch_timed_samples
-        self.train_s += self.epoch_train_s
-        self.epoch += 1
-        self.epoch_step = self.epoch_timed_samples = 0
-        self.loss_sum = self.accuracy_sum = self.epoch_train_s = 0.0
-
-
-@dataclass
-class Stopping:
-    """What early stopping remembers."""
-
-    best: float | None = None
-    best_epoch: int = 0
-    best_metrics: dict[str, float] = field(default_factory=dict)
-    last_epoch: int = 0
-    last_metrics: dict[str, float] = field(default_factory=dict)
-    wait: int = 0  # epochs since the best one
-    after_best_s: float = 0.0  # what those took
-    epochs_s: float = 0.0  # what all epochs took
-    stopped: bool = False
-
-    @property
-    def after_best_share(self) -> float:
-        """The share of the time of all epochs that came after the best one; 0..1."""
-        return self.after_best_s / self.epochs_s if self.epochs_s else 0.0
-
-
-@dataclass
-class State:
-    """All of a checkpoint but its arrays."""
-
-    ranks: int
-    global_batch: int
-    progress: Progress = field(default_factory=Progress)
-    stopping: Stopping = field(default_factory=Stopping)
-
-    def on_plan(self, *, ranks: int, global_batch: int, steps_per_epoch: int) -> "State":
-        """The same place in the data for another global batch. At most one batch is trained on twice."""
-        self.ranks = ranks
-        if global_batch != self.global_batch:
-            samples = self.progress.epoch_step * self.global_batch
-            steps = min(samples // global_batch, steps_per_epoch)
-            share = steps / self.progress.epoch_step if self.progress.epoch_step else 0.0
-            self.progress.loss_sum *= share
-            self.progress.accuracy_sum *= share
-            self.progress.epoch_step = steps
-            self.global_batch = global_batch
-        return self
-
-    def to_json(self) -> str:
-        """The state as text, which `from_json` reads back exactly."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "State":
-        """Raises KeyError or TypeError on a text of another shape."""
-        document = json.loads(text)
-        return cls(
-            ranks=document["ranks"],
-            global_batch=document["global_batch"],
-            progress=Progress(**document["progress"]),
-            stopping=Stopping(**document["stopping"]),
-        )
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from jobs.model.plan import Plan
 from jobs.model.spec import Spec
 from trainer import distributed
 from trainer.callbacks import Callback, Checkpointing, Epoch, Pace, Step, Times
-from trainer.checkpoint import Progress, State
 from trainer.data.interfaces import Batch, Part
 from trainer.data.opening import Dataset
 from trainer.distributed import Ranks
 from trainer.errors import Diverged, Outcome
 from trainer.plan import steps_of
+from trainer.state import Progress, State
 from trainer.steps import StepFunction, Tally
 from trainer.stopping import StopWatch
 

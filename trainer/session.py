@@ -17,7 +17,7 @@ from jobs.runtime.files import make_private
 from trainer import distributed
 from trainer.artifacts import save_classes, save_network
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of
-from trainer.checkpoint import CheckpointStore, State
+from trainer.checkpoint import CheckpointStore
 from trainer.data.interfaces import Host
 from trainer.data.opening import Dataset, open_source
 from trainer.distributed import Ranks, fail_together
@@ -28,6 +28,7 @@ from trainer.plan import settle_plan
 from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording, data_opened
 from trainer.space import wait_for_space
+from trainer.state import State
 from trainer.stopping import Stage, StopWatch
 from trainer.storage import require_storage
 from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save, storage_of

@@ -13,11 +13,12 @@ from jobs.model.plan import Plan
 from jobs.model.records import Launch
 from trainer import distributed
 from trainer.callbacks import Weights, weights_of
-from trainer.checkpoint import Checkpoint, CheckpointStore, State
+from trainer.checkpoint import Checkpoint, CheckpointStore
 from trainer.data.interfaces import Facts
 from trainer.distributed import Ranks, fail_together
 from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
 from trainer.plan import steps_of
+from trainer.state import State
 from trainer.steps import StepFunction, make_evaluation_step, make_train_step
 
 _SEED_STRIDE = 1_000_003  # between the random seeds of two ranks

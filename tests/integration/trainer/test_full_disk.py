@@ -15,13 +15,14 @@ from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.waiting import until
 from trainer import callbacks, errors, space
 from trainer.callbacks import Checkpointing
-from trainer.checkpoint import Checkpoint, CheckpointStore, Progress, State
+from trainer.checkpoint import Checkpoint, CheckpointStore
 from trainer.data.cache import DiskCache
 from trainer.errors import NoSpace, why_no_space
 from trainer.log_stream import log_stream
 from trainer.note import Note
 from trainer.recorder import Recorder
 from trainer.space import wait_for_space
+from trainer.state import Progress, State
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
 from jobs.model.spec import EpochMetric
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Checkpointing, EarlyStopping
-from trainer.checkpoint import Progress, Stopping
+from trainer.state import Progress, Stopping
 
 NAN = float("nan")
 
