@@ -8,7 +8,8 @@ from typing import Any
 
 from hora.errors import Json
 from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
-from jobs.model.spec import MAX_BYTES, SHORTHAND, load_yaml, set_field, spec_from
+from jobs.model.spec import MAX_BYTES, SHORTHAND, set_field, spec_from
+from jobs.model.yaml_text import load_yaml
 
 
 def read_document(name: str) -> Json:

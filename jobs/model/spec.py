@@ -6,12 +6,10 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -24,7 +22,7 @@ from pydantic import (
 )
 
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
-from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
+from jobs.model.problems import InvalidSpec, field_problems
 from jobs.model.spec_parts import (
     CheckpointSpec,
     Column,
@@ -40,12 +38,13 @@ from jobs.model.spec_parts import (
     SpecPart,
 )
 from jobs.model.synthetic import SyntheticData, WrongSynthetic, is_synthetic, synthetic_of
+from jobs.model.yaml_text import load_yaml
 
 __all__ = [
     "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "CheckpointSpec", "Column", "DatasetSpec",
     "EarlyStopping", "EpochMetric", "ModelSpec", "Name", "Pixels", "ProbeSpec",
     "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url", "is_synthetic",
-    "load_yaml", "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
+    "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
@@ -230,54 +229,9 @@ class Spec(SpecPart):
         return batch_size
 
 
-class _YamlLoader(yaml.SafeLoader):
-    """PyYAML's YAML 1.1, but with JSON's types: 1e-3 is a number and 2030-01-01 is text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def get_single_node(self) -> yaml.Node | None:
-        """The document before its values are built. Aliases of aliases, which may expand to gigabytes, are refused."""
-        node = super().get_single_node()
-        if node is not None and _characters(node, {}) > MAX_BYTES:
-            raise yaml.YAMLError("it is larger than 1 MiB when all aliases are written out")
-        return node
-
-
-def _characters(node: yaml.Node, lengths: dict[int, float]) -> float:
-    """The approximate length of a document when all aliases are written out. Infinite if it contains itself."""
-    if id(node) not in lengths:
-        lengths[id(node)] = math.inf
-        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        inner = len(parts) if isinstance(parts, str) else sum(_characters(part, lengths) for part in parts)
-        lengths[id(node)] = 1 + inner
-    return lengths[id(node)]
-
-
-_YamlLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
-)
-# PyYAML's constructors trust an explicit tag: `!!int ""` raises an IndexError, `!!bool x` a KeyError.
-_YAML_ERRORS = (
-    yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
-)  # fmt: skip
-
-
 def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -> Spec:
     """Read a spec from JSON or YAML text. Raises `InvalidSpec`."""
     return _validated(text if syntax == "json" else json.dumps(load_yaml(text)))
-
-
-def load_yaml(text: str | bytes) -> Any:
-    """The value of YAML text, if JSON can hold it too. Raises `InvalidSpec`."""
-    try:
-        document = yaml.load(text, _YamlLoader)  # noqa: S506 - a safe loader
-        json.dumps(document)
-    except _YAML_ERRORS as error:
-        raise InvalidSpec([FieldProblem("", f"not valid YAML: {' '.join(str(error).split())}")]) from None
-    return document
 
 
 def spec_from(document: dict[str, Any]) -> Spec:

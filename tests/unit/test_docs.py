@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from jobs.insight.studies.grid import cells_of
 from jobs.lifecycle.admission import SitePolicy, unsupported
-from jobs.model.spec import Spec, load_yaml, parse_spec, spec_from
+from jobs.model.spec import Spec, parse_spec, spec_from
 from jobs.model.states import NEXT, EndReason, EventKind
+from jobs.model.yaml_text import load_yaml
 from jobs.runtime.settings import Settings
 from jobs.telemetry.sampled_metrics import SAMPLED_METRICS
 from jobs.views.studies import StudySpec

@@ -3,7 +3,8 @@
 import pytest
 
 from jobs.model.problems import InvalidSpec
-from jobs.model.spec import load_yaml, parse_spec
+from jobs.model.spec import parse_spec
+from jobs.model.yaml_text import load_yaml
 
 
 @pytest.mark.parametrize(
