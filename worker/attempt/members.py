@@ -4,7 +4,6 @@ On each of them a member (`worker.member`) is started over ssh. What the ranks t
 and is appended to the lead's own files, as if they had run here. So readers of these files need not know about hosts.
 """
 
-import errno
 import os
 import select
 import subprocess
@@ -18,13 +17,13 @@ from typing import Any
 
 from jobs.model.os_errors import in_words, without_paths
 from worker.attempt import lease_file
-from worker.attempt.log_file import FULL, opened_to_append
-from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
+from worker.attempt.forwarded_lines import ForwardedLines
+from worker.attempt.log_file import opened_to_append
+from worker.attempt.member_protocol import HERE_PERIOD_S, MemberTask
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # a shorter silence means nothing
-_MOST_HELD_BACK_BYTES = 32 * 1024 * 1024  # of one file of a rank
 _GOODBYE_S = 3.0  # for a member to end its processes, before its connection is cut
 
 
@@ -56,6 +55,7 @@ class _Connection:
     outgoing: Outgoing
     error_log: Path  # what ssh and the member wrote to their standard error
     ranks: frozenset[int]
+    lines: ForwardedLines  # what its ranks wrote
     silent_s: float = 0.0  # since its last message; not counted while this process itself was stopped
     clock_s: float | None = None  # the member's own clock in its last `here`
     has_lease: bool = False  # its ranks have their lease file
@@ -67,11 +67,8 @@ class _Connection:
 class Members:
     """One member process on every host but the lead, each at the end of an ssh connection."""
 
-    def __init__(
-        self, connections: Sequence[_Connection] = (), *, files: dict[str, Path] | None = None, silent_s: float = 0.0
-    ) -> None:
+    def __init__(self, connections: Sequence[_Connection] = (), *, silent_s: float = 0.0) -> None:
         self._connections = connections
-        self._files = files or {}
         self._lock = threading.Lock()  # protects what is sent and what was received
         self._news = threading.Condition(self._lock)
         self._silent_s = silent_s
@@ -79,7 +76,6 @@ class Members:
         self._looks_before_signal = 0  # only looks after this one count
         self._closing = False
         self._notes: dict[int, bytes] = {}
-        self._held_back: dict[Path, bytearray] = {}  # lines that this host's disk has no space for
         self._reader = threading.Thread(target=self._read, name="members", daemon=True)
 
     @classmethod
@@ -89,8 +85,7 @@ class Members:
             _connect(launch, address, MemberTask(**member))
             for address, member in zip(launch.addresses, launch.members, strict=True)
         ]
-        files = {RECORDS: Path(launch.records), LOGS: Path(launch.logs)}
-        members = cls(connections, files=files, silent_s=launch.ready_within_s)
+        members = cls(connections, silent_s=launch.ready_within_s)
         members._reader.start()
         try:
             members._wait_until(lambda connection: connection.clock_s is not None, launch.ready_within_s)
@@ -118,11 +113,10 @@ class Members:
 
     def unstored_records(self) -> dict[int, bytes]:
         """The records of ranks there that could not be stored here, because the disk is full."""
-        with self._lock:
-            held_back = {path: bytes(lines) for path, lines in self._held_back.items() if lines}
-        ranks = [rank for connection in self._connections for rank in connection.ranks]
-        paths = {rank: self._path(RECORDS, rank) for rank in ranks}
-        return {rank: held_back[path] for rank, path in paths.items() if path in held_back}
+        records: dict[int, bytes] = {}
+        for connection in self._connections:
+            records |= connection.lines.unstored_records(connection.ranks)
+        return records
 
     def extend(self, seconds: float) -> None:
         """Let the ranks there run for this many seconds from now.
@@ -229,8 +223,9 @@ class Members:
                 connection.silent_s += min(looked_at - before, 2 * _TICK_S)
             for file in ready:
                 self._take_from(by_file[file])
-            with suppress(OSError):  # the next lines meet the same error
-                self._store_held_back()
+            for connection in self._connections:
+                with suppress(OSError):  # the next lines meet the same error
+                    connection.lines.store()
             with self._lock:
                 for connection in by_file.values():
                     with suppress(OSError):
@@ -256,26 +251,10 @@ class Members:
             case {"say": "left", "look": int(look), "processes": int(processes)}:
                 connection.look_answer = (look, processes)
             case {"say": "lines", "kind": str(kind), "rank": int(rank), "text": str(text)} if rank in connection.ranks:
-                path, content = self._path(kind, rank), as_bytes(text)
-                with self._lock:
-                    lines = self._held_back.setdefault(path, bytearray())
-                    if len(lines) + len(content) > _MOST_HELD_BACK_BYTES:
-                        raise OSError(errno.ENOSPC, "the disk of the lead host is full, and so is its memory for lines")
-                    lines += content
-                self._store_held_back()
+                connection.lines.add(kind, rank, as_bytes(text))
             case {"say": "note", "rank": int(rank), "text": str(text)} if rank in connection.ranks:
                 with self._lock:
                     self._notes[rank] = as_bytes(text)
-
-    def _path(self, kind: str, rank: int) -> Path:
-        return self._files[kind] / f"rank-{rank}.{'jsonl' if kind == RECORDS else 'log'}"
-
-    def _store_held_back(self) -> None:
-        """Append the lines that have come to their files, as far as there is space. Raises `OSError`."""
-        with self._lock:
-            for path, lines in self._held_back.items():
-                if lines:
-                    _append(path, lines)
 
 
 def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connection:
@@ -295,21 +274,8 @@ def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connec
     with suppress(OSError):
         outgoing.send(asdict(member))
     incoming = Incoming(process.stdout.fileno())
-    return _Connection(member.host, process, incoming, outgoing, error_log, frozenset(member.ranks))
-
-
-def _append(path: Path, lines: bytearray) -> None:
-    """Append and remove what the disk has space for. Raises `OSError`."""
-    try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            while lines:
-                del lines[: os.write(file, lines)]
-        finally:
-            os.close(file)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
+    lines = ForwardedLines(records=Path(launch.records), logs=Path(launch.logs))
+    return _Connection(member.host, process, incoming, outgoing, error_log, frozenset(member.ranks), lines)
 
 
 def _why_ended(connection: _Connection) -> str:

@@ -16,8 +16,9 @@ from jobs.scheduling.queue import standings
 from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.integration.jobs import job_rows
 from worker.agent import Agent
+from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.launcher import Launcher
-from worker.attempt.members import _append
+from worker.attempt.member_protocol import RECORDS
 from worker.dispatcher import Dispatcher
 from worker.host.space_watch import SpaceWatch
 
@@ -103,14 +104,13 @@ def test_a_launch_on_a_full_disk_uses_up_no_restart_and_leaves_nothing(
 
 
 def test_a_lead_keeps_the_lines_of_members_while_its_disk_is_full(runs: Path) -> None:
-    path, lines = runs / "rank-3.jsonl", bytearray(b"one\ntwo\n")
-    _append(path, lines)
+    lines = ForwardedLines(records=runs, logs=runs)
+    lines.add(RECORDS, 3, b"one\ntwo\n")
+    assert lines.unstored_records([3]) == {}
     fill = fill_up(runs)
-    lines += b"x" * 10_000 + b"\n"
-    _append(path, lines)
-    assert lines
+    lines.add(RECORDS, 3, b"x" * 10_000 + b"\n")
+    assert set(lines.unstored_records([2, 3])) == {3}
     fill.unlink()
-    lines += b"four\n"
-    _append(path, lines)
-    assert not lines
-    assert path.read_bytes() == b"one\ntwo\n" + b"x" * 10_000 + b"\nfour\n"
+    lines.add(RECORDS, 3, b"four\n")
+    assert lines.unstored_records([3]) == {}
+    assert (runs / "rank-3.jsonl").read_bytes() == b"one\ntwo\n" + b"x" * 10_000 + b"\nfour\n"
