@@ -27,7 +27,7 @@ from jobs.model.states import EndReason
 from jobs.runtime.files import bytes_below
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
-from jobs.runtime.processes import ProcessId, mark_of
+from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings, settings
 from jobs.runtime.space import is_full
 from worker.attempt.ending import Ending, judge, requested_ending
@@ -37,7 +37,7 @@ from worker.attempt.leftovers import store_leftovers
 from worker.attempt.members import Members
 from worker.attempt.niceness import be_polite
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import is_stopped
+from worker.attempt.rank_watch import RankWatch
 from worker.attempt.renewal import Renewal
 from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
@@ -105,10 +105,8 @@ class Supervision:
             mark_of(task.job_id, task.number), self._paths.stop_file, launcher.pid, members.pids
         )
         self._renewal = Renewal(sessions, task.lease, config, self._paths.lease_file, members)
-        self._started_at = self._last_step_at = time.monotonic()  # a step of any rank
+        self._started_at = time.monotonic()
         self._requests_read_at = self._stored_at = 0.0
-        self._rank_gone_at: float | None = None
-        self._ranks_here: dict[int, ProcessId | None] = {}
         self._gpus: list[str] = []
 
     def run(self) -> None:
@@ -176,9 +174,10 @@ class Supervision:
             self._spec: Spec = spec_from(get_job(session, self._lease.job_id).spec)
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
         self._ranks = attempt.gpus
-        self._lead_ranks = range(len(attempt.shares[0]["slots"]))
-        self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, self._lead_ranks, self._members)
+        lead_ranks = range(len(attempt.shares[0]["slots"]))
+        self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, lead_ranks, self._members)
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
+        self._rank_watch = RankWatch(self._intake, lead_ranks, started_at=self._started_at)
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
 
     def _watch(self) -> Ending | None:
@@ -188,7 +187,7 @@ class Supervision:
             reason = self._reason_to_stop()
             if reason is not None:
                 return reason
-            if self._rank_gone_for(_LEAVE_GRACE_S):
+            if self._rank_watch.one_is_gone_for(_LEAVE_GRACE_S):
                 return None  # without it the other ranks or the launcher hang
             self._local.reap()
             time.sleep(_PERIOD_S)
@@ -208,13 +207,13 @@ class Supervision:
 
     def _store_new(self) -> None:
         if self._lookout.look():
-            self._last_step_at = time.monotonic()
+            self._rank_watch.note_step()
         steps_before = self._intake.steps_seen
         try:
             self._intake.store_new()
         finally:
             if self._intake.steps_seen != steps_before:  # read, if not stored
-                self._last_step_at = time.monotonic()
+                self._rank_watch.note_step()
 
     def _reason_to_stop(self) -> Ending | None:
         if (ending := self._fault_of_host()) is not None:
@@ -223,11 +222,11 @@ class Supervision:
             return Ending(EndReason.HOST_LOST, loss)
         if (ending := self._requested_ending()) is not None:
             return ending
-        now, limit = time.monotonic(), self._spec.time_limit_s
-        if limit is not None and now - self._started_at > limit:
+        limit = self._spec.time_limit_s
+        if limit is not None and time.monotonic() - self._started_at > limit:
             return Ending(EndReason.TIME_LIMIT, f"still running after its time limit of {limit:g} s")
-        if now - self._last_step_at > self._spec.stall_timeout_s and not self._intake.exits:
-            return Ending(EndReason.STALLED, self._stalled())
+        if (stall := self._rank_watch.stall(self._spec.stall_timeout_s)) is not None:
+            return Ending(EndReason.STALLED, stall)
         return None
 
     def _fault_of_host(self) -> Ending | None:
@@ -250,26 +249,6 @@ class Supervision:
             if not is_away(error):
                 raise
             return None  # `_renew_and_store` logs it
-
-    def _stalled(self) -> str:
-        stopped_ranks = [str(rank) for rank in self._lead_ranks if is_stopped(self._intake.pids.get(rank, 0))]
-        note = f"; stopped by a signal: rank {', '.join(stopped_ranks)}" if stopped_ranks else ""
-        return f"no step from any rank for {self._spec.stall_timeout_s:g} s{note}"
-
-    def _rank_gone_for(self, limit_s: float) -> bool:
-        """Whether a rank has been gone for `limit_s` while the launcher still runs.
-
-        Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record.
-        """
-        for rank, pid in self._intake.pids.items():
-            if rank in self._lead_ranks and rank not in self._ranks_here:
-                self._ranks_here[rank] = ProcessId.of(pid)
-        dead = any(process is None or not process.is_alive for process in self._ranks_here.values())
-        if not dead and not self._intake.exits:
-            self._rank_gone_at = None
-        elif self._rank_gone_at is None:
-            self._rank_gone_at = time.monotonic()
-        return self._rank_gone_at is not None and time.monotonic() - self._rank_gone_at > limit_s
 
     def _stop(self, reason: Ending | None) -> bool:
         """End the remaining processes, step by step. Returns whether none is left on this host."""

@@ -1,0 +1,46 @@
+"""Whether the ranks of an attempt make steps, and whether one is gone. Used by the supervision of an attempt."""
+
+import time
+from collections.abc import Collection
+
+from jobs.runtime.processes import ProcessId
+from worker.attempt.intake import Intake
+from worker.attempt.processes import is_stopped
+
+
+class RankWatch:
+    """Watches the ranks: those of all hosts by their records, those on the lead host also by their processes.
+
+    Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record.
+    """
+
+    def __init__(self, intake: Intake, lead_ranks: Collection[int], *, started_at: float) -> None:
+        self._intake = intake
+        self._lead_ranks = lead_ranks
+        self._last_step_at = started_at  # a step of any rank
+        self._gone_at: float | None = None
+        self._processes: dict[int, ProcessId | None] = {}  # of the lead's ranks; None: it was gone at the first look
+
+    def note_step(self) -> None:
+        """Note that a rank has made a step, or goes on in another way."""
+        self._last_step_at = time.monotonic()
+
+    def stall(self, limit_s: float) -> str | None:
+        """A sentence about the stall if no rank has made a step for `limit_s`. None once a rank has ended."""
+        if time.monotonic() - self._last_step_at <= limit_s or self._intake.exits:
+            return None
+        stopped_ranks = [str(rank) for rank in self._lead_ranks if is_stopped(self._intake.pids.get(rank, 0))]
+        note = f"; stopped by a signal: rank {', '.join(stopped_ranks)}" if stopped_ranks else ""
+        return f"no step from any rank for {limit_s:g} s{note}"
+
+    def one_is_gone_for(self, limit_s: float) -> bool:
+        """Whether a rank has been gone for `limit_s`."""
+        for rank, pid in self._intake.pids.items():
+            if rank in self._lead_ranks and rank not in self._processes:
+                self._processes[rank] = ProcessId.of(pid)
+        dead = any(process is None or not process.is_alive for process in self._processes.values())
+        if not dead and not self._intake.exits:
+            self._gone_at = None
+        elif self._gone_at is None:
+            self._gone_at = time.monotonic()
+        return self._gone_at is not None and time.monotonic() - self._gone_at > limit_s
