@@ -137,7 +137,7 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
-        paths.create()
+        paths.create([0])
         lease_file.extend(paths.lease_file, time.monotonic() + starts_s)
         task = SupervisorTask(
             attempt_id=lease.attempt_id, token=lease.token, job_id=lease.job_id, number=lease.number,
