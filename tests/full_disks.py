@@ -38,6 +38,11 @@ def fill_up(folder: Path, *, but_bytes: int = 0) -> Path:
     return fill
 
 
+def make_read_only(folder: Path) -> None:
+    """Remount the disk as the system does after an error. No file there may be open for writing."""
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+
+
 def use_up_files(folder: Path) -> Path:
     """Use up the disk's inodes. Remove the returned folder to make room again."""
     names = folder / ".files"

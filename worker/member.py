@@ -126,7 +126,7 @@ class Member:
 
     def clean_up(self) -> None:
         """End every process of the attempt and remove its temporary files."""
-        self._launch_file.unlink(missing_ok=True)
+        self._remove_launch_file()
         sweep(self._task.mark)
         shutil.rmtree(self._task.scratch, ignore_errors=True)
 
@@ -161,12 +161,17 @@ class Member:
 
     def _answer_look(self, look: int) -> None:
         """Send how many processes are left. The number 0 is sent only after the last line."""
-        self._launch_file.unlink(missing_ok=True)  # without it a rank that starts only now does nothing
+        self._remove_launch_file()
         processes = len(pids_with_mark(self._task.mark)) or self._gpus_in_use()
         if processes:
             self._outgoing.send({"say": "left", "look": look, "processes": processes})
         else:
             self._unanswered_look = look
+
+    def _remove_launch_file(self) -> None:
+        """Without it a rank that starts only now does nothing. On a read-only disk it stays."""
+        with suppress(OSError):
+            self._launch_file.unlink()
 
     def _gpus_in_use(self) -> int:
         gpus = self._task.launch["gpu_uuids"]

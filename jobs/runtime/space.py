@@ -9,6 +9,7 @@ are above the floor. The api looks before it takes a piece of an upload, and `ho
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,8 @@ def measure(settings: Settings, names: Iterable[str] = FOLDERS) -> list[FolderSp
     folders: dict[int, list[str]] = {}
     places: dict[int, Path] = {}
     for name in names:
-        place = _existing(FOLDERS[name](settings))
         try:
+            place = _existing(FOLDERS[name](settings))
             device = place.stat().st_dev
         except OSError:
             continue
@@ -116,7 +117,8 @@ def can_write(folder: Path, size_bytes: int = 65_536) -> bool:
     except OSError as error:
         return error.errno not in FULL
     finally:
-        probe.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only file system refuses to remove also what is not there
+            probe.unlink()
     return True
 
 

@@ -16,7 +16,7 @@ from jobs.model.records import NOTE_BYTES, RankNote
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import command_line, pids
 from jobs.runtime.settings import Settings
-from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
 from tests.waiting import slowdown, until
 from trainer.note import Note
 from worker.attempt import lease_file
@@ -217,3 +217,26 @@ def test_a_host_without_space_says_so(start: Start, paths: AttemptPaths) -> None
         use_up_files(disk)
         with pytest.raises(MemberFailed, match=r"host other: the connection broke: leaving: .*No space left on device"):
             start()
+
+
+def test_the_ranks_of_a_host_whose_disk_was_made_read_only_are_ended(
+    start: Start, paths: AttemptPaths, rank: "subprocess.Popen[bytes]"
+) -> None:
+    with small_disk(paths.launch_dir, size_bytes=2**16) as disk:
+        members = start()
+        make_read_only(disk)
+        assert not members.are_gone()
+        members.signal(signal.SIGKILL)
+        until(members.are_gone, what="the end")
+        assert members.why_lost() is None
+        assert rank.wait(120) == -signal.SIGKILL
+
+
+def test_a_member_on_a_disk_that_was_made_read_only_ends_its_ranks_when_it_leaves(
+    start: Start, paths: AttemptPaths, rank: "subprocess.Popen[bytes]"
+) -> None:
+    with small_disk(paths.launch_dir, size_bytes=2**16) as disk:
+        members = start()
+        make_read_only(disk)
+        members.close()
+        assert rank.wait(120) == -signal.SIGKILL

@@ -10,10 +10,10 @@ from jobs.db.engine import Sessions
 from jobs.model.states import Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import can_write
+from jobs.runtime.space import can_write, shortage
 from jobs.scheduling.hosts import host
 from jobs.scheduling.queue import standings
-from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
 from tests.integration.jobs import job_rows
 from worker.agent import Agent
 from worker.attempt.forwarded_lines import ForwardedLines
@@ -82,6 +82,12 @@ def test_a_full_disk_cannot_be_written(runs: Path) -> None:
     assert can_write(runs)
     fill_up(runs)
     assert not can_write(runs)
+
+
+def test_a_disk_that_was_made_read_only_cannot_be_written(settings: Settings, runs: Path) -> None:
+    make_read_only(runs)
+    assert not can_write(runs)
+    assert shortage(settings, "runs") == "runs cannot be written"
 
 
 @pytest.mark.parametrize("use_up", [fill_up, use_up_files])

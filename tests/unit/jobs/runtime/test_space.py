@@ -32,6 +32,12 @@ def test_a_folder_elsewhere_has_an_entry_of_its_own(tmp_path: Path) -> None:
     assert ("datasets",) in [entry.folders for entry in entries]
 
 
+def test_a_folder_that_cannot_be_looked_at_hides_no_other(tmp_path: Path) -> None:
+    unusable = Path("/", "x" * 300)  # as a folder of another user, or one on a disk with errors
+    (measured,) = measure(settings(tmp_path, datasets_dir=unusable))
+    assert set(measured.folders) == set(space.FOLDERS) - {"datasets"}
+
+
 def test_a_floor_that_was_set_counts_as_it_is(tmp_path: Path) -> None:
     (measured,) = measure(settings(tmp_path, min_free_gb=1e6, min_free_files=10**12), ["runs"])
     assert (measured.least_bytes, measured.folders) == (10**15, ("runs",))
