@@ -139,7 +139,9 @@ class DiskCache:
     def _withdraw(self, entry: _Entry) -> None:
         with _locked(self._folder / "lock"):
             entry.part.unlink()
-            self._write_used((self._used_bytes() or 0) - entry.size_bytes)
+            used_bytes = self._used_bytes()
+            if used_bytes is not None:
+                self._write_used(used_bytes - entry.size_bytes)
 
     def _make_room(self, entry: _Entry) -> int:
         """Look at the whole folder, and evict files if needed. Returns the bytes used without the new file."""
@@ -193,7 +195,8 @@ def _opened(entry: _Entry) -> BinaryIO | None:
         file.close()
         return None
     if time.time() - status.st_mtime > TOUCH_EVERY_S:
-        os.utime(file.fileno())
+        with suppress(OSError):  # a disk that cannot be written can still be read
+            os.utime(file.fileno())
     return file
 
 

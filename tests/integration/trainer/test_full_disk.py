@@ -11,7 +11,7 @@ import pytest
 
 import trainer.recorder
 from jobs.model.records import CheckpointSaved, CheckpointSkipped, PhaseEnded, RankNote
-from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
 from tests.waiting import until
 from trainer import callbacks, errors, space
 from trainer.callbacks import Checkpointing
@@ -266,6 +266,18 @@ def test_the_disk_cache_is_not_used_on_a_full_disk(disk: Path, tmp_path: Path) -
     assert cache.read(LocalFileSystem(), str(source)) == b"data" * 1000
     assert not (disk / "cache").exists()
     assert names.is_dir()
+
+
+def test_the_disk_cache_is_read_on_a_disk_that_was_made_read_only(disk: Path, tmp_path: Path) -> None:
+    from fsspec.implementations.local import LocalFileSystem
+
+    source = tmp_path / "source"
+    source.write_bytes(b"data" * 1000)
+    assert DiskCache(disk / "cache", 10**6).read(LocalFileSystem(), str(source)) == b"data" * 1000
+    (copy,) = [path for path in (disk / "cache").iterdir() if path.name not in {"lock", "used"}]
+    os.utime(copy, (0, 0))
+    make_read_only(disk)
+    assert DiskCache(disk / "cache", 10**6).read(LocalFileSystem(), str(source)) == b"data" * 1000
 
 
 def test_tensorflow_and_hdf5_report_a_full_disk_in_their_own_ways(disk: Path) -> None:

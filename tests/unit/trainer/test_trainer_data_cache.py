@@ -145,6 +145,22 @@ def test_files_are_read_from_their_source_when_the_disk_is_full(
     assert capsys.readouterr().out.count("disk cache: the disk is full") == 1
 
 
+def test_an_unknown_count_stays_unknown_when_a_file_is_withdrawn(tmp_path: Path, source: Path, files: Counting) -> None:
+    class Broken(Counting):
+        def get_file(self, path: str, target: str, **kwargs: Any) -> None:
+            (tmp_path / "cache" / "used").write_bytes(b"")  # as a process leaves it whose disk is full
+            raise ConnectionError
+
+    cache_on_disk = disk_cache(tmp_path, limit_bytes=250)
+    for number in (1, 2):
+        cache_on_disk.read(files, str(source / f"{number}"))
+    (source / "small").write_bytes(b"x" * 50)
+    with pytest.raises(ConnectionError):
+        cache_on_disk.read(Broken(), str(source / "small"))
+    assert disk_cache(tmp_path, limit_bytes=250).read(files, str(source / "3")) == b"\3" * 100
+    assert sum(path.stat().st_size for path in copies(tmp_path)) == 200
+
+
 def test_errors_of_the_source_are_raised_unchanged(tmp_path: Path, source: Path, files: Counting) -> None:
     cache_on_disk = disk_cache(tmp_path)
     with pytest.raises(FileNotFoundError):
