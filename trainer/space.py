@@ -19,17 +19,17 @@ def wait_for_space(
     """Run an action that writes. If there is no space, run it again when there is more. Raises `NoSpace`.
 
     `waited` is called again and again with the time that the wait has taken. With a `folder` the action runs again
-    only after its disk has got more space.
+    only after its disk has got more space than it had after the last try.
     """
     started, is_waiting = time.monotonic(), False
     while True:
-        free_before = free_in(folder) if folder is not None else None
         try:
             return action()
         except Exception as error:
             why = why_no_space(error)
             if why is None:
                 raise
+        free_before = free_in(folder) if folder is not None else None  # what the action wrote is removed by now
         if not is_waiting:
             print(f"no space: waiting up to {within_s:g} s for it: {why}", flush=True)
             is_waiting = True

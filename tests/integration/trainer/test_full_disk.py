@@ -247,6 +247,24 @@ def test_an_action_runs_again_only_when_its_disk_has_more_space(disk: Path, monk
     assert (tries, waits) == ([2], [5])
 
 
+def test_an_action_runs_again_after_another_process_took_space_and_returned_a_part_of_it(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "_LOOK_S", 0.001)
+    fills: list[Path] = []
+
+    def write() -> None:
+        if not fills:
+            fills.append(fill_up(disk))
+        (disk / "file").write_bytes(b"x" * 5000)
+
+    def waited(_: float) -> None:
+        os.truncate(fills[0], 2**19)
+
+    wait_for_space(write, waited, within_s=10, folder=disk)
+    assert (disk / "file").stat().st_size == 5000
+
+
 def test_other_errors_do_not_wait(disk: Path) -> None:
     def write() -> None:
         (disk / "none" / "file").write_bytes(b"x")
