@@ -169,11 +169,14 @@ class CheckpointStore:
         """Make this attempt's folder, with these files or not at all."""
         unfinished = self._root / f".tmp-{self._folder.name}"
         shutil.rmtree(unfinished, ignore_errors=True)
-        make_private(unfinished)
-        for path in kept_paths:
-            _link(path, unfinished / path.name)
-        _sync(unfinished)
-        os.replace(unfinished, self._folder)
+        try:
+            make_private(unfinished)
+            for path in kept_paths:
+                _link(path, unfinished / path.name)
+            _sync(unfinished)
+            os.replace(unfinished, self._folder)
+        finally:  # otherwise its links would keep the files for ever
+            shutil.rmtree(unfinished, ignore_errors=True)
         _sync(self._root)
 
     def _remove_earlier(self) -> None:

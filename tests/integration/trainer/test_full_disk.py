@@ -298,6 +298,15 @@ def test_the_disk_cache_is_read_on_a_disk_that_was_made_read_only(disk: Path, tm
     assert DiskCache(disk / "cache", 10**6).read(LocalFileSystem(), str(source)) == b"data" * 1000
 
 
+def test_a_checkpoint_that_cannot_be_taken_over_leaves_nothing(disk: Path) -> None:
+    CheckpointStore(disk, attempt=1, keep=1).save(checkpoint(1))
+    names = use_up_files(disk)
+    next(names.iterdir()).unlink()  # enough for a folder, and for nothing in it
+    with pytest.raises(OSError, match="No space left on device"):
+        CheckpointStore(disk, attempt=2, keep=1).begin({"model": [(30_000,)]})
+    assert sorted(path.name for path in disk.iterdir()) == [".files", "attempt-1"]
+
+
 def test_tensorflow_and_hdf5_report_a_full_disk_in_their_own_ways(disk: Path) -> None:
     import h5py
     import tensorflow as tf

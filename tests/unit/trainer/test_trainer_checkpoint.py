@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.full_disks import fill_up, small_disk
 from trainer.checkpoint import Checkpoint, CheckpointStore, atomic_write, saved_in
-from trainer.errors import StorageTooSmall
+from trainer.errors import NoSpace, StorageTooSmall
 from trainer.state import Progress, State, Stopping
 from trainer.storage import require_storage
 
@@ -90,12 +91,13 @@ def test_checkpoints_leave_room_for_the_artifacts_and_temporary_files_do_not_cou
 
 
 def test_newest_checkpoint_stays_until_the_next_one_is_whole(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "checkpoints", attempt=1, keep=4, limit_bytes=1)
-    store.save(checkpoint(1))
-    unwritable = Checkpoint(checkpoint(2).state, {"model": [np.array([None])]})
-    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        store.save(unwritable)
-    assert names(tmp_path / "checkpoints/attempt-1") == ["checkpoint-0000000001.npz"]
+    with small_disk(tmp_path / "checkpoints", size_bytes=2**20) as disk:
+        store = CheckpointStore(disk, attempt=1, keep=4, limit_bytes=1)
+        store.save(checkpoint(1))
+        fill_up(disk)
+        with pytest.raises(NoSpace, match="No space left on device"):
+            store.save(checkpoint(2))
+        assert names(disk / "attempt-1") == ["checkpoint-0000000001.npz"]
 
 
 def test_a_job_whose_checkpoint_and_artifacts_do_not_fit_is_refused_before_training() -> None:
