@@ -116,9 +116,12 @@ class _Counter:
         self._limits = limits
         self._bytes = 0
 
-    def require_space(self, file: int, size_bytes: int) -> None:
-        """Raises `OSError` as on a full disk, if less would be free after these bytes than must stay free."""
-        disk = os.fstatvfs(file)
+    def require_space(self, path: Path | int, size_bytes: int = 0) -> None:
+        """Raises `OSError` as on a full disk, if less would be free after these bytes than must stay free.
+
+        `path` is a file or a folder on that disk, or a descriptor.
+        """
+        disk = os.statvfs(path)
         few_bytes = disk.f_bavail * disk.f_frsize - size_bytes < self._limits.least_free_bytes
         few_files = disk.f_files > 0 and disk.f_favail < self._limits.least_free_files
         if few_bytes or few_files:
@@ -164,6 +167,7 @@ def _digest(text: str) -> bytes:
 def _write_entry(path: Path, content: IO[bytes] | None, counter: _Counter) -> None:
     if content is None:
         make_private(path)
+        counter.require_space(path)
         return
     make_private(path.parent)
     _write(path, content, counter)
@@ -172,6 +176,7 @@ def _write_entry(path: Path, content: IO[bytes] | None, counter: _Counter) -> No
 def _write(path: Path, content: IO[bytes], counter: _Counter) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb", buffering=0) as output:
+        counter.require_space(output.fileno())  # an empty file takes an inode too
         while chunk := content.read(_CHUNK_BYTES):
             counter.add(len(chunk))
             counter.require_space(output.fileno(), len(chunk))

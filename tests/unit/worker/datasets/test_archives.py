@@ -1,6 +1,7 @@
 """Unpacking untrusted archives: which files are written, and what is refused."""
 
 import io
+import os
 import tarfile
 from dataclasses import asdict
 from pathlib import Path
@@ -282,3 +283,11 @@ def test_archive_with_another_size_or_sha_256_is_refused(tmp_path: Path) -> None
 def test_an_archive_that_would_fill_the_disk_is_no_fault_of_the_archive(tmp_path: Path, floor: dict[str, int]) -> None:
     with pytest.raises(OSError, match="No space left on device"):
         answer_to(tmp_path, zip_of(FILES), limits=asdict(LIMITS) | floor)
+
+
+@pytest.mark.parametrize("empty", [{"file": b""}, {"folder/": b""}])
+def test_empty_files_and_folders_count_as_files_of_the_disk(tmp_path: Path, empty: dict[str, bytes]) -> None:
+    if os.statvfs(tmp_path).f_files == 0:
+        pytest.skip("this file system does not count files")
+    with pytest.raises(OSError, match="No space left on device"):
+        answer_to(tmp_path, zip_of(empty), limits=asdict(LIMITS) | {"least_free_files": 10**18})
