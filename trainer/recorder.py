@@ -10,6 +10,7 @@ on. The memory has a limit: beyond it records are dropped, those of steps first,
 
 import errno
 import json
+import math
 import os
 import threading
 import time
@@ -91,7 +92,7 @@ class Recorder:
 
     def waited(self, seconds: float) -> None:
         """Say in the note that this rank waits for space, and for how long it has."""
-        self._write_note(why=self._why or os.strerror(errno.ENOSPC), waited_s=int(seconds))
+        self._write_note(why=self._why or os.strerror(errno.ENOSPC), waited_s=math.ceil(seconds))
 
     def close(self, last_line: str) -> None:
         """Append the buffered records and the last line of the file. Later records are dropped.

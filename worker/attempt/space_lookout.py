@@ -15,7 +15,7 @@ from jobs.model.states import EventKind
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import can_write, shortage
 from jobs.telemetry import ingest
-from jobs.telemetry.ingest import event_row
+from jobs.telemetry.ingest import EventRow, event_row
 from worker.attempt.members import Members
 from worker.attempt.notes import exits_in, read_notes
 from worker.attempt.paths import AttemptPaths
@@ -35,20 +35,34 @@ class SpaceLookout:
         self._lead_ranks = list(lead_ranks)
         self._members = members
         self._notes: Mapping[int, RankNote] = {}
+        self._event: EventRow | None = None  # to be stored
         self._event_at: float | None = None
         self._is_short = False
 
     def look(self) -> bool:
-        """Read the notes. Returns whether a rank went on since the last look, or waits for space.
-
-        Stores an event when ranks begin to hold records back. Raises `StaleLease`.
-        """
+        """Read the notes. Returns whether a rank went on since the last look, or waits for space."""
         before, self._notes = self._notes, self._read()
         short = {rank: note for rank, note in self._notes.items() if note.why is not None and note.exit is None}
         was_short, self._is_short = self._is_short, bool(short)
         if short and not was_short:
-            self._store_event(*min(short.items(), key=lambda item: item[0]))
+            self._note_event(*min(short.items(), key=lambda item: item[0]))
         return any(note != before.get(rank) for rank, note in short.items())
+
+    @property
+    def waits(self) -> bool:
+        """Whether a rank makes no steps and waits for space."""
+        return any(note.waited_s and note.exit is None for note in self._notes.values())
+
+    def store_event(self) -> None:
+        """Store an event if ranks have begun to hold records back. Raises `StaleLease`, or the database's error.
+
+        After such an error call it again: the database's disk may be the same one.
+        """
+        if self._event is not None:
+            with self._sessions.begin() as session:
+                fence(session, self._lease)
+                ingest.store_events(session, [self._event])
+            self._event = None
 
     def exits(self) -> dict[int, RankExited]:
         """The exit records that are in no file of records: in notes, and in lines that could not be stored here."""
@@ -62,18 +76,15 @@ class SpaceLookout:
         of_members = {rank: RankNote.parse(text) for rank, text in self._members.notes().items()}
         return notes | {rank: note for rank, note in of_members.items() if note is not None}
 
-    def _store_event(self, rank: int, note: RankNote) -> None:
+    def _note_event(self, rank: int, note: RankNote) -> None:
         now = time.monotonic()
         if self._event_at is not None and now - self._event_at < _QUIET_S:
             return
         self._event_at = now
         data = {"rank": rank, "why": note.why}
-        event = event_row(
+        self._event = event_row(
             self._lease.job_id, EventKind.OUT_OF_SPACE, at=datetime.now(UTC), attempt=self._lease.number, data=data
         )
-        with self._sessions.begin() as session:
-            fence(session, self._lease)
-            ingest.store_events(session, [event])
 
 
 def no_space_for(paths: AttemptPaths, settings: Settings) -> str | None:

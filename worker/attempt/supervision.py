@@ -214,6 +214,7 @@ class Supervision:
         finally:
             if self._intake.steps_seen != steps_before:  # read, if not stored
                 self._rank_watch.note_step()
+        self._lookout.store_event()
 
     def _reason_to_stop(self) -> Ending | None:
         if (ending := self._fault_of_host()) is not None:
@@ -223,7 +224,7 @@ class Supervision:
         if (ending := self._requested_ending()) is not None:
             return ending
         limit = self._spec.time_limit_s
-        if limit is not None and time.monotonic() - self._started_at > limit:
+        if limit is not None and time.monotonic() - self._started_at > limit and not self._lookout.waits:
             return Ending(EndReason.TIME_LIMIT, f"still running after its time limit of {limit:g} s")
         if (stall := self._rank_watch.stall(self._spec.stall_timeout_s)) is not None:
             return Ending(EndReason.STALLED, stall)

@@ -19,12 +19,14 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import func, select, text, update
+from sqlalchemy.exc import OperationalError
 
-from jobs.db.engine import Sessions
+from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, JobEvent, MetricBlock, MetricPoint
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.preemption import PreemptionCause
+from jobs.model.records import rank_note_name
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
@@ -32,10 +34,13 @@ from tests.full_disks import fill_up, small_disk
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
+from trainer.note import Note
 from worker.attempt import lease_file
 from worker.attempt.launcher import SupervisorTask
+from worker.attempt.members import Members
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
+from worker.attempt.space_lookout import SpaceLookout
 
 # Makes a step every 50 ms; at the stop file it takes `save_s` to save, then ends. `mood` selects how it behaves.
 RANK = """
@@ -64,6 +69,12 @@ if mood == "without space":
         time.sleep(0.2)
     note(records=25, why="No space left on device", exit={"kind": "exit", "at": 1.0, "reason": "no_space"})
     sys.exit(1)
+if mood == "waits for space":
+    for waited_s in range(1, 20):
+        note(why="No space left on device", waited_s=waited_s)
+        time.sleep(0.2)
+    say("exit", reason="completed")
+    sys.exit(0)
 step = 0
 while mood == "deaf" or not (root / "stop").exists():
     step += 1
@@ -374,6 +385,34 @@ def test_ranks_that_cannot_write_are_not_stalled_and_say_why_they_end(run: Run, 
     assert supervised.wait_for_end() is EndReason.NO_SPACE
     job = job_rows.the_job(sessions, supervised.lease.job_id)
     assert (job.status, job.restarts, job.losses) == (Status.QUEUED, 0, 1)
+    with sessions() as session:
+        events = session.scalars(select(JobEvent).where(JobEvent.kind == EventKind.OUT_OF_SPACE)).all()
+    assert [event.data for event in events] == [{"rank": 0, "why": "No space left on device"}]
+
+
+def test_the_wait_for_space_does_not_count_for_the_time_limit(run: Run) -> None:
+    assert run("waits for space", time_limit_s=1.0).wait_for_end() is EndReason.COMPLETED
+
+
+def test_the_event_of_a_full_disk_is_stored_when_the_database_takes_it_again(
+    sessions: Sessions, database: str, tmp_path: Path
+) -> None:
+    job_rows.a_host(sessions, slots=1)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
+    paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
+    paths.create([0])
+    Note(paths.records / rank_note_name(0)).write(records=1, why="No space left on device")
+    engine = engine_for(database, patience_s=0.1)
+    lookout = SpaceLookout(sessions_for(engine), lease, paths, [0], Members())
+    with sessions.begin() as session:
+        session.execute(select(Attempt).with_for_update())
+        assert lookout.look()
+        with pytest.raises(OperationalError):
+            lookout.store_event()
+    for _ in range(2):
+        lookout.look()
+        lookout.store_event()
+    engine.dispose()
     with sessions() as session:
         events = session.scalars(select(JobEvent).where(JobEvent.kind == EventKind.OUT_OF_SPACE)).all()
     assert [event.data for event in events] == [{"rank": 0, "why": "No space left on device"}]
