@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from jobs.runtime.files import PRIVATE_UMASK, make_private
+from jobs.runtime.files import PRIVATE_UMASK, keep_temporary_files_in_tmpdir, make_private
 from trainer import errors
 from trainer.log_stream import log_stream
 from trainer.note import Note
@@ -78,6 +78,7 @@ def _run_to_exit(
 ) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of the run. Never raises."""
     per_gpu_batch = None
+    keep_temporary_files_in_tmpdir()
     try:
         # What is slow comes after the first line.
         from jobs.model.plan import resolve_plan

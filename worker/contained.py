@@ -15,7 +15,7 @@ import threading
 from importlib import import_module
 from typing import Any
 
-from jobs.runtime.files import PRIVATE_UMASK
+from jobs.runtime.files import PRIVATE_UMASK, keep_temporary_files_in_tmpdir
 
 _NICE = 10  # training has precedence
 
@@ -23,6 +23,7 @@ _NICE = 10  # training has precedence
 def main(module: str) -> None:
     """Answer one request; does not return."""
     os.umask(PRIVATE_UMASK)
+    keep_temporary_files_in_tmpdir()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries is not part of the answer
     request: dict[str, Any] = json.loads(sys.stdin.buffer.readline())

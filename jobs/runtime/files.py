@@ -1,6 +1,6 @@
-"""What Hora makes is for its own user alone, and only regular files are opened. Also the size of a folder.
+"""What Hora makes is for its own user alone and in its own folders. Only regular files are opened.
 
-Used by every process, ranks too.
+Also the size of a folder. Used by every process, ranks too.
 
 NotRegular      the path names a pipe, a device, a socket or a folder; the text says which
 """
@@ -81,3 +81,14 @@ def bytes_below(folder: Path) -> int:
                 status = os.lstat(os.path.join(path, name))
                 sizes[status.st_dev, status.st_ino] = status.st_size
     return sum(sizes.values())
+
+
+def keep_temporary_files_in_tmpdir() -> None:
+    """Let Python's `tempfile` use the folder TMPDIR and no other.
+
+    By itself it tries to write there first. On a full disk it then takes another folder, where nobody removes the files
+    of an attempt, or it raises an error that says nothing of the disk.
+    """
+    import tempfile  # takes long to import
+
+    tempfile.tempdir = os.environ.get("TMPDIR")
