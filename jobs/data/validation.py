@@ -115,6 +115,16 @@ def release(
     return True
 
 
+def wait(session: Session, host: str, why: str) -> None:
+    """Say of the versions that this host could claim why they wait, where nothing is said yet."""
+    session.execute(
+        update(DatasetVersion)
+        .where(_OPEN, ~_unseen_by(host), DatasetVersion.error.is_(None))
+        .values(error=why, revision=DatasetVersion.revision + 1),
+        execution_options={"synchronize_session": False},
+    )
+
+
 def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
     """Make versions invalid if no live host has found their files. Returns their names."""
     alive = select(Host.name).where(is_alive(host_timeout_s))

@@ -91,6 +91,11 @@ class Validator(PeriodicThread):
         """The versions that are left to the first thread."""
         return self._turns.large_ids
 
+    @property
+    def _has_no_space(self) -> str:
+        """Why a version waits here."""
+        return f"it waits until host {self._settings.host} has space for it"
+
     def pause_s(self) -> float:
         """A period; longer if there are many hosts."""
         return self._turn_s
@@ -105,7 +110,11 @@ class Validator(PeriodicThread):
         turns = self._turns
         if not (self._is_first or turns.first_is_busy.is_set()):
             return False
-        if time.monotonic() < self._paused_until or shortage(self._settings, "datasets") is not None:
+        if time.monotonic() < self._paused_until:
+            return False
+        if (problem := shortage(self._settings, "datasets")) is not None:
+            with self._sessions.begin() as session:
+                validation.wait(session, self._settings.host, f"{self._has_no_space}: {problem}")
             return False
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
@@ -177,7 +186,7 @@ class Validator(PeriodicThread):
     def _wait_for_space(self, claim: Claim, error: _NoSpace | OSError) -> None:
         """Put the version back without counting the try, if there was no space. Other errors count."""
         is_space = isinstance(error, _NoSpace) or is_full(error)
-        why = f"host {claim.host} has no space for it: it waits until there is" if is_space else str(error)
+        why = self._has_no_space if is_space else str(error)
         _log.warning("validating dataset %s failed: %s", claim, why)
         if is_space:
             self._paused_until = time.monotonic() + _SPACE_PAUSE_S

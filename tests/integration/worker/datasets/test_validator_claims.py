@@ -128,6 +128,25 @@ def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(
     assert (row.status, row.attempts) == ("ready", 2)
 
 
+def test_a_dataset_says_that_the_host_is_below_its_floor(
+    sessions: Sessions, settings: Settings, uploaded: Callable[..., int]
+) -> None:
+    with small_disk(settings.datasets, size_bytes=8 * 2**20) as disk:
+        row_id = uploaded(zip_of(chips(5)))
+        fill = fill_up(disk)
+        assert not Validator(sessions, settings).validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.attempts) == ("validating", 0)
+        assert row.error == "it waits until host ha has space for it: datasets has 0.0 MB free, less than 0.4 MB"
+        revision = row.revision
+        assert not Validator(sessions, settings).validate_one()
+        assert row_of(sessions, row_id).revision == revision  # it says so once
+        fill.unlink()
+        assert Validator(sessions, settings).validate_one()
+        row = row_of(sessions, row_id)
+        assert (row.status, row.error) == ("ready", None)
+
+
 def test_a_dataset_waits_for_space_and_is_ready_later(
     sessions: Sessions, settings: Settings, uploaded: Register
 ) -> None:
@@ -139,7 +158,7 @@ def test_a_dataset_waits_for_space_and_is_ready_later(
         Validator(sessions, without_floor).validate_one()
         row = row_of(sessions, row_id)
         assert (row.status, row.attempts) == ("validating", 0)
-        assert row.error == "host ha has no space for it: it waits until there is"
+        assert row.error == "it waits until host ha has space for it"
         assert not Validator(sessions, settings).validate_one()  # below the floor it does not try
         assert row_of(sessions, row_id).attempts == 0
         shutil.rmtree(names)
