@@ -85,7 +85,7 @@ class Home:
             close_home(self.path)
             (self.path / "logs").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise StackError(f"HORA_HOME {self.path} cannot be written: {error.strerror}.") from error
+            raise cannot_write(self.path, error) from error
         if self.path.stat().st_uid != os.geteuid():
             raise StackError(f"HORA_HOME {self.path} belongs to another user; set HORA_HOME to a folder of your own.")
 
@@ -152,6 +152,8 @@ class Home:
             descriptor = os.open(self.path / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except PermissionError as error:
             raise StackError(f"The stack in {self.path} belongs to another user.") from error
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
         deadline = time.monotonic() + patience_s
         try:
             while not (ours := _locked(descriptor)) and time.monotonic() < deadline:
@@ -166,6 +168,11 @@ class Home:
             return False
         with self.lock() as free:
             return not free
+
+
+def cannot_write(path: Path, error: OSError) -> StackError:
+    """The error for a person when a file of the home cannot be made."""
+    return StackError(f"HORA_HOME {path} cannot be written: {error.strerror}.")
 
 
 def write_private(path: Path, text: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hora.home import Home, StackError, State
+from hora.home import Home, StackError, State, cannot_write
 from hora.stack.keeper import ALREADY_RUNNING, READY_WITHIN_S, last_lines
 from hora.stack.parts import PARTS, teardown, with_sources
 from hora.stack.processes import POLL_S, wait_ended
@@ -147,7 +147,10 @@ class Stack:
         environment |= {} if self.port is None else {"HORA_PORT": str(self.port)}
         environment |= {} if self.slots is None else {"HORA_SLOTS": str(self.slots)}
         argv = [sys.executable, "-m", "hora.stack.keeper", "--parts", ",".join(self.parts)]
-        log = os.open(self._home.log_file("keeper"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            log = os.open(self._home.log_file("keeper"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise cannot_write(self._home.path, error) from error
         try:
             return subprocess.Popen(
                 argv if stays else [*argv, "--goes-with-stdin"],
@@ -187,7 +190,8 @@ class Stack:
             return "The stack was stopped while it was starting."
         state = self.state
         is_its_state = keeper is not None and state.keeper is not None and state.keeper.pid == keeper.pid
-        return (is_its_state and state.failure) or "\n".join(last_lines(self._home.log_file("keeper")))
+        said = (is_its_state and state.failure) or "\n".join(last_lines(self._home.log_file("keeper")))
+        return said or f"The stack ended with code {code} and wrote no log: is there space in {self._home.path}?"
 
     def _clear(self, home: Home) -> list[str]:
         """Stop the processes that a killed keeper left. The caller holds the lock."""

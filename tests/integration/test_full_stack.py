@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import httpx2 as httpx
 import psycopg
 import pytest
 
+from hora.home import StackError
 from hora.stack.control import Stack
-from tests.full_disks import fill_up, small_disk
+from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.waiting import until
 
 PARTS = ("database", "broker", "migrations", "api")
@@ -73,3 +74,13 @@ def is_ready(stack: Stack) -> bool:
     with suppress(httpx.HTTPError):
         return httpx.get(f"{stack.url}/readyz", timeout=10).status_code == 200
     return False
+
+
+@pytest.mark.parametrize("use_up", [fill_up, use_up_files])
+def test_a_stack_that_cannot_start_on_a_full_disk_says_so(short_folder: Path, use_up: Callable[[Path], Path]) -> None:
+    with small_disk(short_folder / "disk", size_bytes=2**20, files=100) as disk:
+        home = disk / "home"
+        (home / "logs").mkdir(parents=True)
+        use_up(disk)
+        with pytest.raises(StackError, match=f"HORA_HOME {home} cannot be written|is there space in {home}"):
+            Stack(home, port=0, parts=PARTS).start(stays=True)
