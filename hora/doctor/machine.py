@@ -43,6 +43,8 @@ def versions() -> Finding:
 
 def writable(home: Path) -> Finding:
     """The home, or the nearest folder above it, can be written, and other users cannot read what is in it."""
+    from jobs.runtime.space import is_full
+
     probe = home / ".doctor"
     try:
         if not home.exists():
@@ -50,7 +52,8 @@ def writable(home: Path) -> Finding:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        return Finding("home", "fail", f"{home}: {error.strerror}", "Set HORA_HOME to a folder of your own.")
+        advice = "Free some space." if is_full(error) else "Set HORA_HOME to a folder of your own."
+        return Finding("home", "fail", f"{home}: {error.strerror}", advice)
     folders = [home / name for name in FOLDERS]
     open_to_others = [path for path in folders if path.is_dir() and stat.S_IMODE(path.stat().st_mode) & 0o077]
     if open_to_others:

@@ -10,6 +10,7 @@ from hora.doctor.machine import data_roots, disk_space, parts, ssh_keys, writabl
 from hora.home import Home, State
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
+from tests.full_disks import small_disk, use_up_files
 
 
 def test_existing_data_roots_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +32,14 @@ def test_without_data_roots_only_registered_datasets_are_available(monkeypatch: 
     monkeypatch.delenv("HORA_DATA_ROOTS", raising=False)
     finding = data_roots()
     assert (finding.level, "registered" in finding.found) == ("ok", True)
+
+
+def test_a_home_without_space_is_not_said_to_belong_to_somebody_else(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "home") as home:
+        use_up_files(home)
+        finding = writable(home)
+    assert (finding.level, finding.found) == ("fail", f"{home}: No space left on device")
+    assert finding.advice == "Free some space."
 
 
 def test_every_disk_that_is_written_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
