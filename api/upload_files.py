@@ -14,9 +14,9 @@ from typing import Self
 
 from api.problems import Problem
 from jobs.data.uploads import FOLDER
-from jobs.runtime.files import make_private
+from jobs.runtime.files import FULL, make_private
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import FULL, measure, problem_of, size
+from jobs.runtime.space import measure, problem_of, size
 
 
 class DiskFull(Problem):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from jobs.runtime.files import PRIVATE_UMASK, keep_temporary_files_in_tmpdir, make_private
+from jobs.runtime.files import FULL, PRIVATE_UMASK, keep_temporary_files_in_tmpdir, make_private
 from trainer import errors
 from trainer.log_stream import log_stream
 from trainer.note import Note
@@ -64,7 +64,7 @@ def _redirect_output(path: Path) -> None:
         make_private(path.parent)
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if error.errno not in errors.NO_SPACE:
+        if error.errno not in FULL:
             raise
         log = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     os.dup2(log, 1)

@@ -9,7 +9,6 @@ TrainerError
   StorageTooSmall  a checkpoint does not fit into what the job may keep
 """
 
-import errno
 import os
 import re
 import sys
@@ -17,9 +16,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from jobs.model.os_errors import in_words
+from jobs.runtime.files import FULL
 
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 LEFT_WITHOUT_PEERS_CODE = 143  # not 0: horovodrun would let the peers wait for ever
 
 
@@ -109,7 +108,7 @@ def why_no_space(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, NoSpace):
             return str(error)
-        for number in NO_SPACE:
+        for number in FULL:
             if (isinstance(error, OSError) and error.errno == number) or os.strerror(number) in str(error):
                 return os.strerror(number)
         error = error.__cause__ or error.__context__

@@ -3,7 +3,7 @@
 import io
 from typing import Any, TextIO
 
-from trainer.errors import NO_SPACE
+from jobs.runtime.files import FULL
 
 
 class _LogFile(io.FileIO):
@@ -22,7 +22,7 @@ class _LogFile(io.FileIO):
             while view:
                 view = view[super().write(view) or 0 :]
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in FULL:
                 raise
             self._lost_bytes += len(view)
         return size_bytes

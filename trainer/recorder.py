@@ -17,15 +17,15 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from jobs.runtime.files import make_private
-from trainer.errors import NO_SPACE, NoSpace
+from jobs.runtime.files import FULL, make_private
+from trainer.errors import NoSpace
 from trainer.note import Note
 from trainer.space import wait_for_space
 
 FLUSH_EVERY_S = 0.25
 MOST_STEPS_BYTES = 16 * 1024 * 1024  # of records in memory, when those of further steps are dropped
 MOST_BYTES = 2 * MOST_STEPS_BYTES  # when all further records are dropped
-_CANNOT_WRITE = frozenset({*NO_SPACE, errno.EIO})
+_CANNOT_WRITE = frozenset({*FULL, errno.EIO})
 
 
 class Serializable(Protocol):

@@ -5,12 +5,17 @@ Also the size of a folder. Used by every process, ranks too.
 NotRegular      the path names a pipe, a device, a socket or a folder; the text says which
 """
 
+import errno
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
 
 PRIVATE_UMASK = 0o077  # set by every process when it starts: folders 0700, files 0600
+
+# The host's fault, and over when a person makes room: no block or no inode is left, a quota is reached, or the file
+# system was made read-only.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",

@@ -6,7 +6,6 @@ are above the floor. The api looks before it takes a piece of an upload, and `ho
 `FOLDERS` is the only list of these folders. A test fails if a stack makes a folder in its home that is not in it.
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.runtime.files import FULL
 from jobs.runtime.settings import Settings
 
-# The host's fault, and over when a person makes room: no block or no inode is left, a quota is reached, or the file
-# system was made read-only.
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _FULL_TEXTS = tuple(os.strerror(number) for number in sorted(FULL))
 
 # Without a setting: this much, but not more than a share of the file system, so that small disks can be used.

@@ -25,8 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from jobs.runtime.files import make_private
-from trainer.errors import NO_SPACE
+from jobs.runtime.files import FULL, make_private
 
 IN_USE_S = 3600.0  # after its last use a file is kept for so long
 TOUCH_EVERY_S = 60.0
@@ -36,7 +35,6 @@ FREED_SHARE = 0.1  # of the limit: an eviction makes room for the next files too
 _INFOS = 65_536  # the most files whose size and time are remembered
 # The fields of a filesystem that differ between two contents of one path.
 _VERSIONS = ("mtime", "created", "ETag", "etag", "checksum", "md5Hash", "Content-MD5", "LastModified", "Last-Modified")
-_DISK_FULL = NO_SPACE
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class DiskCache:
                 self._make_folder()
                 file = self._fetched(entry, filesystem, path)
             except OSError as error:
-                if error.errno not in _DISK_FULL:
+                if error.errno not in FULL:
                     raise
                 self._pause("the disk is full")
         return file or filesystem.open(path, "rb")

@@ -1,11 +1,10 @@
 """Opens a log of an attempt. Used by the supervisor before it starts `horovodrun`, so it imports little."""
 
-import errno
 import os
 from pathlib import Path
 from typing import BinaryIO
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # as in `jobs.runtime.space`, which takes long to import
+from jobs.runtime.files import FULL
 
 
 def opened_to_append(path: Path) -> BinaryIO:

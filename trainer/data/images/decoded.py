@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from jobs.model.spec import DatasetSpec
+from jobs.runtime.files import FULL
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.interfaces import Batch, EvaluationBatch, Features, Host, Labels, Part, SampleSchedule, Shape
-from trainer.errors import NO_SPACE, BadData, NoSpace
+from trainer.errors import BadData, NoSpace
 
 _GB = 1e9
 _LABEL = np.dtype(np.int32)
@@ -159,6 +160,6 @@ def _refusal() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in NO_SPACE:
+        if error.errno in FULL:
             raise NoSpace(f"the decoded samples cannot be written: {error.strerror}") from None
         raise BadData(f"dataset.cache: cannot write the decoded samples: {error.strerror}") from None

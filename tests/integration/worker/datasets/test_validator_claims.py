@@ -129,7 +129,7 @@ def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(
 
 
 def test_a_dataset_says_that_the_host_is_below_its_floor(
-    sessions: Sessions, settings: Settings, uploaded: Callable[..., int]
+    sessions: Sessions, settings: Settings, uploaded: Register
 ) -> None:
     with small_disk(settings.datasets, size_bytes=8 * 2**20) as disk:
         row_id = uploaded(zip_of(chips(5)))
