@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from worker.attempt.log_file import FULL
+from jobs.runtime.files import FULL
 from worker.attempt.member_protocol import LOGS, RECORDS
 
 _MOST_HELD_BACK_BYTES = 32 * 1024 * 1024  # of one file of a rank

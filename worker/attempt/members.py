@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from jobs.model.os_errors import in_words, without_paths
-from jobs.runtime.files import FULL
 from worker.attempt import lease_file
 from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.log_file import opened_to_append
