@@ -3,17 +3,11 @@
 import pytest
 
 from tests.integration.api.serving.conftest import Connect, Serve
-from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.serving.raw_requests import AUTHORIZATION, GET, HOST, is_answered
 from tests.raw_http import RawConnection
 from tests.waiting import until
 
-GET = b"GET /healthz HTTP/1.1\r\nHost: hora\r\n\r\n"
 STRANGER = "127.0.0.2"
-
-
-def is_answered(connection: RawConnection) -> bool:
-    connection.send(GET)
-    return connection.answer().status == 200
 
 
 def test_an_address_has_so_many_connections_and_others_have_theirs(serve: Serve, connect: Connect) -> None:
@@ -75,7 +69,7 @@ def test_refused_connections_are_cut_without_an_answer_when_they_are_many(
 
 def test_hundreds_of_live_streams_stay_open(serve: Serve, connect: Connect) -> None:
     port = serve(headers_timeout_s=1, transfer_timeout_s=1)
-    headers = f"Host: hora\r\nAuthorization: Bearer {TOKEN}\r\nAccept: text/event-stream\r\n\r\n".encode()
+    headers = HOST + AUTHORIZATION + b"Accept: text/event-stream\r\n\r\n"
     other = connect(port)
     other.send(b"GET /v1/jobs HTTP/1.1\r\n" + headers)  # a token that is not known yet counts as a wrong one
     assert other.answer().status == 200

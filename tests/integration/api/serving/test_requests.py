@@ -8,11 +8,18 @@ import pytest
 from api.middleware import CHUNK_BYTES
 from api.serving.protocol import MAX_PIPELINED
 from tests.integration.api.serving.conftest import Connect
-from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.serving.raw_requests import (
+    AUTHORIZATION,
+    CHUNKED,
+    GET,
+    HEAD,
+    HOST,
+    POST,
+    POST_JSON,
+    is_answered,
+)
 
-HOST = b"Host: hora\r\n"
-GET = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
-AUTHORIZED = f"Host: hora\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+AUTHORIZED = HOST + AUTHORIZATION
 
 
 def test_answers_come_in_the_order_of_the_requests(port: int, connect: Connect) -> None:
@@ -22,8 +29,7 @@ def test_answers_come_in_the_order_of_the_requests(port: int, connect: Connect) 
     answers = [connection.answer() for _ in targets]
     assert [answer.status for answer in answers] == [200 if number % 3 else 404 for number in range(len(targets))]
     assert answers[3].document["instance"] == "/v1/jobs/none3"
-    connection.send(GET)
-    assert connection.answer().status == 200
+    assert is_answered(connection)
 
 
 def test_requests_that_pile_up_are_not_read(port: int, connect: Connect) -> None:
@@ -34,8 +40,7 @@ def test_requests_that_pile_up_are_not_read(port: int, connect: Connect) -> None
         while connection.answer().status == 200:
             answers += 1
     assert answers <= MAX_PIPELINED + 1
-    other.send(GET)
-    assert other.answer().status == 200
+    assert is_answered(other)
 
 
 def test_a_broken_request_does_not_take_the_answer_of_the_one_before(port: int, connect: Connect) -> None:
@@ -49,12 +54,10 @@ def test_a_broken_request_does_not_take_the_answer_of_the_one_before(port: int, 
 def test_a_request_for_another_protocol_is_answered_in_this_one(port: int, connect: Connect, upgrade: bytes) -> None:
     connection = connect(port)
     connection.send(
-        b"GET /healthz HTTP/1.1\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nUpgrade: "
-        + upgrade + b"\r\n" + HOST + b"\r\n" + GET
-    )  # fmt: skip
+        HEAD + b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nUpgrade: " + upgrade + b"\r\n\r\n" + GET
+    )
     assert [connection.answer().status for _ in range(2)] == [200, 200]
-    connection.send(GET)
-    assert connection.answer().status == 200
+    assert is_answered(connection)
 
 
 def test_head_expect_and_both_framings(port: int, connect: Connect) -> None:
@@ -62,12 +65,11 @@ def test_head_expect_and_both_framings(port: int, connect: Connect) -> None:
     connection.send(b"HEAD /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
     assert connection.answer(to_head=True).status == 200
     body = json.dumps({"no such field": 1}).encode()
-    post = b"POST /v1/jobs HTTP/1.1\r\nContent-Type: application/json\r\n" + AUTHORIZED
-    connection.send(post + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+    connection.send(POST_JSON + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
     assert connection.answer().status == 100
     connection.send(body)
     assert connection.answer().status == 422
-    connection.send(post + b"Transfer-Encoding: chunked\r\n\r\n%x;name=value\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    connection.send(POST_JSON + CHUNKED + b"%x;name=value\r\n%b\r\n0\r\n\r\n" % (len(body), body))
     assert connection.answer().status == 422
     connection.send(b"GET /healthz HTTP/1.0\r\n\r\n")
     assert connection.answer().status == 200
@@ -79,14 +81,12 @@ def test_the_largest_piece_of_an_upload_is_stored(port: int, connect: Connect, i
     connection = connect(port)
     body = json.dumps({"filename": "a.zip", "size_bytes": 2 * CHUNK_BYTES}).encode()
     length = b"Content-Length: %d\r\n\r\n"
-    connection.send(
-        b"POST /v1/uploads HTTP/1.1\r\nContent-Type: application/json\r\n" + AUTHORIZED + length % len(body) + body
-    )
+    connection.send(POST_JSON.replace(b"/v1/jobs", b"/v1/uploads") + length % len(body) + body)
     upload_id = connection.answer().document["id"]
     put = f"PUT /v1/uploads/{upload_id}/content?offset=0 HTTP/1.1\r\nContent-Type: application/octet-stream\r\n"
     piece = bytes(CHUNK_BYTES)
     if is_chunked:
-        framed = [b"Transfer-Encoding: chunked\r\n\r\n", *[b"10000\r\n" + piece[:65536] + b"\r\n"] * 256, b"0\r\n\r\n"]
+        framed = [CHUNKED, *[b"10000\r\n" + piece[:65536] + b"\r\n"] * 256, b"0\r\n\r\n"]
     else:
         framed = [length % len(piece), piece]
     connection.send(put.encode() + AUTHORIZED, *framed)
@@ -97,30 +97,28 @@ def test_the_largest_piece_of_an_upload_is_stored(port: int, connect: Connect, i
 @pytest.mark.parametrize(
     "request_bytes",
     [
-        b"nonsense\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         b"GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\n" + HOST + b"Na me: x\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\n" + HOST + b"Name: \x00\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\n" + HOST + b"Name: a\r\n continued\r\n\r\n",
+        HEAD + b"Na me: x\r\n\r\n",
+        HEAD + b"Name: \x00\r\n\r\n",
+        HEAD + b"Name: a\r\n continued\r\n\r\n",
         b"GET /healthz HTTP/1.1\n" + HOST + b"\n",
         b"GET http:// HTTP/1.1\r\n" + HOST + b"\r\n",
         b"CONNECT elsewhere:80 HTTP/1.1\r\n" + HOST + b"\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # the beginning of TLS
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, identity\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: xchunked\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: +5\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999999\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding : chunked\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nx\r\n\r\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
-        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nx",
+        POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked, identity\r\n\r\n",
+        POST + b"Transfer-Encoding: xchunked\r\n\r\n",
+        POST + b"Content-Length: +5\r\n\r\n",
+        POST + b"Content-Length: 99999999999999999999999\r\n\r\n",
+        POST + b"Transfer-Encoding : chunked\r\n\r\n",
+        POST + CHUNKED + b"x\r\n\r\n",
+        POST + CHUNKED + b"1\nx\n0\n\n",
+        POST + CHUNKED + b"fffffffffffffffff\r\nx",
     ],
     ids=repr,
 )

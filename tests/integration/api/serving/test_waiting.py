@@ -13,14 +13,13 @@ from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
 from jobs.people.tokens import store_token
 from tests.integration.api.serving.conftest import Connect, Serve
-from tests.integration.api.starting_rows import SPEC, TOKEN
+from tests.integration.api.serving.raw_requests import AUTHORIZATION, CHUNKED, HEAD, HOST, POST_JSON, is_answered
+from tests.integration.api.starting_rows import SPEC
 from tests.integration.live.reading import lines
 from tests.waiting import until
 
-HEAD = b"GET /healthz HTTP/1.1\r\nHost: hora\r\n"
-POST = f"POST /v1/jobs HTTP/1.1\r\nHost: hora\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
-BODY = POST.encode() + b"Content-Length: 100000\r\n\r\n"
-CHUNKED = POST.encode() + b"Transfer-Encoding: chunked\r\n\r\n"
+LARGE = b"Content-Length: 100000\r\n\r\n"  # the last header
+PAGE = b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
 
 
 def clients_of(port: int) -> set[int]:
@@ -33,8 +32,7 @@ def clients_of(port: int) -> set[int]:
 def test_half_a_head_is_refused_after_a_time(serve: Serve, connect: Connect, begin: bytes) -> None:
     port = serve(headers_timeout_s=1)
     first, later = connect(port), connect(port)
-    later.send(HEAD + b"\r\n")
-    assert later.answer().status == 200
+    assert is_answered(later)
     for connection in (first, later):
         connection.send(begin)
     for connection in (first, later):
@@ -69,16 +67,15 @@ def test_many_half_requests_are_ended_and_others_are_answered(serve: Serve, conn
     for connection in half:
         connection.send(HEAD)
     other = connect(port)
-    other.send(HEAD + b"\r\n")
-    assert other.answer().status == 200
+    assert is_answered(other)
     assert {connection.answer().status for connection in half} <= {408}
     until(lambda: clients_of(port) <= {other.port}, what="the end of the connections")
 
 
-@pytest.mark.parametrize("head", [BODY, CHUNKED], ids=["length", "chunked"])
-def test_a_body_that_stops_is_refused_after_a_time(serve: Serve, connect: Connect, head: bytes) -> None:
+@pytest.mark.parametrize("framing", [LARGE, CHUNKED], ids=["length", "chunked"])
+def test_a_body_that_stops_is_refused_after_a_time(serve: Serve, connect: Connect, framing: bytes) -> None:
     connection = connect(serve(transfer_timeout_s=1))
-    connection.send(head)
+    connection.send(POST_JSON + framing)
     connection.send(b"1")
     answer = connection.answer()
     assert (answer.status, answer.document["type"]) == (408, "urn:hora:problem:request-timeout")
@@ -87,7 +84,7 @@ def test_a_body_that_stops_is_refused_after_a_time(serve: Serve, connect: Connec
 
 def test_a_slow_body_that_goes_on_is_read(serve: Serve, connect: Connect) -> None:
     connection = connect(serve(transfer_timeout_s=2))
-    connection.send(BODY)
+    connection.send(POST_JSON + LARGE)
     began_at, sent_bytes = time.monotonic(), 0
     while time.monotonic() - began_at < 5:
         sent_bytes += connection.send(b" " * 1000)
@@ -116,7 +113,7 @@ def test_a_slow_body_keeps_no_turn_from_others(serve: Serve, connect: Connect, s
 
 def test_the_rest_of_a_body_that_nobody_reads_has_a_time_too(serve: Serve, connect: Connect) -> None:
     connection = connect(serve(headers_timeout_s=1))
-    connection.send(b"GET /healthz HTTP/1.1\r\nHost: hora\r\nContent-Length: 100000\r\n\r\n")
+    connection.send(HEAD + LARGE)
     assert connection.answer().status == 200
     until(lambda: connection.send(b" ") == 0, what="the end of the connection", within_s=60)
 
@@ -124,10 +121,9 @@ def test_the_rest_of_a_body_that_nobody_reads_has_a_time_too(serve: Serve, conne
 def test_an_answer_that_nobody_fetches_is_dropped(serve: Serve, connect: Connect) -> None:
     port = serve(transfer_timeout_s=2)
     reader, connection = connect(port), connect(port, receives=4096)
-    page = b"GET /openapi.json HTTP/1.1\r\nHost: hora\r\n\r\n"
-    reader.send(page)
+    reader.send(PAGE)
     answer_bytes = len(reader.answer().body)
-    connection.send(page * 30)
+    connection.send(PAGE * 30)
     until(lambda: connection.port not in clients_of(port), what="the end of the connection")
     received_bytes = 0
     with suppress(ConnectionError):
@@ -138,7 +134,7 @@ def test_an_answer_that_nobody_fetches_is_dropped(serve: Serve, connect: Connect
 
 def test_an_answer_that_is_fetched_slowly_arrives(serve: Serve, connect: Connect) -> None:
     connection = connect(serve(transfer_timeout_s=1), receives=4096)
-    connection.send(b"GET /openapi.json HTTP/1.1\r\nHost: hora\r\n\r\n" * 30)
+    connection.send(PAGE * 30)
     began_at, received_bytes = time.monotonic(), 0
     while time.monotonic() - began_at < 5:
         received_bytes += len(connection.socket.recv(2000))
@@ -153,11 +149,11 @@ def test_a_live_stream_that_nobody_reads_is_dropped(
     port = serve(transfer_timeout_s=1)
     submission, stuck = connect(port), connect(port, receives=4096)
     body = json.dumps(SPEC).encode()
-    submission.send(POST.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    submission.send(POST_JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body)
     job_id = submission.answer().document["id"]
     with sessions.begin() as session:
         lines(session, job_id, ["x" * 1000] * 10_000)
-    head = POST.replace("POST /v1/jobs", f"GET /v1/jobs/{job_id}/events?include=logs")
-    stuck.send(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+    events = f"GET /v1/jobs/{job_id}/events?include=logs HTTP/1.1\r\n".encode()
+    stuck.send(events + HOST + AUTHORIZATION + b"Accept: text/event-stream\r\n\r\n")
     assert stuck.socket.recv(12) == b"HTTP/1.1 200"
     until(lambda: stuck.port not in clients_of(port), what="the end of the connection")
