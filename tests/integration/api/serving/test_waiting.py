@@ -14,7 +14,7 @@ from jobs.model.scopes import Scope
 from jobs.people.tokens import store_token
 from tests.integration.api.serving.conftest import Connect, Serve
 from tests.integration.api.serving.raw_requests import AUTHORIZATION, CHUNKED, HEAD, HOST, POST_JSON, is_answered
-from tests.integration.api.starting_rows import SPEC
+from tests.integration.api.starting_rows import SPEC, TOKEN
 from tests.integration.live.reading import lines
 from tests.waiting import until
 
@@ -100,11 +100,12 @@ def test_a_slow_body_keeps_no_turn_from_others(serve: Serve, connect: Connect, s
         for number in range(AT_ONCE):
             store_token(session, f"hora_slow-{number}", user=f"slow-{number}", scope=Scope.SUBMIT)
     for number, connection in enumerate(slow):
-        head = POST.replace("/v1/jobs", "/v1/studies?dry_run=true").replace(TOKEN, f"hora_slow-{number}")
-        connection.send(head.encode() + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        dry_run = POST_JSON.replace(b"/v1/jobs", b"/v1/studies?dry_run=true")
+        head = dry_run.replace(TOKEN.encode(), b"hora_slow-%d" % number)
+        connection.send(head + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
         assert connection.answer().status == 100, "the api waits for the body"
     other = connect(port)
-    other.send(f"GET /v1/studies HTTP/1.1\r\nHost: hora\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+    other.send(b"GET /v1/studies HTTP/1.1\r\n" + HOST + AUTHORIZATION + b"\r\n")
     assert other.answer().status == 200
     for connection in slow:
         connection.send(b"{}")
