@@ -29,8 +29,8 @@ ROWS_OF = {
     **dict.fromkeys(
         (
             "change_project", "change_user", "change_webhook", "delete_webhook", "drain_host", "forget_host",
-            "put_upload_content", "redeliver_delivery", "remove_dataset_version", "remove_project_member",
-            "remove_upload", "revoke_token", "undrain_host",
+            "put_upload_content", "redeliver_delivery", "remove_artifacts", "remove_dataset_version",
+            "remove_project_member", "remove_upload", "revoke_token", "undrain_host",
         ),
         "",
     ),

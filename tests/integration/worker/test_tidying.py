@@ -82,7 +82,7 @@ def test_files_of_old_jobs_are_removed_except_artifacts_and_unknown_files(
     assert remaining_files(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
     assert not (runs / bare).exists()
     assert {job_id: remaining_files(runs, job_id) for job_id in (young, running)} == before
-    assert len(before[running]) == 7
+    assert len(before[running]) == 9
 
 
 def test_a_job_that_grows_old_between_two_passes_is_tidied_up(
@@ -91,7 +91,7 @@ def test_a_job_that_grows_old_between_two_passes_is_tidied_up(
     remove()  # there is no folder yet
     job_id = a_job(sessions, runs, days_ago=29)
     remove()
-    assert len(remaining_files(runs, job_id)) == 7
+    assert len(remaining_files(runs, job_id)) == 9
     with sessions.begin() as session:
         session.execute(update(Job).values(ended_at=func.now() - timedelta(days=31)))
     remove()
@@ -105,7 +105,7 @@ def test_folders_without_a_known_job_are_left_alone(sessions: Sessions, runs: Pa
     a_job(sessions, runs)
     before = {str(path) for name in ("0123456789ab", "Not-a-job", "lost+found") for path in (runs / name).rglob("*")}
     remove()
-    assert len(before) == 21
+    assert len(before) == 24
     assert all(Path(path).exists() for path in before)
 
 
@@ -125,9 +125,9 @@ def test_links_are_not_followed(
     assert not (runs / inside / "checkpoints").exists()
     assert (runs / linked / "attempt-9").is_symlink()
     assert "attempt-9 cannot be removed" in caplog.text
-    assert len(remaining_files(tmp_path, "elsewhere")) == 7
+    assert len(remaining_files(tmp_path, "elsewhere")) == 9
     remove_temporary(runs / whole)  # as if it became a link after it was listed
-    assert len(remaining_files(tmp_path, "elsewhere")) == 7
+    assert len(remaining_files(tmp_path, "elsewhere")) == 9
 
 
 def an_old_log(sessions: Sessions) -> None:
