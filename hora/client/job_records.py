@@ -19,12 +19,13 @@ Answer = TypeVar("Answer")
 
 
 class JobRecords(Resource):
-    """The methods of `client.jobs` that read what a job wrote. A `Job` has them too, without the id."""
+    """The methods of `client.jobs` for what a job wrote. A `Job` has them too, without the id."""
 
     utilization = reads(UtilizationView, Service.utilization)
     logs = reads_pages(LogLineView, Service.log_lines)
     artifacts = reads_pages(ArtifactView, Service.artifacts)
     download = returns(Service.download_artifact)
+    remove_artifacts = returns(Service.remove_artifacts)
     events = reads_list(EventView, Service.events)
     attempts = reads_list(AttemptView, Service.attempts)
     analysis = reads(Analysis, Service.analysis)
@@ -76,6 +77,7 @@ class RecordsOfJob:
     follow = of_job(JobRecords.follow)
     artifacts = of_job(JobRecords.artifacts)
     download = of_job(JobRecords.download)
+    remove_artifacts = of_job(JobRecords.remove_artifacts)
     events = of_job(JobRecords.events)
     attempts = of_job(JobRecords.attempts)
     analysis = of_job(JobRecords.analysis)

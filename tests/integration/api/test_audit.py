@@ -42,6 +42,7 @@ CHANGES = [
     Change("pause_job", "POST /v1/jobs/{submit_job}/pause", "job.paused", "{submit_job}"),
     Change("resume_job", "POST /v1/jobs/{submit_job}/resume", "job.resumed", "{submit_job}"),
     Change("cancel_job", "POST /v1/jobs/{submit_job}/cancel", "job.cancelled", "{submit_job}"),
+    Change("remove_artifacts", "DELETE /v1/jobs/{submit_job}/artifacts", "job.artifacts_removed", "{submit_job}"),
     Change(
         "submit_study", "POST /v1/studies", "study.submitted", "{submit_study}",
         {"name": "grid", "base": SPEC, "grid": {"batch_size": [32, 64]}},
