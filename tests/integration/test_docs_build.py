@@ -1,5 +1,6 @@
 """The build of the wheel builds the documentation, only after a change; a wrong link fails it."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -44,27 +45,24 @@ def test_the_site_is_built_again_only_when_a_page_changes(checkout: Path) -> Non
     assert not page.exists()
 
 
-@pytest.mark.parametrize(
-    ("page", "text", "told"),
-    [
-        ("spec.md", SPEC.format("[x](nowhere.md)"), r"spec\.md:5.*nowhere\.md"),
-        ("spec.md", SPEC.format("[x](index.md#nowhere)"), r"spec\.md:5.*nowhere"),
-        ("spec.md", SPEC.format("[x](#nowhere)"), r"spec\.md:5.*nowhere"),
-        ("index.md", INDEX + "- [Nothing](nothing.md): At all.\n", r"index\.md.*nothing"),
-        ("more.md", "# More\n", r"more\.md.*toctree"),
-    ],
-    ids=["no page", "no anchor", "no anchor of its own", "no page of a list", "in no list"],
-)
-def test_an_error_in_a_page_fails_the_build_until_it_is_mended(checkout: Path, page: str, text: str, told: str) -> None:
+def test_errors_in_pages_fail_the_build_until_they_are_mended(checkout: Path) -> None:
     build_docs(checkout)
     before = {path: path.read_text() for path in checkout.glob("docs/*.md")}
-    (checkout / "docs" / page).write_text(text)
+    links = "[a page](nowhere.md) [an anchor](index.md#none) [an anchor of its own](#neither)"
+    (checkout / "docs/spec.md").write_text(SPEC.format(links))
+    (checkout / "docs/index.md").write_text(INDEX + "- [Nothing](nothing.md): At all.\n")
+    (checkout / "docs/more.md").write_text("# More\n")
     for _ in range(2):
-        with pytest.raises(DocsNotBuilt, match=told):
+        with pytest.raises(DocsNotBuilt) as error:
             build_docs(checkout)
-    (checkout / "docs" / page).unlink()
-    for path, old in before.items():
-        path.write_text(old)
+        for told in (
+            r"spec\.md:5.*nowhere\.md", r"spec\.md:5.*none", r"spec\.md:5.*neither", r"index\.md.*nothing",
+            r"more\.md.*toctree",
+        ):  # fmt: skip
+            assert re.search(told, str(error.value)), told
+    (checkout / "docs/more.md").unlink()
+    for path, text in before.items():
+        path.write_text(text)
     build_docs(checkout)
     assert (checkout / "api/help/docs/index.html").is_file()
 
