@@ -1,7 +1,8 @@
 """The validation of new dataset versions: which host does it, and the result. Called by `worker.datasets.validator`.
 
 One host at a time works on a version. It claims the row for some time, renews the claim while it works, and writes to
-the version only while the claim is valid. If the host dies, another one tries. There are three tries in all.
+the version only while the claim is valid. If the host dies, another one tries. There are three tries in all, with
+rests between them: what made one fail may be over soon.
 """
 
 from collections.abc import Collection
@@ -19,6 +20,7 @@ from jobs.model.states import TERMINAL
 from jobs.scheduling.placement_rows import is_alive
 
 MOST_ATTEMPTS = 3
+_REST_S = 5.0  # after the first failed try; twice as long after the second
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def release(
         return False
     row.claimed_by = row.claimed_until = None
     row.attempts -= not counts
+    if counts and row.attempts < MOST_ATTEMPTS:
+        row.claimed_until = func.now() + timedelta(seconds=_REST_S * row.attempts)
     row.error = error
     row.revision += error is not None
     if unseen:
@@ -147,7 +151,7 @@ def refuse_hopeless(session: Session) -> list[str]:
         .where(_EXHAUSTED)
         .values(
             status="invalid", validated_at=func.now(), revision=DatasetVersion.revision + 1,
-            error=f"the worker died {MOST_ATTEMPTS} times during its validation: see the logs of the workers",
+            error=f"{MOST_ATTEMPTS} tries to validate it ended without a result: see the logs of the workers",
         )
         .returning(DatasetVersion.name, DatasetVersion.version),
         execution_options={"synchronize_session": False},

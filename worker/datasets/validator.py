@@ -9,6 +9,7 @@ stands still, for example on a file system that does not answer, holds nobody el
 fit is left to the first.
 """
 
+import errno
 import logging
 import os
 import shutil
@@ -38,8 +39,10 @@ _log = logging.getLogger(__name__)
 
 CLAIM_S = 60.0
 _RENEWAL_S = 10.0
-_SPACE_PAUSE_S = 10.0  # after a validation for which there was no space
+_PAUSE_S = 10.0  # after a validation for which the host had no space or no other means
 _THREADS = 2  # for an inspection: training needs the other cores
+# The host has no descriptors, processes or memory left, or its disk fails. The data is not at fault.
+_OF_THE_HOST = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.EIO})
 _OTHERS = 2  # threads beside the first
 _OTHERS_SHARE, _OTHERS_LEAST_GB = 1 / 8, 2.0  # of the memory of the first
 
@@ -84,7 +87,7 @@ class Validator(PeriodicThread):
         self._settings = settings
         self._files = DatasetFiles(settings.datasets)
         self._turn_s = settings.reconcile_period_s
-        self._paused_until = 0.0  # the disk was full
+        self._paused_until = 0.0  # the host could not validate
 
     @property
     def large_ids(self) -> set[int]:
@@ -154,15 +157,8 @@ class Validator(PeriodicThread):
         return bool(answer["is_here"])
 
     def _validate(self, claim: Claim) -> None:
-        renewal = _ClaimRenewal(self._sessions, claim, self.stopped)
-        scratch = self._files.scratch(claim.id, claim.attempt)
         try:
-            if not self._has_files(renewal, scratch):
-                with self._sessions.begin() as session:
-                    validation.release(session, claim, unseen=True)
-                return
-            source = claim.source if claim.archive is None else self._unpack(renewal, claim.archive, scratch)
-            inspection = self._inspect(renewal, source, scratch)
+            found = self._look(claim)
         except _Invalid as reason:
             self._settle_invalid(claim, str(reason))
         except GivenUp:
@@ -173,25 +169,42 @@ class Validator(PeriodicThread):
             with self._sessions.begin() as session:
                 validation.release(session, claim)
         except (_NoSpace, OSError) as error:
-            self._wait_for_space(claim, error)
+            self._wait_for_host(claim, error)
         except Failed as error:
             _log.warning("validating dataset %s failed: %s", claim, error)
             with self._sessions.begin() as session:
                 validation.release(session, claim, counts=True)
         else:
-            self._settle_ready(claim, source, inspection)
+            if found is None:
+                with self._sessions.begin() as session:
+                    validation.release(session, claim, unseen=True)
+            else:
+                self._settle_ready(claim, *found)
+
+    def _look(self, claim: Claim) -> tuple[str, dict[str, Any]] | None:
+        """Where the files are and what is in them. None if this host does not have them."""
+        renewal = _ClaimRenewal(self._sessions, claim, self.stopped)
+        scratch = self._files.scratch(claim.id, claim.attempt)
+        try:
+            if not self._has_files(renewal, scratch):
+                return None
+            source = claim.source if claim.archive is None else self._unpack(renewal, claim.archive, scratch)
+            return source, self._inspect(renewal, source, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _wait_for_space(self, claim: Claim, error: _NoSpace | OSError) -> None:
-        """Put the version back without counting the try, if there was no space. Other errors count."""
-        is_space = isinstance(error, _NoSpace) or is_full(error)
-        why = self._has_no_space if is_space else str(error)
-        _log.warning("validating dataset %s failed: %s", claim, why)
-        if is_space:
-            self._paused_until = time.monotonic() + _SPACE_PAUSE_S
+    def _wait_for_host(self, claim: Claim, error: _NoSpace | OSError) -> None:
+        """Put the version back. The try does not count if the host is at fault: it has no space or no other means."""
+        why = None
+        if isinstance(error, _NoSpace) or is_full(error):
+            why = self._has_no_space
+        elif error.errno in _OF_THE_HOST:
+            why = f"it waits: host {self._settings.host} could not validate it ({error.strerror})"
+        _log.warning("validating dataset %s failed: %s", claim, why or error)
+        if why is not None:
+            self._paused_until = time.monotonic() + _PAUSE_S
         with self._sessions.begin() as session:
-            validation.release(session, claim, counts=not is_space, error=why if is_space else None)
+            validation.release(session, claim, counts=why is None, error=why)
 
     def _unpack(self, renewal: "_ClaimRenewal", archive: Archive, scratch: Path) -> str:
         """Unpack the upload and move the files to their place. Returns that place, below the folder of datasets."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import func, select, update
 
 from jobs.data import validation, versions
 from jobs.db.engine import Sessions
@@ -26,6 +27,12 @@ from tests.full_disks import fill_up, small_disk, use_up_files
 from tests.integration.worker.datasets.dataset_rows import Register, row_of, write
 from tests.waiting import until
 from worker.datasets.validator import Validator, validators_of
+
+
+def claims_are_over(sessions: Sessions) -> None:
+    """Let the time of all claims and rests pass."""
+    with sessions.begin() as session:
+        session.execute(update(DatasetVersion).values(claimed_until=func.now() - timedelta(seconds=1)))
 
 
 def test_a_host_without_the_files_leaves_the_version_to_other_hosts(
@@ -57,8 +64,36 @@ def test_a_version_is_invalid_after_three_attempts_without_a_result(
         assert validator.validate_one()
         row = row_of(sessions, row_id)
         assert (row.status, row.attempts) == ("validating", attempt)
+        if attempt < 3:
+            assert not validator.validate_one(), "it rests"
+            claims_are_over(sessions)
     assert not validator.validate_one()
-    assert row_of(sessions, row_id).status == "invalid"
+    row = row_of(sessions, row_id)
+    assert (row.status, row.error) == (
+        "invalid", "3 tries to validate it ended without a result: see the logs of the workers",
+    )  # fmt: skip
+
+
+def test_a_host_without_descriptors_makes_no_version_invalid(
+    registered: Register, sessions: Sessions, settings: Settings
+) -> None:
+    write(settings.home / "data" / "d", chips(2))
+    row_id = registered(source="d")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with sessions() as session:  # the pool keeps this connection
+        session.execute(select(1))
+    validator = Validator(sessions, settings)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        assert validator.validate_one()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    row = row_of(sessions, row_id)
+    assert (row.status, row.attempts) == ("validating", 0)
+    assert row.error == "it waits: host ha could not validate it (Too many open files)"
+    assert not validator.validate_one(), "the host rests"
+    assert Validator(sessions, settings).validate_one()
+    assert row_of(sessions, row_id).status == "ready"
 
 
 def test_a_lost_claim_writes_nothing(registered: Register, sessions: Sessions) -> None:
@@ -120,8 +155,8 @@ def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(
     mine = Validator(sessions, settings)
     assert not mine.validate_one()  # the claim of the dead worker still holds for a while
     with sessions.begin() as session:
-        past = func.now() - timedelta(seconds=1)
-        session.execute(update(DatasetVersion).values(claimed_until=past, source="d"))
+        session.execute(update(DatasetVersion).values(source="d"))
+    claims_are_over(sessions)
     write(settings.home / "data" / "d", chips(2))
     assert mine.validate_one()
     row = row_of(sessions, row_id)
