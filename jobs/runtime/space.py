@@ -7,7 +7,7 @@ are above the floor. The api looks before it takes a piece of an upload, and `ho
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +20,9 @@ _FULL_TEXTS = tuple(os.strerror(number) for number in sorted(FULL))
 
 # Without a setting: this much, but not more than a share of the file system, so that small disks can be used.
 DEFAULT_BYTES, DEFAULT_FILES, DEFAULT_SHARE = 1_000_000_000, 10_000, 0.05
+# A file system that was below its floor has room again with a fifth more than the floor, or it would change all the
+# time. Not more than this share of the file system, so that a floor near its size can be reached.
+_MORE_AGAIN, _MOST_MORE_SHARE = 0.2, 0.01
 
 FOLDERS: Mapping[str, Callable[[Settings], Path]] = {
     "home": lambda settings: settings.home,
@@ -64,10 +67,13 @@ class FolderSpace:
         return asdict(self)
 
 
-def measure(settings: Settings, names: Iterable[str] = FOLDERS) -> list[FolderSpace]:
+def measure(
+    settings: Settings, names: Iterable[str] = FOLDERS, *, before: Iterable[FolderSpace] = ()
+) -> list[FolderSpace]:
     """The space of these folders, an entry for each file system. A folder that cannot be looked at is left out.
 
-    May block while a network file system does not answer.
+    `before` is an earlier measurement: what was below its floor then has a higher floor now. May block while a network
+    file system does not answer.
     """
     folders: dict[int, list[str]] = {}
     places: dict[int, Path] = {}
@@ -79,7 +85,8 @@ def measure(settings: Settings, names: Iterable[str] = FOLDERS) -> list[FolderSp
             continue
         folders.setdefault(device, []).append(name)
         places.setdefault(device, place)
-    return list(_measured(settings, folders, places))
+    short = {name for space in before if space.problem is not None for name in space.folders}
+    return list(_measured(settings, folders, places, short))
 
 
 def problem_of(spaces: Iterable[FolderSpace]) -> str | None:
@@ -125,7 +132,7 @@ def size(count: float) -> str:
 
 
 def _measured(
-    settings: Settings, folders: Mapping[int, Sequence[str]], places: Mapping[int, Path]
+    settings: Settings, folders: Mapping[int, Sequence[str]], places: Mapping[int, Path], short: Set[str]
 ) -> Iterator[FolderSpace]:
     for device, place in places.items():
         try:
@@ -134,18 +141,22 @@ def _measured(
             continue
         all_bytes, all_files = status.f_blocks * status.f_frsize, status.f_files
         counts_files = all_files > 0  # btrfs and others count none
+        was_short = not short.isdisjoint(folders[device])
         yield FolderSpace(
             folders=tuple(folders[device]),
             free_bytes=status.f_bavail * status.f_frsize,
-            least_bytes=_least(settings.min_free_gb, 1e9, DEFAULT_BYTES, all_bytes),
+            least_bytes=_least(settings.min_free_gb, 1e9, DEFAULT_BYTES, all_bytes, was_short),
             free_files=status.f_favail if counts_files else None,
-            least_files=_least(settings.min_free_files, 1, DEFAULT_FILES, all_files) if counts_files else None,
+            least_files=_least(settings.min_free_files, 1, DEFAULT_FILES, all_files, was_short)
+            if counts_files
+            else None,
             read_only=bool(status.f_flag & os.ST_RDONLY),
         )
 
 
-def _least(configured: float | None, unit: float, default: int, in_all: int) -> int:
-    return int(min(default, DEFAULT_SHARE * in_all)) if configured is None else int(configured * unit)
+def _least(configured: float | None, unit: float, default: int, in_all: int, was_short: bool) -> int:
+    floor = min(default, DEFAULT_SHARE * in_all) if configured is None else configured * unit
+    return int(floor + min(_MORE_AGAIN * floor, _MOST_MORE_SHARE * in_all)) if was_short else int(floor)
 
 
 def _existing(path: Path) -> Path:

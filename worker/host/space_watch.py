@@ -26,8 +26,9 @@ class SpaceWatch(PeriodicThread):
 
     def once(self) -> None:
         """Measure all folders."""
-        problem_before = problem_of(self.latest or ())
-        self.latest = measure(self._settings)
+        before = self.latest or ()
+        problem_before = problem_of(before)
+        self.latest = measure(self._settings, before=before)
         problem = problem_of(self.latest)
         if (problem is None) == (problem_before is None):
             return

@@ -10,7 +10,7 @@ from jobs.db.engine import Sessions
 from jobs.model.states import Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import can_write, shortage
+from jobs.runtime.space import can_write, problem_of, shortage
 from jobs.scheduling.hosts import host
 from jobs.scheduling.queue import standings
 from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
@@ -76,6 +76,34 @@ def test_a_host_without_space_gets_no_job_until_there_is_space(
     with sessions() as session:
         assert host(session, "ha", host_timeout_s=30).no_space is None
     assert job_rows.the_job(sessions, job_id).status is Status.LAUNCHING
+
+
+@pytest.mark.parametrize(
+    ("own_floor", "floor_bytes", "again_bytes"),
+    [
+        ({}, 840_000, 1_020_000),  # of 16.8 MB: 5 %, and a fifth more
+        ({"min_free_gb": 0.015}, 15_000_000, 15_200_000),  # a fifth more would be more than the whole disk
+    ],
+)
+def test_a_host_at_its_floor_does_not_change_all_the_time(
+    settings: Settings, runs: Path, own_floor: dict[str, float], floor_bytes: int, again_bytes: int
+) -> None:
+    watch = SpaceWatch(settings.model_copy(update=own_floor))
+    changes = []
+
+    def has_space(free_bytes: int) -> bool:
+        (runs / ".fill").unlink(missing_ok=True)
+        fill_up(runs, but_bytes=free_bytes)
+        watch.once()
+        return problem_of(space for space in watch.latest or () if "runs" in space.folders) is None
+
+    watch.on_change = lambda: changes.append(watch.latest)
+    above, below = floor_bytes + 80_000, floor_bytes - 80_000
+    assert has_space(above)
+    assert [has_space(free) for free in (below, above, below, above)] == [False] * 4
+    assert has_space(again_bytes)
+    assert has_space(above)
+    assert len(changes) == 2
 
 
 def test_a_full_disk_cannot_be_written(runs: Path) -> None:
