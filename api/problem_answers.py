@@ -43,7 +43,7 @@ from jobs.people.rights import LastAdmin, NotAllowed, TooManyLogins, TooManyToke
 from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import shortage
+from jobs.runtime.space import has_database, shortage
 from jobs.scheduling.draining import HostInUse
 from jobs.scheduling.hosts import HostNotFound
 
@@ -75,8 +75,7 @@ async def answer(request: Request, error: Exception) -> Response:
 def _with_its_disk(problem: Problem, request: Request) -> Problem:
     """The problem of a database that does not answer. If it is on this machine and its disk is full, it says so."""
     settings: Settings = request.app.state.services.settings
-    is_embedded = "host=" in settings.database_url and (settings.home / "postgres").is_dir()
-    why = shortage(settings, "database") if is_embedded else None
+    why = shortage(settings, "database") if has_database(settings) else None
     return Unavailable(f"{problem.detail}: {why}") if why is not None else problem
 
 

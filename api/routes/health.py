@@ -11,11 +11,10 @@ from starlette.requests import Request
 from api.deps import Services, ServicesHere
 from api.problems import Unavailable
 from jobs.db.tables import SCHEMA, Base, Host
-from jobs.runtime.space import shortage
+from jobs.runtime.space import has_database, shortage
 from jobs.views.service import ReadinessView
 
 routes = APIRouter(tags=["health"])
-_OWN_FOLDERS = ("datasets", "database")  # what the api writes, or its database on the same machine
 
 
 @routes.get("/healthz")
@@ -54,7 +53,7 @@ def get_readiness(services: ServicesHere) -> ReadinessView:
 def _without_space(services: Services) -> tuple[list[str], bool]:
     """What has no space, in sentences without names of hosts, and whether the service is of use nevertheless."""
     settings = services.settings
-    own = shortage(settings, *_OWN_FOLDERS)
+    own = shortage(settings, "datasets", *(["database"] if has_database(settings) else []))
     alive = Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s)
     with services.sessions() as session:
         hosts, full = session.execute(

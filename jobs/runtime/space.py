@@ -99,6 +99,11 @@ def shortage(settings: Settings, *names: str) -> str | None:
     return problem_of(measure(settings, names or FOLDERS))
 
 
+def has_database(settings: Settings) -> bool:
+    """Whether the embedded database is on this machine. The folder stays when another database is set."""
+    return "host=" in settings.database_url and FOLDERS["database"](settings).is_dir()
+
+
 def is_full(error: BaseException | None) -> bool:
     """Whether an error, or one that caused it, says that a disk is full or cannot be written."""
     while error is not None:

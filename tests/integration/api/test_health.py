@@ -17,6 +17,7 @@ from jobs.db.tables import SCHEMA, Host, Slot
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
+from tests.full_disks import small_disk
 from tests.integration.api.starting_rows import a_host, seconds
 
 Submit = Callable[..., str]
@@ -62,6 +63,18 @@ def test_an_unreachable_broker_is_reported_and_the_service_stays_ready(configura
     with TestClient(app_for(away)) as client:
         answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["broker"]) == (200, "away")
+
+
+def test_readiness_names_the_folder_of_a_database_only_if_it_is_here(configuration: Settings, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "home") as home:
+        own = configuration.model_copy(update={"home": home, "min_free_gb": 1.0})
+        with TestClient(app_for(own)) as client:
+            elsewhere = client.get("/readyz").json()
+            (home / "postgres").mkdir()
+            here = client.get("/readyz").json()
+    assert elsewhere["status"] == here["status"] == "no_space"
+    assert elsewhere["space"][0].startswith("datasets has 16.8 MB free, less than")
+    assert here["space"][0].startswith("datasets and database have 16.8 MB free, less than")
 
 
 @pytest.mark.parametrize(("schema", "status"), [("0002", 503), ("9999", 200), (None, 503)])
