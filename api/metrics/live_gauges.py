@@ -107,8 +107,12 @@ _OF_HOSTS = (
 )
 _OF_FOLDERS = (
     _Gauge("hora_folder_free_bytes", "Free space in a folder that Hora writes", lambda space: space["free_bytes"]),
+    _Gauge("hora_folder_floor_bytes", "Free space below which the host gets no new jobs",
+           lambda space: space["least_bytes"]),
     _Gauge("hora_folder_free_files", "Files that can still be made there", lambda space: space["free_files"]),
-)
+    _Gauge("hora_folder_floor_files", "Free files below which the host gets no new jobs",
+           lambda space: space["least_files"]),
+)  # fmt: skip
 _OF_WEBHOOKS = _Gauge("hora_webhook_deliveries", "Messages of webhooks by state", lambda count: count)
 
 

@@ -94,6 +94,10 @@ def test_folders_have_figures(api: TestClient, submit_job: Submit, sessions: Ses
     assert of_ha == {("ha", "runs"): 5, ("ha", "cache"): 5, ("ha", "datasets"): 11}
     assert ("ha", "datasets") not in figures["hora_folder_free_files"]
     assert figures["hora_folder_free_files"]["ha", "cache"] == 7
+    floors = {key: value for key, value in figures["hora_folder_floor_bytes"].items() if key[0] == "ha"}
+    assert floors == {("ha", "runs"): 9, ("ha", "cache"): 9, ("ha", "datasets"): 9}
+    assert ("ha", "datasets") not in figures["hora_folder_floor_files"]
+    assert figures["hora_folder_floor_files"]["ha", "cache"] == 3
 
 
 def test_a_lost_host_exports_only_its_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
