@@ -5,6 +5,7 @@ Used by the keeper, by `hora down` and by the client side, which finds the addre
     StackError      the stack cannot do what was asked; the text is one sentence for a person
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.runtime.closed_home import close_home
+from jobs.runtime.files import unless_full
 from jobs.runtime.processes import ProcessId
 
 # sun_path has 108 bytes with its closing zero. PostgreSQL puts a lock file beside its socket, but only the
@@ -142,6 +144,13 @@ class Home:
         """Replace the state file at once, so that a reader never sees half of it."""
         write_private(self.state_file, json.dumps(asdict(state), indent=1) + "\n")
 
+    def note_stop(self, state: State) -> None:
+        """Write the state of a stopped stack and remove its address. On a disk without space both stay as they are."""
+        with unless_full():
+            self.write_state(state)
+        with unless_full():
+            self.url_file.unlink(missing_ok=True)
+
     @contextmanager
     def lock(self, *, patience_s: float = 0.0) -> Iterator[bool]:
         """Hold the keeper's lock; yields False if another process has it. The lock ends with the process at the latest.
@@ -149,7 +158,7 @@ class Home:
         The keeper waits a little, because a process that checks the lock takes it for a moment.
         """
         try:
-            descriptor = os.open(self.path / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _opened_lock(self.path / "keeper.lock")
         except PermissionError as error:
             raise StackError(f"The stack in {self.path} belongs to another user.") from error
         except OSError as error:
@@ -185,6 +194,16 @@ def write_private(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def _opened_lock(path: Path) -> int:
+    """The lock's file. One that exists can be locked on a read-only disk too: the stack there must be stopped."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS or not path.exists():
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _locked(descriptor: int) -> bool:

@@ -43,6 +43,17 @@ def make_read_only(folder: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
 
 
+@contextmanager
+def read_only_from_now_on(folder: Path) -> Iterator[None]:
+    """Let nobody write there by a path. Files may be open for writing, and these stay so."""
+    subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
 def use_up_files(folder: Path) -> Path:
     """Use up the disk's inodes. Remove the returned folder to make room again."""
     names = folder / ".files"

@@ -197,8 +197,7 @@ class Stack:
         """Stop the processes that a killed keeper left. The caller holds the lock."""
         state = home.read_state()
         stopped = teardown(home, state.parts)
-        home.write_state(State(phase="stopped", stopped=tuple(stopped)))
-        home.url_file.unlink(missing_ok=True)
+        home.note_stop(State(phase="stopped", stopped=tuple(stopped)))
         return stopped
 
     def _reap(self, *, only_ended: bool = False) -> None:

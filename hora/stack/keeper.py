@@ -5,6 +5,7 @@ home's lock for as long as it lives, and writes what it does to the home's state
 """
 
 import argparse
+import errno
 import os
 import select
 import signal
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from hora.home import StackError, State, write_private
+from hora.home import StackError, State, cannot_write, write_private
 from hora.stack import parts, postgres
 from hora.stack.parts import LOOPBACK, PARTS, Part, Wiring, teardown
 from hora.stack.settings import StackSettings, stack_settings
@@ -79,6 +80,8 @@ class Keeper:
                 pass
             except (StackError, OSError) as error:
                 failure = str(error)
+                if isinstance(error, OSError) and error.errno == errno.EROFS:
+                    failure = str(cannot_write(self.settings.home.path, error))
             self._stop_all(failure)
             if failure:
                 raise StackError(failure)
@@ -197,8 +200,9 @@ class Keeper:
         done = teardown(self.settings.home, self.state.parts, self.say)
         for running in self.running.values():
             running.process.wait(5)
-        self.settings.home.url_file.unlink(missing_ok=True)
-        self._note(phase="failed" if failure else "stopped", failure=failure, stopped=tuple(done), parts={})
+        phase = "failed" if failure else "stopped"
+        self.state = replace(self.state, phase=phase, failure=failure, stopped=tuple(done), parts={})
+        self.settings.home.note_stop(self.state)
 
     def _note(self, **changes: object) -> None:
         """Change the state, on disk too. If that has no space, the stack goes on and it is written later."""

@@ -8,7 +8,8 @@ NotRegular      the path names a pipe, a device, a socket or a folder; the text 
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PRIVATE_UMASK = 0o077  # set by every process when it starts: folders 0700, files 0600
@@ -25,6 +26,16 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",
 }
+
+
+@contextmanager
+def unless_full() -> Iterator[None]:
+    """Leave out what a disk refuses that is full or read-only. For what may as well be left as it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
 
 
 class NotRegular(OSError):

@@ -12,7 +12,8 @@ import pytest
 
 from hora.home import StackError
 from hora.stack.control import Stack
-from tests.full_disks import fill_up, small_disk, use_up_files
+from jobs.runtime.processes import ProcessId
+from tests.full_disks import fill_up, read_only_from_now_on, small_disk, use_up_files
 from tests.waiting import until
 
 PARTS = ("database", "broker", "migrations", "api")
@@ -84,3 +85,29 @@ def test_a_stack_that_cannot_start_on_a_full_disk_says_so(short_folder: Path, us
         use_up(disk)
         with pytest.raises(StackError, match=f"HORA_HOME {home} cannot be written|is there space in {home}"):
             Stack(home, port=0, parts=PARTS).start(stays=True)
+
+
+def test_a_stack_on_a_disk_that_was_made_read_only_can_be_stopped(short_folder: Path) -> None:
+    with small_disk(short_folder / "disk") as disk:
+        stack = Stack(disk / "home", port=0, parts=("broker",))
+        stack.start(stays=False)
+        broker = ProcessId.of(stack.pid_of("broker"))
+        with read_only_from_now_on(disk):
+            stack.stop()
+            assert broker is not None
+            assert not broker.is_alive
+            assert "Traceback" not in stack.log_of("keeper")
+
+
+def test_what_a_killed_keeper_left_on_a_read_only_disk_can_be_stopped(short_folder: Path) -> None:
+    with small_disk(short_folder / "disk") as disk:
+        stack = Stack(disk / "home", port=0, parts=("broker",))
+        stack.start(stays=True)
+        broker, keeper = ProcessId.of(stack.pid_of("broker")), stack.state.keeper
+        assert broker is not None
+        assert keeper is not None
+        keeper.signal(signal.SIGKILL)
+        until(lambda: not keeper.is_alive, what="the end of the keeper")
+        with read_only_from_now_on(disk):
+            assert stack.stop() == ["broker stopped"]
+            assert not broker.is_alive
