@@ -14,7 +14,7 @@ from typing import Self
 
 from api.problems import Problem
 from jobs.data.uploads import FOLDER
-from jobs.runtime.files import FULL, make_private
+from jobs.runtime.files import FULL, make_private, unless_full
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import measure, problem_of, size
 
@@ -64,8 +64,9 @@ class UploadFile:
             view.release()
 
     def cut(self, size_bytes: int) -> None:
-        """Cut the file to so many bytes."""
-        os.ftruncate(self._file, size_bytes)
+        """Cut the file to so many bytes. On a read-only disk they stay: the next piece overwrites them."""
+        with unless_full():
+            os.ftruncate(self._file, size_bytes)
 
     def flush(self) -> None:
         """Make sure that all bytes are on the disk. Raises `DiskFull`."""
@@ -111,8 +112,9 @@ def _refusal() -> Iterator[None]:
 
 
 def remove(datasets_dir: Path, upload_id: str) -> None:
-    """Remove an upload's bytes."""
-    _path(datasets_dir, upload_id).unlink(missing_ok=True)
+    """Remove an upload's bytes. On a read-only disk they stay, until a worker removes them."""
+    with unless_full():
+        _path(datasets_dir, upload_id).unlink(missing_ok=True)
 
 
 def _path(datasets_dir: Path, upload_id: str) -> Path:

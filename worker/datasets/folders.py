@@ -56,8 +56,9 @@ class DatasetFiles:
             (self._folder / name).rmdir()
 
     def remove_archive(self, upload_id: str) -> None:
-        """Remove the bytes of an upload."""
-        self.archive(upload_id).unlink(missing_ok=True)
+        """Remove the bytes of an upload. What cannot be removed now is left to a later pass."""
+        with suppress(OSError):
+            self.archive(upload_id).unlink()
 
     def archives(self) -> list[str]:
         """The ids of uploads whose bytes exist."""

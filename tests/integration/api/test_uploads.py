@@ -1,5 +1,6 @@
 """Uploads over HTTP: their pieces, failures between pieces, and who may send them."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
-from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
 from tests.integration.api.starting_rows import TOKEN
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -217,6 +218,31 @@ def test_pieces_are_refused_below_the_floor_and_the_upload_goes_on_later(
         assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
         too_large = api.post("/v1/uploads", json={"filename": "a.zip", "size_bytes": 16 * 2**20})
         assert (too_large.status_code, "must stay free" in too_large.json()["detail"]) == (507, True)
+
+
+def test_a_piece_that_cannot_be_taken_back_is_refused_and_can_be_sent_again(
+    api: TestClient, configuration: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system makes a disk read-only after an error, while a request writes."""
+    upload_id = start(api)
+
+    def read_only(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upload_files.os, "pwrite", read_only)
+        patched.setattr(upload_files.os, "ftruncate", read_only)
+        assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 507
+    assert put_piece(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None
+
+
+def test_an_upload_on_a_read_only_disk_can_be_removed(api: TestClient, configuration: Settings) -> None:
+    with small_disk(configuration.datasets) as disk:
+        upload_id = start(api)
+        put_piece(api, upload_id, 0, ARCHIVE)
+        make_read_only(disk)
+        assert api.delete(f"/v1/uploads/{upload_id}").status_code == 204
+        assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None
 
 
 def test_no_upload_can_start_on_a_disk_without_a_free_file(api: TestClient, configuration: Settings) -> None:

@@ -9,6 +9,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Upload
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
+from tests.full_disks import make_read_only, small_disk
 from tests.integration.worker.datasets.dataset_rows import Register, row_of, write
 from worker.datasets.folders import OldDatasets
 from worker.datasets.validator import Validator
@@ -38,3 +39,15 @@ def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(
     assert not old.remove_some()
     assert not archive.exists()
     assert {row_of(sessions, row_id).status for row_id in (first, second)} == {"ready"}
+
+
+def test_an_archive_on_a_read_only_disk_ends_no_pass(
+    uploaded: Register, sessions: Sessions, settings: Settings
+) -> None:
+    with small_disk(settings.datasets) as disk:
+        upload_id = row_of(sessions, uploaded(zip_of({"a": b"x"}))).upload_id or ""
+        with sessions.begin() as session:
+            session.execute(update(Upload).values(touched_at=func.now() - timedelta(days=2), removed_at=func.now()))
+        make_read_only(disk)
+        assert not OldDatasets(sessions, settings.datasets, keep_uploads_days=1).remove_some()
+        assert (disk / uploads.FOLDER / upload_id).exists()
