@@ -79,7 +79,10 @@ class TooManyStreams(Problem):
     """The user has as many live streams open as allowed."""
 
     def __init__(self, user: str, most: int) -> None:
-        detail = f"{user} has {most} live streams open, the most allowed for a user: close one first"
+        detail = (
+            f"{user} has {most} live streams open at all apis together, the most allowed for a user "
+            "(HORA_MAX_STREAMS): close one and try again, or read pages instead of a stream"
+        )
         retry = {"Retry-After": str(RETRY_AFTER_S)}
         super().__init__(429, "too-many-streams", "Too many live streams", detail, headers=retry)
 

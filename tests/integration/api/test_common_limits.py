@@ -120,6 +120,8 @@ def test_streams_of_a_user_are_counted_over_all_apis(broker: str) -> None:
                 with pytest.raises(TooManyStreams, match="alice has 5 live streams open") as raised:
                     await open_streams.enter_async_context(api.share_of("alice"))
                 assert (raised.value.status, raised.value.headers["Retry-After"]) == (429, "2")
+                assert "at all apis together" in raised.value.detail
+                assert "HORA_MAX_STREAMS" in raised.value.detail
             await open_streams.enter_async_context(second.share_of("bob"))
         await first.write()
         for _ in range(5):
