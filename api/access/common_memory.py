@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 from redis.asyncio import Redis
@@ -47,7 +47,10 @@ class CommonMemory:
         }  # fmt: skip
         if parts.scheme == "redis+socket":  # Celery's form of the address of a Unix socket
             database = parse_qs(parts.query).get("virtual_host", ["0"])[0]
-            return CommonMemory(Redis(unix_socket_path=parts.path, db=int(database), **options))
+            user, password = (unquote(text) if text else None for text in (parts.username, parts.password))
+            return CommonMemory(
+                Redis(unix_socket_path=parts.path, db=int(database), username=user, password=password, **options)
+            )
         if parts.scheme in ("redis", "rediss"):
             url = broker_url.replace("ssl_cert_reqs=CERT_", "ssl_cert_reqs=")  # Celery's form of the same option
             return CommonMemory(Redis.from_url(url, **options))

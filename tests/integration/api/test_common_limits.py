@@ -110,6 +110,20 @@ def test_limits_go_on_in_each_api_while_the_broker_is_away() -> None:
     run(test, "redis+socket:///nowhere/broker.sock")
 
 
+def test_the_broker_at_a_unix_socket_may_have_a_password(short_folder: Path) -> None:
+    async def test(memory: CommonMemory) -> None:
+        assert await memory.run("return {7}", [], []) == [7]
+
+    socket = short_folder / "broker"
+    argv = [*parts.broker(socket).argv, "--requirepass", "open/sesame"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+        try:
+            until(socket.exists, what="the broker")
+            run(test, f"redis+socket://:open%2Fsesame@{socket}")
+        finally:
+            process.kill()
+
+
 def test_streams_of_a_user_are_counted_over_all_apis(broker: str) -> None:
     async def test(memory: CommonMemory) -> None:
         first, second = StreamShares(5, memory), StreamShares(5, memory)
