@@ -25,7 +25,12 @@ async def _turn(turns: Turns, request: Request, services: Services, caller: Call
         try:
             yield
         finally:
-            services.limits.charge_more(caller.bearer, turn.seconds() / TURN_S_OF_A_REQUEST)
+            charge_time(services, caller, turn.seconds())
+
+
+def charge_time(services: Services, caller: Caller, seconds: float) -> None:
+    """Charge a caller for time of the service, besides the request itself."""
+    services.limits.charge_more(caller.bearer, seconds / TURN_S_OF_A_REQUEST)
 
 
 async def _take_turn(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from typing import Generic
 
 import structlog
 from fastapi.sse import KEEPALIVE_COMMENT
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -24,8 +25,17 @@ _GREETING = f"retry: {RETRY_MS}\n\n".encode()
 _log = structlog.get_logger(__name__)
 
 
+def wants_stream(request: Request) -> bool:
+    """Whether the answer should be a stream, on a route that also has pages."""
+    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    return request.method == "GET" and MEDIA_TYPE in accepted
+
+
 class LiveResponse(Response, Generic[P, S]):
-    """The stream of a topic, from `position` on. `share` is held while it is open: one stream of its user."""
+    """The stream of a topic, from `position` on. `share` is held while it is open: one stream of its user.
+
+    `charge` gets the seconds of each read until the stream has caught up: those may be all lines of a long job.
+    """
 
     media_type = MEDIA_TYPE
 
@@ -37,11 +47,12 @@ class LiveResponse(Response, Generic[P, S]):
         *,
         sha256: str,
         share: AbstractAsyncContextManager[None],
+        charge: Callable[[float], None],
     ) -> None:
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._watching, self._position, self._selection = watching, position, selection
-        self._sha256, self._share = sha256, share
+        self._sha256, self._share, self._charge = sha256, share, charge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the job has ended, the reader leaves, or the hub closes the listener.
@@ -66,6 +77,7 @@ class LiveResponse(Response, Generic[P, S]):
             leaving.cancel()
 
     async def _send_steps(self, topic: Topic[P, S], listener: Listener, send: Send) -> None:
+        catches_up = True
         while not listener.is_closed:
             listener.woken.clear()
             try:
@@ -74,6 +86,9 @@ class LiveResponse(Response, Generic[P, S]):
                 _log.warning("live stream waits for the database", error=str(error).partition("\n")[0])
             else:
                 self._position = step.position
+                if catches_up:
+                    self._charge(step.read_s)
+                    catches_up = step.has_more
                 if step.chunk:
                     await _send(send, listener, step.chunk)
                 if step.is_last:

@@ -21,6 +21,7 @@ class Step(Generic[P]):
     position: P
     has_more: bool = False
     is_last: bool = False
+    read_s: float = 0.0  # how long it took to read
 
 
 class StepBuilder(Generic[P]):

@@ -4,6 +4,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter
@@ -108,8 +109,10 @@ class Topic(ABC, Generic[P, S]):
             raise
 
     def _read_in_a_session(self, position: P, selection: S) -> Step[P]:
+        started = time.monotonic()
         with self.reads.sessions() as session:
-            return self._read(session, position, selection)
+            step = self._read(session, position, selection)
+        return replace(step, read_s=time.monotonic() - started)
 
     def _on_wake(self) -> None:
         """Called when the topic wakes, before it is read."""

@@ -1,5 +1,6 @@
 """The history of a job, as pages and as a live stream, and the live stream of all jobs."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
@@ -7,12 +8,12 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.callers import CallerHere, router
-from api.costs import LONG_PAGE_TAKES_A_TURN
+from api.costs import LONG_PAGE_TAKES_A_TURN, charge_time
 from api.deps import Cursor, IfNoneMatch, JobId, LabelText, SafeText, ServicesHere
 from api.live.feed import ALL_JOBS, FeedFilter
 from api.live.hub import Hub
 from api.live.positions import FeedPosition, JobPosition, PositionT, position_in
-from api.live.response import MEDIA_TYPE, LiveResponse
+from api.live.response import MEDIA_TYPE, LiveResponse, wants_stream
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
@@ -81,7 +82,7 @@ def list_events(
     The stream sends the history from its start, what is added to it, and the newest `state` and `progress`. With
     `include` it also sends new points of `metrics` and the lines of `logs`. It ends with `end`. See docs/live.md.
     """
-    if _wants_stream(request):
+    if wants_stream(request):
         _refuse(request, "limit", "cursor", why="a stream has no pages; leave this out")
         with services.sessions() as session:
             position = _position_of(session, last_event_id, JobPosition, of=job_id)
@@ -92,8 +93,9 @@ def list_events(
         kinds = _kinds(include) or _DEFAULT
         share = services.streams.share_of(caller.user)
         return LiveResponse(
-            lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256, share=share
-        )
+            lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256, share=share,
+            charge=partial(charge_time, services, caller),
+        )  # fmt: skip
     _refuse(request, "include", why="only a stream has this parameter; send `Accept: text/event-stream`")
     with services.sessions() as session:
         get_job(session, job_id)
@@ -131,12 +133,8 @@ def follow_jobs(
     _require_room(hub)
     job_filter = FeedFilter(project, owner, tuple(_label(text) for text in label))
     share = services.streams.share_of(caller.user)
-    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256, share=share)
-
-
-def _wants_stream(request: Request) -> bool:
-    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
-    return request.method == "GET" and MEDIA_TYPE in accepted
+    charge = partial(charge_time, services, caller)
+    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256, share=share, charge=charge)
 
 
 def _require_room(hub: Hub) -> None:

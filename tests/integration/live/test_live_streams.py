@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 from fastapi import FastAPI
 from sqlalchemy import text, update
 
+from api import costs
 from api.live import hub, reading, response
 from hora.service import Service
 from jobs.db.engine import Sessions
@@ -160,6 +162,20 @@ def test_a_slow_reader_gets_everything_in_the_end(
         received = b"".join(iter(lambda: slow.recv(1 << 16), b""))
     line_numbers = [int(part[:5]) for part in received.decode().split('"text":"')[1:]]
     assert line_numbers == list(range(3000))
+
+
+def test_a_stream_from_the_start_costs_what_its_reads_take(
+    sessions: Sessions, job_id: str, url: str, start_reader: StartReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "TURN_S_OF_A_REQUEST", 1e-5)
+    with sessions.begin() as session:
+        store_token(session, "hora_alice", user="alice", scope=Scope.READ, rate_limit_per_s=5.0)
+        lines(session, job_id, [f"line {number}" for number in range(20_000)])
+    reader = start_reader(f"/v1/jobs/{job_id}/events", "include=logs", token="hora_alice")
+    until(lambda: len(reader.texts()) == 20_000, what="all lines")
+    answer = httpx2.get(f"{url}/v1/me", headers={"Authorization": "Bearer hora_alice"})
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) >= 10
 
 
 def test_a_reader_that_stops_reading_is_disconnected(
