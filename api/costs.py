@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from api.access.turns import Turns
 from api.callers import Caller, CallerHere
 from api.deps import Services, ServicesHere
+from api.live.response import wants_stream
 
 TURN_S_OF_A_REQUEST = 0.02  # of a turn cost as much as one request
 _QUICK_LIMIT = 100  # items of a page
@@ -62,8 +63,14 @@ def _has_long_page(request: Request) -> bool:
     return is_long or "search" in request.query_params
 
 
+def _has_long_history(request: Request) -> bool:
+    """A page without a limit has up to 1,000 lines. A stream reads in steps of its own."""
+    return not wants_stream(request) and ("limit" not in request.query_params or _has_long_page(request))
+
+
 # A turn ends before the answer is sent, so a slow reader does not keep it.
 TAKES_A_TURN = Depends(_take_turn, scope="function")
 REPORT_TAKES_A_TURN = Depends(_take_turn_to_report, scope="function")
 DRY_RUN_TAKES_A_TURN = _turn_if(lambda request: "dry_run" in request.query_params)
 LONG_PAGE_TAKES_A_TURN = _turn_if(_has_long_page)
+HISTORY_TAKES_A_TURN = _turn_if(_has_long_history)

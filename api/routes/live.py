@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.callers import CallerHere, router
-from api.costs import LONG_PAGE_TAKES_A_TURN, charge_time
+from api.costs import HISTORY_TAKES_A_TURN, charge_time
 from api.deps import Cursor, IfNoneMatch, JobId, LabelText, SafeText, ServicesHere
 from api.live.feed import ALL_JOBS, FeedFilter
 from api.live.hub import Hub
@@ -57,7 +57,7 @@ LastEventId = Annotated[
     "/jobs/{job_id}/events",
     response_model=Listed[EventView],
     responses=_JOB_STREAM | UNCHANGED | NO_SUCH_JOB,
-    dependencies=[LONG_PAGE_TAKES_A_TURN],
+    dependencies=[HISTORY_TAKES_A_TURN],
 )
 def list_events(
     job_id: JobId,

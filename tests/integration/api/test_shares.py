@@ -161,6 +161,16 @@ def test_requests_that_take_long_cost_more(client_of: Clients, monkeypatch: pyte
     assert int(answer.headers["Retry-After"]) >= 10
 
 
+@pytest.mark.parametrize(("query", "is_long"), [("", True), ("?limit=101", True), ("?limit=100", False)])
+def test_a_long_page_of_a_history_costs_more(
+    query: str, is_long: bool, client_of: Clients, submit_job: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "TURN_S_OF_A_REQUEST", 1e-5)
+    alice, job_id = client_of("alice", rate_limit_per_s=5.0), submit_job()
+    assert alice.get(f"/v1/jobs/{job_id}/events{query}").status_code == 200
+    assert (alice.get("/v1/me").status_code == 429) == is_long
+
+
 def test_a_user_without_changes_can_still_end_what_they_began(client_of: Clients, app: FastAPI) -> None:
     alice = client_of("alice")
     study_id, job_id = a_study(alice), alice.post("/v1/jobs", json=SPEC).json()["id"]

@@ -8,7 +8,7 @@ from jobs.runtime.settings import Settings
 
 TURNS = {
     costs.TAKES_A_TURN.dependency, costs.REPORT_TAKES_A_TURN.dependency, costs.DRY_RUN_TAKES_A_TURN.dependency,
-    costs.LONG_PAGE_TAKES_A_TURN.dependency,
+    costs.LONG_PAGE_TAKES_A_TURN.dependency, costs.HISTORY_TAKES_A_TURN.dependency,
 }  # fmt: skip
 
 # They read or write a few rows, or one page of small rows.
