@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Depends, Request
+from starlette.requests import ClientDisconnect
 
 from api.access.turns import Turns
 from api.callers import Caller, CallerHere
@@ -23,6 +24,8 @@ _QUICK_LIMIT = 100  # items of a page
 async def _turn(turns: Turns, request: Request, services: Services, caller: Caller) -> AsyncIterator[None]:
     await request.body()  # before the turn, so that a slow sender does not keep it; the request remembers the body
     async with turns.turn_of(caller.user) as turn:
+        if await request.is_disconnected():  # while it waited: nobody would get the answer
+            raise ClientDisconnect
         try:
             yield
         finally:

@@ -44,6 +44,11 @@ class Turns:
         self._room = asyncio.Semaphore(AT_ONCE)
         self._lines: dict[str, _Line] = {}
 
+    @property
+    def count(self) -> int:
+        """The requests of all users that wait for a turn, or have it."""
+        return sum(line.length for line in self._lines.values())
+
     @asynccontextmanager
     async def turn_of(self, user: str) -> AsyncIterator[Turn]:
         """Wait for a turn and hold it. Raises `TooManyRequests` if too many requests of the user wait."""
