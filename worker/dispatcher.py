@@ -87,8 +87,9 @@ class Dispatcher:
             slots_in_use, live_attempts(session, slots_in_use), active_quotas(session).values()
         )
         scheduling_pass.take(page.jobs)
+        allowances = scheduling_pass.allowances
         while page.after is not None and not scheduling_pass.is_over and scheduling_pass.looked_at < _MOST_LOOKED_AT:
-            page = next_page(session, page.after, limit=_PAGE, without=scheduling_pass.allowances.over)
+            page = next_page(session, page.after, limit=_PAGE, without=allowances.over, full=allowances.full)
             scheduling_pass.take(page.jobs)
         leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
         for preemption in scheduling_pass.preemptions:

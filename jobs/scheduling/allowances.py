@@ -29,7 +29,7 @@ class Quota:
 
     @property
     def is_full(self) -> bool:
-        """Whether its jobs keep so much that no more of them are placed."""
+        """Whether its jobs keep so much that no new ones are placed. Jobs that keep files already go on."""
         return self.max_storage_gb is not None and self.storage_gb >= self.max_storage_gb
 
     def is_less_than(self, slots: int) -> bool:
@@ -39,7 +39,7 @@ class Quota:
     @property
     def slots_left(self) -> int | None:
         """How many slots more the project may have now."""
-        if self.is_used_up or self.is_full:
+        if self.is_used_up:
             return 0
         return None if self.max_slots is None else max(self.max_slots - self.slots, 0)
 
@@ -56,10 +56,15 @@ class Allowances:
         self._quotas = {quota.project: quota for quota in quotas}
         self._left = {name: quota.slots_left for name, quota in self._quotas.items()}
         self.over = {name for name, slots in self._left.items() if slots == 0}  # projects that get nothing more
+        self.full = {name for name, quota in self._quotas.items() if quota.is_full}  # their new jobs get nothing
 
-    def take(self, project: str, slots: int) -> bool:
-        """Take slots for the project's next job. Returns False if its quota does not allow so many."""
-        if project in self.over:
+    def take(self, project: str, slots: int, *, keeps_files: bool = False) -> bool:
+        """Take slots for the project's next job. Returns False if its quotas do not allow so many.
+
+        `keeps_files`: the job has begun and keeps files. It goes on even if the project is full, because nobody can
+        remove its files before it ends.
+        """
+        if project in self.over or (project in self.full and not keeps_files):
             return False
         slots_left = self._left.get(project)
         if slots_left is None:

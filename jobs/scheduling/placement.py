@@ -20,13 +20,17 @@ Order = tuple[int, float, str]  # the sort key of the queue: negative priority, 
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A queued job. `estimate_s` is the longest time that it is expected to hold its slots."""
+    """A queued job. `estimate_s` is the longest time that it is expected to hold its slots.
+
+    `keeps_files`: an earlier attempt left files that count against the quota of its project.
+    """
 
     job_id: str
     order: Order
     request: SlotRequest
     estimate_s: float | None = None
     project: str = ""
+    keeps_files: bool = False
 
     @property
     def priority(self) -> int:
@@ -140,7 +144,7 @@ class PlacementPass:
                 return
             request = self._attainable_of(job.request)
             # A job held back by its quota, or one that these hosts can never hold, does not block others.
-            if request is not None and not self.allowances.take(job.project, request.gpus):
+            if request is not None and not self._may_take(job, request):
                 continue
             self.looked_at += 1
             if request is None:
@@ -148,6 +152,9 @@ class PlacementPass:
             may_reserve = self._may_reserve and (request, job.priority) not in self._unreservable
             if not self._place(job, request) and may_reserve:
                 self._reserve(job, request)
+
+    def _may_take(self, job: QueuedJob, request: SlotRequest) -> bool:
+        return self.allowances.take(job.project, request.gpus, keeps_files=job.keeps_files)
 
     def _attainable_of(self, request: SlotRequest) -> SlotRequest | None:
         if request not in self._attainable:

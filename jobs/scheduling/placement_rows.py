@@ -34,6 +34,7 @@ from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
 from jobs.scheduling.fitting import HostSlots, SlotRequest
 from jobs.scheduling.placement import LiveAttempt, Order, QueuedJob
+from jobs.scheduling.quotas import KEEPS_FILES
 
 PASS_LOCK = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
@@ -77,15 +78,22 @@ class QueuePage:
 
 
 def next_page(
-    session: Session, after: tuple[Any, ...] | None, *, limit: int, without: Collection[str] = ()
+    session: Session,
+    after: tuple[Any, ...] | None,
+    *,
+    limit: int,
+    without: Collection[str] = (),
+    full: Collection[str] = (),
 ) -> QueuePage:
     """The first `limit` jobs of the queue after `after` (None: from its head) that may be placed now.
 
-    Those of the projects `without` are left out.
+    Those of the projects `without` are left out, and the new ones of the projects that are `full`.
     """
     query = _may_be_placed().limit(limit)
     if without:
         query = query.where(Job.project != func.all(cast([*without], ARRAY(String))))
+    if full:
+        query = query.where(goes_on_if_full(full))
     if after is not None:
         priority, created_at, job_id = after
         behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
@@ -94,6 +102,11 @@ def next_page(
     last = rows[-1] if len(rows) == limit else None
     jobs = [queued_job_of(row) for row in rows]
     return QueuePage(jobs, None if last is None else (last["priority"], last["created_at"], last["id"]))
+
+
+def goes_on_if_full(full: Collection[str]) -> ColumnElement[bool]:
+    """Whether the storage of its project lets a job be placed. `full` are the projects that keep too much."""
+    return or_(Job.project != func.all(cast([*full], ARRAY(String))), KEEPS_FILES)
 
 
 # These statements run in every pass. Building one takes longer than running it on a short queue.
@@ -117,6 +130,7 @@ def select_queued_jobs() -> Select[Any]:
         case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
         case((is_restart, last), else_=null()).label("last_shares"),
         RunTime.durations_s,
+        func.coalesce(KEEPS_FILES, False).label("keeps_files"),
     ).outerjoin(RunTime, RunTime.run_key == Job.run_key)  # fmt: skip
 
 
@@ -131,7 +145,7 @@ def queued_job_of(row: RowMapping) -> QueuedJob:
         global_batch=row["global_batch"],
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
-    return QueuedJob(row["id"], _order(row), request, estimate_s, row["project"])
+    return QueuedJob(row["id"], _order(row), request, estimate_s, row["project"], row["keeps_files"])
 
 
 def _order(row: RowMapping) -> Order:

@@ -21,6 +21,7 @@ from jobs.scheduling.placement_rows import (
     QUEUE_ORDER,
     READY,
     RegisteredHost,
+    goes_on_if_full,
     queued_job_of,
     registered_hosts,
     select_queued_jobs,
@@ -52,6 +53,7 @@ class WaitsFor:
     obstacle: str | None = None  # why its owner may not submit it now
     pause_s: float = 0.0  # the rest of its back-off
     quota: Quota | None = None  # that of its project
+    keeps_files: bool = False  # it goes on even if its project is full
     ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that are preempted for it
     most_stored: tuple[str, float] | None = None  # in a full project: the ended job that keeps the most, and GB
@@ -69,14 +71,16 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
     quotas = active_quotas(session, among={row["project"] for row in rows})
     most_stored = {name: most_stored_in(session, name) for name, quota in quotas.items() if quota.is_full}
-    ahead = _ahead(session, job_ids, [name for name, quota in quotas.items() if quota.max_slots is not None])
+    limited = [name for name, quota in quotas.items() if quota.max_slots is not None]
+    ahead = _ahead(session, job_ids, limited, full=list(most_stored))
     hosts = registered_hosts(session, host_timeout_s=host_timeout_s)
     standing_of = {}
     for row in rows:
         job = queued_job_of(row)
         waits_for = WaitsFor(
-            row["paused_at"] is not None, row["obstacle"], row["pause_s"], quotas.get(job.project),
-            ahead.get(job.job_id, MOST_COUNTED), leaving.get(job.job_id, ()), most_stored.get(job.project),
+            row["paused_at"] is not None, row["obstacle"], row["pause_s"],
+            quotas.get(job.project), job.keeps_files, ahead.get(job.job_id, MOST_COUNTED),
+            leaving.get(job.job_id, ()), most_stored.get(job.project),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for)
         standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
@@ -90,16 +94,18 @@ def _positions(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
     return {job_id: place for job_id, place in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
-def _ahead(session: Session, job_ids: Sequence[str], projects: Sequence[str]) -> Mapping[str, int]:
+def _ahead(
+    session: Session, job_ids: Sequence[str], projects: Sequence[str], *, full: Sequence[str]
+) -> Mapping[str, int]:
     """For each of these jobs: the number of slots for which earlier jobs of its project wait.
 
-    Jobs behind the first `MOST_COUNTED` are left out.
+    Jobs behind the first `MOST_COUNTED` are left out, and so are new jobs of the projects that are `full`.
     """
     if not projects:
         return {}
     head = select(Job.id, Job.project, Job.gpus, func.row_number().over(order_by=QUEUE_ORDER).label("place"))
-    head = head.where(IN_QUEUE, READY, Job.project.in_(projects)).order_by(*QUEUE_ORDER).limit(MOST_COUNTED)
-    first = head.subquery()
+    head = head.where(IN_QUEUE, READY, Job.project.in_(projects), goes_on_if_full(full))
+    first = head.order_by(*QUEUE_ORDER).limit(MOST_COUNTED).subquery()
     slots_before = func.sum(first.c.gpus).over(partition_by=first.c.project, order_by=first.c.place) - first.c.gpus
     queues = select(first.c.id, slots_before.label("ahead")).subquery()
     rows = session.execute(select(queues.c.id, queues.c.ahead).where(queues.c.id.in_(job_ids)))
@@ -131,7 +137,7 @@ def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], 
     if too_small is not None:
         return too_small + _without_space(request, hosts)
     over_quota = waits_for.quota and (
-        _over_storage(waits_for.quota, waits_for.most_stored) or _over_quota(request, waits_for.quota, waits_for.ahead)
+        _over_storage(waits_for.quota, waits_for) or _over_quota(request, waits_for.quota, waits_for.ahead)
     )
     if over_quota:
         return over_quota
@@ -179,14 +185,14 @@ def _without_space(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str
     return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
 
 
-def _over_storage(quota: Quota, most_stored: tuple[str, float] | None) -> str | None:
-    """Why the project's jobs wait if they keep more than they may; None if they do not."""
-    if not quota.is_full:
+def _over_storage(quota: Quota, waits_for: WaitsFor) -> str | None:
+    """Why a new job waits if its project's jobs keep more than they may; None if it does not wait for that."""
+    if not quota.is_full or waits_for.keeps_files:
         return None
     storage = f"{_gigabytes(quota.storage_gb)} of {_gigabytes(quota.max_storage_gb or 0.0)} GB"
     most = ", all by jobs that have not ended"
-    if most_stored is not None:
-        job_id, size_gb = most_stored
+    if waits_for.most_stored is not None:
+        job_id, size_gb = waits_for.most_stored
         most = f", the most by job {job_id} ({_gigabytes(size_gb)} GB)"
     return f"its project {quota.project} keeps {storage}{most}; it continues when files of jobs are removed"
 

@@ -36,7 +36,7 @@ def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
 
 
 _STORED_BYTES = func.coalesce(Job.checkpoint_bytes, 0) + func.coalesce(Job.artifact_bytes, 0)
-_STORES = or_(Job.checkpoint_bytes > 0, Job.artifact_bytes > 0)  # as in the index that the sums are read from
+KEEPS_FILES = or_(Job.checkpoint_bytes > 0, Job.artifact_bytes > 0)  # as in the index that the sums are read from
 
 
 def most_stored(session: Session, project: str) -> tuple[str, float] | None:
@@ -45,7 +45,7 @@ def most_stored(session: Session, project: str) -> tuple[str, float] | None:
     Files of a job that has not ended cannot be removed.
     """
     query = select(Job.id, cast(_STORED_BYTES, Float(53))).order_by(_STORED_BYTES.desc(), Job.id).limit(1)
-    row = session.execute(query.where(Job.project == project, _STORES, Job.ended_at.is_not(None))).one_or_none()
+    row = session.execute(query.where(Job.project == project, KEEPS_FILES, Job.ended_at.is_not(None))).one_or_none()
     return None if row is None else (row[0], row[1] / 1e9)
 
 
@@ -77,7 +77,7 @@ def _quotas() -> Select[Any]:
     )
     stored = (
         select(Job.project, func.sum(_STORED_BYTES).label("bytes"))
-        .where(Job.project == names, _STORES)
+        .where(Job.project == names, KEEPS_FILES)
         .group_by(Job.project)
         .subquery()
     )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, insert, select
 from sqlalchemy.engine import Engine
+from sqlalchemy.orm import Session
 
 from jobs.data import artifacts
 from jobs.db.engine import Sessions, engine_for, sessions_for
@@ -17,7 +18,7 @@ from jobs.model.states import Status
 from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.scheduling.queue import standings
+from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import complete
 from worker import dispatcher as dispatcher_module
@@ -39,6 +40,10 @@ def leases_by_job(sessions: Sessions) -> dict[str, Lease]:
     with sessions() as session:
         rows = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id))
         return {one.job_id: Lease(one.id, str(one.token), one.job_id, one.number) for one in rows}
+
+
+def standings_of(session: Session, *job_ids: str) -> dict[str, Standing]:
+    return standings(session, job_ids, host_timeout_s=60)
 
 
 def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
@@ -91,6 +96,23 @@ def test_a_project_that_keeps_too_much_gets_no_slots_until_files_are_removed(
     with sessions.begin() as session:
         retention.checkpoints_removed(session, [small])
         assert projects.state_of(session, "vision").usage.storage_gb == 0.5
+
+
+def test_a_job_that_keeps_files_goes_on_in_a_full_project(sessions: Sessions, dispatcher: Dispatcher) -> None:
+    """Nobody can remove its files before it ends: if it waited too, the project would be blocked for ever."""
+    a_project(sessions, max_storage_gb=3, max_slots=1)
+    job_rows.a_host(sessions)
+    waiting = job_rows.a_job(sessions, gpus=1, project="vision", priority=90)
+    preempted, later = (job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(2))
+    with sessions.begin() as session:
+        for job_id in (preempted, later):
+            store.touch(session, job_id, checkpoint_bytes=4_000_000_000)
+        reasons = {job_id: one.reason for job_id, one in standings_of(session, waiting, preempted, later).items()}
+    assert reasons[waiting].startswith("its project vision keeps 8 of 3 GB, all by jobs that have not ended;")
+    assert reasons[preempted] == "is next"
+    assert reasons[later] == "its project vision has 0 of 1 slots in use, and other jobs of the project come first"
+    assert dispatcher.run() == 1
+    assert list(leases_by_job(sessions)) == [preempted]
 
 
 def test_a_job_that_has_not_ended_is_not_named_as_one_to_remove_files_of(sessions: Sessions) -> None:
@@ -185,16 +207,22 @@ def test_a_pass_without_quotas_reads_projects_once(sessions: Sessions, dispatche
     assert job_rows.count(sessions, Job) == 1
 
 
+@pytest.mark.parametrize(("quota", "placed"), [({"max_slots": 1}, 2), ({"max_storage_gb": 0}, 1)])
 def test_jobs_of_a_project_at_its_quota_are_not_read_again(
-    sessions: Sessions, dispatcher: Dispatcher, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions,
+    dispatcher: Dispatcher,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    quota: dict[str, int],
+    placed: int,
 ) -> None:
     monkeypatch.setattr(dispatcher_module, "_PAGE", 2)
-    a_project(sessions, max_slots=1)
+    a_project(sessions, **quota)
     job_rows.a_host(sessions, slots=4)
     for _ in range(9):
         job_rows.a_job(sessions, gpus=1, project="vision", priority=90)
     job_rows.a_job(sessions, gpus=1)
     statements: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
-    assert dispatcher.run() == 2
+    assert dispatcher.run() == placed
     assert len([statement for statement in statements if "ORDER BY jobs.priority DESC" in statement]) == 2

@@ -14,17 +14,29 @@ RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)
 
 
 def quota(
-    project: str = "p", max_slots: int | None = None, slots: int = 0, *, hours: tuple[float, float | None] = (0, None)
+    project: str = "p",
+    max_slots: int | None = None,
+    slots: int = 0,
+    *,
+    hours: tuple[float, float | None] = (0, None),
+    storage: tuple[float, float | None] = (0, None),
 ) -> Quota:
-    return Quota(project, max_slots, hours[1], slots, hours[0], RENEWS_AT)
+    return Quota(project, max_slots, hours[1], slots, hours[0], RENEWS_AT, storage[1], storage[0])
 
 
 def host(name: str, free: int, capacity: int | None = None) -> HostSlots:
     return HostSlots(name, "gpu", tuple(range(free)), free if capacity is None else capacity)
 
 
-def job(name: str, gpus: int, project: str = "p", priority: int = 50, estimate_s: float | None = None) -> QueuedJob:
-    return QueuedJob(name, (-priority, 0.0, name), SlotRequest(gpus), estimate_s, project)
+def job(
+    name: str,
+    gpus: int,
+    project: str = "p",
+    priority: int = 50,
+    estimate_s: float | None = None,
+    keeps_files: bool = False,
+) -> QueuedJob:
+    return QueuedJob(name, (-priority, 0.0, name), SlotRequest(gpus), estimate_s, project, keeps_files)
 
 
 def placed(
@@ -48,6 +60,14 @@ def test_project_without_gpu_hours_left_places_no_jobs() -> None:
     assert placed(queue, host("h", 8), quotas=[quota(hours=(100.0, 100.0))]) == []
     assert placed(queue, host("h", 8), quotas=[quota(hours=(99.9, 100.0))]) == ["a"]
     assert placed(queue, host("h", 8), quotas=[quota(hours=(0.0, 0.0))]) == []
+
+
+def test_only_jobs_that_keep_files_go_on_in_a_full_project() -> None:
+    queue = [job("new", 2), job("begun", 2, keeps_files=True), job("last", 1), job("other", 1, "q")]
+    full = quota(max_slots=2, storage=(3.0, 3.0))
+    assert placed(queue, host("h", 8), quotas=[full]) == ["begun", "other"]
+    assert placed(queue, host("h", 8), quotas=[quota(max_slots=2, storage=(2.9, 3.0))]) == ["new", "other"]
+    assert placed(queue, host("h", 8), quotas=[quota(hours=(9.0, 9.0), storage=(3.0, 3.0))]) == ["other"]
 
 
 def test_smaller_job_does_not_pass_a_job_of_its_project_held_back_by_the_quota() -> None:
@@ -97,14 +117,21 @@ def test_allowance_refuses_all_jobs_of_a_project_after_the_first_refusal() -> No
 
 QUOTAS = st.tuples(
     st.builds(quota, st.just("p"), st.integers(0, 8), st.integers(0, 4)),
-    st.builds(quota, st.just("q"), st.none() | st.integers(0, 8), hours=st.sampled_from([(0.0, 5.0), (5.0, 5.0)])),
+    st.builds(
+        quota,
+        st.just("q"),
+        st.none() | st.integers(0, 8),
+        hours=st.sampled_from([(0.0, 5.0), (5.0, 5.0)]),
+        storage=st.sampled_from([(0.0, 5.0), (5.0, 5.0)]),
+    ),
 )
 HOSTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=4).map(
     lambda found: [host(f"h{number}", free, free + busy) for number, (free, busy) in enumerate(found)]
 )
 ESTIMATES = st.none() | st.sampled_from([1.0, 5.0, 9.0])
 JOBS = st.lists(
-    st.tuples(st.integers(1, 8), st.sampled_from(["p", "q", "free"]), st.integers(0, 3), ESTIMATES), max_size=14
+    st.tuples(st.integers(1, 8), st.sampled_from(["p", "q", "free"]), st.integers(0, 3), ESTIMATES, st.booleans()),
+    max_size=14,
 ).map(lambda found: sorted((job(f"j{n:02}", *one) for n, one in enumerate(found)), key=lambda job: job.order))
 
 
@@ -130,6 +157,8 @@ def test_no_quota_is_exceeded_and_no_job_passes_a_held_back_job_of_its_project(
     gpus_by_job = {placement.job_id: placement.gpus for placement in place_jobs(queue, hosts, live, quotas).placements}
     for limit in quotas:
         jobs = [job for job in queue if job.project == limit.project]
+        held_back = {job.job_id for job in jobs if limit.is_full and not job.keeps_files}
+        assert held_back.isdisjoint(gpus_by_job)
         placed_gpus = sum(gpus_by_job.get(job.job_id, 0) for job in jobs)
         assert not (limit.is_used_up and placed_gpus)
         if limit.max_slots is None:
@@ -138,6 +167,8 @@ def test_no_quota_is_exceeded_and_no_job_passes_a_held_back_job_of_its_project(
         assert placed_gpus <= free_slots
         queued_gpus = 0
         for job in jobs:
+            if job.job_id in held_back:
+                continue
             if job.request.gpus > limit.max_slots or cluster.attainable(job.request) is None:
                 assert job.job_id not in gpus_by_job
                 continue
@@ -153,7 +184,10 @@ def test_a_job_held_back_by_its_quota_does_not_block_others(
     queue, hosts, live = queue_and_cluster
     cluster, allowances = Cluster(hosts), Allowances(quotas)
     within = [
-        one for one in queue if cluster.attainable(one.request) and allowances.take(one.project, one.request.gpus)
+        one
+        for one in queue
+        if cluster.attainable(one.request)
+        and allowances.take(one.project, one.request.gpus, keeps_files=one.keeps_files)
     ]
     decided, without = place_jobs(queue, hosts, live, quotas), place_jobs(within, hosts, live)
     assert decided.placements == without.placements

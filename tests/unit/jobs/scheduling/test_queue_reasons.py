@@ -88,6 +88,7 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
             reason_for(1, host("ha", 4), waits_for=limited(max_storage_gb=2000, storage_gb=2345.67)),
             f"{ALL_UNFINISHED}; it continues when files of jobs are removed",
         ),
+        (reason_for(1, host("ha", 4), waits_for=replace(OVER_STORAGE, keeps_files=True, leaving=[])), "is next"),
         (reason_for(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
         (reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
         (
