@@ -8,7 +8,7 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.jobs import facts, table_of
-from hora.render.text import ago, plain, ranges
+from hora.render.text import ago, gigabytes, plain, ranges, size
 
 _PCIE = {
     "internal": "one board",
@@ -102,11 +102,7 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
 
 def _free_space(folders: Sequence[Json]) -> str | None:
     """The free space of each file system: a line each, with its folders."""
-    return "\n".join(f"{_size(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
-
-
-def _size(count: float) -> str:
-    return gigabytes(count) if count >= 1e8 else f"{count / 1e6:.1f} MB"
+    return "\n".join(f"{size(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
 
 
 def _load(lately: Json | None) -> str | None:
@@ -186,8 +182,3 @@ def _reading_notes(reading: Json) -> list[str]:
 
 def _figure(value: float | None, unit: str) -> str:
     return "-" if value is None else f"{value:,.0f} {unit}"
-
-
-def gigabytes(value: float) -> str:
-    """Bytes in GB of 10^9."""
-    return f"{value / 1e9:.1f} GB"

@@ -20,7 +20,7 @@ from jobs.db.tables import SORTED_BY, Job
 
 Order = Literal[
     "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-duration", "duration",
-    "-name", "name", "-priority", "priority", "-gpus", "gpus", "-batch_size", "batch_size",
+    "-name", "name", "-priority", "priority", "-gpus", "gpus", "-stored", "stored", "-batch_size", "batch_size",
     "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss", "val_loss",
     "-train_samples_per_s", "train_samples_per_s",
 ]  # fmt: skip
@@ -96,6 +96,11 @@ KEYS: dict[str, SortKey | None] = {
     "name": SortKey(Job.name, lambda job: job.name, Text),
     "priority": SortKey(Job.priority, lambda job: job.priority, _Integer),
     "gpus": SortKey(Job.gpus, lambda job: job.gpus, _Integer),
+    "stored": SortKey(
+        literal_column(SORTED_BY["stored"], BigInteger()),
+        lambda job: (job.checkpoint_bytes or 0) + (job.artifact_bytes or 0),
+        _BigInteger,
+    ),
     "batch_size": _figure("batch_size", "plan", "global_batch", BigInteger(), _BigInteger),
     "learning_rate": _figure("learning_rate", "plan", "learning_rate", Float(53), float),
     "val_accuracy": _result("val_accuracy"),

@@ -114,6 +114,8 @@ class JobView(View):
     logs_removed_at: datetime | None = Field(description="When its log lines were removed")
     series_thinned_at: datetime | None = Field(description="When its step metrics and samples were thinned")
     artifacts_removed_at: datetime | None = Field(None, description="When its artifacts were removed")
+    checkpoint_bytes: int | None = Field(None, description="What its checkpoints take; null: nothing was measured")
+    artifact_bytes: int | None = Field(None, description="What its artifacts take; null: nothing was measured")
     revision: int = Field(description="A number that grows with every change of the job")
 
 

@@ -44,6 +44,11 @@ def upgrade() -> None:
         postgresql_where=sa.text("checkpoint_bytes > 0 OR artifact_bytes > 0"),
     )
     op.create_index(
+        "ix_jobs_stored",
+        "jobs",
+        [sa.literal_column("(coalesce(checkpoint_bytes, 0) + coalesce(artifact_bytes, 0))"), "created_at", "id"],
+    )
+    op.create_index(
         "ix_jobs_waiting",
         "jobs",
         [sa.literal_column("priority DESC"), "created_at", "id"],
@@ -53,7 +58,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for index in ("ix_jobs_queued", "ix_jobs_waiting", "ix_jobs_storage"):
+    for index in ("ix_jobs_queued", "ix_jobs_waiting", "ix_jobs_stored", "ix_jobs_storage"):
         op.drop_index(index, table_name="jobs")
     op.drop_column("projects", "max_storage_gb")
     op.drop_column("jobs", "artifact_bytes")

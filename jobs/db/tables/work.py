@@ -28,6 +28,7 @@ SORTED_BY = {
     "started_at": "coalesce(started_at, 'infinity'::timestamptz)",
     "ended_at": "coalesce(ended_at, 'infinity'::timestamptz)",
     "duration": "coalesce((extract(epoch FROM ended_at - started_at) * 1000000)::bigint, 9223372036854775807)",
+    "stored": "(coalesce(checkpoint_bytes, 0) + coalesce(artifact_bytes, 0))",
     "batch_size": "((plan ->> 'global_batch')::bigint)",
     "learning_rate": "((plan ->> 'learning_rate')::double precision)",
     "val_accuracy": "((summary ->> 'val_accuracy')::double precision)",
@@ -108,6 +109,7 @@ class Job(Base):
         Index("ix_jobs_started", text(SORTED_BY["started_at"]), created_at, id),
         Index("ix_jobs_ended", text(SORTED_BY["ended_at"]), created_at, id),
         Index("ix_jobs_duration", text(SORTED_BY["duration"]), created_at, id),
+        Index("ix_jobs_stored", text(SORTED_BY["stored"]), created_at, id),
         Index("ix_jobs_batch_size", text(SORTED_BY["batch_size"]), created_at, id),
         Index("ix_jobs_learning_rate", text(SORTED_BY["learning_rate"]), created_at, id),
         # For some statuses hardly any job has results. Reading only the index shows that.

@@ -327,11 +327,14 @@ def test_a_submission_and_the_removal_of_its_weights_take_turns(
 def test_files_are_removed_only_of_jobs_that_have_ended_and_by_those_who_steer_them(
     api: TestClient, job_id: str, sessions: Sessions, client_of: Callable[..., TestClient]
 ) -> None:
+    assert api.get(f"/v1/jobs/{job_id}").json()["checkpoint_bytes"] is None, "nothing was measured"
     running = api.delete(path_of(job_id))
     assert (running.status_code, running.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
     with sessions.begin() as session:
         transition(session, job_id, Status.CANCELLED)
         touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)
+    job = api.get(f"/v1/jobs/{job_id}").json()
+    assert (job["checkpoint_bytes"], job["artifact_bytes"]) == (5, 7)
     assert client_of("eve").delete(path_of(job_id)).status_code == 403
     assert client_of("ada", "read").delete(path_of(job_id)).status_code == 403
     assert api.delete(path_of("nowhere")).status_code == 404

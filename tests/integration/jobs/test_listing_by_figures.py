@@ -17,7 +17,7 @@ JOBS = 3000
 # Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.
 _JOBS = text("""
     INSERT INTO jobs (id, name, owner, status, spec, plan, summary, labels, gpus, priority, created_at, started_at,
-        ended_at)
+        ended_at, checkpoint_bytes, artifact_bytes)
     SELECT lpad(n::text, 12, '0'), 'Name-' || n % 50, 'user-' || n % 20,
         (ARRAY['succeeded', 'failed', 'cancelled', 'queued'])[1 + n % 4],
         jsonb_build_object('dataset', jsonb_build_object('source', '/data/Set_' || n % 30),
@@ -29,10 +29,13 @@ _JOBS = text("""
         jsonb_build_object('team', 'Team-' || n % 100, 'Stage', 'x'), 1 + n % 8, 50,
         CAST(:start AS timestamptz) + n / 3 * interval '1 second',
         CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 977) * interval '1 minute' END,
-        CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 983) * interval '1 hour 0.001234 seconds' END
+        CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 983) * interval '1 hour 0.001234 seconds' END,
+        CASE WHEN n % 3 > 0 THEN n % 29 * 1000000000::bigint END,
+        CASE WHEN n % 5 > 0 THEN n % 31 * 500000000::bigint END
     FROM generate_series(1, :jobs) AS n
 """)
 FIGURES = {
+    "stored": "greatest(checkpoint_bytes + artifact_bytes, checkpoint_bytes, artifact_bytes, 0)",
     "batch_size": "(plan -> 'global_batch')::bigint",
     "learning_rate": "(plan -> 'learning_rate')::float8",
     "val_accuracy": "(summary ->> 'val_accuracy')::float8",
@@ -42,6 +45,7 @@ FIGURES = {
 ORDERS: tuple[Order, ...] = (
     "-batch_size", "batch_size", "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss",
     "val_loss", "-train_samples_per_s", "train_samples_per_s", "-gpus", "gpus", "-duration", "duration",
+    "-stored", "stored",
 )  # fmt: skip
 
 
@@ -136,6 +140,8 @@ PLANS: dict[tuple[Order, frozenset[Status]], str] = {
     ("-gpus", ANY): "ix_jobs_gpus",
     ("-duration", ANY): "ix_jobs_duration",
     ("duration", ANY): "ix_jobs_duration",
+    ("-stored", ANY): "ix_jobs_stored",
+    ("stored", ANY): "ix_jobs_stored",
     ("-val_accuracy", ANY): "ix_jobs_val_accuracy",
     ("val_accuracy", ANY): "ix_jobs_val_accuracy",
     ("val_loss", ANY): "ix_jobs_val_loss",

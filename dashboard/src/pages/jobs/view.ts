@@ -14,6 +14,7 @@ export const SORTS = [
   "name",
   "priority",
   "gpus",
+  "stored",
   "batch_size",
   "learning_rate",
   "train_samples_per_s",

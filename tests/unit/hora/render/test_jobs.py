@@ -91,6 +91,24 @@ def test_job_details_show_the_slots_and_the_reason_of_a_preemption() -> None:
     assert "preempted      because host ha is drained" in as_text(job_details(JOB, NOW, attempt=moved))
 
 
+@pytest.mark.parametrize(
+    ("checkpoint_bytes", "artifact_bytes", "kept"),
+    [
+        (900_000_000, 310_000_000, "1.2 GB: 0.9 GB of checkpoints, 0.3 GB of artifacts"),
+        (1_500_000, 20_000_000_000, "20.0 GB: 1.5 MB of checkpoints, 20.0 GB of artifacts"),
+        (0, 310_000_000, "0.3 GB of artifacts"),
+        (900_000_000, None, "0.9 GB of checkpoints"),
+        (0, 0, None),
+        (None, None, None),
+    ],
+)
+def test_job_details_show_what_the_job_keeps_on_disk(
+    checkpoint_bytes: int | None, artifact_bytes: int | None, kept: str | None
+) -> None:
+    job = {**JOB, "checkpoint_bytes": checkpoint_bytes, "artifact_bytes": artifact_bytes}
+    assert facts_of(job_details(job, NOW)).get("keeps") == kept
+
+
 def test_job_of_a_study_is_shown_with_its_cell_and_repeat() -> None:
     told = facts_of(job_details({**JOB, "study": "0stu", "study_cell": 2, "study_repeat": 0}, NOW))
     assert told["study"] == "0stu, cell 3, repeat 1"
