@@ -43,7 +43,7 @@ class Retention(PeriodicThread):
         self._sessions = sessions
         self._settings = settings
         self._datasets = OldDatasets(sessions, settings.datasets, keep_uploads_days=settings.keep_uploads_days)
-        self._files = OldFiles(sessions, settings.runs_dir, keep_days=settings.keep_files_days)
+        self._files = OldFiles(sessions, settings.runs_dir, host=settings.host, keep_days=settings.keep_files_days)
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
 
     def once(self) -> None:
@@ -101,9 +101,10 @@ class OldFiles:
     folder may do the same at once.
     """
 
-    def __init__(self, sessions: Sessions, runs_dir: Path, *, keep_days: float) -> None:
+    def __init__(self, sessions: Sessions, runs_dir: Path, *, host: str, keep_days: float) -> None:
         self._sessions = sessions
         self._runs_dir = runs_dir
+        self._host = host
         self._keep_days = keep_days
         self._tidy: set[str] = set()  # jobs of which only artifacts are left
         self._remaining: list[str] | None = None  # None: this pass has not listed the folder yet
@@ -119,10 +120,10 @@ class OldFiles:
             ended_ids = retention.ended_long_ago(session, job_ids, keep_days=self._keep_days)
         for job_id in sorted(ended_ids):
             remove_temporary(self._runs_dir / job_id)
-            self._tidy.add(job_id)
         if ended_ids:
             with self._sessions.begin() as session:
-                retention.checkpoints_removed(session, ended_ids)
+                retention.checkpoints_removed(session, ended_ids, host=self._host)
+            self._tidy |= ended_ids
             _log.info("files of %d jobs that ended long ago are removed", len(ended_ids))
         if not self._remaining:
             self._remaining = None

@@ -14,7 +14,8 @@ from sqlalchemy import String, cast, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job
+from jobs.db.tables import Job
+from jobs.lifecycle.history import last_lead_host
 from jobs.lifecycle.store import JobNotFound, touch
 from jobs.model.states import TERMINAL, Status
 
@@ -43,9 +44,8 @@ class ArtifactPlace:
 
 def artifact_place(session: Session, job_id: str) -> ArtifactPlace:
     """Where the job's artifacts are. Raises `JobNotFound`."""
-    newest = select(Attempt.host).where(Attempt.job_id == Job.id, Attempt.started_at.is_not(None))
-    host = newest.order_by(Attempt.number.desc()).limit(1).scalar_subquery()
-    row = session.execute(select(Job.artifacts_removed_at, host.label("host")).where(Job.id == job_id)).one_or_none()
+    query = select(Job.artifacts_removed_at, last_lead_host().label("host")).where(Job.id == job_id)
+    row = session.execute(query).one_or_none()
     if row is None:
         raise JobNotFound(job_id)
     return ArtifactPlace(row.host, row.artifacts_removed_at)

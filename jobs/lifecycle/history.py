@@ -1,14 +1,17 @@
-"""The history of a job: its events, its attempts, and the lines that its ranks printed. Called by the api."""
+"""The history of a job: its events, its attempts, and the lines that its ranks printed.
+
+Called by the api and by retention.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, ScalarSelect, select
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import BY_NUMBER, Page, page_of
-from jobs.db.tables import Attempt, JobEvent, LogLine
+from jobs.db.tables import Attempt, Job, JobEvent, LogLine
 from jobs.db.text_search import contains, limited_search
 
 
@@ -78,6 +81,12 @@ def position(session: Session, job_id: str, cursor: str | None) -> int:
 
 def _events_of(job_id: str) -> str:
     return f"events {job_id}"
+
+
+def last_lead_host() -> ScalarSelect[str]:
+    """The lead host of a job's newest attempt with a rank that started, for a statement about jobs. NULL: none did."""
+    started = select(Attempt.host).where(Attempt.job_id == Job.id, Attempt.started_at.is_not(None))
+    return started.order_by(Attempt.number.desc()).limit(1).correlate(Job).scalar_subquery()
 
 
 def attempts(session: Session, job_id: str, *, limit: int, cursor: str | None = None) -> Page[Attempt]:

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token
+from jobs.lifecycle.history import last_lead_host
 
 _LOCK = 0x726574656E74  # "retent": an advisory lock's number
 _BATCH_ROWS = 5000
@@ -105,11 +106,16 @@ def ended_long_ago(session: Session, job_ids: Collection[str], *, keep_days: flo
     return set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
 
 
-def checkpoints_removed(session: Session, job_ids: Collection[str]) -> None:
-    """Store that the checkpoints of these jobs, which have ended, are no longer on any host."""
+def checkpoints_removed(session: Session, job_ids: Collection[str], *, host: str) -> None:
+    """Store that this host removed the checkpoints of these jobs, which have ended.
+
+    The bytes are those on a job's last lead host. So they change only when that host has removed them.
+    """
     kept = (Job.id == func.any(cast(list(job_ids), _IDS)), Job.checkpoint_bytes > 0)
+    # Without artifacts, the whole folder of the job goes. If the hosts share it, the lead host may find it gone.
+    is_removed = or_(last_lead_host() == host, Job.artifacts_removed_at.is_not(None))
     session.execute(
-        update(Job).where(*kept).values(checkpoint_bytes=0, revision=Job.revision + 1),
+        update(Job).where(*kept, is_removed).values(checkpoint_bytes=0, revision=Job.revision + 1),
         execution_options={"synchronize_session": False},
     )
 

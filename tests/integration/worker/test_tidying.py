@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import AuditEntry, Host, Job, LogLine, Token
-from jobs.lifecycle import retention
+from jobs.db.tables import Attempt, AuditEntry, Host, Job, LogLine, Token
+from jobs.lifecycle import retention, store
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.people.tokens import store_token
@@ -59,7 +59,7 @@ def remaining_files(runs: Path, job_id: str) -> list[str]:
 
 @pytest.fixture
 def remove(sessions: Sessions, runs: Path) -> Callable[[], None]:
-    files = OldFiles(sessions, runs, keep_days=30)
+    files = OldFiles(sessions, runs, host="ha", keep_days=30)
 
     def remove() -> None:
         while files.remove_some():
@@ -96,6 +96,23 @@ def test_a_job_that_grows_old_between_two_passes_is_tidied_up(
         session.execute(update(Job).values(ended_at=func.now() - timedelta(days=31)))
     remove()
     assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]
+
+
+def test_checkpoints_count_until_the_last_lead_host_has_removed_them(sessions: Sessions, runs: Path) -> None:
+    ended, expired = (a_job(sessions, runs) for _ in range(2))
+    with sessions.begin() as session:
+        for number, host in ((1, "hb"), (2, "ha"), (3, "hc")):
+            started_at = func.now() if number < 3 else None
+            values = {"number": number, "host": host, "started_at": started_at, "ended_at": func.now()}
+            attempt = Attempt(job_id=ended, shares=[], gpus=1, lease_expires_at=func.now(), **values)
+            session.add(attempt)
+        store.touch_all(session, [ended, expired], checkpoint_bytes=5)
+        store.touch(session, expired, artifacts_removed_at=func.now())
+    kept_bytes = []
+    for host in ("hb", "hc", "ha"):
+        OldFiles(sessions, runs, host=host, keep_days=30).remove_some()
+        kept_bytes.append([job_rows.the_job(sessions, job_id).checkpoint_bytes for job_id in (ended, expired)])
+    assert kept_bytes == [[5, 0], [5, 0], [0, 0]]
 
 
 def test_folders_without_a_known_job_are_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
