@@ -76,8 +76,7 @@ def remove_artifacts(session: Session, job_id: str) -> bool:
 
     Repeating it changes nothing; returns whether it changed anything. Raises `JobNotFound`, `ArtifactsInUse`.
     """
-    kept_bytes = func.coalesce(Job.artifact_bytes, 0) + func.coalesce(Job.checkpoint_bytes, 0)
-    query = select(Job.status, Job.artifacts_removed_at, kept_bytes.label("kept_bytes")).where(Job.id == job_id)
+    query = select(Job.status, Job.files_removed_at).where(Job.id == job_id)
     row = session.execute(query.with_for_update()).first()
     if row is None:
         raise JobNotFound(job_id)
@@ -86,10 +85,13 @@ def remove_artifacts(session: Session, job_id: str) -> bool:
     starting_id = _starting_from(session, job_id)
     if starting_id is not None:
         raise ArtifactsInUse(f"job {starting_id} starts from its weights: cancel it first, or wait until it has ended")
-    if row.artifacts_removed_at is not None and row.kept_bytes == 0:
+    if row.files_removed_at is not None:
         return False
     removed_at = func.coalesce(Job.artifacts_removed_at, func.now())
-    touch(session, job_id, artifacts_removed_at=removed_at, artifact_bytes=0, checkpoint_bytes=0)
+    touch(
+        session, job_id,
+        files_removed_at=func.now(), artifacts_removed_at=removed_at, artifact_bytes=0, checkpoint_bytes=0,
+    )  # fmt: skip
     return True
 
 

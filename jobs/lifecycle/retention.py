@@ -8,7 +8,7 @@ done twice.
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import String, and_, cast, delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy import String, cast, delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -100,8 +100,7 @@ def ended_long_ago(session: Session, job_ids: Collection[str], *, keep_days: flo
     Unknown ids are left out.
     """
     holds = select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(Attempt.job_id == Job.id)
-    by_a_person = and_(Job.ended_at.is_not(None), Job.artifacts_removed_at.is_not(None), Job.checkpoint_bytes == 0)
-    ended = or_(Job.ended_at < func.now() - timedelta(days=keep_days), by_a_person)
+    ended = or_(Job.ended_at < func.now() - timedelta(days=keep_days), Job.files_removed_at.is_not(None))
     among = Job.id == func.any(cast(list(job_ids), _IDS))
     return set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
 

@@ -30,6 +30,7 @@ _CHECKED = (
 def upgrade() -> None:
     op.add_column("jobs", sa.Column("checkpoint_bytes", sa.BigInteger(), nullable=True))
     op.add_column("jobs", sa.Column("artifact_bytes", sa.BigInteger(), nullable=True))
+    op.add_column("jobs", sa.Column("files_removed_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("projects", sa.Column("max_storage_gb", sa.Float(precision=53), nullable=True))
     op.add_column("hosts", sa.Column("no_space", sa.Text(), nullable=True))
     op.add_column("hosts", sa.Column("folders", postgresql.JSONB(astext_type=sa.Text()), nullable=True))
@@ -61,6 +62,7 @@ def downgrade() -> None:
     for index in ("ix_jobs_queued", "ix_jobs_waiting", "ix_jobs_stored", "ix_jobs_storage"):
         op.drop_index(index, table_name="jobs")
     op.drop_column("projects", "max_storage_gb")
+    op.drop_column("jobs", "files_removed_at")
     op.drop_column("jobs", "artifact_bytes")
     op.drop_column("jobs", "checkpoint_bytes")
     op.execute("DELETE FROM job_events WHERE kind IN ('checkpoint_skipped', 'out_of_space')")

@@ -76,6 +76,7 @@ class Job(Base):
     logs_removed_at: Mapped[datetime | None]  # when its log lines were removed by retention
     series_thinned_at: Mapped[datetime | None]  # when its step metrics and samples were thinned to an outline
     artifacts_removed_at: Mapped[datetime | None]  # when its artifacts were marked as removed
+    files_removed_at: Mapped[datetime | None]  # when a person removed its artifacts and checkpoints
     checkpoint_bytes: Mapped[int | None] = mapped_column(BigInteger)  # on its lead host; null: none was measured
     artifact_bytes: Mapped[int | None] = mapped_column(BigInteger)  # the same, measured at the end of each attempt
     work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from jobs.data import artifacts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, AuditEntry, Host, Job, LogLine, Token
 from jobs.lifecycle import retention, store
@@ -113,6 +114,22 @@ def test_checkpoints_count_until_the_last_lead_host_has_removed_them(sessions: S
         OldFiles(sessions, runs, host=host, keep_days=30).remove_some()
         kept_bytes.append([job_rows.the_job(sessions, job_id).checkpoint_bytes for job_id in (ended, expired)])
     assert kept_bytes == [[5, 0], [5, 0], [0, 0]]
+
+
+def test_files_of_an_attempt_go_early_only_if_a_person_removed_the_files_of_the_job(
+    sessions: Sessions, runs: Path, remove: Callable[[], None]
+) -> None:
+    """A job without checkpoints, too, whose artifacts are kept for a shorter time than the files of its attempts."""
+    job_id = a_job(sessions, runs, days_ago=2)
+    with sessions.begin() as session:
+        store.touch(session, job_id, checkpoint_bytes=0)
+        assert artifacts.mark_artifacts_removed(session, keep_days=1)
+    remove()
+    assert len(remaining_files(runs, job_id)) == 9
+    with sessions.begin() as session:
+        assert artifacts.remove_artifacts(session, job_id)
+    remove()
+    assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]
 
 
 def test_folders_without_a_known_job_are_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
