@@ -16,6 +16,7 @@ _EXPONENT = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "two_thirds": 2 / 3}
 # How the rate of each optimizer grows with the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide
 # by the size of the gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
 SCALING_OF_OPTIMIZER = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
+VALUES_OF_OPTIMIZER = {"sgd": 1, "adam": 2, "nadam": 2}  # that each keeps for a trained parameter
 
 
 class UnworkablePlan(ValueError):

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from jobs.insight.advice.past import PastJob
-from jobs.model.plan import Plan
+from jobs.model.plan import VALUES_OF_OPTIMIZER, Plan
 from jobs.model.spec import Spec
 from jobs.views.advice import Quote
 
 HALF_OF_A_DOUBLING = 1.5  # the ideal is 2: at 1.5 the second half of the GPUs brings half of what it could
 FEWEST_STEPS = 10  # fewer updates hardly train, and can leave out a tenth of the samples
 _MANY_EPOCHS = 20  # with this many epochs a rule that ends them is worth it
-_OPTIMIZER_VALUES = {"adam": 2, "nadam": 2, "sgd": 1}  # that each keeps for a trained parameter
 _BYTES_A_VALUE = 4
+_MODELS_IN_ARTIFACTS = 2  # the whole network, and its weights alone
 _LATE = 0.5  # past jobs that were at their best before this share of the epochs wasted the rest
 
 
@@ -127,10 +127,13 @@ def _storage(spec: Spec, alike: Sequence[PastJob], storage: StorageLimits) -> It
     if summary is None or storage.job_gb is None:
         return
     kept_models = 1 if spec.early_stopping is None else 2  # the best weights are in a checkpoint too
-    optimizer_bytes = _OPTIMIZER_VALUES[spec.optimizer] * _BYTES_A_VALUE * summary.trainable_parameters
+    optimizer_bytes = VALUES_OF_OPTIMIZER[spec.optimizer] * _BYTES_A_VALUE * summary.trainable_parameters
     checkpoint_gb = (kept_models * summary.model_bytes + optimizer_bytes) / 1e9
-    if spec.checkpoint.keep * checkpoint_gb > storage.job_gb:
-        yield (
-            f"{spec.checkpoint.keep} checkpoints of about {checkpoint_gb:.2g} GB are more than the "
-            f"{storage.job_gb:g} GB that a job may keep on a host: fewer will be kept."
-        )
+    artifact_gb = _MODELS_IN_ARTIFACTS * summary.model_bytes / 1e9
+    limit = f"more than the {storage.job_gb:g} GB that a job may keep on a host"
+    if checkpoint_gb + artifact_gb > storage.job_gb:
+        needed = f"A checkpoint of about {checkpoint_gb:.2g} GB and artifacts of about {artifact_gb:.2g} GB"
+        yield f"{needed} are {limit}: the job will fail before its first step."
+    elif spec.checkpoint.keep * checkpoint_gb + artifact_gb > storage.job_gb:
+        needed = f"{spec.checkpoint.keep} checkpoints of about {checkpoint_gb:.2g} GB, with the artifacts,"
+        yield f"{needed} are {limit}: fewer will be kept."

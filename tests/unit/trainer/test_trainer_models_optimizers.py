@@ -1,10 +1,28 @@
 """The optimizers, in every precision, as the training step uses them."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from jobs.model.plan import SCALING_OF_OPTIMIZER, VALUES_OF_OPTIMIZER
+from jobs.model.spec import Spec
 from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
+
+OPTIMIZERS = get_args(Spec.model_fields["optimizer"].annotation)
+
+
+def test_the_plan_knows_every_optimizer() -> None:
+    assert sorted(OPTIMIZERS) == sorted(SCALING_OF_OPTIMIZER) == sorted(VALUES_OF_OPTIMIZER)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizer_keeps_as_many_values_of_a_parameter_as_the_plan_says(name: str) -> None:
+    model, optimizer = model_and_optimizer(spec_with(optimizer=name))
+    values = sum(tf.size(variable).numpy() for variable in optimizer.variables)
+    trainable = sum(tf.size(variable).numpy() for variable in model.trainable_variables)
+    assert round(values / trainable, 2) == VALUES_OF_OPTIMIZER[name]
 
 
 def test_an_overflow_in_half_precision_changes_no_weight() -> None:

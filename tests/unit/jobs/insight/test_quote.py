@@ -186,11 +186,21 @@ def test_checkpoints_and_a_cache_above_the_operators_limits_get_a_warning() -> N
     run, spec = past("a", 5_200.0, gpus=1), a_spec(checkpoint={"keep": 100})
     assert run.summary is not None
     checkpoint_gb = (2 * run.summary.model_bytes + 8 * run.summary.trainable_parameters) / 1e9
+    artifact_gb = 2 * run.summary.model_bytes / 1e9
     plan = resolve_plan(spec, SIZES)
-    enough = StorageLimits(job_gb=100 * checkpoint_gb)
-    assert warnings_about(spec, plan, None, [run], storage=enough) == []
-    (warning,) = warnings_about(spec, plan, None, [run], storage=StorageLimits(job_gb=99 * checkpoint_gb))
-    assert warning.startswith(f"100 checkpoints of about {checkpoint_gb:.2g} GB are more than the ")
+
+    def warned_of(checkpoints: float) -> list[str]:
+        limits = StorageLimits(job_gb=checkpoints * checkpoint_gb + artifact_gb)
+        return warnings_about(spec, plan, None, [run], storage=limits)
+
+    assert warned_of(100.1) == []
+    for checkpoints in (99, 1.1):
+        (warning,) = warned_of(checkpoints)
+        assert warning.startswith(f"100 checkpoints of about {checkpoint_gb:.2g} GB, with the artifacts, are more than")
+        assert warning.endswith(": fewer will be kept.")
+    (warning,) = warned_of(0.9)
+    assert warning.startswith(f"A checkpoint of about {checkpoint_gb:.2g} GB and artifacts of about {artifact_gb:.2g} ")
+    assert warning.endswith(": the job will fail before its first step.")
     cached = a_spec(dataset={**spec.dataset.model_dump(mode="json"), "cache": "disk", "cache_limit_gb": 50})
     assert warnings_about(cached, plan, None, [], storage=StorageLimits(cache_gb=30)) == [
         "A host's cache has at most 30 GB here: dataset.cache_limit_gb of 50 is cut to that."
