@@ -8,6 +8,9 @@ import re
 # A path of at least two parts. The characters before it must not make it a part of an address or of a relative path.
 _PATH = re.compile(r"(?<![\w.:/])(?:/[^\s/'\"<>:,;()]+)+/([^\s/'\"<>:,;()]*)")
 
+# A path between quotes may have blanks. Elsewhere nothing says where such a path ends.
+_QUOTED_PATH = re.compile(r"""(['"])/(?:(?!\1)[^\n])*/((?:(?!\1)[^/\n])*)\1""")
+
 
 def in_words(error: BaseException) -> str:
     """An unforeseen error in words: its kind and its text. A path is shortened to its last name."""
@@ -18,8 +21,8 @@ def in_words(error: BaseException) -> str:
 
 
 def without_paths(text: str) -> str:
-    """A text in which each absolute path is shortened to its last name."""
-    return _PATH.sub(r"\1", text)
+    """A text in which each absolute path is shortened to its last name. A path with blanks must be in quotes."""
+    return _PATH.sub(r"\1", _QUOTED_PATH.sub(r"\1\2\1", text))
 
 
 def without_folder(text: str, folder: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.model.os_errors import without_paths
 from jobs.model.spec import is_plain_url
 from trainer.errors import BadData
 
@@ -67,7 +68,8 @@ def _locate_url(source: str, field: str) -> Location:
         filesystem, path = fsspec.core.url_to_fs(source)
         exists = filesystem.exists(path)
     except Exception as error:  # each driver has errors of its own; fsspec's name the package that is missing
-        raise BadData(f"{field}: cannot open {source!r}: {str(error) or type(error).__name__}") from None
+        why = without_paths(str(error)) or type(error).__name__
+        raise BadData(f"{field}: cannot open {source!r}: {why}") from None
     if not exists:
         raise BadData(f"{field}: there is nothing at {source!r}")
     return Location(source, filesystem, path)

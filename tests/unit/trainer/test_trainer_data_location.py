@@ -4,6 +4,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from trainer.data.location import locate
 from trainer.errors import BadData
@@ -123,3 +124,18 @@ def test_a_driver_that_is_missing_is_named() -> None:
         locate("s3://bucket/x", ["s3://bucket"], field="dataset.source")
     with pytest.raises(BadData, match=r"cannot open 'nonesuch://bucket/x': Protocol not known: nonesuch"):
         locate("nonesuch://bucket/x", ["nonesuch://bucket"], field="dataset.source")
+
+
+class Locked(MemoryFileSystem):
+    """A store whose driver cannot read its key."""
+
+    protocol = "locked"
+
+    def exists(self, path: str, **options: object) -> bool:
+        raise PermissionError("Permission denied: '/etc/keys of hora/id_rsa'")
+
+
+def test_an_error_of_a_driver_names_no_folder_of_the_host() -> None:
+    fsspec.register_implementation("locked", Locked, clobber=True)
+    with pytest.raises(BadData, match=r"^dataset.source: cannot open 'locked://a/b': Permission denied: 'id_rsa'$"):
+        locate("locked://a/b", ["locked://a"], field="dataset.source")

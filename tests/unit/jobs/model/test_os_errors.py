@@ -14,6 +14,7 @@ from jobs.model.os_errors import in_words, without_folder, without_paths
         (OSError(28, "No space left on device"), "No space left on device"),
         (OSError(9, "Bad file descriptor", 7), "Bad file descriptor"),
         (OSError("Failed to open local file '/srv/data/a.parquet'"), "OSError: Failed to open local file 'a.parquet'"),
+        (ValueError("none in '/srv/my data/a b' or \"/srv/bob's/c\""), "ValueError: none in 'a b' or \"c\""),
         (ValueError("no weights in /srv/hora/weights/w.h5: why?"), "ValueError: no weights in w.h5: why?"),
         (KeyError("loss"), "KeyError: 'loss'"),
     ],
