@@ -17,6 +17,8 @@ from trainer import callbacks, errors, space
 from trainer.callbacks import Checkpointing
 from trainer.checkpoint import Checkpoint, CheckpointStore
 from trainer.data.cache import DiskCache
+from trainer.data.images.decoded import DecodedPart
+from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.errors import NoSpace, why_no_space
 from trainer.log_stream import log_stream
 from trainer.note import Note
@@ -323,3 +325,15 @@ def test_tensorflow_and_hdf5_report_a_full_disk_in_their_own_ways(disk: Path) ->
     with pytest.raises((OSError, RuntimeError)) as of_hdf5:
         write_hdf5()
     assert why_no_space(of_hdf5.value) == os.strerror(errno.ENOSPC)
+
+
+def test_decoded_samples_wait_for_space(disk: Path) -> None:
+    features, labels = np.zeros((20, 64, 64), np.float32), np.zeros(20, np.int32)
+    part = IndexedPart(ArrayReader(features), labels, np.arange(20))
+    cached = DecodedPart(part, 20, (64, 64), np.dtype(np.float32), disk / "decoded")
+    fill = fill_up(disk)
+    with pytest.raises(NoSpace, match="the decoded samples cannot be written: No space left on device"):
+        cached.fill(local_rank=0, local_ranks=1)
+    fill.unlink()
+    cached.fill(local_rank=0, local_ranks=1)
+    assert (disk / "decoded").stat().st_size == cached.size_bytes
