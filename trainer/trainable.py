@@ -1,6 +1,5 @@
 """The network in training, with its optimizer and its two steps: builds, restores and saves it. Used by the session."""
 
-import math
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -104,9 +103,8 @@ def _going_on(state: State, plan: Plan) -> str:
 
 def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_weights: Weights | None) -> Path:
     """Write what `restore` reads. Raises `NoSpace`."""
-    variables = [*trainable.model.variables, *trainable.optimizer.variables]
-    size_bytes = sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
-    store.require_space(size_bytes + sum(array.nbytes for array in best_weights or ()))
+    model_bytes, optimizer_bytes = _bytes_of(trainable)
+    store.require_space(model_bytes + optimizer_bytes + sum(array.nbytes for array in best_weights or ()))
     arrays = {"model": weights_of(trainable.model.variables), "optimizer": weights_of(trainable.optimizer.variables)}
     if best_weights is not None:
         arrays["best"] = best_weights
@@ -115,12 +113,18 @@ def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_w
 
 def storage_of(trainable: TrainableModel, *, keeps_best: bool) -> dict[str, int]:
     """The size of a checkpoint and of the artifacts, about: two of those have the weights, and none the optimizer."""
-    model_bytes, optimizer_bytes = (
-        sum(prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in variables)
-        for variables in (trainable.model.variables, trainable.optimizer.variables)
-    )
+    model_bytes, optimizer_bytes = _bytes_of(trainable)
     checkpoint_bytes = model_bytes * (2 if keeps_best else 1) + optimizer_bytes
     return {"checkpoint_bytes": checkpoint_bytes, "artifact_bytes": 2 * model_bytes}
+
+
+def _bytes_of(trainable: TrainableModel) -> tuple[int, int]:
+    """The size of the variables of the network, and of those of its optimizer."""
+    model_bytes, optimizer_bytes = (
+        sum(prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
+        for variables in (trainable.model.variables, trainable.optimizer.variables)
+    )
+    return model_bytes, optimizer_bytes
 
 
 def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:
