@@ -66,12 +66,10 @@ def list_artifacts(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List the artifacts of a job, sorted by path. Artifacts of jobs that ended long ago are removed."""
-    artifacts = _artifacts_of(services, job_id)
+    of_job = _artifacts_of(services, job_id)
     of = f"artifacts {job_id}"
     with services.sessions() as session:
-        page = cursors.part_of(
-            session, artifacts, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path
-        )
+        page = cursors.part_of(session, of_job, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
     tag = tag_of(page.next_cursor, *(f"{artifact.path} {artifact.etag}" for artifact in page.items))
     if is_known(tag, if_none_match):
         return unchanged(tag)
