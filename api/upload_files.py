@@ -14,9 +14,9 @@ from typing import Self
 
 from api.problems import Problem
 from jobs.data.uploads import FOLDER
-from jobs.runtime.files import FULL, make_private, unless_full
+from jobs.runtime.files import FULL, make_private, size_text, unless_full
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import measure, problem_of, size
+from jobs.runtime.space import measure, problem_of
 
 
 class DiskFull(Problem):
@@ -95,8 +95,9 @@ def require_room(settings: Settings, size_bytes: int) -> None:
     for space in spaces:
         if space.free_bytes - size_bytes < space.least_bytes:
             raise DiskFull(
-                f"{size_bytes} bytes do not fit: {size(space.free_bytes)} are free, "
-                f"and {size(space.least_bytes)} must stay free; nothing is lost: send them again when there is space"
+                f"{size_bytes} bytes do not fit: {size_text(space.free_bytes)} are free, "
+                f"and {size_text(space.least_bytes)} must stay free; nothing is lost: "
+                "send them again when there is space"
             )
 
 

@@ -65,15 +65,16 @@ def writable(home: Path) -> Finding:
 
 def disk_space(home: Path) -> Iterator[Finding]:
     """Every file system that Hora writes on this machine has space."""
+    from jobs.runtime.files import size_text
     from jobs.runtime.settings import Settings
-    from jobs.runtime.space import measure, size
+    from jobs.runtime.space import measure
 
     try:
         settings = Settings().model_copy(update={"home": home})
     except ValueError:
         return  # `data_roots` names the wrong setting
     for space in measure(settings):
-        found = f"{size(space.free_bytes)} free for {', '.join(space.folders)}"
+        found = f"{size_text(space.free_bytes)} free for {', '.join(space.folders)}"
         if space.problem is not None:
             advice = "Hora gives this machine no jobs. Free some space, or set HORA_HOME to a folder on another disk."
             yield Finding("disk space", "fail", f"{found}: {space.problem}", advice)

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.jobs import facts, table_of
-from hora.render.text import ago, gigabytes, plain, ranges, size
+from hora.render.text import ago, gigabytes, plain, ranges
+from jobs.runtime.files import size_text
 
 _PCIE = {
     "internal": "one board",
@@ -102,7 +103,7 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
 
 def _free_space(folders: Sequence[Json]) -> str | None:
     """The free space of each file system: a line each, with its folders."""
-    return "\n".join(f"{size(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
+    return "\n".join(f"{size_text(space['free_bytes'])}: {', '.join(space['folders'])}" for space in folders) or None
 
 
 def _load(lately: Json | None) -> str | None:

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.probe import probe_progress, probe_rows
-from hora.render.text import ago, count, duration, number, ordinal, percent, plain, plain_lines, ranges, size
+from hora.render.text import ago, count, duration, number, ordinal, percent, plain, plain_lines, ranges
+from jobs.runtime.files import size_text
 
 STATUS_STYLE = {
     "queued": "yellow",
@@ -118,8 +119,8 @@ def _place_in_study(job: Json) -> str | None:
 def _kept_files(job: Json) -> str | None:
     """What it keeps on disk: 1.2 GB: 0.9 GB of checkpoints, 0.3 GB of artifacts."""
     kept_bytes = {"checkpoints": job.get("checkpoint_bytes") or 0, "artifacts": job.get("artifact_bytes") or 0}
-    parts = [f"{size(value)} of {files}" for files, value in kept_bytes.items() if value]
-    total = f"{size(sum(kept_bytes.values()))}: " if len(parts) > 1 else ""
+    parts = [f"{size_text(value)} of {files}" for files, value in kept_bytes.items() if value]
+    total = f"{size_text(sum(kept_bytes.values()))}: " if len(parts) > 1 else ""
     return total + ", ".join(parts) or None
 
 

@@ -42,11 +42,6 @@ def gigabytes(value: float) -> str:
     return f"{value / 1e9:.1f} GB"
 
 
-def size(value: float) -> str:
-    """Bytes in GB of 10^9, or in MB if they are few."""
-    return gigabytes(value) if value >= 1e8 else f"{value / 1e6:.1f} MB"
-
-
 def percent(share: float) -> str:
     """A share of 0 to 1 as a person reads it."""
     return f"{100 * share:.0f} %"

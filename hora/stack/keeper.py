@@ -24,9 +24,9 @@ from hora.home import StackError, State, cannot_write, write_private
 from hora.stack import parts, postgres
 from hora.stack.parts import LOOPBACK, PARTS, Part, Wiring, teardown
 from hora.stack.settings import StackSettings, stack_settings
-from jobs.runtime.files import PRIVATE_UMASK
+from jobs.runtime.files import PRIVATE_UMASK, size_text
 from jobs.runtime.processes import ProcessId
-from jobs.runtime.space import is_full, size
+from jobs.runtime.space import is_full
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
 READY_WITHIN_S = 120.0
@@ -223,7 +223,7 @@ class Keeper:
             status = os.statvfs(folder)
             free_bytes = status.f_bavail * status.f_frsize
             if free_bytes < NEARLY_FULL_BYTES or (status.f_files and status.f_favail < NEARLY_FULL_FILES):
-                return f" (its disk has only {size(free_bytes)} and {status.f_favail} files free: {folder})"
+                return f" (its disk has only {size_text(free_bytes)} and {status.f_favail} files free: {folder})"
         return ""
 
     def _pause(self, seconds: float) -> None:

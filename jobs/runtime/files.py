@@ -1,6 +1,6 @@
 """What Hora makes is for its own user alone and in its own folders. Only regular files are opened.
 
-Also the size of a folder. Used by every process, ranks too.
+Also the size of a folder, and sizes in words. Used by every process, ranks too.
 
 NotRegular      the path names a pipe, a device, a socket or a folder; the text says which
 """
@@ -97,6 +97,11 @@ def bytes_below(folder: Path) -> int:
                 status = os.lstat(os.path.join(path, name))
                 sizes[status.st_dev, status.st_ino] = status.st_size
     return sum(sizes.values())
+
+
+def size_text(count: float) -> str:
+    """Bytes in words: 0.2 MB, 1.5 GB."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def keep_temporary_files_in_tmpdir() -> None:

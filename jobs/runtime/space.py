@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.runtime.files import FULL
+from jobs.runtime.files import FULL, size_text
 from jobs.runtime.settings import Settings
 
 _FULL_TEXTS = tuple(os.strerror(number) for number in sorted(FULL))
@@ -57,7 +57,7 @@ class FolderSpace:
         if self.read_only:
             return f"{names} cannot be written"
         if self.free_bytes < self.least_bytes:
-            return f"{names} {have} {size(self.free_bytes)} free, less than {size(self.least_bytes)}"
+            return f"{names} {have} {size_text(self.free_bytes)} free, less than {size_text(self.least_bytes)}"
         if self.free_files is not None and self.least_files is not None and self.free_files < self.least_files:
             return f"{names} {have} room for {self.free_files:,} more files, less than {self.least_files:,}"
         return None
@@ -129,11 +129,6 @@ def can_write(folder: Path, size_bytes: int = 65_536) -> bool:
         with suppress(OSError):  # a read-only file system refuses to remove also what is not there
             probe.unlink()
     return True
-
-
-def size(count: float) -> str:
-    """Bytes in words: 0.2 MB, 1.5 GB."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def _measured(
