@@ -22,7 +22,7 @@ from worker.dispatcher import Dispatcher
 from worker.host.gpus import find_gpus
 from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
-from worker.host_shutdown import stop_jobs_of_host
+from worker.host_shutdown import leave_list, stop_jobs_of_host
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
@@ -88,6 +88,7 @@ class Worker:
                 self._stop()
                 self.agent.stop(wait_s=_LAST_PASS_S)
                 stop_jobs_of_host(self._sessions, self._settings)
+                leave_list(self._sessions, self._settings)
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)

@@ -1,6 +1,6 @@
 """Stops a host's jobs when its worker ends, for hosts where all processes end with the worker, such as containers.
 
-Called by the worker after it was stopped, if `HORA_STOP_JOBS_WITH_WORKER` is set.
+Called by the worker after it was stopped, if `HORA_STOP_JOBS_WITH_WORKER` is set. `leave_list` comes last.
 """
 
 import logging
@@ -16,7 +16,8 @@ from jobs.db.tables import Attempt, Slot
 from jobs.model.preemption import PreemptionCause
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
-from jobs.scheduling import placing, registration
+from jobs.scheduling import draining, placing, registration
+from jobs.scheduling.hosts import HostNotFound
 from worker.agent import supervisor_of
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,22 @@ def stop_jobs_of_host(sessions: Sessions, settings: Settings) -> bool:
             return False
         time.sleep(_PERIOD_S)
     return True
+
+
+def leave_list(sessions: Sessions, settings: Settings) -> None:
+    """Remove the host from the list of hosts, unless it has a name of its own or is drained.
+
+    Without `HORA_HOST_NAME` a container is named by its id. The container that replaces it has another id, so the host
+    would stay in the list as a lost one. If the same container starts again, it registers again, but not as drained.
+    """
+    if settings.host_name is not None:
+        return
+    try:
+        with sessions.begin() as session:
+            if not draining.is_drained(session, settings.host):
+                draining.forget(session, settings.host, host_timeout_s=settings.host_timeout_s)
+    except (draining.HostInUse, HostNotFound, DBAPIError) as error:
+        _log.warning("the host stays in the list: %s", error, extra={"host": settings.host})
 
 
 def _ask_to_leave(sessions: Sessions, settings: Settings) -> tuple[list[ProcessId], Sequence[int]]:

@@ -210,8 +210,9 @@ class Settings(BaseSettings):
     )
     stop_jobs_with_worker: bool = Field(
         False,
-        description="With `1`, a worker that is told to stop first lets its jobs save and go elsewhere. For"
-        " containers, where all processes end with the worker.",
+        description="With `1`, a worker that is told to stop first lets its jobs save and go elsewhere. Without"
+        " `HORA_HOST_NAME` its host then leaves the list of hosts, unless it is drained. For containers, where all"
+        " processes end with the worker.",
     )
     restart_backoff_s: float = Field(
         1.0,

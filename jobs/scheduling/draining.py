@@ -1,4 +1,4 @@
-"""Drains, undrains and forgets hosts for operators. Called by the api.
+"""Drains, undrains and forgets hosts for operators. Called by the api, and by a worker that stops.
 
 Every function works in the caller's transaction; the caller commits.
 
@@ -37,6 +37,11 @@ def drain(session: Session, name: str, *, requeue: bool = False) -> None:
 def undrain(session: Session, name: str) -> None:
     """Let jobs be placed on a host again. Raises `HostNotFound`."""
     _set_drained(session, name, null())
+
+
+def is_drained(session: Session, name: str) -> bool:
+    """Whether a host is drained. A host that does not exist is not."""
+    return session.scalar(select(Host.drained_at).where(Host.name == name)) is not None
 
 
 def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
