@@ -90,8 +90,8 @@ bench: setup .venv-peers/ready ## Compare Hora with other ways to do the same (a
 screenshots: setup ## Take pictures of every page of the dashboard into screenshots/ (six minutes; needs Chromium)
 	$(BIN)/python -m tests.browser.screenshots
 
-compose-test: setup ## Bring docker-compose.yml up in podman or docker and run a job in it
-	tests/compose/run
+compose-test: setup ## Bring docker-compose.yml up in docker or podman and run a job in it, new or upgraded (FROM=REVISION)
+	$(BIN)/python -m tests.compose $(if $(FROM),--from $(FROM))
 
 # `make lock LOCK_FLAGS=--upgrade` moves to the newest versions.
 LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_FLAGS)

@@ -1,0 +1,52 @@
+"""`python -m tests.compose`: docker-compose.yml in docker or podman, new, or with `--from REVISION` upgraded."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.compose.checks import check_doctor, check_job, check_page, check_upload
+from tests.compose.stack import ContainerStack, NoEngine, find_compose
+from tests.compose.upgrade import upgrade
+from tests.upgrade.versions import NEW, NoOlderVersion, Version
+
+
+def main() -> int:
+    """Check a stack, and remove it again. The exit code is 1 if a check failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.compose")
+    parser.add_argument("--from", dest="revision", help="start this revision of git, and upgrade it while a job trains")
+    revision = parser.parse_args().revision
+    begun = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"compose-test, {time.monotonic() - begun:.0f} s: {line}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="hora-") as name:
+        try:
+            compose = find_compose(Path(name) / "podman-compose")
+            old = Version.of(revision, Path(name) / "old") if revision else None
+        except (NoEngine, NoOlderVersion) as error:
+            say(str(error))
+            return 2
+        stack = ContainerStack(compose, Path(name))
+        try:
+            if old:
+                upgrade(stack, old, say)
+            else:
+                stack.build(NEW)
+                stack.up(NEW)
+            check_page(stack)
+            check_job(stack, check_upload(stack))
+            check_doctor(stack)
+        except BaseException:
+            stack.print_logs()
+            raise
+        finally:
+            stack.remove()
+    say("all checks passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
