@@ -16,6 +16,7 @@ from tests.fuzz.requests import faults
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 # These could lock out the token in use. They run after the others, with ids that do not exist.
 _LOCKS_OUT = ("revoke_token", "change_user")
+_SHOWN = 6000  # characters of a finding
 
 
 def fuzz_a_stack(home: Path, *, seconds: int, seed: int, report: Path) -> list[str]:
@@ -31,7 +32,7 @@ def _fuzz_sockets(stack: Stack, *, seconds: int, seed: int, report: Path) -> lis
     number, findings = fuzz_raw_sockets(stack.url, stack.token, seconds=seconds, seed=seed)
     log = stack.log_of("api")[known:]
     if (place := log.find("Traceback")) >= 0:
-        findings.append(log[max(0, place - 500) : place + 4000])
+        findings.append(log[place:].partition("\n")[0][-_SHOWN:])  # a line; the error is at its end
     with report.open("a") as output:
         output.write(f"\n{number} damaged requests on raw sockets\n")
     return findings
@@ -55,5 +56,5 @@ def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list
             done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             output.write(done.stdout)
             if done.returncode != 0:
-                failed_outputs.append(done.stdout[-6000:])
+                failed_outputs.append(done.stdout[-_SHOWN:])
     return failed_outputs
