@@ -194,6 +194,7 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             if request is not None:
                 request.disconnected = True
+                request.waiting_for_100_continue = False  # nothing can be written after the answer
                 request.message_event.set()
             self.transport.write(answer_of(problem, self.server_state.default_headers))
             # After a full close the client's kernel could drop the answer: more data is on its way (RFC 9112, 9.6).

@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from api.middleware import CHUNK_BYTES
 from api.serving.protocol import MAX_PIPELINED
@@ -18,6 +19,7 @@ from tests.integration.api.serving.raw_requests import (
     POST_JSON,
     is_answered,
 )
+from tests.waiting import until
 
 AUTHORIZED = HOST + AUTHORIZATION
 
@@ -74,6 +76,15 @@ def test_head_expect_and_both_framings(port: int, connect: Connect) -> None:
     connection.send(b"GET /healthz HTTP/1.0\r\n\r\n")
     assert connection.answer().status == 200
     assert connection.is_closed()
+
+
+def test_a_refused_body_is_not_asked_for_any_more(port: int, connect: Connect) -> None:
+    connection = connect(port)
+    with capture_logs() as entries:
+        connection.send(POST_JSON + b"Expect: 100-continue\r\n" + CHUNKED + b"no length of a chunk\r\n")
+        assert connection.answer().status == 400
+        (entry,) = until(lambda: [entry for entry in entries if entry["event"] == "request"], what="the app's end")
+    assert entry["status"] == 400
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
