@@ -18,7 +18,7 @@ _MOST_KEYS = 500  # of one step: the broker does nothing else meanwhile
 _SETTLE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
-local left = {}
+local until_full = {}
 for position, key in ipairs(KEYS) do
     local full_at, written_at = string.match(redis.call('GET', key) or '', '(%S+) (%S+)')
     local full_in = full_at and math.max(full_at - math.max(now, written_at), 0) or 0
@@ -28,9 +28,9 @@ for position, key in ipairs(KEYS) do
     else
         redis.call('DEL', key)
     end
-    left[position] = string.format('%.6f', math.max(full_in, 0))
+    until_full[position] = string.format('%.6f', math.max(full_in, 0))
 end
-return left
+return until_full
 """
 
 
@@ -42,14 +42,16 @@ async def settle_all(buckets: Mapping[str, Buckets], memory: CommonMemory) -> No
 
 async def settle(kind: str, buckets: Buckets, memory: CommonMemory) -> None:
     """Add what this api took to the common buckets of this kind, and learn what is left in them."""
-    taken = list(buckets.take_unsettled().items())
-    for first in range(0, len(taken), _MOST_KEYS):
-        some = taken[first : first + _MOST_KEYS]
+    unsettled = list(buckets.take_unsettled().items())
+    for first in range(0, len(unsettled), _MOST_KEYS):
+        some = unsettled[first : first + _MOST_KEYS]
         try:
-            left = await memory.run(_SETTLE, _names(kind, [key for key, _ in some]), [seconds for _, seconds in some])
+            until_full_s = await memory.run(
+                _SETTLE, _names(kind, [key for key, _ in some]), [seconds for _, seconds in some]
+            )
         except MemoryAway:
             return
-        for (key, _), full_in_s in zip(some, left, strict=True):
+        for (key, _), full_in_s in zip(some, until_full_s, strict=True):
             buckets.settle(key, float(full_in_s))
 
 

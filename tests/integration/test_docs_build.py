@@ -55,11 +55,11 @@ def test_errors_in_pages_fail_the_build_until_they_are_mended(checkout: Path) ->
     for _ in range(2):
         with pytest.raises(DocsNotBuilt) as error:
             build_docs(checkout)
-        for told in (
+        for reason in (
             r"spec\.md:5.*nowhere\.md", r"spec\.md:5.*none", r"spec\.md:5.*neither", r"index\.md.*nothing",
             r"more\.md.*toctree",
         ):  # fmt: skip
-            assert re.search(told, str(error.value)), told
+            assert re.search(reason, str(error.value)), reason
     (checkout / "docs/more.md").unlink()
     for path, text in before.items():
         path.write_text(text)

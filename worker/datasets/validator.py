@@ -95,8 +95,8 @@ class Validator(PeriodicThread):
         return self._turns.large_ids
 
     @property
-    def _has_no_space(self) -> str:
-        """Why a version waits here."""
+    def _waits_for_space(self) -> str:
+        """What a version says that waits for space here."""
         return f"it waits until host {self._settings.host} has space for it"
 
     def pause_s(self) -> float:
@@ -117,7 +117,7 @@ class Validator(PeriodicThread):
             return False
         if (problem := shortage(self._settings, "datasets")) is not None:
             with self._sessions.begin() as session:
-                validation.wait(session, self._settings.host, f"{self._has_no_space}: {problem}")
+                validation.wait(session, self._settings.host, f"{self._waits_for_space}: {problem}")
             return False
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
@@ -158,7 +158,7 @@ class Validator(PeriodicThread):
 
     def _validate(self, claim: Claim) -> None:
         try:
-            found = self._look(claim)
+            inspected = self._look(claim)
         except _Invalid as reason:
             self._settle_invalid(claim, str(reason))
         except GivenUp:
@@ -175,11 +175,11 @@ class Validator(PeriodicThread):
             with self._sessions.begin() as session:
                 validation.release(session, claim, counts=True)
         else:
-            if found is None:
+            if inspected is None:
                 with self._sessions.begin() as session:
                     validation.release(session, claim, unseen=True)
             else:
-                self._settle_ready(claim, *found)
+                self._settle_ready(claim, *inspected)
 
     def _look(self, claim: Claim) -> tuple[str, dict[str, Any]] | None:
         """Where the files are and what is in them. None if this host does not have them."""
@@ -197,7 +197,7 @@ class Validator(PeriodicThread):
         """Put the version back. The try does not count if the host is at fault: it has no space or no other means."""
         why = None
         if isinstance(error, _NoSpace) or is_full(error):
-            why = self._has_no_space
+            why = self._waits_for_space
         elif error.errno in _OF_THE_HOST:
             why = f"it waits: host {self._settings.host} could not validate it ({error.strerror})"
         _log.warning("validating dataset %s failed: %s", claim, why or error)
