@@ -1,0 +1,145 @@
+"""A supervisor obeys, ends all processes, and writes how the attempt ended."""
+
+import os
+import shutil
+import signal
+import time
+
+import pytest
+from sqlalchemy import text
+
+from jobs.lifecycle import leases, store
+from jobs.model.preemption import PreemptionCause
+from jobs.model.states import EndReason, EventKind, Status
+from jobs.runtime.processes import ProcessId
+from jobs.scheduling import placing
+from tests.integration.jobs import job_rows
+from tests.integration.worker.supervision.conftest import Run
+from tests.waiting import slowdown, until
+from worker.attempt.processes import pids_with_mark
+
+
+def test_a_job_succeeds_when_its_rank_completes(run: Run) -> None:
+    supervised = run("brief")
+    assert supervised.wait_for_end() is EndReason.COMPLETED
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
+
+
+def test_the_end_of_an_attempt_stores_what_the_job_keeps(run: Run) -> None:
+    supervised = run("brief")
+    (supervised.paths.artifacts / "model.keras").write_bytes(bytes(1000))
+    (supervised.paths.checkpoints / "attempt-1").mkdir()
+    (supervised.paths.checkpoints / "attempt-1" / "checkpoint-1.npz").write_bytes(bytes(300))
+    assert supervised.wait_for_end() is EndReason.COMPLETED
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert (job.checkpoint_bytes, job.artifact_bytes) == (300, 1000)
+
+
+def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
+    """It stood still before the launch: its slots may belong to another attempt."""
+    supervised = run(starts_s=0.0)
+    assert supervised.process.wait(120) == 1
+    assert "the lease was over before the launch" in supervised.paths.supervisor_log.read_text()
+    assert not supervised.paths.launcher_log.exists()
+    assert job_rows.the_attempt(supervised.sessions, supervised.lease).ended_at is None  # the agent ends it
+
+
+def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) -> None:
+    supervised = run("deaf")
+    supervised.wait_for_steps()
+    hidden = supervised.hidden_pid()
+    assert hidden not in pids_with_mark(supervised.mark)
+    cancelled_at = time.monotonic()
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.CANCELLED
+    assert time.monotonic() - cancelled_at < 5 * slowdown()
+    assert ProcessId.of(hidden) is None
+
+
+def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
+    supervised = run(save_s=1)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        store.pause(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.PAUSED
+    assert (supervised.paths.root / "saved").exists()
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
+
+
+def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> None:
+    supervised = run()
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        session.execute(text("ALTER TABLE metric_points RENAME TO points_of_another_schema"))
+    assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
+    error = str(supervised.attempt.error)
+    assert error.startswith("the supervisor failed: UndefinedTable: ")
+    assert "SQL" not in error
+    assert supervised.lease.token not in error
+
+
+@pytest.mark.parametrize("mood", ["obedient", "deaf"])
+def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) -> None:
+    supervised = run(mood)
+    supervised.wait_for_steps()
+    shutil.rmtree(supervised.paths.job_dir)
+    assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert job.error == "the folder of the job on host ha was removed while it ran"
+    assert supervised.attempt.error == job.error
+
+
+def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
+    supervised = run(save_s=60)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        store.pause(session, supervised.lease.job_id)
+    until(supervised.paths.stop_file.exists)
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.CANCELLED
+    assert not (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
+
+
+def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run: Run) -> None:
+    supervised = run(save_s=1)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        placing.request_preemption(session, [supervised.lease.attempt_id], PreemptionCause.for_job("x"))
+    assert supervised.wait_for_end() is EndReason.PREEMPTED
+    assert supervised.attempt.error == "to make room for job x"
+    assert (supervised.paths.root / "saved").exists()
+
+
+def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) -> None:
+    supervised = run()
+    until((supervised.paths.logs / "rank-0.log").exists)  # it is still importing its modules
+    supervised.process.terminate()
+    assert supervised.wait_for_end() is EndReason.HOST_LOST
+    assert (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
+
+
+def test_an_attempt_with_a_stopped_rank_ends_as_stalled_and_names_the_rank(run: Run) -> None:
+    stall_s = round(1.5 * slowdown(), 1)
+    supervised = run(stall_timeout_s=stall_s)
+    supervised.wait_for_steps()
+    os.kill(pids_with_mark(supervised.mark)[0], signal.SIGSTOP)
+    assert supervised.wait_for_end() is EndReason.STALLED
+    assert supervised.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
+
+
+def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
+    supervised = run("deaf")
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        leases.end(session, supervised.lease, EndReason.LEASE_EXPIRED)
+    assert supervised.process.wait(10 * slowdown()) == 1
+    assert pids_with_mark(supervised.mark) == []
+    assert job_rows.kinds(supervised.sessions, supervised.lease.job_id)[-2:] == [
+        EventKind.ATTEMPT_ENDED,
+        EventKind.REQUEUED,
+    ]
