@@ -4,64 +4,20 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
 
 import httpx2 as httpx
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, update
 
 from api.main import app_for
-from jobs.data import artifacts
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job
-from jobs.lifecycle.admission import unusable_weights
-from jobs.lifecycle.store import touch, transition
-from jobs.model.spec import spec_from
-from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.starting_rows import SPEC, TOKEN, an_attempt
+from tests.integration.api.artifacts.conftest import NETWORK, path_of
+from tests.integration.api.starting_rows import TOKEN, an_attempt
 from tests.servers import serving
 from tests.waiting import until
-
-NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece
-
-
-@pytest.fixture
-def configuration(database: str, tmp_path: Path) -> Settings:
-    return Settings(
-        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here"
-    )
-
-
-@pytest.fixture
-def runs(configuration: Settings) -> Path:
-    return configuration.runs_dir
-
-
-@pytest.fixture
-def job_id(submit_job: Callable[..., str], sessions: Sessions, runs: Path) -> str:
-    """A job that ran on host `ha` and left artifacts. Other files lie beside them."""
-    job_id = submit_job()
-    an_attempt(sessions, job_id)
-    folder = runs / job_id / "artifacts"
-    (folder / "tensorboard/train").mkdir(parents=True)
-    (folder / "model.keras").write_bytes(NETWORK)
-    (folder / "classes.json").write_text('["0", "1"]' + 2000 * " ")
-    (folder / "tensorboard/train/events.out.tfevents.1").write_bytes(b"events")
-    (folder / "größe%.html").write_text("<script>")
-    (runs / job_id / "checkpoints").mkdir()
-    (runs / job_id / "checkpoints/epoch-1.h5").write_text("TOP SECRET")
-    (runs / "secret.txt").write_text("TOP SECRET")
-    (folder / "link.txt").symlink_to(runs / "secret.txt")
-    return job_id
-
-
-def path_of(job_id: str, path: str = "") -> str:
-    return f"/v1/jobs/{job_id}/artifacts" + (f"/{path}" if path else "")
 
 
 def test_the_list_goes_page_by_page_by_path(api: TestClient, job_id: str) -> None:
@@ -262,115 +218,3 @@ def test_artifacts_that_this_host_cannot_see_are_reported(
     if status == 409:
         assert "host ha" in answer.json()["detail"]
         assert api.get(path_of(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-elsewhere"
-
-
-def spec_starting_from(job_id: str) -> dict[str, Any]:
-    return SPEC | {"model": {"name": spec_from(SPEC).model.name, "weights": f"job:{job_id}"}}
-
-
-def ended_long_ago(sessions: Sessions, job_id: str) -> None:
-    with sessions.begin() as session:
-        for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
-            transition(session, job_id, status)
-        ended_at = func.now() - timedelta(days=366)
-        session.execute(update(Job).where(Job.id == job_id).values(ended_at=ended_at))
-
-
-def give_up(sessions: Sessions) -> bool:
-    with sessions.begin() as session:
-        return artifacts.mark_artifacts_removed(session, keep_days=365)
-
-
-def test_artifacts_that_were_removed_are_reported_as_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
-    before = api.get(f"/v1/jobs/{job_id}").json()
-    assert before["artifacts_removed_at"] is None
-    assert not give_up(sessions)  # it goes on
-    ended_long_ago(sessions, job_id)
-    assert give_up(sessions)
-    assert not give_up(sessions)
-    after = api.get(f"/v1/jobs/{job_id}").json()
-    assert after["artifacts_removed_at"] is not None
-    assert after["revision"] > before["revision"]
-    assert api.get(path_of(job_id)).json()["items"] == []
-    gone = api.get(path_of(job_id, "model.keras"))
-    assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:artifacts-removed")
-    assert api.get(path_of(job_id, "../x%00")).status_code == 404
-    refused = api.post("/v1/jobs", json=spec_starting_from(job_id))
-    assert refused.status_code == 422
-    assert [error["field"] for error in refused.json()["errors"]] == ["model.weights"]
-    assert "were removed on" in refused.json()["detail"]
-
-
-def test_weights_are_kept_until_jobs_that_start_from_them_have_ended(
-    api: TestClient, sessions: Sessions, job_id: str
-) -> None:
-    ended_long_ago(sessions, job_id)
-    started = api.post("/v1/jobs", json=spec_starting_from(job_id)).json()["id"]
-    assert not give_up(sessions)
-    api.post(f"/v1/jobs/{started}/cancel")
-    assert give_up(sessions)
-
-
-def test_a_submission_and_the_removal_of_its_weights_take_turns(
-    api: TestClient, sessions: Sessions, job_id: str
-) -> None:
-    ended_long_ago(sessions, job_id)
-    spec = spec_from(spec_starting_from(job_id))
-    with sessions.begin() as submitting:
-        assert unusable_weights(submitting, spec) == []
-        assert not give_up(sessions)  # the row is held
-    assert give_up(sessions)
-    with sessions.begin() as submitting:
-        assert "removed" in unusable_weights(submitting, spec)[0].message
-
-
-def test_files_are_removed_only_of_jobs_that_have_ended_and_by_those_who_steer_them(
-    api: TestClient, job_id: str, sessions: Sessions, client_of: Callable[..., TestClient]
-) -> None:
-    assert api.get(f"/v1/jobs/{job_id}").json()["checkpoint_bytes"] is None, "nothing was measured"
-    running = api.delete(path_of(job_id))
-    assert (running.status_code, running.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
-    with sessions.begin() as session:
-        transition(session, job_id, Status.CANCELLED)
-        touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)
-    job = api.get(f"/v1/jobs/{job_id}").json()
-    assert (job["checkpoint_bytes"], job["artifact_bytes"]) == (5, 7)
-    assert client_of("eve").delete(path_of(job_id)).status_code == 403
-    assert client_of("ada", "read").delete(path_of(job_id)).status_code == 403
-    assert api.delete(path_of("nowhere")).status_code == 404
-    revisions = []
-    for _ in range(2):
-        assert api.delete(path_of(job_id)).status_code == 204
-        revisions.append(api.get(f"/v1/jobs/{job_id}").json()["revision"])
-    assert revisions[0] == revisions[1], "repeating it changes nothing"
-    assert api.get(path_of(job_id)).json()["items"] == []
-    assert api.get(path_of(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-removed"
-    with sessions() as session:
-        job = session.get_one(Job, job_id)
-        assert (job.checkpoint_bytes, job.artifact_bytes) == (0, 0)
-    entries = api.get("/v1/audit", params={"action": "job.artifacts_removed"}).json()["items"]
-    assert [entry["subject"] for entry in entries] == [job_id], "the second request changed nothing"
-
-
-def test_files_from_which_a_job_starts_are_removed_after_its_end(
-    api: TestClient, sessions: Sessions, job_id: str
-) -> None:
-    ended_long_ago(sessions, job_id)
-    started = api.post("/v1/jobs", json=spec_starting_from(job_id)).json()["id"]
-    refused = api.delete(path_of(job_id))
-    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
-    assert f"job {started} starts from its weights" in refused.json()["detail"]
-    api.post(f"/v1/jobs/{started}/cancel")
-    assert api.delete(path_of(job_id)).status_code == 204
-
-
-def test_checkpoints_can_be_removed_after_the_artifacts(api: TestClient, sessions: Sessions, job_id: str) -> None:
-    ended_long_ago(sessions, job_id)
-    with sessions.begin() as session:
-        touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)
-    assert give_up(sessions)
-    removed_at = api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"]
-    assert api.delete(path_of(job_id)).status_code == 204
-    with sessions() as session:
-        assert session.get_one(Job, job_id).checkpoint_bytes == 0
-    assert api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"] == removed_at

@@ -1,0 +1,46 @@
+"""A job that left artifacts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.db.engine import Sessions
+from jobs.runtime.settings import Settings
+from tests.integration.api.starting_rows import TOKEN, an_attempt
+
+NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    return Settings(
+        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here"
+    )
+
+
+@pytest.fixture
+def runs(configuration: Settings) -> Path:
+    return configuration.runs_dir
+
+
+@pytest.fixture
+def job_id(submit_job: Callable[..., str], sessions: Sessions, runs: Path) -> str:
+    """A job that ran on host `ha` and left artifacts. Other files lie beside them."""
+    job_id = submit_job()
+    an_attempt(sessions, job_id)
+    folder = runs / job_id / "artifacts"
+    (folder / "tensorboard/train").mkdir(parents=True)
+    (folder / "model.keras").write_bytes(NETWORK)
+    (folder / "classes.json").write_text('["0", "1"]' + 2000 * " ")
+    (folder / "tensorboard/train/events.out.tfevents.1").write_bytes(b"events")
+    (folder / "größe%.html").write_text("<script>")
+    (runs / job_id / "checkpoints").mkdir()
+    (runs / job_id / "checkpoints/epoch-1.h5").write_text("TOP SECRET")
+    (runs / "secret.txt").write_text("TOP SECRET")
+    (folder / "link.txt").symlink_to(runs / "secret.txt")
+    return job_id
+
+
+def path_of(job_id: str, path: str = "") -> str:
+    return f"/v1/jobs/{job_id}/artifacts" + (f"/{path}" if path else "")
