@@ -93,34 +93,11 @@ def configure_process() -> None:
 def app_for(configuration: Settings) -> FastAPI:
     """The service with these settings. It connects to nothing before it starts."""
     registry = CollectorRegistry()
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        memory = CommonMemory.at(configuration.broker_url)
-        services = _services(configuration, memory)
-        cluster.register(registry, services.sessions, configuration)
-        app.state.live_gauges = LiveGauges(services.sessions, configuration)
-        app.state.services = services
-        # A thread for each connection: a request never waits for one while it holds a thread.
-        current_default_thread_limiter().total_tokens = 2 * _POOL_SIZE - LIVE_READS
-        await run_in_threadpool(_store_configured_token, services)
-        hub = Hub(
-            services.sessions, configuration.database_url,
-            host_timeout_s=configuration.host_timeout_s, valid_tokens=services.tokens.valid_among,
-        )  # fmt: skip
-        cluster.register_listeners(registry, lambda: hub.count)
-        async with _shared(services, memory), hub.open():
-            app.state.live = hub
-            yield
-        await run_in_threadpool(services.hints.close)
-        services.engine.dispose()
-        drawing.close()
-
     app = FastAPI(
         title="Hora",
         version=installed_version(),
         description="Training jobs: submit a spec, watch it train, and see whether it scaled.",
-        lifespan=lifespan,
+        lifespan=lambda app: _running(app, configuration, registry),
         responses=openapi.UNREADABLE
         | openapi.problems(
             s401="No valid token",
@@ -135,6 +112,38 @@ def app_for(configuration: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.state.registry = registry
+    _add_routes(app)
+    problem_answers.install(app)
+    openapi.describe(app)
+    _add_middleware(app, registry)
+    return app
+
+
+@asynccontextmanager
+async def _running(app: FastAPI, configuration: Settings, registry: CollectorRegistry) -> AsyncIterator[None]:
+    """Connect the app while it runs, and close all at its end."""
+    memory = CommonMemory.at(configuration.broker_url)
+    services = _services(configuration, memory)
+    cluster.register(registry, services.sessions, configuration)
+    app.state.live_gauges = LiveGauges(services.sessions, configuration)
+    app.state.services = services
+    # A thread for each connection: a request never waits for one while it holds a thread.
+    current_default_thread_limiter().total_tokens = 2 * _POOL_SIZE - LIVE_READS
+    await run_in_threadpool(_store_configured_token, services)
+    hub = Hub(
+        services.sessions, configuration.database_url,
+        host_timeout_s=configuration.host_timeout_s, valid_tokens=services.tokens.valid_among,
+    )  # fmt: skip
+    cluster.register_listeners(registry, lambda: hub.count)
+    async with _shared(services, memory), hub.open():
+        app.state.live = hub
+        yield
+    await run_in_threadpool(services.hints.close)
+    services.engine.dispose()
+    drawing.close()
+
+
+def _add_routes(app: FastAPI) -> None:
     for part in (
         lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
         artifacts, webhooks, datasets, uploads,
@@ -144,15 +153,16 @@ def app_for(configuration: Settings) -> FastAPI:
     app.include_router(help_pages.routes_for(help_pages.FOLDER))
     app.include_router(docs_page.routes_for(page.FOLDER / "docs"))
     app.include_router(page.routes_for(page.FOLDER, [route.path or "" for route in iter_route_contexts(app.routes)]))
-    problem_answers.install(app)
-    openapi.describe(app)
+
+
+def _add_middleware(app: FastAPI, registry: CollectorRegistry) -> None:
+    """The last one added is the first that sees a request."""
     app.add_middleware(Compression, minimum_size=1024, compresslevel=5)
     app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
     app.add_middleware(UnchangedPolls, polled=lookups.POLLED_JOB)
     app.add_middleware(RequestTracking, durations_s=cluster.request_durations(registry))
     app.add_middleware(Lingering)  # outside of `RequestTracking`: a request is done when it is answered
-    return app
 
 
 @asynccontextmanager
