@@ -165,6 +165,6 @@ def _store_long_job(stack: Stack) -> None:
 
 
 def _gzipped_bytes(folder: Path) -> int:
-    return sum(
-        len(gzip.compress(path.read_bytes())) for path in folder.rglob("*") if path.suffix in {".js", ".css", ".html"}
-    )
+    built = [path for path in folder.rglob("*") if path.suffix in {".js", ".css", ".html"}]
+    files = [path for path in built if folder / "docs" not in path.parents]  # only readers of /docs load those
+    return sum(len(gzip.compress(path.read_bytes())) for path in files)
