@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Engine, ExceptionContext, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 from sqlalchemy.orm import Session, sessionmaker
+
+from jobs.model.os_errors import in_words
 
 Sessions = sessionmaker[Session]
 OF_PROCESS = "of process"  # in the `info` of a session: what all sessions of one `sessions_for` remember together
@@ -93,6 +96,14 @@ def is_away(error: DBAPIError) -> bool:
 def is_busy(error: DBAPIError) -> bool:
     """Whether the database answers, but a lock or a time limit stopped the statement."""
     return getattr(error.orig, "sqlstate", None) in _BUSY
+
+
+def cause_in_words(error: Exception) -> str:
+    """An unforeseen error in words, without a statement and its values: a secret may be among them."""
+    cause = error.orig if isinstance(error, StatementError) and error.orig is not None else error
+    if isinstance(cause, psycopg.Error):
+        return f"{type(cause).__name__}: {cause.diag.message_primary or 'the database did not answer'}"
+    return in_words(cause)
 
 
 def is_out_of_time(error: DBAPIError) -> bool:

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
+from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, get_job, touch
-from jobs.model.os_errors import in_words
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.files import bytes_below
@@ -119,9 +118,7 @@ class Supervision:
             self._renewal.check()  # the error may be old: this process may have been stopped meanwhile
             _log.exception("the supervision failed")
             clean = self.kill()
-            # The text of a database error has the statement and its values, the lease's token among them.
-            cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {in_words(cause)}")
+            ending = Ending(EndReason.INTERNAL_ERROR, f"the supervisor failed: {cause_in_words(error)}")
             if is_full(error):
                 ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")

@@ -5,10 +5,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, StatementError
 
 from api.problem_answers import problem_of
-from jobs.db.engine import engine_for, is_away
+from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away
 
 Address = Callable[[str, str], str]
 
@@ -44,3 +45,20 @@ def test_a_server_that_takes_no_writes_counts_as_away_and_its_connection_is_drop
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE stored (number int)")
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("SELECT nothing, CAST(:secret AS text)", 'UndefinedColumn: column "nothing" does not exist'),
+        ("SELECT :secret, :other", "InvalidRequestError: A value is required for bind parameter 'other'"),
+    ],
+)
+def test_an_error_in_words_has_no_statement(sessions: Sessions, statement: str, words: str) -> None:
+    with pytest.raises(StatementError) as caught, sessions() as session:
+        session.execute(text(statement), {"secret": "s3cret"})
+    assert "s3cret" in str(caught.value)
+    in_words = cause_in_words(caught.value)
+    assert words in in_words
+    assert "SELECT" not in in_words
+    assert "s3cret" not in in_words
