@@ -14,7 +14,7 @@ from tests.acceptance.conftest import ENDLESS, kinds, no_process_left, points, w
 from tests.full_disks import fill_up, small_disk
 from tests.waiting import until
 
-EPOCHS, STEPS = 60, 42  # steps of an epoch: 1,350 samples in batches of 32
+EPOCHS, STEPS = 30, 42  # steps of an epoch: 1,350 samples in batches of 32
 
 
 @pytest.fixture(scope="module")
