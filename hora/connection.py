@@ -36,8 +36,8 @@ def connect(*, timeout_s: float = 30.0) -> "Service":
     """A client of the service that this command uses. Raises `HoraError`."""
     from hora.service import Service
 
-    found = find_target()
-    return Service(found.url, found.token, timeout_s=timeout_s)
+    target = find_target()
+    return Service(target.url, target.token, timeout_s=timeout_s)
 
 
 def use_profile(name: str | None) -> None:

@@ -116,8 +116,8 @@ class Home:
             folder = Path(tempfile.gettempdir()) / name
             folder = folder if _holds_sockets(folder) else Path("/tmp") / name  # noqa: S108 - its owner is checked
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise StackError(f"{folder}, the folder for this stack's sockets, was made by somebody else; remove it.")
         folder.chmod(0o700)
         return folder

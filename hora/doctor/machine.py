@@ -26,19 +26,19 @@ _ATTEMPT_FOLDER = re.compile(r"/runs/([0-9a-z]+)/attempt-([0-9]+)/")
 
 def python() -> Finding:
     """Horovod and TensorFlow exist for two versions of Python."""
-    found = ".".join(map(str, sys.version_info[:3]))
+    installed = ".".join(map(str, sys.version_info[:3]))
     if (3, 11) <= sys.version_info[:2] <= (3, 12):
-        return Finding("python", "ok", found)
-    return Finding("python", "fail", found, "Install Hora into Python 3.11 or 3.12.")
+        return Finding("python", "ok", installed)
+    return Finding("python", "fail", installed, "Install Hora into Python 3.11 or 3.12.")
 
 
 def versions() -> Finding:
     """The installed packages, for a bug report."""
-    found = []
+    installed = []
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
-            found.append(f"{name} {version(name)}")
-    return Finding("versions", "ok", ", ".join(found))
+            installed.append(f"{name} {version(name)}")
+    return Finding("versions", "ok", ", ".join(installed))
 
 
 def writable(home: Path) -> Finding:
@@ -74,14 +74,14 @@ def disk_space(home: Path) -> Iterator[Finding]:
     except ValueError:
         return  # `data_roots` names the wrong setting
     for space in measure(settings):
-        found = f"{size_text(space.free_bytes)} free for {', '.join(space.folders)}"
+        free = f"{size_text(space.free_bytes)} free for {', '.join(space.folders)}"
         if space.problem is not None:
             advice = "Hora gives this machine no jobs. Free some space, or set HORA_HOME to a folder on another disk."
-            yield Finding("disk space", "fail", f"{found}: {space.problem}", advice)
+            yield Finding("disk space", "fail", f"{free}: {space.problem}", advice)
         elif space.free_bytes < _TIGHT_BYTES and "runs" in space.folders:
-            yield Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
+            yield Finding("disk space", "warn", free, "A large job's checkpoints may not fit.")
         else:
-            yield Finding("disk space", "ok", found)
+            yield Finding("disk space", "ok", free)
 
 
 def data_roots() -> Finding:

@@ -55,12 +55,12 @@ def ledger_line(ledger: Json) -> str | None:
     if not leased_s:
         return None
     shares = {name: seconds / leased_s for name, seconds in ledger["items"].items()}
-    told = [
+    parts = [
         f"{_part_name(name)} {percent(share)}"
         for name, share in sorted(shares.items(), key=lambda item: -item[1])
         if share >= 0.005
     ]
-    return f"{duration(leased_s)}: {', '.join(told)}"
+    return f"{duration(leased_s)}: {', '.join(parts)}"
 
 
 def _part_name(name: str) -> str:
@@ -68,12 +68,12 @@ def _part_name(name: str) -> str:
 
 
 def _bullets(findings: Sequence[Json]) -> Text | None:
-    told = Text()
+    bullets = Text()
     for one in findings:
-        told.append("\n" if told else "")
-        told.append(plain(one["kind"]).replace("_", " "), style="bold")
-        told.append(f": {plain(one['text'])}")
-    return told or None
+        bullets.append("\n" if bullets else "")
+        bullets.append(plain(one["kind"]).replace("_", " "), style="bold")
+        bullets.append(f": {plain(one['text'])}")
+    return bullets or None
 
 
 def _step_time(steps: Sequence[Json]) -> str | None:
@@ -81,8 +81,8 @@ def _step_time(steps: Sequence[Json]) -> str | None:
     for one in steps:
         if one["rank"] < 0:
             shares = (("computing", "compute"), ("waiting for data", "data_wait"), ("in allreduce", "allreduce"))
-            told = ", ".join(f"{percent(one[name])} {what}" for what, name in shares)
-            return f"{_short(one['step_time_s'])}, of which {told}"
+            parts = ", ".join(f"{percent(one[name])} {what}" for what, name in shares)
+            return f"{_short(one['step_time_s'])}, of which {parts}"
     return None
 
 

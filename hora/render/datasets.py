@@ -89,6 +89,6 @@ def _shape(shape: list[int] | None) -> str:
 
 
 def _classes(counts: dict[str, int]) -> str:
-    told = [f"{plain(name)} {times}" for name, times in list(counts.items())[:_MOST_CLASSES]]
-    more = len(counts) - len(told)
-    return ", ".join(told) + (f", and {more} more" if more else "")
+    shown = [f"{plain(name)} {times}" for name, times in list(counts.items())[:_MOST_CLASSES]]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more else "")

@@ -108,14 +108,14 @@ def _free_space(folders: Sequence[Json]) -> str | None:
 
 def _load(lately: Json | None) -> str | None:
     """The means of its metrics: CPU 43 %, memory 3.1 GB, network in 1.2 MB/s."""
-    known = {one["metric"]: [y for y in one["y"] if y is not None] for one in (lately or {}).get("series") or []}
-    means = {metric: sum(values) / len(values) for metric, values in known.items() if values}
-    told = [
+    values_of = {one["metric"]: [y for y in one["y"] if y is not None] for one in (lately or {}).get("series") or []}
+    means = {metric: sum(values) / len(values) for metric, values in values_of.items() if values}
+    figures = [
         f"CPU {means['cpu_percent']:.0f} %" if "cpu_percent" in means else "",
         f"memory {gigabytes(means['memory_bytes'])}" if "memory_bytes" in means else "",
         *(f"{what} {means[metric] / 1e6:,.1f} MB/s" for metric, what in _RATES.items() if metric in means),
     ]
-    return ", ".join(filter(None, told)) or None
+    return ", ".join(filter(None, figures)) or None
 
 
 def _mig(gpus: Sequence[Json]) -> str | None:

@@ -28,8 +28,8 @@ def status(job: Json) -> Text:
     name, reason = plain(job["status"]), job.get("end_reason")
     if job.get("paused_at") and not job.get("ended_at"):
         reason = "paused" if name == "queued" else "pausing"
-    told = f"{name} ({plain(reason)})" if reason and reason not in ("completed", "cancelled") else name
-    return Text(told, style=STATUS_STYLE.get(name, ""))
+    words = f"{name} ({plain(reason)})" if reason and reason not in ("completed", "cancelled") else name
+    return Text(words, style=STATUS_STYLE.get(name, ""))
 
 
 def standing(job: Json) -> str | None:
@@ -43,8 +43,8 @@ def standing(job: Json) -> str | None:
 
 def slots(attempt: Json) -> str | None:
     """The slots of an attempt on each of its hosts: ha 0-3, hb 0 2."""
-    told = [f"{plain(share['host'])} {ranges(share['slots'])}" for share in attempt.get("shares") or []]
-    return ", ".join(told) or None
+    hosts = [f"{plain(share['host'])} {ranges(share['slots'])}" for share in attempt.get("shares") or []]
+    return ", ".join(hosts) or None
 
 
 def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:

@@ -90,8 +90,8 @@ def _baseline(report: Json) -> list[str]:
         return []
     gpus = baseline["gpus"]
     kind = f" ({plain(scaling)} scaling)" if scaling else ""
-    told = f"Speed-up is the training time on {gpus} {'GPU' if gpus == 1 else 'GPUs'} over that of the cell{kind}"
-    return [f"{told}; efficiency is its share of the ideal line. Intervals are 95 %."]
+    speed_up = f"Speed-up is the training time on {gpus} {'GPU' if gpus == 1 else 'GPUs'} over that of the cell{kind}"
+    return [f"{speed_up}; efficiency is its share of the ideal line. Intervals are 95 %."]
 
 
 def _target(target: Json | None) -> list[str]:
@@ -118,8 +118,8 @@ def _best_cells(report: Json) -> list[str]:
         names.setdefault(position, []).append(_BEST.get(figure, plain(figure)))
     if len(cells) < 2 or not names:
         return []
-    told = [f"{', '.join(what)}: {values_line(cells[position]['values'])}" for position, what in names.items()]
-    return [f"Best: {'; '.join(told)}."]
+    best = [f"{', '.join(what)}: {values_line(cells[position]['values'])}" for position, what in names.items()]
+    return [f"Best: {'; '.join(best)}."]
 
 
 def _crosses_hosts(cells: Iterable[Json]) -> bool:

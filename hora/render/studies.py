@@ -32,8 +32,8 @@ def study_status(study: Json) -> Text:
         (name for name in ("running", "launching") if counts.get(name)), "running" if _ended(study) else "queued"
     )
     waits = sum(counts.get(name, 0) for name in ("queued", "launching", "running"))
-    told = f"{name} (paused)" if waits and study.get("paused") == waits else name
-    return Text(told, style=STATUS_STYLE.get(name, ""))
+    words = f"{name} (paused)" if waits and study.get("paused") == waits else name
+    return Text(words, style=STATUS_STYLE.get(name, ""))
 
 
 def jobs_line(study: Json) -> str:
@@ -125,8 +125,8 @@ def cells_table(study: Json) -> Table:
 def _statuses(jobs: Iterable[Json]) -> Text:
     """2 succeeded, 1 running."""
     names = [plain(job["status"]) for job in jobs]
-    told = [Text(f"{names.count(name)} {name}", style=STATUS_STYLE.get(name, "")) for name in dict.fromkeys(names)]
-    return Text(", ").join(told)
+    counts = [Text(f"{names.count(name)} {name}", style=STATUS_STYLE.get(name, "")) for name in dict.fromkeys(names)]
+    return Text(", ").join(counts)
 
 
 def planned_table(planned: Json) -> Table:

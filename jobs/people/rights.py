@@ -225,8 +225,8 @@ def _take_turn(session: Session) -> None:
 
 
 def _require_an_admin(session: Session) -> None:
-    left = exists().where(Token.scope == Scope.ADMIN, User.name == Token.user_name, User.disabled_at.is_(None), *_LIVE)
-    if not session.scalar(select(left)):
+    admin = exists().where(Token.scope == Scope.ADMIN, User.name == Token.user_name, User.disabled_at.is_(None), *_LIVE)
+    if not session.scalar(select(admin)):
         raise LastAdmin
 
 

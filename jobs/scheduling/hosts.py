@@ -67,16 +67,16 @@ def hosts(session: Session, *, host_timeout_s: float, limit: int, cursor: str | 
     """A page of the registered hosts, by name, each with its slots by index. Raises `InvalidCursor`."""
     after = "" if cursor is None else cursors.decode(session, cursor, by=BY_NAME, of=_LIST)[0]
     query = select(Host).where(Host.name > after).order_by(Host.name).limit(limit + 1)
-    found = _hosts(session, query, host_timeout_s=host_timeout_s)
-    return page_of(session, found, by=BY_NAME, limit=limit, of=_LIST, position=lambda host: (host.name,))
+    items = _hosts(session, query, host_timeout_s=host_timeout_s)
+    return page_of(session, items, by=BY_NAME, limit=limit, of=_LIST, position=lambda host: (host.name,))
 
 
 def host(session: Session, name: str, *, host_timeout_s: float) -> HostNow:
     """One host. Raises `HostNotFound`."""
-    found = _hosts(session, select(Host).where(Host.name == name), host_timeout_s=host_timeout_s)
-    if not found:
+    matching = _hosts(session, select(Host).where(Host.name == name), host_timeout_s=host_timeout_s)
+    if not matching:
         raise HostNotFound(name)
-    return found[0]
+    return matching[0]
 
 
 def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> list[HostNow]:

@@ -66,10 +66,10 @@ def user_name() -> str:
 
 def find_sshd() -> str:
     """The path of OpenSSH's server. Raises `SshUnusable`."""
-    found = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
-    if found is None or shutil.which("ssh") is None:
+    sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
+    if sshd is None or shutil.which("ssh") is None:
         raise SshUnusable("ssh and sshd are not both installed (Debian: openssh-client, openssh-server)")
-    return os.path.abspath(found)
+    return os.path.abspath(sshd)
 
 
 def prepare(settings: Settings) -> SshFiles:

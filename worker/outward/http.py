@@ -33,8 +33,8 @@ class _TooLarge(Exception):
 
 def resolve(host: str, port: int) -> Sequence[Address]:
     """All addresses of a host. Raises `OSError`."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ip_address(entry[4][0]) for entry in dict.fromkeys(found)]
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ip_address(entry[4][0]) for entry in dict.fromkeys(entries)]
 
 
 class Outbound:
@@ -84,8 +84,8 @@ class Outbound:
             with pool.stream("POST", url_parts, headers=list(header_fields.items()), content=body) as answer:
                 for _ in answer.iter_stream():
                     pass  # read to the end, within the limits: a receiver that is cut off may take that for a failure
-        found = {name.lower(): value for name, value in answer.headers}
-        retry_after = found.get(b"retry-after")
+        answer_headers = {name.lower(): value for name, value in answer.headers}
+        retry_after = answer_headers.get(b"retry-after")
         return answer.status, None if retry_after is None else retry_after.decode("latin-1")[:100]
 
 
@@ -146,11 +146,11 @@ class _BoundedStream(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read some. Raises `_TooLate`, `_TooLarge`."""
-        found = self._stream.read(max_bytes, _left_s(self._deadline))
-        self._left_bytes -= len(found)
+        piece = self._stream.read(max_bytes, _left_s(self._deadline))
+        self._left_bytes -= len(piece)
         if self._left_bytes < 0:
             raise _TooLarge
-        return found
+        return piece
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write all, or raise `_TooLate`: a piece at a time, since each may take as long as is left."""

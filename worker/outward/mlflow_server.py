@@ -106,12 +106,12 @@ class MlflowServer:
     def delete_run(self, run_id: str) -> None:
         """Delete a run, if it still exists."""
         try:
-            found = self._request("GET", "runs/get", params={"run_id": run_id})
+            answer = self._request("GET", "runs/get", params={"run_id": run_id})
         except Refused as error:
             if error.code == "RESOURCE_DOES_NOT_EXIST":
                 return
             raise
-        if found["run"]["info"]["lifecycle_stage"] != "deleted":
+        if answer["run"]["info"]["lifecycle_stage"] != "deleted":
             self._request("POST", "runs/delete", json={"run_id": run_id})
 
     def _ensured_experiment_id(self) -> str:
@@ -119,12 +119,13 @@ class MlflowServer:
         if self._experiment_id is None:
             name = self._experiment
             try:
-                found = self._request("GET", "experiments/get-by-name", params={"experiment_name": name})["experiment"]
+                answer = self._request("GET", "experiments/get-by-name", params={"experiment_name": name})
+                experiment = answer["experiment"]
             except Refused as error:
                 if error.code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-                found = self._request("POST", "experiments/create", json={"name": name})
-            self._experiment_id = str(found["experiment_id"])
+                experiment = self._request("POST", "experiments/create", json={"name": name})
+            self._experiment_id = str(experiment["experiment_id"])
         return self._experiment_id
 
     def _request(self, method: str, path: str, **request: Any) -> dict[str, Any]:

@@ -85,10 +85,10 @@ def numbers_of(batch: pa.RecordBatch, columns: Columns, label_of: Mapping[str, i
             return integers.astype(np.int32, copy=False)
     labels = labels_of(batch, columns)
     numbers = np.array([label_of.get(str(label), -1) for label in labels.dictionary.to_pylist()], np.int32)
-    found: Labels = numbers[labels.indices.to_numpy()]
-    if len(found) and found.min() < 0:
-        raise BadData(f"there is a label that was not there before: {labels[int(found.argmin())]}")
-    return found
+    codes: Labels = numbers[labels.indices.to_numpy()]
+    if len(codes) and codes.min() < 0:
+        raise BadData(f"there is a label that was not there before: {labels[int(codes.argmin())]}")
+    return codes
 
 
 def _are_numbers(label_of: Mapping[str, int]) -> bool:
@@ -161,12 +161,12 @@ def _pandas_index(schema: pa.Schema) -> set[str]:
 
 
 def _image_column(fields: Mapping[str, pa.DataType]) -> dict[str, pa.DataType] | None:
-    found = {name: type_ for name, type_ in fields.items() if _is_bytes(type_)}
-    if len(found) > 1 and _IMAGE_NAME not in found:
-        raise BadData(f"several columns may hold the image: {', '.join(found)}: name one of them {_IMAGE_NAME!r}")
-    if len(found) > 1:
-        return {_IMAGE_NAME: found[_IMAGE_NAME]}
-    return found or None
+    candidates = {name: type_ for name, type_ in fields.items() if _is_bytes(type_)}
+    if len(candidates) > 1 and _IMAGE_NAME not in candidates:
+        raise BadData(f"several columns may hold the image: {', '.join(candidates)}: name one of them {_IMAGE_NAME!r}")
+    if len(candidates) > 1:
+        return {_IMAGE_NAME: candidates[_IMAGE_NAME]}
+    return candidates or None
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

@@ -121,8 +121,8 @@ def open_files(store: Store, files: Sequence[File], *, label: str, threads: int)
     with name_errors(files[0].name), store.opened(files[0]) as file:
         columns = columns_of(file.schema_arrow, label)
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(lambda file: _row_groups(store, file, columns), files))
-    return columns, [group for groups in found for group in groups]
+        groups_of_files = list(pool.map(lambda file: _row_groups(store, file, columns), files))
+    return columns, [group for groups in groups_of_files for group in groups]
 
 
 def _row_groups(store: Store, file: File, columns: Columns) -> list[RowGroup]:

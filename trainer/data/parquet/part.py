@@ -40,8 +40,8 @@ class ParquetPart:
     def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """See `Part.train`."""
         used = Stretch(self._stretch.spread, self._stretch.first, self._stretch.first + schedule.samples)
-        made = windows(self._reader, used, schedule, epoch=epoch, first=first, threads=self._threads)
-        with closing(made), closing(self._delivered(in_batches(made, schedule.per_rank))) as batches:
+        blocks = windows(self._reader, used, schedule, epoch=epoch, first=first, threads=self._threads)
+        with closing(blocks), closing(self._delivered(in_batches(blocks, schedule.per_rank))) as batches:
             yield from batches
 
     def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:

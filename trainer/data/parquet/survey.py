@@ -70,8 +70,8 @@ def _label_counts(store: Store, columns: Columns, groups: Sequence[RowGroup], *,
 
     def count(batch: pa.RecordBatch, rows: Any) -> None:
         labels = labels_of(batch, columns)
-        found = np.bincount(labels.indices.to_numpy(), minlength=len(labels.dictionary)).tolist()
-        for label, occurrences in zip(labels.dictionary.to_pylist(), found, strict=True):
+        counts = np.bincount(labels.indices.to_numpy(), minlength=len(labels.dictionary)).tolist()
+        for label, occurrences in zip(labels.dictionary.to_pylist(), counts, strict=True):
             if occurrences:
                 times[str(label)] += occurrences
 
