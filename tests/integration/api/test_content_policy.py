@@ -1,7 +1,6 @@
 """The Content-Security-Policy: every answer has it, and the page of the API at /docs needs nothing that it refuses."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from api import docs_page, page
 from api.main import app_for
 from api.middleware import CONTENT_SECURITY_POLICY
 from jobs.runtime.settings import Settings
+from tests.markup import Markup
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 NO_ROUTE = ("/nowhere", "/jobs/3k9v0t2m7x1q", "/docs/nowhere", "/help/nowhere.html", "/v1/nowhere")
@@ -59,32 +59,14 @@ def client() -> TestClient:
     return serve(page.FOLDER)
 
 
-class Loaded(HTMLParser):
-    """Collects what a page loads, and tags with a script or a style inside the document."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.inline: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        address = given.get("src" if tag == "script" else "href")
-        if tag in {"script", "link"} and address:
-            self.addresses.append(address)
-        elif tag in {"script", "style"} or any(name == "style" or name.startswith("on") for name in given):
-            self.inline.append(self.get_starttag_text() or tag)
-
-
 def test_the_page_of_the_api_loads_only_its_own_files(client: TestClient) -> None:
-    loaded = Loaded()
     answer = client.get("/docs", headers=BROWSER)
-    loaded.feed(answer.text)
+    markup = Markup(answer.text)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert loaded.inline == []
-    assert "/docs/start.js" in loaded.addresses
-    for address in loaded.addresses:
+    assert markup.refused == []
+    assert "/docs/start.js" in markup.addresses
+    for address in markup.addresses:
         file = client.get(address)
         assert (file.status_code, file.headers["cache-control"]) == (200, "no-cache"), address
         again = client.get(address, headers={"If-None-Match": file.headers["etag"]})
