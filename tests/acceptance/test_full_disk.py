@@ -78,9 +78,9 @@ def test_jobs_train_through_a_full_disk_and_wait_for_space(full: Stack, client: 
     epochs = sorted(points(client, training, "loss"))
     assert epochs == list(range(1, len(epochs) + 1))
     folders = {entry.name for entry in os.scandir(full.home) if entry.is_dir()}
-    made = {name for name in folders if not name.startswith("postgresql-")}  # programs, unpacked once
+    present = {name for name in folders if not name.startswith("postgresql-")}  # programs, unpacked once
     listed = {place(Settings(home=full.home)).name for place in space.FOLDERS.values()}
-    assert made <= listed, f"not in jobs.runtime.space.FOLDERS: {made - listed}"
+    assert present <= listed, f"not in jobs.runtime.space.FOLDERS: {present - listed}"
 
 
 def ended(client: Service, job_id: str) -> dict[str, object] | None:

@@ -49,8 +49,8 @@ class Server(threading.Thread):
     def processes(self) -> list[ProcessId]:
         """The server and its backends, the server first."""
         pid = 0 if self._process is None else self._process.pid
-        found = [ProcessId.of(each) for each in (pid, *descendants(pid))] if pid else []
-        return [process for process in found if process is not None]
+        candidates = [ProcessId.of(each) for each in (pid, *descendants(pid))] if pid else []
+        return [process for process in candidates if process is not None]
 
     def run(self) -> None:
         """Start the server, and again when it ends."""

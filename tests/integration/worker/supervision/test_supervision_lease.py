@@ -84,8 +84,10 @@ def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
     supervised = run("deaf", lease_s=lease_s)
     supervised.wait_for_steps()
     with supervised.sessions() as session:
-        others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        backends = list(session.scalars(text(others)))
+        other_backends = (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        backends = list(session.scalars(text(other_backends)))
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:

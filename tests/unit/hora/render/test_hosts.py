@@ -66,8 +66,8 @@ def test_host_details_show_its_hardware_and_that_it_is_drained() -> None:
         },
         "slots": [],
     }
-    told = facts_of(host_facts(host, now=NOW))
-    assert told == {
+    facts = facts_of(host_facts(host, now=NOW))
+    assert facts == {
         "host": "ha",
         "status": "alive, seen 0.0 s ago, drained",
         "address": "10.0.0.1",
@@ -92,9 +92,9 @@ def test_host_details_show_its_hardware_and_that_it_is_drained() -> None:
 def test_topology_groups_gpu_pairs_by_their_link(ways: list[tuple[Any, ...]], told: str) -> None:
     pairs = [{"gpus": [one, other], "nvlinks": nvlinks, "pcie": pcie} for one, other, nvlinks, pcie in ways]
     host = {"name": "ha", "alive": False, "heartbeat_at": None, "info": {"topology": pairs}}
-    found = facts_of(host_facts(host, now=NOW))
-    assert found["topology"] == told
-    assert found["status"] == "lost, seen -"
+    facts = facts_of(host_facts(host, now=NOW))
+    assert facts["topology"] == told
+    assert facts["status"] == "lost, seen -"
 
 
 def test_host_details_show_the_means_of_the_last_minute() -> None:
@@ -109,8 +109,8 @@ def test_host_details_show_the_means_of_the_last_minute() -> None:
             series("disk_written_bytes_per_s", 1.5e6),
         ]
     }
-    told = facts_of(host_facts({"name": "ha", "heartbeat_at": None}, lately, NOW))
-    assert told["last minute"] == "CPU 40 %, memory 3.1 GB, written 1.5 MB/s"
+    facts = facts_of(host_facts({"name": "ha", "heartbeat_at": None}, lately, NOW))
+    assert facts["last minute"] == "CPU 40 %, memory 3.1 GB, written 1.5 MB/s"
     assert "last minute" not in facts_of(host_facts({"name": "ha", "heartbeat_at": None}, {"series": []}, NOW))
 
 

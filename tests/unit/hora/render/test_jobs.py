@@ -83,10 +83,10 @@ def test_pausing_job_is_shown_as_pausing_until_it_ends() -> None:
 def test_job_details_show_the_slots_and_the_reason_of_a_preemption() -> None:
     shares = [{"host": "ha", "slots": [0, 1, 2]}, {"host": "hb", "slots": [1]}]
     attempt = {"shares": shares, "preempted_for": "job 0def", "preemption": {"kind": "job", "job": "0def"}}
-    told = facts_of(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt))
-    assert (told["slots"], told["preempted"]) == ("ha 0-2, hb 1", "to make room for job 0def")
-    assert told["in queue"] == "1st: is next"
-    assert told["lost"].startswith("2 attempts")
+    facts = facts_of(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt))
+    assert (facts["slots"], facts["preempted"]) == ("ha 0-2, hb 1", "to make room for job 0def")
+    assert facts["in queue"] == "1st: is next"
+    assert facts["lost"].startswith("2 attempts")
     moved = {"preempted_for": "host ha is drained", "preemption": {"kind": "host_drained", "host": "ha"}}
     assert "preempted      because host ha is drained" in as_text(job_details(JOB, NOW, attempt=moved))
 
@@ -110,15 +110,15 @@ def test_job_details_show_what_the_job_keeps_on_disk(
 
 
 def test_job_of_a_study_is_shown_with_its_cell_and_repeat() -> None:
-    told = facts_of(job_details({**JOB, "study": "0stu", "study_cell": 2, "study_repeat": 0}, NOW))
-    assert told["study"] == "0stu, cell 3, repeat 1"
+    facts = facts_of(job_details({**JOB, "study": "0stu", "study_cell": 2, "study_repeat": 0}, NOW))
+    assert facts["study"] == "0stu, cell 3, repeat 1"
     assert "study" not in facts_of(job_details({**JOB, "study": None}, NOW))
 
 
 def test_additional_rows_of_a_job_come_last() -> None:
-    told = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
-    assert list(told)[-2:] == ["epochs run", "advice"]
-    assert told["advice"] == "1. Stop early.\n   It pays."
+    facts = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
+    assert list(facts)[-2:] == ["epochs run", "advice"]
+    assert facts["advice"] == "1. Stop early.\n   It pays."
 
 
 def test_results_table_shows_the_summary_of_a_job() -> None:
@@ -159,10 +159,10 @@ DATA = {
 
 def test_job_details_show_the_data_and_the_set_up_times() -> None:
     setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
-    told = facts_of(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup}))
-    assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
-    assert told["damaged"] == "2 left out: bee/7.png, emu/\\x1b[31m.png"
-    assert told["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
+    facts = facts_of(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup}))
+    assert facts["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
+    assert facts["damaged"] == "2 left out: bee/7.png, emu/\\x1b[31m.png"
+    assert facts["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
     whole = as_text(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
     assert "damaged" not in whole
 

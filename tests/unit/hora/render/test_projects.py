@@ -47,14 +47,14 @@ def test_projects_table_notes_archived_and_members_only() -> None:
 
 
 def test_project_details_show_limits_members_and_status() -> None:
-    told = facts_of(
+    facts = facts_of(
         project_facts(project(max_slots=4, max_storage_gb=50.0, members=["ada", "b\x1b[1mob"], is_open=False))
     )
-    assert told["slots"] == "3 of 4 leased"
-    assert told["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"
-    assert told["storage"] == "4.3 of 50 GB of checkpoints and artifacts"
-    assert told["members"] == "ada, b\\x1b[1mob"
-    assert told["status"] == "members only"
+    assert facts["slots"] == "3 of 4 leased"
+    assert facts["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"
+    assert facts["storage"] == "4.3 of 50 GB of checkpoints and artifacts"
+    assert facts["members"] == "ada, b\\x1b[1mob"
+    assert facts["status"] == "members only"
 
 
 def test_only_options_that_were_given_are_sent() -> None:

@@ -82,9 +82,9 @@ def test_studies_table_has_a_line_for_a_study() -> None:
 
 def test_study_details_show_its_notes_and_its_target() -> None:
     notes = [{"id": 1, "at": NOW, "author": "ada", "text": "Try\na larger rate\x07."}]
-    told = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
-    assert told["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\\x07."
-    assert told["target"] == "val accuracy 0.9"
+    facts = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
+    assert facts["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\\x07."
+    assert facts["target"] == "val accuracy 0.9"
     assert "target" not in facts_of(study_facts(study("queued", "queued"), NOW))
 
 

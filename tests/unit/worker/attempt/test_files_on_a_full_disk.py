@@ -49,10 +49,10 @@ def test_a_rank_leaves_its_exit_record_in_its_note(paths: AttemptPaths) -> None:
     Note(paths.records / "rank-1.note").write(
         records=7, why="No space left on device", exit={"kind": "exit", "at": 1.0, "reason": "no_space", "message": "x"}
     )
-    found = notes.read_notes(paths.records, range(2))
-    left = RankExited(at=1.0, reason=EndReason.NO_SPACE, message="x")
-    assert found == {1: RankNote(records=7, why="No space left on device", exit=left)}
-    assert notes.exits_in(found) == {1: left}
+    rank_notes = notes.read_notes(paths.records, range(2))
+    exited = RankExited(at=1.0, reason=EndReason.NO_SPACE, message="x")
+    assert rank_notes == {1: RankNote(records=7, why="No space left on device", exit=exited)}
+    assert notes.exits_in(rank_notes) == {1: exited}
     assert (paths.records / "rank-1.note").stat().st_size == NOTE_BYTES
 
 
