@@ -24,11 +24,13 @@ from pydantic import (
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
 from jobs.model.problems import InvalidSpec, field_problems
 from jobs.model.spec_parts import (
+    AllreduceSpec,
     CheckpointSpec,
     Column,
     DatasetSpec,
     EarlyStopping,
     EpochMetric,
+    GpuModel,
     ModelName,
     ModelSpec,
     Pixels,
@@ -41,8 +43,8 @@ from jobs.model.synthetic import SyntheticData, WrongSynthetic, is_synthetic, sy
 from jobs.model.yaml_text import load_yaml
 
 __all__ = [
-    "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "CheckpointSpec", "Column", "DatasetSpec",
-    "EarlyStopping", "EpochMetric", "ModelSpec", "Name", "Pixels", "ProbeSpec",
+    "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec", "CheckpointSpec",
+    "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "ModelSpec", "Name", "Pixels", "ProbeSpec",
     "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url", "is_synthetic",
     "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
@@ -110,6 +112,22 @@ class Spec(SpecPart):
         "auto",
         description="`gpu` or `cpu`: use only hosts of that kind. `auto` uses CPU slots only if no host has GPUs.",
     )
+    gpu_model: GpuModel | None = Field(
+        None,
+        description="Use only GPUs whose name contains this text, in upper or lower case: `h100`, `A100-SXM4-80GB`."
+        " `hora hosts` shows the names.",
+    )
+    gpu_memory_gb: float | None = Field(
+        None,
+        gt=0,
+        le=10_000,
+        description="Use only GPUs with at least this much memory, in GB (10^9 bytes).",
+    )
+    mixed_gpus: bool = Field(
+        False,
+        description="Whether the job may run on GPUs of different models at once. Each step then takes as long as on"
+        " the slowest one.",
+    )
     batch_per: Literal["gpu", "global"] = Field(
         "gpu",
         description="`gpu`: `batch_size` is the batch of each GPU. `global`: it is the batch of all GPUs together, and"
@@ -165,6 +183,12 @@ class Spec(SpecPart):
         description="`float32`, `mixed_float16` (the loss is scaled as needed) or `mixed_bfloat16`. Weights stay in"
         " float32.",
     )
+    jit: bool = Field(
+        False,
+        description="Compile the forward and the backward pass with XLA. The first step takes longer, later ones may be"
+        " shorter.",
+    )
+    allreduce: AllreduceSpec = Field(AllreduceSpec(), description="How the ranks average their gradients.")
     placement: Literal["pack", "single_host", "spread"] = Field(
         "pack",
         description="Which hosts to use: `pack` takes the fewest that have room, `single_host` always one, `spread` as"
@@ -219,6 +243,13 @@ class Spec(SpecPart):
         if min_gpus is not None and gpus is not None and min_gpus > gpus:
             raise ValueError(f"min_gpus is {min_gpus}, more than gpus ({gpus})")
         return min_gpus
+
+    @field_validator("gpu_model", "gpu_memory_gb", "mixed_gpus")
+    @classmethod
+    def _only_with_gpus(cls, value: object, info: ValidationInfo) -> object:
+        if value and info.data.get("device") == "cpu":
+            raise ValueError(f"{info.field_name} chooses GPUs, but device is cpu")
+        return value
 
     @field_validator("batch_size")
     @classmethod

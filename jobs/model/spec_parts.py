@@ -20,6 +20,9 @@ ModelName = Annotated[
 Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=255)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
+GpuModel = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$", max_length=64)
+]
 Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
 EpochMetric = Literal[
     "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
@@ -131,6 +134,23 @@ class CheckpointSpec(SpecPart):
 
     every_epochs: int = Field(1, ge=1, le=10_000, description="The number of epochs between two checkpoints.")
     keep: int = Field(2, ge=1, le=1000, description="How many complete checkpoints to keep.")
+
+
+class AllreduceSpec(SpecPart):
+    """How the ranks average their gradients."""
+
+    compression: Literal["none", "fp16"] = Field(
+        "none",
+        description="`fp16`: gradients travel as 16-bit numbers, which halves what is sent and loses digits. The update"
+        " itself stays in float32.",
+    )
+    bucket_mb: float | None = Field(
+        None,
+        gt=0,
+        le=10_000,
+        description="Gradients are sent in messages of about this many MB (10^6 bytes), each as soon as the backward"
+        " pass has computed it. `null`: 25 on GPUs; on CPUs one message for all.",
+    )
 
 
 class ProbeSpec(SpecPart):

@@ -49,6 +49,7 @@ class EndReason(StrEnum):
     HOST_LOST = "host_lost"
     LEASE_EXPIRED = "lease_expired"
     NO_SPACE = "no_space"
+    NO_DEVICE = "no_device"
     PREEMPTED = "preempted"
     PAUSED = "paused"
     BAD_DATA = "bad_data"
@@ -96,6 +97,7 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
         "the supervisor died, was stopped, or could not reach the database for longer than its lease",
     ),
     EndReason.NO_SPACE: (_NOT_ITS_FAULT, "a folder of its host was full, or could not be written"),
+    EndReason.NO_DEVICE: (_FINAL, "a rank could not use the GPU that it was given"),
     EndReason.PREEMPTED: (
         _NOT_ITS_FAULT,
         "it released its slots: for a job of higher priority, for one that it passed, or because its host is drained",
@@ -107,7 +109,9 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
 
 COMPLETE = frozenset(reason for reason in EndReason if reason.outcome is _DONE)  # when all ranks report one of these
 # One rank that reports one of these explains the whole attempt. When ranks report several, the first in this list wins.
-FAULTS_OF_A_RANK = (EndReason.NO_SPACE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR)
+FAULTS_OF_A_RANK = (
+    EndReason.NO_SPACE, EndReason.NO_DEVICE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR,
+)  # fmt: skip
 # Its host failed: what watched over the attempt went away, or there was no space.
 LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.NO_SPACE})
 
@@ -152,4 +156,6 @@ class SlotState(StrEnum):
     FREE = "free"
     LEASED = "leased"
     QUARANTINED = "quarantined"  # a process of an ended attempt is still on it
+    UNHEALTHY = "unhealthy"  # its GPU is off the bus, or reports errors
+    IN_USE_BY_OTHERS = "in_use_by_others"  # processes that do not belong to Hora compute on its GPU
     RETIRED = "retired"  # its host no longer has it

@@ -20,7 +20,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0008"  # the migration that makes these tables
+SCHEMA = "0009"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "DatasetVersion", "Host", "HostSample",

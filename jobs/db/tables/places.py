@@ -9,6 +9,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     String,
+    false,
     func,
     text,
 )
@@ -53,6 +54,8 @@ class Slot(Base):
     rank: Mapped[int | None]
     quarantined_at: Mapped[datetime | None]  # a process of an ended attempt is still on it
     retired_at: Mapped[datetime | None]  # its host no longer has it
+    unhealthy: Mapped[str | None]  # why no job gets its GPU: it is off the bus, or reports errors
+    in_use_by_others: Mapped[bool] = mapped_column(server_default=false())  # by processes of no attempt
     reading: Mapped[
         dict[str, Any] | None
     ]  # the last reading of its GPU, also if it is not leased: `worker.host.gpus.GpuReading`

@@ -53,7 +53,7 @@ test("a free slot of a lost or drained host is out of service, and a leased one 
     DRAINED.slots.map((each) => slotStateOf(DRAINED, each)),
     ["leased", "out_of_service"],
   );
-  assert.deepEqual(countsOf(HOSTS), { leased: 2, free: 1, out_of_service: 2, quarantined: 1, retired: 0 });
+  assert.deepEqual(countsOf(HOSTS), { leased: 2, free: 1, out_of_service: 2, quarantined: 1, unhealthy: 0, in_use_by_others: 0, retired: 0 });
 });
 
 test("hosts are found by name, address, hardware and the jobs that they run or keep slots for", () => {

@@ -18,7 +18,9 @@ export const SLOT_STATES: Readonly<Record<SlotState, Words>> = {
   free: { sign: "○", word: "free", means: "Ready for a job" },
   out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost, drained or without space" },
   quarantined: { sign: "⚠", word: "quarantined", means: "A process of an ended attempt is still on it" },
-  retired: { sign: "⊘", word: "retired", means: "Its host no longer has it, or its GPU is lost" },
+  unhealthy: { sign: "✚", word: "unhealthy", means: "Its GPU is lost or reports errors" },
+  in_use_by_others: { sign: "◐", word: "in use by others", means: "Processes of no job compute on its GPU" },
+  retired: { sign: "⊘", word: "retired", means: "Its host no longer has it" },
 };
 
 export const ALL_SLOT_STATES = Object.keys(SLOT_STATES) as SlotState[];
@@ -43,7 +45,7 @@ export function slotStateOf(host: Host, slot: Slot): SlotState {
 export type Counts = Readonly<Record<SlotState, number>>;
 
 export function countsOf(hosts: readonly Host[]): Counts {
-  const counts = { leased: 0, free: 0, out_of_service: 0, quarantined: 0, retired: 0 };
+  const counts = { leased: 0, free: 0, out_of_service: 0, quarantined: 0, unhealthy: 0, in_use_by_others: 0, retired: 0 };
   for (const host of hosts) for (const slot of host.slots) counts[slotStateOf(host, slot)] += 1;
   return counts;
 }

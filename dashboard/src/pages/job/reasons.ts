@@ -37,6 +37,10 @@ const END_REASONS: Record<EndReason, Explanation> = {
     cause: "A host stopped answering, was cut off from the others, or was shut down.",
     remedy: "Look for the missing host on the page of the hosts.",
   },
+  no_device: {
+    cause: "A rank could not use the GPU that it was given.",
+    remedy: "Read the error of the attempt. hora doctor on that host says what it can use.",
+  },
   lease_expired: {
     cause: "Its supervisor died, was stopped, or lost the database for too long.",
     remedy: "Check the host on the page of the hosts. Then submit the job again.",

@@ -39,11 +39,18 @@ optimizer: adam
 gpus: 8
 min_gpus: 8
 device: auto
+gpu_model: h100
+gpu_memory_gb: 79.5
+mixed_gpus: true
 epochs: 30
 steps_per_epoch: null
 early_stopping: {monitor: val_accuracy, patience: 3, min_delta: 0.001, restore_best_weights: true}
 checkpoint: {every_epochs: 1, keep: 2}
 precision: float32
+jit: true
+allreduce:
+  compression: fp16
+  bucket_mb: 12.5
 placement: pack
 priority: 50
 project: default
@@ -75,6 +82,13 @@ def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
     assert from_yaml == parse_spec(json.dumps(yaml.safe_load(WHOLE)))
     assert from_yaml.dataset.image_size == (96, 96)
     assert from_yaml.dataset.augment == ["flip_horizontal"]
+
+
+@pytest.mark.parametrize("choice", [{"gpu_model": "h100"}, {"gpu_memory_gb": 40.0}, {"mixed_gpus": True}])
+def test_a_job_on_cpus_chooses_no_gpus(choice: dict[str, Any]) -> None:
+    (field,) = choice
+    (problem,) = problems_of(smallest(device="cpu", **choice))
+    assert (problem.field, f"{field} chooses GPUs, but device is cpu" in problem.message) == (field, True)
 
 
 def test_whole_spec_contains_every_field() -> None:
