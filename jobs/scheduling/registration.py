@@ -10,10 +10,13 @@ from sqlalchemy import (
     ColumnElement,
     Numeric,
     SQLColumnExpression,
+    and_,
     bindparam,
+    case,
     cast,
     func,
     literal,
+    select,
     text,
     update,
 )
@@ -33,6 +36,16 @@ class SlotInfo:
     name: str
     uuid: str | None = None
     memory_bytes: int | None = None
+    unhealthy: str | None = None  # why no job gets it
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """The newest reading of a GPU, and what it means for its slot."""
+
+    reading: dict[str, Any]
+    unhealthy: str | None = None  # why no job gets it
+    in_use: bool = False  # a process computes on it. Set it only if no attempt held its slot when it was read
 
 
 def register(
@@ -56,10 +69,15 @@ def register(
     )
     for slot in slots:
         columns = {**asdict(slot), "retired_at": None}
+        is_same = Slot.uuid.is_not_distinct_from(slot.uuid)
+        kept = {
+            "reading": case((is_same, Slot.reading)),
+            "in_use_by_others": and_(is_same, Slot.in_use_by_others),
+        }
         session.execute(
             insert(Slot)
             .values(host=name, **columns)
-            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns)
+            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns | kept)
         )
     session.execute(
         update(Slot)
@@ -96,38 +114,43 @@ def leave(session: Session, name: str, *, host_timeout_s: float) -> None:
     session.execute(update(Host).where(Host.name == name).values(heartbeat_at=long_ago))
 
 
-def retire(session: Session, name: str, uuids: Sequence[str]) -> None:
-    """Retire GPUs of a host that are off the bus. A lease on such a GPU stays."""
+def mark_unhealthy(session: Session, name: str, uuids: Sequence[str], why: str) -> None:
+    """Give no job these GPUs of a host until a later reading says that they are well. A lease on them stays."""
     if uuids:
-        session.execute(update(Slot).where(Slot.host == name, Slot.uuid.in_(uuids)).values(retired_at=func.now()))
+        session.execute(update(Slot).where(Slot.host == name, Slot.uuid.in_(uuids)).values(unhealthy=why))
+
+
+def mark_in_use(session: Session, name: str, uuids: Sequence[str]) -> None:
+    """Give no job these GPUs of a host until a later reading says that no other process computes on them."""
+    if uuids:
+        session.execute(update(Slot).where(Slot.host == name, Slot.uuid.in_(uuids)).values(in_use_by_others=True))
+
+
+def free_gpus(session: Session, name: str) -> frozenset[str]:
+    """The UUIDs of the GPUs of a host that no attempt holds. An ended attempt may still hold some."""
+    uuids = select(Slot.uuid).where(Slot.host == name, Slot.uuid.is_not(None), Slot.attempt_id.is_(None))
+    return frozenset(uuid for uuid in session.scalars(uuids) if uuid is not None)
 
 
 # Rows locked by another transaction are skipped, so that nobody waits here. The next reading comes soon.
 _STORE_READINGS = text("""
-    WITH readings AS (
-        SELECT * FROM jsonb_to_recordset(:readings) AS readings (uuid text, reading jsonb, is_lost boolean)
+    WITH states AS (
+        SELECT * FROM jsonb_to_recordset(:states) AS states (uuid text, reading jsonb, unhealthy text, in_use boolean)
     ), own_slots AS (
-        SELECT host, index, readings.* FROM slots JOIN readings USING (uuid) WHERE host = :host
+        SELECT host, index, states.* FROM slots JOIN states USING (uuid) WHERE host = :host AND retired_at IS NULL
         FOR NO KEY UPDATE OF slots SKIP LOCKED
     )
     UPDATE slots
-    SET reading = own_slots.reading, retired_at = CASE
-        WHEN NOT own_slots.is_lost THEN NULL
-        WHEN slots.attempt_id IS NULL THEN coalesce(slots.retired_at, now())
-        ELSE slots.retired_at
-    END
+    SET reading = own_slots.reading, unhealthy = own_slots.unhealthy,
+        in_use_by_others = own_slots.in_use AND slots.attempt_id IS NULL
     FROM own_slots WHERE slots.host = own_slots.host AND slots.index = own_slots.index
-""").bindparams(bindparam("readings", type_=JSONB))
+""").bindparams(bindparam("states", type_=JSONB))
 
 
-def store_readings(session: Session, name: str, readings: Mapping[str, dict[str, Any]]) -> None:
-    """Store the newest reading of each GPU of a host, by UUID, leased or not.
+def store_readings(session: Session, name: str, states: Mapping[str, GpuState]) -> None:
+    """Store the newest reading of each GPU of a host, by UUID, leased or not, and why no job gets it.
 
-    A GPU whose reading says `is_lost` is retired once no attempt holds it. A retired one with any other reading is in
-    service again.
+    A GPU that an attempt holds is not in use by others, whatever its state says: it was placed there meanwhile.
     """
-    rows = [
-        {"uuid": uuid, "reading": reading, "is_lost": bool(reading.get("is_lost"))}
-        for uuid, reading in readings.items()
-    ]
-    session.execute(_STORE_READINGS, {"readings": rows, "host": name})
+    rows = [{"uuid": uuid, **asdict(state)} for uuid, state in states.items()]
+    session.execute(_STORE_READINGS, {"states": rows, "host": name})

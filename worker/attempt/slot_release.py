@@ -49,10 +49,13 @@ def lost_gpus(uuids: Sequence[str]) -> list[str]:
 def release_slots(session: Session, attempt_id: int, *, host: str, clean: bool, lost_uuids: Sequence[str] = ()) -> None:
     """Release the slots of an ended attempt on a host, or quarantine them if a process is left on them.
 
-    The slots of lost GPUs are retired: the sampler puts them back into service when the GPUs are back.
+    The slots of lost GPUs become unhealthy: the sampler puts them back into service when the GPUs are back.
     """
     if clean:
-        registration.retire(session, host, lost_uuids)
+        if lost_uuids:
+            from worker.host.gpus import OFF_THE_BUS
+
+            registration.mark_unhealthy(session, host, lost_uuids, OFF_THE_BUS)
         leases.release(session, attempt_id, host=host)
     else:
         leases.quarantine(session, attempt_id, host=host)

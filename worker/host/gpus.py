@@ -1,6 +1,7 @@
 """The GPUs of this host, through NVML. Opened once, when the worker starts; a host without NVML has none.
 
 The sampler reads them, the agent registers them, and `worker.attempt.slot_release` checks whether they are free.
+`worker.host.gpu_health` finds out which report errors.
 Reading a card never raises, because every metric is read separately. A metric that is not supported, fails, or cannot
 be true is None. That is logged once for each card and metric.
 """
@@ -17,6 +18,7 @@ import pynvml
 _log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
+OFF_THE_BUS = "it is off the bus"
 _REOPEN_S = 10.0  # how often a lost card is looked for
 _MOST_GPUS = 256  # of a host; a driver that reports more is broken
 _LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_GPU_NOT_FOUND)
@@ -105,6 +107,9 @@ class Gpu:
         self.uuid = uuid
         self.handle = handle
         self.is_lost = False
+        self.unusable: str | None = None  # why TensorFlow cannot use it
+        self.xid_error: str | None = None  # the last error of the card that the driver reported
+        self.memory_error: str | None = None
         self._logged_metrics: set[str] = set()
         self._looked_for_at = 0.0
         self.name: str = self.query("name", pynvml.nvmlDeviceGetName) or "GPU"
@@ -112,6 +117,11 @@ class Gpu:
         self.mig: bool | None = self.query("MIG mode", lambda of: bool(_at_most(pynvml.nvmlDeviceGetMigMode(of)[0], 1)))
         if self.mig:
             _log.warning("GPU %d (%s) is in MIG mode: its utilization cannot be read", index, uuid)
+
+    @property
+    def unhealthy(self) -> str | None:
+        """Why no job should get the card. None if it is well."""
+        return OFF_THE_BUS if self.is_lost else self.unusable or self.xid_error or self.memory_error
 
     def query(self, metric: str, question: Callable[[Any], _Value]) -> _Value | None:
         """Ask NVML. None if it has no answer."""
@@ -134,7 +144,7 @@ class Gpu:
             return LOST
         if self.is_lost:
             _log.warning("GPU %d (%s) is back", self.index, self.uuid)
-            self.is_lost = False
+            self.is_lost, self.xid_error = False, None
         return reading
 
     def _read(self) -> GpuReading:

@@ -23,8 +23,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.runtime.processes import mark_of
 from jobs.scheduling import registration
+from jobs.scheduling.registration import GpuState
 from jobs.telemetry.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from jobs.telemetry.sampled_metrics import GPU_METRICS
+from worker.host.gpu_health import XidWatch, check_memory
 from worker.host.gpus import NO_GPU, Gpu, GpuReading
 from worker.periodic import PeriodicThread
 from worker.sampling.host_readings import HostReading, HostReadings
@@ -33,6 +35,7 @@ from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
 
 _MOST_KEPT = 60  # readings, while the database is away: without it, attempts themselves last only for a lease
 _AWAY_S = 5.0  # pause between two tries then: each try may take as long
+_REPORTS_OF_CHANGE = 3  # in as many samples: a row that is locked is left out
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,10 @@ class Sampler(PeriodicThread):
         self._leased: Sequence[LeasedSlot] = ()  # as of the database's last answer
         self._unstored: deque[tuple[Reading, Sequence[LeasedSlot]]] = deque(maxlen=_MOST_KEPT)
         self._reported_at = self._away_until = float("-inf")
+        self._xids = XidWatch(gpus) if gpus else None
+        self._free_gpus: frozenset[str] = frozenset()  # as of the database's last answer
+        self._health = {gpu.uuid: (gpu.unhealthy, False) for gpu in gpus}  # as it was last reported
+        self._reports_left = 0
 
     def pause_s(self) -> float:
         """The time until the next multiple of the period. A missed sample is not repeated."""
@@ -100,8 +107,10 @@ class Sampler(PeriodicThread):
         Raises `OperationalError` if the database is away. The reading is then kept.
         """
         reading = self._read()
+        self._check_gpus()
         if time.monotonic() < self._away_until:
             self._unstored.append((reading, self._leased))
+            self._free_gpus = frozenset()
             return 0
         try:
             return self._store(reading)
@@ -122,6 +131,17 @@ class Sampler(PeriodicThread):
             host=self._host_readings.read(),
         )
 
+    def _check_gpus(self) -> None:
+        """Look for errors of the GPUs: those that the driver reported, and once a report those of their memory."""
+        if self._xids is not None:
+            self._xids.take()
+        if self._report_is_due():
+            for gpu in self._gpus:
+                check_memory(gpu)
+
+    def _report_is_due(self) -> bool:
+        return time.monotonic() - self._reported_at >= self._report_period_s
+
     def _store(self, reading: Reading) -> int:
         with self._sessions.begin() as session:
             self._leased = leased_slots(session, self._host)
@@ -136,22 +156,33 @@ class Sampler(PeriodicThread):
             readings = [*(earlier for earlier, _ in self._unstored), reading]
             store_host_samples(session, [HostSampleRow(self._host, one.at, one.host._asdict()) for one in readings])
             reported_at = self._report_gpus(session, reading)
+            self._free_gpus = registration.free_gpus(session, self._host) if self._gpus else frozenset()
         self._unstored.clear()
         self._reported_at = reported_at
         return len(rows)
 
     def _report_gpus(self, session: Session, reading: Reading) -> float:
-        """Store the readings of the slots' GPUs if it is time. If one is lost, do so at once: no job gets it then."""
-        now = time.monotonic()
+        """Store the readings of the slots' GPUs if it is time, or if a job may now get other GPUs than before."""
         if not reading.gpus:
             return self._reported_at
-        if now - self._reported_at < self._report_period_s and not any(gpu.is_lost for gpu in reading.gpus.values()):
+        states = {gpu.uuid: self._state_of(gpu, reading) for gpu in self._gpus}
+        health = {uuid: (state.unhealthy, state.in_use) for uuid, state in states.items()}
+        if health != self._health:
+            self._health, self._reports_left = health, _REPORTS_OF_CHANGE
+        if not self._reports_left and not self._report_is_due():
             return self._reported_at
-        at = reading.at.isoformat()
-        registration.store_readings(
-            session, self._host, {uuid: {"at": at, **asdict(gpu)} for uuid, gpu in reading.gpus.items()}
+        self._reports_left = max(0, self._reports_left - 1)
+        registration.store_readings(session, self._host, states)
+        return time.monotonic()
+
+    def _state_of(self, gpu: Gpu, reading: Reading) -> GpuState:
+        """A GPU that was free before it was read, and on which a process computes, is in use by others."""
+        gpu_reading = reading.gpus[gpu.uuid]
+        return GpuState(
+            reading={"at": reading.at.isoformat(), **asdict(gpu_reading)},
+            unhealthy=gpu.unhealthy,
+            in_use=bool(gpu_reading.processes) and gpu.uuid in self._free_gpus,
         )
-        return now
 
 
 def leased_slots(session: Session, host: str) -> list[LeasedSlot]:

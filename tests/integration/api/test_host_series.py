@@ -105,7 +105,8 @@ def test_slots_show_the_readings_of_their_gpus(api: TestClient, sessions: Sessio
     a_host(sessions, "ha", slots=2, kind="gpu")
     reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
     with sessions.begin() as session:
-        registration.store_readings(session, "ha", {"ha-1": reading, "of another host": reading})
+        state = registration.GpuState(reading)
+        registration.store_readings(session, "ha", {"ha-1": state, "of another host": state})
     slots = api.get("/v1/hosts/ha").json()["slots"]
     assert [slot["reading"] for slot in slots] == [None, reading]
     assert [slot["state"] for slot in slots] == ["free", "free"]

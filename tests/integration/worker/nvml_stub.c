@@ -3,24 +3,47 @@
  *
  *     w  well                    u  supports nothing but its name      m  well, in MIG mode
  *     p  a process is on it      l  lost                               x  cannot be opened
- *     g  gives garbage           z  has no UUID
+ *     g  gives garbage           z  has no UUID                        a  well, of another model with less memory
+ *     e  has ECC errors          r  has rows to replace                f  has rows that cannot be replaced
+ *
+ * `NVML_STUB_XIDS` holds the XID errors since the start, such as "0:79 1:13": card 0 had 79, then card 1 had 13. Each is
+ * reported once. `NVML_STUB_FILE` may name a file with the letters in its first line and the XID errors in its second
+ * one, so that cards can change while another process has them open. `NVML_STUB_DRIVER` is the driver's version.
+ *
+ *     cc -shared -fPIC -o /tmp/nvml/libnvidia-ml.so.1 tests/integration/worker/nvml_stub.c
+ *     echo ww > /tmp/cards; LD_LIBRARY_PATH=/tmp/nvml NVML_STUB_FILE=/tmp/cards hora up -d; echo wp > /tmp/cards
  *
  * NVLinks 0 and 1 of cards 0 and 1 lead to each other, links 0 to 3 of all others to a switch. Built with -DOLD it stands
  * for the library of an old driver, which lacks several functions. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
-enum { MOST = 64 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, GPU_IS_LOST = 15 };
+enum { MOST = 64, LINE = 4096, XID_EVENT = 8 };
 
 struct memory { unsigned long long total, free, used; };
 struct utilization { unsigned gpu, memory; };
+struct event { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 
 static int cards[MOST];
 
-static const char *letters(void) { const char *set = getenv("NVML_STUB"); return set ? set : "w"; }
+/* A line of the file `NVML_STUB_FILE`; without one, a variable. */
+static const char *setting(const char *variable, int line, const char *otherwise) {
+    static __thread char lines[2][LINE];
+    const char *name = getenv("NVML_STUB_FILE"), *set = getenv(variable);
+    FILE *file = name ? fopen(name, "r") : NULL;
+    if (!file) return set ? set : otherwise;
+    lines[0][0] = lines[1][0] = 0;
+    if (fgets(lines[0], LINE, file)) lines[0][strcspn(lines[0], "\n")] = 0;
+    if (lines[0][0] && !fgets(lines[1], LINE, file)) lines[1][0] = 0;
+    fclose(file);
+    return lines[line];
+}
+
+static const char *letters(void) { return setting("NVML_STUB", 0, "w"); }
 static int count(void) { return (int)strlen(letters()); }
 static int card(void *handle) { return (int)((int *)handle - cards); }
 static char letter(void *handle) { return card(handle) < count() ? letters()[card(handle)] : 'l'; }
@@ -41,7 +64,11 @@ static void two_digits(char *to, int number) { to[0] = (char)('0' + number / 10)
 
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return SUCCESS; }
 const char *nvmlErrorString(int code) { (void)code; return "an error of the stub"; }
-int nvmlSystemGetDriverVersion(char *to, unsigned size) { return copied("550.54.15", to, size); }
+
+int nvmlSystemGetDriverVersion(char *to, unsigned size) {
+    const char *set = getenv("NVML_STUB_DRIVER");
+    return copied(set ? set : "550.54.15", to, size);
+}
 
 int nvmlDeviceGetCount_v2(unsigned *number) {
     *number = getenv("NVML_STUB_COUNT") ? 0xFFFFFFFF : (unsigned)count();
@@ -65,11 +92,12 @@ int nvmlDeviceGetUUID(void *handle, char *to, unsigned size) {
 }
 
 int nvmlDeviceGetName(void *handle, char *to, unsigned size) {
-    return copied(letter(handle) == 'g' ? "\xff\xfe bad" : "Stub H200", to, size);
+    char is = letter(handle);
+    return copied(is == 'g' ? "\xff\xfe bad" : is == 'a' ? "Stub A100 40 GB" : "Stub H200", to, size);
 }
 
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
-    memory->total = 150ull << 30;
+    memory->total = (letter(handle) == 'a' ? 40ull : 150ull) << 30;
     memory->used = letter(handle) == 'g' ? ~0ull : 7ull << 30;
     memory->free = memory->total - memory->used;
     return answer(handle, "");
@@ -115,6 +143,40 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *number, void
 int nvmlDeviceGetCurrentClocksEventReasons(void *handle, unsigned long long *reasons) {
     *reasons = letter(handle) == 'g' ? ~0ull : 4; /* the power cap */
     return answer(handle, "");
+}
+
+int nvmlDeviceGetTotalEccErrors(void *handle, int type, int counter, unsigned long long *errors) {
+    *errors = letter(handle) == 'e' && type == 1 && counter == 0 ? 3 : 0; /* uncorrected, since the driver's start */
+    return answer(handle, "a");
+}
+
+int nvmlDeviceGetRemappedRows(void *handle, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    *corrected = *uncorrected = 0;
+    *pending = letter(handle) == 'r';
+    *failed = letter(handle) == 'f';
+    return answer(handle, "a");
+}
+
+static unsigned reported_xids;
+
+int nvmlEventSetCreate(void **set) { reported_xids = 0; *set = cards; return SUCCESS; }
+
+int nvmlDeviceRegisterEvents(void *handle, unsigned long long types, void *set) {
+    (void)types, (void)set;
+    return answer(handle, "");
+}
+
+int nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout_ms) {
+    const char *xid = setting("NVML_STUB_XIDS", 1, "");
+    int index, number, used;
+    (void)set, (void)timeout_ms;
+    for (unsigned at = 0; sscanf(xid, "%d:%d%n", &index, &number, &used) == 2; xid += used)
+        if (at++ == reported_xids) {
+            *event = (struct event){&cards[index], XID_EVENT, (unsigned long long)number, ~0u, ~0u};
+            reported_xids++;
+            return SUCCESS;
+        }
+    return TIMEOUT;
 }
 
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12040; return SUCCESS; }

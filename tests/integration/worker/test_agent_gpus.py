@@ -27,7 +27,7 @@ def test_a_host_registers_its_gpus_and_how_they_are_connected(
     assert found.info["cores"]
 
 
-def test_a_gpu_that_was_lost_during_an_attempt_is_retired_afterwards(
+def test_a_gpu_that_was_lost_during_an_attempt_is_unhealthy_afterwards(
     sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
 ) -> None:
     cards("ww")
@@ -40,5 +40,6 @@ def test_a_gpu_that_was_lost_during_an_attempt_is_retired_afterwards(
     agent.reconcile()
     slots = job_rows.the_slots(sessions)
     assert [slot.attempt_id for slot in slots] == [None, None]
-    assert [slot.retired_at is None for slot in slots] == [True, False]
+    assert [slot.unhealthy for slot in slots] == [None, "it is off the bus"]
+    assert [slot.retired_at for slot in slots] == [None, None]
     assert [slot.quarantined_at for slot in slots] == [None, None]
