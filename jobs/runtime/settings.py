@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jobs.runtime.default_home import default_home
 from jobs.runtime.outbound_addresses import Allowed, allowed_from
+from jobs.runtime.rank_variables import rank_variables
 
 # Between two roots, and not the colon of s3:// or of a port.
 _BETWEEN_ROOTS = re.compile(r":(?!//|[0-9])")
@@ -56,6 +57,11 @@ def _is_loopback(host: str) -> bool:
 
 def _webhook_targets(text: str) -> str:
     allowed_from(text)
+    return text
+
+
+def _rank_env(text: str) -> str:
+    rank_variables(text)
     return text
 
 
@@ -110,8 +116,23 @@ class Settings(BaseSettings):
         description="Uploaded archives and the [datasets](datasets.md) made from them. The api and all workers must"
         " see the same folder there, and be able to write to it. By default `$HORA_HOME/datasets`.",
     )
+    device: Literal["auto", "gpu", "cpu"] = Field(
+        "auto",
+        description="Which [slots](operations.md#gpu-hosts) a host offers. `auto`: its GPUs, or CPU slots if TensorFlow"
+        " can use none. `gpu`: no CPU slots in their place. `cpu`: CPU slots only.",
+    )
     slots: int | None = Field(
-        None, ge=1, le=4096, description="Slots of a host without a GPU. By default as many as it has cores."
+        None,
+        ge=0,
+        le=4096,
+        description="CPU slots of a host. By default as many as it has cores, and none beside GPUs. A number counts"
+        " beside GPUs too. 0: none.",
+    )
+    rank_env: Annotated[str, AfterValidator(_rank_env)] = Field(
+        "",
+        max_length=8192,
+        description="[Variables of NCCL and Horovod](operations.md#variables-for-ranks) for every rank:"
+        " `NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG=INFO`. Every user of the host can read them.",
     )
     host_name: str | None = Field(
         None,
@@ -349,8 +370,13 @@ class Settings(BaseSettings):
 
     @property
     def cpu_slots(self) -> int:
-        """Slots of this host where it has no GPU."""
-        return self.slots or os.cpu_count() or 1
+        """CPU slots of this host, if it offers no GPUs."""
+        return self.slots if self.slots is not None else os.cpu_count() or 1
+
+    @property
+    def rank_variables(self) -> dict[str, str]:
+        """The variables of `rank_env`."""
+        return rank_variables(self.rank_env)
 
     @property
     def host(self) -> str:

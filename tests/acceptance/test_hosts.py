@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from jobs.runtime.processes import mark_of
+from jobs.runtime.processes import environment, mark_of
 from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
 from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
 SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
 PATIENT = {"HORA_LEASE_S": "150"}  # no lease runs out here, however busy the machine is
+RANK_ENV = {"HORA_RANK_ENV": "NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG_FILE=/tmp/a b"}
 OF_AN_ATTEMPT = ("worker.member", "worker.supervisor", "worker.horovodrun", "sshd: ")
 
 
@@ -24,7 +25,7 @@ def hosts(session_folder: Path) -> Iterator[Hosts]:
     """Two hosts with a slot each, which share nothing."""
     if reason := reason_to_skip():
         pytest.skip(reason)
-    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT) as hosts:
+    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT | RANK_ENV) as hosts:
         yield hosts
 
 
@@ -86,6 +87,7 @@ def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_h
     wait_for_epochs(client, job["id"], epochs=2)
     member_host = hosts[shares(client, job["id"])[0][1]]
     (rank,) = ranks_on(member_host, job["id"], 1)
+    assert {b"NCCL_IB_HCA=mlx5_0,mlx5_1", b"NCCL_DEBUG_FILE=/tmp/a b"} <= environment(rank)
     os.kill(rank, signal.SIGKILL)
     until(lambda: client.job(job["id"])["attempt"] == 2, what="a second attempt")
     until(lambda: client.job(job["id"])["status"] == "running", what="the second attempt's ranks")

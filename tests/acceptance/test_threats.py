@@ -45,6 +45,7 @@ def trap(session_folder: Path) -> Iterator[Trap]:
     parquet.write_table(table, f"{where}.parquet")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HORA_DATA_ROOTS", str(root))
+        environment.setenv("HORA_RANK_ENV", f"NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG_FILE=of {text},HOROVOD_CYCLE_TIME=2")
         with Stack(session_folder / "trapped", port=0, slots=2) as stack, Service(stack.url, stack.token) as client:
             yield Trap(stack, client, canary, text)
 
@@ -74,6 +75,17 @@ def test_text_in_a_spec_is_never_run_as_a_command(trap: Trap, running: Json) -> 
     assert environments
     assert all(trap.text not in variables.values() for variables in environments)
     assert all(variables.get("LD_PRELOAD") in (None, os.environ.get("LD_PRELOAD")) for variables in environments)
+
+
+def test_every_rank_has_the_variables_of_the_operator_and_no_shell_reads_them(trap: Trap, running: Json) -> None:
+    environments = [process.environ() for process in processes_of(running)]
+    ranks = [variables for variables in environments if "HOROVOD_RANK" in variables]
+    assert {rank["HOROVOD_RANK"] for rank in ranks} == {"0", "1"}
+    for rank in ranks:
+        assert rank["NCCL_IB_HCA"] == "mlx5_0,mlx5_1"
+        assert rank["NCCL_DEBUG_FILE"] == f"of {trap.text}"
+        assert rank["HOROVOD_CYCLE_TIME"] == "2"
+    assert not trap.canary.exists()
 
 
 def test_no_process_of_the_job_has_a_secret(trap: Trap, running: Json) -> None:

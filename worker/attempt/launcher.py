@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jobs.data.resolving import with_source
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 # The command line of a rank shows its whole environment to every user of the host, and Horovod does not quote
 # the keys. So only these variables are passed on.
-_INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "KERAS_HOME")
+INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "KERAS_HOME")
 
 
 def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
@@ -104,11 +105,21 @@ def expected_of(spec: Spec, ref: Ref) -> Expected | None:
 
 
 def rank_environment(
-    inherited: Mapping[str, str], *, mark: str, home: Path, scratch: Path, threads: int
+    inherited: Mapping[str, str],
+    *,
+    mark: str,
+    home: Path,
+    scratch: Path,
+    threads: int,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The whole environment of the launcher and its ranks. It contains no secrets."""
+    """The whole environment of the launcher and its ranks on all hosts. It contains no secrets.
+
+    `variables` are those of `HORA_RANK_ENV`.
+    """
     return {
-        **{key: inherited[key] for key in _INHERITED if key in inherited},
+        **variables,
+        **{key: inherited[key] for key in INHERITED if key in inherited},
         MARK: mark,
         "HORA_HOME": str(home),
         "HOME": str(home),
@@ -210,8 +221,9 @@ class Launcher:
         launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")
         mark, files = mark_of(lease.job_id, lease.number), files_of(settings)
         environment = rank_environment(
-            os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank
-        )
+            os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank,
+            variables=settings.rank_variables,
+        )  # fmt: skip
         member_tasks = [member_task(launch, share, paths, mark=mark) for share in layout.shares[1:]]
         members = members_launch(
             member_tasks, layout, paths,

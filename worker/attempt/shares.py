@@ -79,7 +79,9 @@ def threads_of(ranks: int, *, cores: int, slots: int) -> int:
 def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot]) -> Layout:
     hosts = {host.name: host for host in session.scalars(select(Host).where(Host.name.in_(names)))}
     count_by_host = (
-        select(Slot.host, func.count()).where(Slot.host.in_(names), Slot.retired_at.is_(None)).group_by(Slot.host)
+        select(Slot.host, func.count())
+        .where(Slot.host.in_(names), Slot.kind == "cpu", Slot.retired_at.is_(None))
+        .group_by(Slot.host)
     )
     slot_counts = dict(session.execute(count_by_host).tuples().all())
     shares = []

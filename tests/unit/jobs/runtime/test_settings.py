@@ -1,5 +1,7 @@
 """The operator's settings, as the processes read them."""
 
+import os
+
 import pytest
 from pydantic import ValidationError
 
@@ -86,3 +88,16 @@ def test_infinite_and_nan_settings_are_refused(monkeypatch: pytest.MonkeyPatch, 
         monkeypatch.setenv(f"HORA_{name.upper()}", value)
         with pytest.raises(ValidationError, match=name):
             Settings()
+
+
+def test_a_host_may_offer_no_cpu_slots() -> None:
+    assert Settings(slots=0).cpu_slots == 0
+    assert Settings(slots=3).cpu_slots == 3
+    assert Settings().cpu_slots == os.cpu_count()
+
+
+@pytest.mark.parametrize(("name", "value"), [("device", "tpu"), ("device", "GPU"), ("slots", "-1")])
+def test_a_wrong_device_or_number_of_slots_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"HORA_{name.upper()}", value)
+    with pytest.raises(ValidationError, match=name):
+        Settings()

@@ -93,6 +93,14 @@ def test_ranks_inherit_only_listed_variables_and_get_those_of_the_attempt() -> N
     }
 
 
+def test_ranks_get_the_variables_of_the_operator_but_none_of_them_replaces_another() -> None:
+    given = rank_environment(
+        {"PATH": "/bin"}, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2,
+        variables={"NCCL_DEBUG": "INFO", "HORA_ATTEMPT": "other.1"},
+    )  # fmt: skip
+    assert (given["NCCL_DEBUG"], given["HORA_ATTEMPT"], given["PATH"]) == ("INFO", "j.1", "/bin")
+
+
 def test_no_secret_reaches_the_environment_of_the_ranks() -> None:
     given = environment(SECRETS | {"PATH": "/bin"})
     assert not any("t0p" in f"{key}={value}" for key, value in given.items())
