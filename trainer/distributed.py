@@ -6,6 +6,7 @@ Figures travel as JSON in byte tensors. Nothing is unpickled here; Horovod's own
 import hashlib
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ import tensorflow as tf
 
 from jobs.model.os_errors import in_words
 from jobs.model.records import Launch
-from trainer.errors import BadData, PeerFailed, RanksDisagree, TrainerError
+from trainer.errors import BadData, NoDevice, PeerFailed, RanksDisagree, TrainerError
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ def disconnect() -> None:
 def claim_devices(launch: Launch, local_rank: int) -> None:
     """Give this rank its threads and its one GPU, or no GPU. Before TensorFlow runs its first op.
 
-    It limits inter-op threads too: with intra-op alone a rank takes cores of its neighbours.
+    It limits inter-op threads too: with intra-op alone a rank takes cores of its neighbours. Raises `NoDevice`.
     """
     tf.config.threading.set_intra_op_parallelism_threads(launch.threads_per_rank)
     tf.config.threading.set_inter_op_parallelism_threads(launch.threads_per_rank)
@@ -75,9 +76,17 @@ def claim_devices(launch: Launch, local_rank: int) -> None:
         return
     gpus = tf.config.list_physical_devices("GPU")
     if local_rank >= len(gpus):
-        raise PeerFailed(f"local rank {local_rank} has no GPU: TensorFlow sees {len(gpus)}")
+        raise NoDevice(_why_no_gpu(launch.gpu_uuids, local_rank, len(gpus)))
     tf.config.set_visible_devices(gpus[local_rank], "GPU")
     tf.config.experimental.set_memory_growth(gpus[local_rank], True)
+
+
+def _why_no_gpu(uuids: Sequence[str], local_rank: int, seen: int) -> str:
+    built = "" if tf.test.is_built_with_cuda() else f". TensorFlow {tf.__version__} is built for CPUs"
+    return (
+        f"local rank {local_rank} on host {socket.gethostname()} has no GPU: TensorFlow sees {seen} of the"
+        f" {len(uuids)} that it was given ({', '.join(uuids)}){built}"
+    )
 
 
 def gather(value: Any) -> list[Any]:

@@ -5,6 +5,7 @@ TrainerError
   PeerFailed       another rank cannot continue
   RanksDisagree    ranks resolved different figures or hold different weights
   Diverged         the loss is NaN or infinite
+  NoDevice         this rank has no GPU that TensorFlow can use
   NoSpace          a disk of this rank's host is full
   StorageTooSmall  a checkpoint does not fit into what the job may keep
 """
@@ -42,6 +43,10 @@ class Diverged(TrainerError):
     """The loss is no longer a number."""
 
 
+class NoDevice(TrainerError):
+    """TensorFlow does not see the GPU that this rank was given. A restart on the same host would not help."""
+
+
 class NoSpace(TrainerError):
     """A disk of this rank's host is full, or cannot be written. The job may go on elsewhere, or later."""
 
@@ -71,8 +76,10 @@ def exit_of_error(
     `stop_asked`: the stop file is there. SIGTERM alone does not count: horovodrun sends it to the peers of a failed
     rank, and those should say that they lost a peer.
     """
-    if isinstance(error, BadData):
-        return "bad_data", without_roots(str(error), data_roots), BAD_DATA_CODE
+    if isinstance(error, BadData | NoDevice):  # the sentence says all
+        is_data = isinstance(error, BadData)
+        text = without_roots(str(error), data_roots)
+        return ("bad_data", text, BAD_DATA_CODE) if is_data else ("no_device", text, 1)
     sys.excepthook(type(error), error, error.__traceback__)  # as `traceback` prints, without importing it
     if why := why_no_space(error):
         return _exit_without_space(why, stop_asked=stop_asked)

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import func, or_, select
@@ -29,17 +30,18 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import FolderSpace, problem_of
 from jobs.scheduling import registration
-from jobs.scheduling.registration import SlotInfo
 from worker.attempt.ending import Ending, judge
+from worker.attempt.gpu_use import gpus_are_free
 from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.notes import exits_in, read_notes
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_of_supervisors, sweep
-from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
+from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import no_space_for
 from worker.dispatcher import Dispatcher
+from worker.host.devices import Devices, device_facts
 from worker.host.gpus import Gpu
 from worker.host.inventory import Endpoint, host_info
 from worker.host.space_watch import SpaceWatch
@@ -52,13 +54,6 @@ _STUCK_S = 0.5  # if a process outlives its kill for longer, the next pass kills
 _FAILED_FOR_ONE = "attempt %s could not be checked; the next pass tries again"
 
 
-def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
-    """A slot for each GPU; without GPUs, `cpu_slots` CPU shares."""
-    if gpus:
-        return [SlotInfo(gpu.index, "gpu", gpu.name, gpu.uuid, gpu.memory_bytes) for gpu in gpus]
-    return [SlotInfo(index, "cpu", "CPU share") for index in range(cpu_slots)]
-
-
 class Agent(PeriodicThread):
     """Reconciles rows and processes until it is stopped."""
 
@@ -69,7 +64,8 @@ class Agent(PeriodicThread):
         *,
         launcher: Launcher,
         dispatcher: Dispatcher,
-        gpus: list[Gpu],
+        gpus: Sequence[Gpu],
+        devices: Devices,
         sshd: Sshd | None = None,
         space: SpaceWatch | None = None,
     ) -> None:
@@ -79,11 +75,13 @@ class Agent(PeriodicThread):
         self._launcher = launcher
         self._dispatcher = dispatcher
         self._gpus = gpus
+        self._devices = devices
         self._gpu_info = gpu_info(gpus)
         self._sshd = sshd
         self._space = space
         self._no_space: str | None = None  # as it is stored
         self._endpoint: Endpoint | None = None  # as it is registered
+        self._is_out_of_service = False  # until its devices are known
         self._in_contact_since: float | None = None
         self._database_clock = DatabaseClock(settings.lease_s / 4)
         self._heartbeat_at = 0.0
@@ -101,8 +99,7 @@ class Agent(PeriodicThread):
     def reconcile(self) -> None:
         """Send the heartbeat, check the attempts of this host, end abandoned ones, and dispatch."""
         if self._in_contact_since is None:
-            self._register()
-            self._in_contact_since = self._heartbeat_at = time.monotonic()
+            self._come_into_service()
         elif self._sshd is not None and self._sshd.endpoint != self._endpoint:
             self._register()
         self._send_heartbeat()
@@ -113,6 +110,20 @@ class Agent(PeriodicThread):
         self._end_abandoned()
         self._dispatcher.run_in_turn()
 
+    def _come_into_service(self) -> None:
+        """Register, as soon as it is known which slots this host offers.
+
+        Until then it counts as lost: no job is placed on slots of an earlier worker, which may be others. Attempts that
+        run here are looked after.
+        """
+        if self._devices.offer is not None:
+            self._register()
+            self._in_contact_since = self._heartbeat_at = time.monotonic()
+        elif not self._is_out_of_service:
+            with self._sessions.begin() as session:
+                registration.leave(session, self._settings.host, host_timeout_s=self._settings.host_timeout_s)
+            self._is_out_of_service = True
+
     def _leases_count(self, session: Session) -> bool:
         """Whether an expired lease means something. Make this the first statement of a transaction.
 
@@ -121,12 +132,15 @@ class Agent(PeriodicThread):
         """
         if jump_s := self._database_clock.jump_s(session):
             _log.warning("the database's clock was set by %.1f s: leases get time to be renewed", jump_s)
-            self._in_contact_since = time.monotonic()
+            if self._in_contact_since is not None:
+                self._in_contact_since = time.monotonic()
         since = self._in_contact_since
         return since is not None and time.monotonic() - since > self._settings.lease_s
 
     def _send_heartbeat(self) -> None:
-        """Write the heartbeat of this host, if it is time."""
+        """Write the heartbeat of this host, if it is registered and it is time."""
+        if self._in_contact_since is None:
+            return
         now, folders = time.monotonic(), self._folders()
         problem = problem_of(folders or ())
         has_news = folders is not None and (problem is None) != (self._no_space is None)
@@ -174,9 +188,12 @@ class Agent(PeriodicThread):
 
     def _register(self) -> None:
         self._endpoint = self._sshd.endpoint if self._sshd is not None else None
-        info = host_info(self._settings, self._endpoint) | self._gpu_info
+        offer = self._devices.offer
+        assert offer is not None
+        info = host_info(self._settings, self._endpoint) | self._gpu_info | device_facts(offer)
         address = self._endpoint.address if self._endpoint else None
-        slots = slots_of(self._gpus, self._settings.cpu_slots)
+        health = {gpu.uuid: gpu.unhealthy for gpu in self._gpus}
+        slots = [replace(slot, unhealthy=health.get(slot.uuid or "")) for slot in offer.slots]
         with self._sessions.begin() as session:
             registration.register(session, self._settings.host, info, slots, address=address, folders=self._folders())
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))

@@ -19,6 +19,7 @@ from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.datasets.validator import validators_of
 from worker.dispatcher import Dispatcher
+from worker.host.devices import Devices
 from worker.host.gpus import find_gpus
 from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
@@ -41,15 +42,17 @@ class Worker:
         self._settings = settings
         sessions = sessions_for(engine_for(settings.database_url, patience_s=settings.database_patience_s))
         self._sessions = sessions
-        gpus = find_gpus()
+        gpus = find_gpus() if settings.device != "cpu" else []
+        self.devices = Devices(settings, gpus)
         self.launcher = self.launcher_class(sessions, settings)
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
         self.space = SpaceWatch(settings)
         self.agent = Agent(
-            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, sshd=self.sshd,
-            space=self.space,
+            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, devices=self.devices,
+            sshd=self.sshd, space=self.space,
         )  # fmt: skip
+        self.devices.on_change = self.agent.wake
         self.space.on_change = self.agent.wake
         self.sampler = Sampler(
             sessions,
@@ -64,8 +67,8 @@ class Worker:
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
         threads = (
-            self.sshd, self.space, self.agent, self.sampler, self.retention, *self.validators, self.notifier,
-            self.mirror,
+            self.devices, self.sshd, self.space, self.agent, self.sampler, self.retention, *self.validators,
+            self.notifier, self.mirror,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()

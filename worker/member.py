@@ -8,6 +8,7 @@ When its input ends, or the lease of its ranks expires, it kills them and exits.
 member sent itself, so a message that was delayed for long does not extend it.
 """
 
+import errno
 import json
 import os
 import select
@@ -22,6 +23,7 @@ from pathlib import Path
 from jobs.model.os_errors import in_words
 from jobs.runtime.files import PRIVATE_UMASK, make_private
 from worker.attempt import lease_file, stop_file
+from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.niceness import be_polite
 from worker.attempt.processes import pids_with_mark, signal_marked, sweep
@@ -96,8 +98,13 @@ class Member:
         self._leaving = False
 
     def prepare(self) -> None:
-        """Create the folders and then the launch file, without which no rank starts."""
+        """Create the folders and then the launch file, without which no rank starts.
+
+        Raises `OSError`, also if another process computes on the GPUs of this host's ranks.
+        """
         launch = self._task.launch
+        if in_use := gpus_in_use(launch["gpu_uuids"]):
+            raise OSError(errno.EBUSY, in_use_text(self._task.host, in_use))
         for folder in (launch["records_dir"], launch["logs_dir"], self._task.scratch, self._launch_file.parent):
             make_private(Path(folder))
         stop_file.prepare(self._stop_file)
@@ -174,12 +181,7 @@ class Member:
             self._launch_file.unlink()
 
     def _gpus_in_use(self) -> int:
-        gpus = self._task.launch["gpu_uuids"]
-        if not gpus:
-            return 0
-        from worker.host.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
-
-        return sum(map(is_in_use, gpus))
+        return len(gpus_in_use(self._task.launch["gpu_uuids"], within_s=0.0))
 
     def _send_notes(self) -> None:
         for note in self._notes:

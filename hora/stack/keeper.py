@@ -29,7 +29,7 @@ from jobs.runtime.processes import ProcessId
 from jobs.runtime.space import is_full
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
-READY_WITHIN_S = 120.0
+READY_WITHIN_S = 180.0  # a worker with GPUs first asks TensorFlow, for two minutes at most
 BACKOFF_S = (0.2, 10.0)  # first and longest pause before a part is started again
 SETTLED_S = 30.0  # a part that lived for so long starts again without a pause
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})

@@ -5,6 +5,7 @@ waiting.
 import json
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,16 @@ def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(
     assert end.reason is EndReason.INTERNAL_ERROR
     assert "one checkpoint and the artifacts of this job have " in str(end.message)
     assert refused.of_job(StepEnded) == []
+
+
+def test_a_rank_that_tensorflow_gives_no_gpu_ends_with_a_sentence(tmp_path: Path) -> None:
+    devices = {"device": "gpu", "gpu_uuids": ["GPU-6a", "GPU-6b"]}
+    run = Run(tmp_path / "job", {**SPEC, "gpus": 1}, launch=devices)
+    assert run.train() == 1
+    (left,) = run.exits()
+    assert left.reason is EndReason.NO_DEVICE
+    assert left.message == (
+        f"local rank 0 on host {socket.gethostname()} has no GPU: TensorFlow sees 0 of the 2 that it was given"
+        " (GPU-6a, GPU-6b). TensorFlow 2.18.1 is built for CPUs"
+    )
+    assert "Traceback" not in run.log(0)

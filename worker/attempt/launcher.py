@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +33,9 @@ from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import is_full, shortage
+from jobs.scheduling import registration
 from worker.attempt import lease_file
+from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
 from worker.host.ssh import command, files_of
@@ -151,6 +153,14 @@ class SupervisorTask:
         return Lease(self.attempt_id, self.token, self.job_id, self.number)
 
 
+class GpusInUse(OSError):
+    """Another process computes on GPUs of an attempt that has not started yet."""
+
+    def __init__(self, host: str, uuids: Sequence[str]) -> None:
+        super().__init__(errno.EBUSY, in_use_text(host, uuids))
+        self.uuids = uuids
+
+
 def _reason_of(error: OSError | InvalidSpec) -> EndReason:
     """Why an attempt ends whose supervisor did not start. A disk that cannot be written is the host's fault."""
     if isinstance(error, InvalidSpec):
@@ -186,6 +196,8 @@ class Launcher:
             shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
             reason, why = _reason_of(error), in_words(error) if isinstance(error, OSError) else str(error)
             with self._sessions.begin() as session:
+                if isinstance(error, GpusInUse):  # so that its job does not get the same ones again
+                    registration.mark_in_use(session, self._settings.host, error.uuids)
                 end(
                     session, lease, reason, error=f"the supervisor did not start: {why}",
                     backoff_s=self._settings.restart_backoff_s, backoff_limit_s=self._settings.restart_backoff_limit_s,
@@ -207,12 +219,18 @@ class Launcher:
         if problem is not None:
             raise OSError(errno.ENOSPC, f"host {self._settings.host} has no space: {problem}")
 
+    def _require_free(self, uuids: Sequence[str]) -> None:
+        """Raises `GpusInUse` if another process came in the moment before the slots were leased."""
+        if in_use := gpus_in_use(uuids):
+            raise GpusInUse(self._settings.host, in_use)
+
     def _task_of(self, lease: Lease, claimed_at: float) -> SupervisorTask:
         settings = self._settings
         with self._sessions() as session:
             job = get_job(session, lease.job_id)
             spec, ref = spec_from(job.spec), job.dataset_ref
             layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
+        self._require_free(layout.lead.gpu_uuids)
         paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
         paths.create(layout.lead.ranks)
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)

@@ -30,6 +30,7 @@ from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings, settings
 from jobs.runtime.space import is_full
 from worker.attempt.ending import Ending, judge, requested_ending
+from worker.attempt.gpu_use import gpus_are_free
 from worker.attempt.intake import Intake
 from worker.attempt.launcher import SupervisorTask
 from worker.attempt.leftovers import store_leftovers
@@ -38,7 +39,7 @@ from worker.attempt.niceness import be_polite
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.rank_watch import RankWatch
 from worker.attempt.renewal import Renewal
-from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
+from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
 

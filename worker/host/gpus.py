@@ -207,6 +207,19 @@ def find_gpus() -> list[Gpu]:
     return list(gpus.values())
 
 
+def why_no_gpus() -> str:
+    """Why NVML finds no GPU here, in a few words."""
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+    except pynvml.NVMLError as error:
+        missing = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+        return "no NVIDIA driver" if error.value in missing else f"NVML: {error}"
+    except Exception as error:
+        return f"NVML: {error}"
+    return "the driver reports none" if count == 0 else f"none of the {count} that the driver reports can be opened"
+
+
 def is_in_use(uuid: str) -> bool:
     """Whether a process of any user computes on the GPU. False if NVML does not answer."""
     try:

@@ -13,6 +13,7 @@ from jobs.runtime.settings import Settings
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.dispatcher import Dispatcher
+from worker.host.devices import Answer, Devices, Usable, offer_of
 from worker.host.gpus import Gpu
 
 
@@ -26,12 +27,16 @@ def agent_of(
     **values: Any,
 ) -> Agent:
     settings = settings.model_copy(update=values)
+    devices = Devices(settings, gpus)
+    if gpus:  # as if TensorFlow could use them all
+        devices.offer = offer_of(settings, gpus, Usable(Answer("2.18.1", cuda=True, gpus=len(gpus), nccl=True)))
     return Agent(
         sessions,
         settings,
         launcher=launcher or Launcher(sessions, settings),
         dispatcher=Dispatcher(sessions, hints, settings),
-        gpus=list(gpus),
+        gpus=gpus,
+        devices=devices,
     )
 
 

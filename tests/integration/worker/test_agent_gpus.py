@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle import leases
-from jobs.model.states import EndReason
+from jobs.model.states import EndReason, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import host
@@ -17,7 +17,7 @@ def test_a_host_registers_its_gpus_and_how_they_are_connected(
     sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
 ) -> None:
     cards("wm")
-    agent_of(sessions, settings, hints, gpus=find_gpus()).reconcile()
+    agent_of(sessions, settings, hints, gpus=find_gpus(), slots=None).reconcile()
     with sessions() as session:
         found = host(session, "ha", host_timeout_s=30)
     assert [(slot.index, slot.kind, slot.uuid) for slot in found.slots] == [(0, "gpu", "GPU-00"), (1, "gpu", "GPU-01")]
@@ -31,7 +31,7 @@ def test_a_gpu_that_was_lost_during_an_attempt_is_unhealthy_afterwards(
     sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
 ) -> None:
     cards("ww")
-    agent = agent_of(sessions, settings, hints, gpus=find_gpus())
+    agent = agent_of(sessions, settings, hints, gpus=find_gpus(), slots=None)
     agent.reconcile()
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     with sessions.begin() as session:
@@ -43,3 +43,22 @@ def test_a_gpu_that_was_lost_during_an_attempt_is_unhealthy_afterwards(
     assert [slot.unhealthy for slot in slots] == [None, "it is off the bus"]
     assert [slot.retired_at for slot in slots] == [None, None]
     assert [slot.quarantined_at for slot in slots] == [None, None]
+
+
+def test_an_attempt_does_not_start_on_a_gpu_that_another_process_uses_meanwhile(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
+) -> None:
+    cards("ww")
+    agent = agent_of(sessions, settings, hints, gpus=find_gpus(), slots=None)
+    agent.reconcile()
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    cards("wp")
+    agent.reconcile()
+    ended = job_rows.the_attempt(sessions, lease)
+    assert (ended.end_reason, ended.error) == (
+        EndReason.LAUNCH_FAILED,
+        "the supervisor did not start: a process that is not of this job computes on GPU GPU-01 of host ha",
+    )
+    slots = job_rows.the_slots(sessions)
+    assert [(slot.attempt_id, slot.in_use_by_others) for slot in slots] == [(None, False), (None, True)]
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED

@@ -13,7 +13,6 @@ from typing import Any
 import pynvml
 import pytest
 
-from worker.agent import slots_of
 from worker.host import gpus as gpus_module
 from worker.host.gpus import LOST, GpuReading, find_gpus, is_in_use, is_lost
 from worker.host.topology import gpu_info, ranges
@@ -54,21 +53,16 @@ def test_the_binding_loads_the_library_that_the_system_finds(drivers: dict[str, 
     assert host["read"] == [asdict(WELL), asdict(replace(WELL, processes=1))]
 
 
-def test_a_host_without_the_library_has_cpu_slots(tmp_path: Path) -> None:
+def test_a_host_without_the_library_has_no_gpus(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     assert look_in_process(tmp_path) == {"found": [], "in_use": False, "read": []}
-    assert [(slot.index, slot.kind, slot.uuid) for slot in slots_of([], 3)] == [
-        (0, "cpu", None),
-        (1, "cpu", None),
-        (2, "cpu", None),
-    ]
 
 
-def test_every_card_that_can_be_opened_is_a_slot(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_card_that_can_be_opened_is_found(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
     cards("wxlzug" + "w" * 10)
     gpus = find_gpus()
     assert [gpu.index for gpu in gpus] == [0, 4, 5, *range(6, 16)]
-    assert [(slot.uuid, slot.name, slot.memory_bytes) for slot in slots_of(gpus[:3], 0)] == [
+    assert [(gpu.uuid, gpu.name, gpu.memory_bytes) for gpu in gpus[:3]] == [
         ("GPU-00", "Stub H200", 150 << 30),
         ("GPU-04", "Stub H200", None),
         ("GPU-05", "GPU", 150 << 30),  # its name is no text

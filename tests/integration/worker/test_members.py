@@ -53,11 +53,13 @@ def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
     """Starts the members of the attempt; they are released after the test."""
     started: list[Members] = []
 
-    def start(*, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 120.0) -> Members:
+    def start(
+        *, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 120.0, layout: Layout = LAYOUT
+    ) -> Members:
         lease_file.extend(paths.lease_file, time.monotonic() + lease_s)
-        launch = launch_of(Lease(1, "token", "j", 1), spec_from({"dataset": "digits"}), paths, Settings(), LAYOUT)
-        member = member_task(launch, LAYOUT.shares[1], paths, mark=mark)
-        launch = members_launch([member], LAYOUT, paths, ssh=ssh, environment=os.environ, ready_within_s=ready_within_s)
+        launch = launch_of(Lease(1, "token", "j", 1), spec_from({"dataset": "digits"}), paths, Settings(), layout)
+        member = member_task(launch, layout.shares[1], paths, mark=mark)
+        launch = members_launch([member], layout, paths, ssh=ssh, environment=os.environ, ready_within_s=ready_within_s)
         started.append(Members.start(MembersLaunch(**asdict(launch))))
         return started[-1]
 
@@ -186,6 +188,17 @@ def test_an_unreachable_host_is_named_with_the_error_of_ssh(start: Start) -> Non
         start(ssh=["bash", "-c", "echo warming up >&2; echo No route to host >&2; exit 255"])
     with pytest.raises(MemberFailed, match=r"host other: not ready after 0\.5 s"):
         start(ssh=["bash", "-c", "echo Welcome; sleep 30"], ready_within_s=0.5)
+
+
+def test_a_member_whose_gpu_another_process_uses_says_so_and_lets_no_rank_start(
+    start: Start, drivers: dict[str, Path], paths: AttemptPaths
+) -> None:
+    share = HostShare("other", "10.0.0.2", [1], ["GPU-00", "GPU-01"], 0)
+    stub = ["bash", "-c", f'export LD_LIBRARY_PATH={drivers["new"]} NVML_STUB=wp; eval "$1"']
+    why = "host other: .* a process that is not of this job computes on GPU GPU-01 of host other"
+    with pytest.raises(MemberFailed, match=why):
+        start(ssh=stub, layout=Layout([LAYOUT.shares[0], share], "eth0"))
+    assert not (paths.launch_dir / "10.0.0.2.json").exists()
 
 
 def test_the_note_of_a_rank_without_space_arrives(start: Start, paths: AttemptPaths) -> None:

@@ -20,6 +20,7 @@ from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.launcher import Launcher
 from worker.attempt.member_protocol import RECORDS
 from worker.dispatcher import Dispatcher
+from worker.host.devices import Devices
 from worker.host.space_watch import SpaceWatch
 
 
@@ -36,7 +37,10 @@ class Host:
     def __init__(self, sessions: Sessions, settings: Settings, hints: Hints) -> None:
         self.watch = SpaceWatch(settings)
         launcher, dispatcher = Launcher(sessions, settings), Dispatcher(sessions, hints, settings)
-        self._agent = Agent(sessions, settings, launcher=launcher, dispatcher=dispatcher, gpus=[], space=self.watch)
+        self._agent = Agent(
+            sessions, settings, launcher=launcher, dispatcher=dispatcher, gpus=[], devices=Devices(settings, []),
+            space=self.watch,
+        )  # fmt: skip
 
     def beat(self) -> None:
         self.watch.once()

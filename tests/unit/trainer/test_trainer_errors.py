@@ -5,7 +5,7 @@ import pytest
 from jobs.model.records import UnexplainedExit
 from jobs.model.states import EndReason
 from trainer import errors
-from trainer.errors import BadData, Diverged, Outcome, PeerFailed
+from trainer.errors import BadData, Diverged, NoDevice, Outcome, PeerFailed
 
 
 class ResourceExhaustedError(Exception):
@@ -28,6 +28,7 @@ class HorovodInternalError(RuntimeError):
     ("error", "expected"),
     [
         (BadData("no such folder"), ("bad_data", "no such folder", 65)),
+        (NoDevice("local rank 1 has no GPU"), ("no_device", "local rank 1 has no GPU", 1)),
         (MemoryError(), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
         (ResourceExhaustedError("OOM"), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
         (

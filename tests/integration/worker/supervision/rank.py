@@ -66,6 +66,9 @@ match MOOD:
             note(why=FULL, waited_s=waited_s)
             time.sleep(0.2)
         say("exit", reason="completed")
+    case "without a device":
+        say("exit", reason="no_device", message="local rank 0 on host ha has no GPU")
+        sys.exit(1)
     case "brief":
         train(5)
         say("exit", reason="completed")

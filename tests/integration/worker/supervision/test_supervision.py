@@ -25,6 +25,14 @@ def test_a_job_succeeds_when_its_rank_completes(run: Run) -> None:
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
+def test_a_job_whose_rank_has_no_device_fails_with_its_sentence_and_is_not_restarted(run: Run) -> None:
+    supervised = run("without a device", max_restarts=3)
+    assert supervised.wait_for_end() is EndReason.NO_DEVICE
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    assert (job.status, job.end_reason, job.attempt) == (Status.FAILED, EndReason.NO_DEVICE, 1)
+    assert job.error == supervised.attempt.error == "local rank 0 on host ha has no GPU"
+
+
 def test_the_end_of_an_attempt_stores_what_the_job_keeps(run: Run) -> None:
     supervised = run("brief")
     (supervised.paths.artifacts / "model.keras").write_bytes(bytes(1000))

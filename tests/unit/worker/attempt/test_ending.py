@@ -66,7 +66,9 @@ def test_stored_error_names_no_folder_of_the_host() -> None:
     assert Ending(EndReason.COMPLETED).without_folders(Path("/srv")) == Ending(EndReason.COMPLETED)
 
 
-@pytest.mark.parametrize("fault", [EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR])
+@pytest.mark.parametrize(
+    "fault", [EndReason.NO_DEVICE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR]
+)
 def test_fault_of_one_rank_is_the_end_reason_of_the_attempt(fault: EndReason) -> None:
     assert judged(UnexplainedExit.PEER_LOST, fault, messages={1: "because"}) == Ending(fault, "because")
     assert judged(None, fault).reason is fault

@@ -1,0 +1,285 @@
+"""Which slots a host offers, by what TensorFlow says of its cards.
+
+The cards are those of the NVML stub. TensorFlow is the real one, which is built for CPUs here; where it should list
+cards, a small program answers in its place.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.db.engine import Sessions
+from jobs.lifecycle import leases
+from jobs.model.states import EndReason
+from jobs.runtime.hints import Hints
+from jobs.runtime.processes import ProcessId
+from jobs.runtime.settings import Settings
+from jobs.scheduling import registration
+from jobs.scheduling.hosts import host
+from jobs.scheduling.registration import GpuState
+from tests.integration.jobs import job_rows
+from tests.integration.worker.agents import agent_of
+from tests.integration.worker.conftest import pid_in
+from tests.waiting import until
+from trainer.devices import why_in
+from worker.host.devices import Answer, Devices, Offer, Question, Usable, offer_of, usable_of
+from worker.host.gpus import Gpu, find_gpus
+
+Cards = Callable[..., None]
+
+# Answers like `trainer.devices` with a TensorFlow for GPUs that can use all cards but the ones in BAD.
+PROGRAM = """
+import json, os
+shown = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+bad = {bad!r}
+good = [] if bad and len(shown) > 1 else [uuid for uuid in shown if uuid not in bad]
+why = None if good else "failed call to cuInit"
+print(json.dumps(dict(version="2.18.1", cuda=True, gpus=len(good), nccl={nccl}, why=why)))
+"""
+ALL = Usable(Answer("2.18.1", cuda=True, gpus=2, nccl=True))
+
+
+def program(*bad: str, nccl: bool = True) -> list[str]:
+    return [sys.executable, "-c", PROGRAM.format(bad=bad, nccl=nccl)]
+
+
+def slots_in(offer: Offer | None) -> list[tuple[int, str, str | None]]:
+    assert offer is not None
+    return [(slot.index, slot.kind, slot.uuid) for slot in offer.slots]
+
+
+def settle(settings: Settings, gpus: Sequence[Gpu], program: Sequence[str]) -> Offer:
+    """The offer of a host, once TensorFlow has answered."""
+    devices = Devices(settings, gpus, program=program)
+    devices.start()
+    devices.join(120)
+    assert devices.offer is not None
+    return devices.offer
+
+
+def test_a_host_without_gpus_offers_its_cpu_slots_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = Devices(Settings(slots=2), [], program=["false"])
+    assert slots_in(devices.offer) == [(0, "cpu", None), (1, "cpu", None)]
+    assert devices.offer is not None
+    assert devices.offer.problem is None
+
+
+def test_gpus_that_can_be_used_are_offered_and_cpu_slots_beside_them_if_asked_for(cards: Cards) -> None:
+    cards("wxw")
+    gpus = find_gpus()
+    both = [(0, "gpu", "GPU-00"), (2, "gpu", "GPU-02")]
+    for device in ("auto", "gpu"):
+        assert offer_of(Settings(device=device), gpus, ALL).problem is None
+        assert slots_in(offer_of(Settings(device=device), gpus, ALL)) == both
+        assert slots_in(offer_of(Settings(device=device, slots=0), gpus, ALL)) == both
+        assert slots_in(offer_of(Settings(device=device, slots=2), gpus, ALL)) == [
+            *both, (3, "cpu", None), (4, "cpu", None),
+        ]  # fmt: skip
+
+
+def test_a_host_that_is_set_to_cpu_offers_cpu_slots_only() -> None:
+    assert slots_in(offer_of(Settings(device="cpu", slots=1), [], None)) == [(0, "cpu", None)]
+    assert slots_in(offer_of(Settings(device="cpu", slots=0), [], None)) == []
+
+
+def test_a_host_that_is_set_to_gpu_and_has_none_offers_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer = offer_of(Settings(device="gpu", slots=4), [], None)
+    assert offer == Offer([], "HORA_DEVICE is gpu, but no GPU is here: no NVIDIA driver")
+
+
+def test_tensorflow_for_cpus_makes_a_host_with_gpus_offer_cpu_slots(
+    cards: Cards, drivers: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cards("wa")
+    gpus, settings = find_gpus(), Settings(home=tmp_path, slots=3)
+    devices = Devices(settings, gpus)  # the real program, which imports TensorFlow
+    assert devices.offer is None
+    devices.run()
+    why = (
+        "2 GPUs (Stub A100 40 GB, Stub H200) are here, but TensorFlow 2.18.1 is built for CPUs: `HORA_DEVICE=gpu make"
+        " setup` installs the one for GPUs"
+    )
+    assert devices.offer is not None
+    assert (slots_in(devices.offer), devices.offer.problem) == ([(index, "cpu", None) for index in range(3)], why)
+    assert why in caplog.text
+    in_use = Usable(Answer("2.18.1"), {"GPU-00": "x", "GPU-01": "x"})
+    assert offer_of(Settings(device="gpu", slots=3), gpus, in_use) == Offer([], why)
+
+
+def test_the_program_of_the_doctor_says_what_the_worker_would_offer(drivers: dict[str, Path], tmp_path: Path) -> None:
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(drivers["new"]), "NVML_STUB": "w", "HORA_HOME": str(tmp_path), "HORA_SLOTS": "2",
+        "HORA_DEVICE": "cpu",
+    }  # fmt: skip
+
+    def told(**variables: str) -> dict[str, Any]:
+        argv = [sys.executable, "-m", "worker.host.devices"]
+        done = subprocess.run(argv, env=environment | variables, capture_output=True, timeout=120, check=True)
+        facts: dict[str, Any] = json.loads(done.stdout)
+        return facts
+
+    assert told() == {
+        "setting": "cpu", "no_gpus": None, "driver": None, "gpus": [], "tensorflow": None, "nccl": None,
+        "slots": {"gpu": 0, "cpu": 2}, "problem": None,
+    }  # fmt: skip
+    without = told(HORA_DEVICE="auto", LD_LIBRARY_PATH="")
+    assert (without["no_gpus"], without["slots"]) == ("no NVIDIA driver", {"gpu": 0, "cpu": 2})
+
+
+def test_a_card_that_tensorflow_cannot_use_is_named(cards: Cards, tmp_path: Path) -> None:
+    cards("www")
+    gpus = find_gpus()
+    offer = settle(Settings(home=tmp_path), gpus, program("GPU-01"))
+    assert slots_in(offer) == [(0, "gpu", "GPU-00"), (1, "gpu", "GPU-01"), (2, "gpu", "GPU-02")]
+    assert offer.problem == "TensorFlow 2.18.1 can use 2 of 3 GPUs"
+    assert [gpu.unhealthy for gpu in gpus] == [None, "TensorFlow cannot use it: failed call to cuInit", None]
+
+
+def test_cards_of_which_tensorflow_can_use_none_are_not_offered(cards: Cards, tmp_path: Path) -> None:
+    cards("ww")
+    offer = settle(Settings(home=tmp_path, slots=1), find_gpus(), program("GPU-00", "GPU-01"))
+    assert slots_in(offer) == [(0, "cpu", None)]
+    assert offer.problem == ("2 GPUs (Stub H200) are here, but TensorFlow 2.18.1 can use none: failed call to cuInit")
+
+
+def test_cards_that_can_be_used_only_one_at_a_time_are_not_offered() -> None:
+    def ask(uuids: Sequence[str]) -> Answer:
+        return Answer("2.18.1", cuda=True, gpus=min(1, len(uuids)))
+
+    assert usable_of(["a", "b"], ask).unusable == {"a": "it lists 1 of 2", "b": "it lists 1 of 2"}
+
+
+def test_several_gpus_without_nccl_are_offered_with_a_warning(cards: Cards, tmp_path: Path) -> None:
+    cards("ww")
+    offer = settle(Settings(home=tmp_path), find_gpus(), program(nccl=False))
+    assert [slot.kind for slot in offer.slots] == ["gpu", "gpu"]
+    assert offer.problem is not None
+    assert "Horovod is built without NCCL" in offer.problem
+    cards("w")
+    assert settle(Settings(home=tmp_path), find_gpus(), program(nccl=False)).problem is None
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("import sys; sys.exit('no such module')", "it cannot be asked: exit code 1, no such module"),
+        ("import os; os.kill(os.getpid(), 11)", "it cannot be asked: exit code -11, no message"),
+        ("print('Hello')", "it cannot be asked: exit code 0, no message"),
+        ("print('{\"unknown\": 1}')", "it cannot be asked: exit code 0, no message"),
+        ("import time; time.sleep(600)", "it did not answer within 1 s"),
+    ],
+)
+def test_a_program_that_fails_or_hangs_is_an_answer_with_a_reason(tmp_path: Path, script: str, why: str) -> None:
+    question = Question(Settings(home=tmp_path), [sys.executable, "-c", script], limit_s=1.0)
+    answer = question.ask(["GPU-00"])
+    assert (answer.version, answer.why) == (None, why)
+
+
+def test_a_worker_that_stops_ends_the_question(cards: Cards, tmp_path: Path) -> None:
+    cards("w")
+    pid_file = tmp_path / "pid"
+    script = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    devices = Devices(Settings(home=tmp_path), find_gpus(), program=[sys.executable, "-c", script])
+    devices.start()
+    process = ProcessId.of(pid_in(pid_file))
+    devices.stop(wait_s=60)
+    assert not devices.is_alive()
+    assert process is not None
+    until(lambda: not process.is_alive, what="the end of the program")
+
+
+def test_the_question_is_asked_in_the_environment_of_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORA_DATABASE_URL", "postgresql://u:t0p@h/d")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    script = "import json, os; print(json.dumps(dict(why=json.dumps(dict(os.environ)))))"
+    answer = Question(Settings(home=tmp_path), [sys.executable, "-c", script]).ask(["GPU-00", "GPU-01"])
+    given = json.loads(answer.why or "")
+    assert (given["CUDA_VISIBLE_DEVICES"], given["HOME"]) == ("GPU-00,GPU-01", str(tmp_path))
+    assert not [name for name in given if name.startswith("HORA_")]
+
+
+def test_the_reason_is_found_in_the_log_of_tensorflow() -> None:
+    log = """2026-01-12 22:03:00.525134: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on.
+E0000 00:00:1737749008.639844   35316 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting to register
+2026-01-12 22:03:00.1: I tsl/dso_loader.cc:70] Could not load dynamic library 'libnvinfer.so.8'; dlerror: libnvinfer
+{}2026-01-12 22:03:01.2: W tensorflow/core/common_runtime/gpu/gpu_device.cc:2344] Cannot dlopen some GPU libraries. \
+Please make sure the missing libraries mentioned above are installed properly if you would like to use GPU.
+Skipping registering GPU devices...
+"""
+    assert why_in(log.format("")) == "Cannot dlopen some GPU libraries"
+    missing = "2026-01-12 22:03:01: W tsl/dso_loader.cc:60] Could not load dynamic library 'libcudnn.so.9'; dlerror\n"
+    assert why_in(log.format(missing)) == "Could not load dynamic library 'libcudnn.so.9'; dlerror"
+    failed = "E0000 00:00:17.6 35 cuda_driver.cc:266] failed call to cuInit: CUDA_ERROR_NO_DEVICE\n"
+    assert why_in(log.format(failed)) == "failed call to cuInit: CUDA_ERROR_NO_DEVICE"
+    assert why_in("nothing of use") is None
+
+
+def test_a_host_registers_what_it_offers_and_why(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Cards
+) -> None:
+    cards("ww")
+    gpus = find_gpus()
+    agent = agent_of(sessions, settings, hints, gpus=gpus)
+    agent.reconcile()
+    with sessions() as session:
+        assert "device_problem" not in host(session, "ha", host_timeout_s=30).info
+
+    agent = agent_of(sessions, settings, hints, gpus=gpus)
+    agent._devices.offer = settle(settings, gpus, program("GPU-01"))
+    agent.reconcile()
+    slots = job_rows.the_slots(sessions)
+    assert [slot.unhealthy for slot in slots] == [None, "TensorFlow cannot use it: failed call to cuInit", None, None]
+    assert [(slot.index, slot.kind) for slot in slots] == [(0, "gpu"), (1, "gpu"), (2, "cpu"), (3, "cpu")]
+    with sessions() as session:
+        found = host(session, "ha", host_timeout_s=30)
+    assert found.info["device_problem"] == "TensorFlow 2.18.1 can use 1 of 2 GPUs"
+
+
+def test_no_job_is_placed_on_slots_of_an_earlier_worker_until_the_devices_are_known(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Cards
+) -> None:
+    cards("ww")
+    agent_of(sessions, settings, hints, gpus=find_gpus()).reconcile()
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+    agent = agent_of(sessions, settings, hints, gpus=find_gpus())
+    offer, agent._devices.offer = agent._devices.offer, None
+    agent.reconcile()
+    with sessions() as session:
+        waiting = host(session, "ha", host_timeout_s=30)
+    assert (waiting.alive, [slot.kind for slot in waiting.slots]) == (False, ["gpu", "gpu", "cpu", "cpu"])
+    assert job_rows.holders(sessions) == [None] * 4  # attempts of this host are looked after meanwhile
+    agent._devices.offer = offer
+    agent.reconcile()
+    with sessions() as session:
+        assert host(session, "ha", host_timeout_s=30).alive
+
+
+def test_a_slot_that_becomes_another_device_keeps_nothing_of_the_former_one(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Cards
+) -> None:
+    cards("ww")
+    register_with_state(sessions, settings, hints)
+    agent_of(sessions, settings, hints, gpus=find_gpus()).reconcile()
+    slots = job_rows.the_slots(sessions)
+    assert [(slot.in_use_by_others, slot.reading) for slot in slots[:2]] == [(True, {"percent": 1}), (False, None)]
+    agent_of(sessions, settings, hints, device="cpu").reconcile()
+    slots = job_rows.the_slots(sessions)
+    assert [(slot.kind, slot.in_use_by_others, slot.reading, slot.unhealthy) for slot in slots[:2]] == [
+        ("cpu", False, None, None), ("cpu", False, None, None),
+    ]  # fmt: skip
+    assert [slot.retired_at is None for slot in slots] == [True, True, False, False]
+
+
+def register_with_state(sessions: Sessions, settings: Settings, hints: Hints) -> None:
+    """Host `ha` with two GPUs, the first of which others use."""
+    agent_of(sessions, settings, hints, gpus=find_gpus()).reconcile()
+    with sessions.begin() as session:
+        registration.store_readings(session, "ha", {"GPU-00": GpuState({"percent": 1}, in_use=True)})
