@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ class JobDetails:
 
     job: Json
     attempt: Json | None  # the newest one
+    hosts: list[Json]  # of that attempt, as they are now
     analysis: Json | None
     advice: list[Json]
     missing: list[str]
@@ -41,4 +43,14 @@ def fetch_details(client: Service, job_id: str) -> JobDetails:
         analysis = pool.submit(if_possible, client.analysis, "analysis")
         advice = pool.submit(if_possible, client.advice, "advice")
     newest_attempt = attempts.result()[-1] if attempts.result() else None
-    return JobDetails(job.result(), newest_attempt, analysis.result(), advice.result() or [], missing)
+    hosts = hosts_of(client, newest_attempt)
+    return JobDetails(job.result(), newest_attempt, hosts, analysis.result(), advice.result() or [], missing)
+
+
+def hosts_of(client: Service, attempt: Json | None) -> list[Json]:
+    """The hosts of an attempt as they are now. One that is no longer there is left out."""
+    hosts = []
+    for share in (attempt or {}).get("shares") or []:
+        with suppress(ProblemError):
+            hosts.append(client.host(share["host"]))
+    return hosts

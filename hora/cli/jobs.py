@@ -187,7 +187,7 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
             return
         details = fetch_details(client, job_id)
     more = analysis_rows(details.analysis) | advice_rows(details.advice)
-    display(job_details(details.job, attempt=details.attempt, more=more))
+    display(job_details(details.job, attempt=details.attempt, hosts=details.hosts, more=more))
     for sentence in details.missing:
         say(sentence)
     if details.advice:

@@ -23,7 +23,8 @@ def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | 
     As JSON: one object a line, the job after each change and at its end.
     """
     from hora.cli.follow import follow
-    from hora.render.jobs import results_table
+    from hora.cli.job_details import hosts_of
+    from hora.render.jobs import devices, results_table
 
     try:
         if as_json:
@@ -35,7 +36,9 @@ def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | 
         say(f"The job continues. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
     if not as_json:
-        display(results_table(job, f"{client.url}/jobs/{job_id}"))
+        attempt = next(iter(reversed(client.attempts(job_id))), None)
+        trained_on = devices(attempt, hosts_of(client, attempt))
+        display(results_table(job, f"{client.url}/jobs/{job_id}", trained_on=trained_on))
     raise typer.Exit(OUTCOME[job["status"]])
 
 

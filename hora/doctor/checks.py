@@ -30,6 +30,7 @@ def examine() -> Iterator[Finding]:
     yield from machine.ssh_keys()
     yield from service(home)
     yield machine.training()
+    yield machine.gpus()
 
 
 def service(home: Path) -> Iterator[Finding]:

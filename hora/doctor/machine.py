@@ -1,5 +1,6 @@
 """The checks of `hora doctor` of this machine. They need no running stack."""
 
+import json
 import os
 import re
 import stat
@@ -9,18 +10,20 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, Literal
 
 from hora.doctor.findings import Finding
 from hora.home import Home
 from jobs.runtime.closed_home import FOLDERS
 
-PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow-cpu", "keras", "horovod")
+PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow", "tensorflow-cpu", "keras", "horovod")
 _IMPORTS = """
 import horovod.tensorflow as hvd, keras, tensorflow as tf
 print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Horovod with Gloo: {hvd.gloo_built()}")
 sys.exit(not hvd.gloo_built())
 """
 _TIGHT_BYTES = 10e9
+_GPUS_S = 300.0  # a busy machine, and two questions to TensorFlow
 _ATTEMPT_FOLDER = re.compile(r"/runs/([0-9a-z]+)/attempt-([0-9]+)/")
 
 
@@ -115,6 +118,62 @@ def training() -> Finding:
         return Finding("training", "ok", import_run.stdout.strip())
     last = (import_run.stderr.strip() or import_run.stdout.strip()).splitlines()[-1:] or ["no message"]
     return Finding("training", "fail", last[0], "To train on this machine, install hora[worker] (`make setup`).")
+
+
+def gpus() -> Finding:
+    """The GPUs of this machine, and which slots its worker offers. The worker's own program says so."""
+    argv = [sys.executable, "-m", "worker.host.devices"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_GPUS_S, check=False)
+        facts = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return Finding("gpus", "fail", f"no answer within {_GPUS_S / 60:.0f} min", "Check the NVIDIA driver.")
+    except (IndexError, ValueError):
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        return Finding("gpus", "warn", f"not checked: {last}", "To train on this machine, install hora[worker].")
+    return gpu_finding(facts)
+
+
+def gpu_finding(facts: dict[str, Any]) -> Finding:
+    """What `worker.host.devices` printed, as a finding."""
+    slots = facts["slots"]
+    offer = f"HORA_DEVICE is {facts['setting']}: {slots['gpu']} GPU slots, {slots['cpu']} CPU slots"
+    if not facts["gpus"]:
+        if facts["problem"]:
+            return Finding("gpus", "fail", facts["problem"], "Install the driver, or set HORA_DEVICE=auto or cpu.")
+        return Finding("gpus", "ok", f"{facts['no_gpus']}; {offer}" if facts["no_gpus"] else offer)
+    found = "; ".join([_cards_text(facts), *_unusable_text(facts), *filter(None, [facts["problem"]]), offer])
+    if facts["problem"] is None:
+        return Finding("gpus", "ok", found)
+    level: Literal["warn", "fail"] = "warn" if slots["gpu"] or slots["cpu"] else "fail"
+    return Finding("gpus", level, found, _gpu_advice(facts))
+
+
+def _cards_text(facts: dict[str, Any]) -> str:
+    """2 GPUs (H200), driver 550.54.15 for CUDA 12.4, TensorFlow 2.18.1, Horovod with NCCL."""
+    names, driver = sorted({gpu["name"] for gpu in facts["gpus"]}), facts["driver"] or {}
+    count = len(facts["gpus"])
+    parts = [
+        f"{count} GPU{'s' if count > 1 else ''} ({', '.join(names)})",
+        f"driver {driver.get('version') or '?'} for CUDA {driver.get('cuda') or '?'}",
+        f"TensorFlow {facts['tensorflow']}" if facts["tensorflow"] else "",
+        {True: "Horovod with NCCL", False: "Horovod without NCCL"}.get(facts["nccl"], ""),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _unusable_text(facts: dict[str, Any]) -> list[str]:
+    """The cards that TensorFlow cannot use, if it can use others."""
+    unusable = [gpu for gpu in facts["gpus"] if gpu["unusable"]]
+    if len(unusable) == len(facts["gpus"]):
+        return []
+    return [f"GPU {gpu['index']} cannot be used: {gpu['unusable']}" for gpu in unusable]
+
+
+def _gpu_advice(facts: dict[str, Any]) -> str:
+    if "make setup" in facts["problem"]:
+        return "Run `HORA_DEVICE=gpu make setup` and start the worker again, or set HORA_DEVICE=cpu."
+    return "Compare the driver with what TensorFlow needs, start the worker again, or set HORA_DEVICE=cpu."
 
 
 def ssh_keys() -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """What the command line shows of jobs: tables and lines, from the API's JSON. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -47,6 +47,19 @@ def slots(attempt: Json) -> str | None:
     return ", ".join(hosts) or None
 
 
+def devices(attempt: Json | None, hosts: Sequence[Json]) -> str | None:
+    """The devices of an attempt, and why its hosts offer no GPUs: 2 GPUs: NVIDIA H200. None if no host is known."""
+    slots_by_host = {share["host"]: set(share["slots"]) for share in (attempt or {}).get("shares") or []}
+    held = [slot for host in hosts for slot in host["slots"] if slot["index"] in slots_by_host.get(host["name"], ())]
+    gpus = [plain(slot["name"]) for slot in held if slot["kind"] == "gpu"]
+    if not held:
+        return None
+    if gpus:
+        return f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}: {', '.join(sorted(set(gpus)))}"
+    problems = {plain(host["info"]["device_problem"]) for host in hosts if host["info"].get("device_problem")}
+    return "\n".join([f"{len(held)} CPU slot{'s' if len(held) > 1 else ''}", *sorted(problems)])
+
+
 def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a job. If jobs wait, one column says why."""
     jobs = list(jobs)
@@ -72,9 +85,14 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
 
 
 def job_details(
-    job: Json, now: datetime | None = None, *, attempt: Json | None = None, more: Mapping[str, object] | None = None
+    job: Json,
+    now: datetime | None = None,
+    *,
+    attempt: Json | None = None,
+    hosts: Sequence[Json] = (),
+    more: Mapping[str, object] | None = None,
 ) -> Table:
-    """What a person wants to know first about a job. `attempt` is its newest one; `more` rows come last."""
+    """What a person wants to know first about a job. `attempt` is its newest one, on `hosts`; `more` comes last."""
     attempt = attempt or {}
     plan, progress = job.get("plan") or {}, job.get("progress") or {}
     spec = job.get("spec") or {}
@@ -91,6 +109,7 @@ def job_details(
         "gpus": job["gpus"],
         "attempt": job.get("attempt") or None,
         "slots": slots(attempt),
+        "device": devices(attempt, hosts),
         "preempted": _why_preempted(attempt),
         "lost": f"{job['losses']} attempts, with their host or supervisor" if job.get("losses") else None,
         "batch": f"{plan.get('per_gpu_batch')} per GPU, {plan.get('global_batch')} in all" if plan else None,
@@ -132,10 +151,10 @@ def _why_preempted(attempt: Json) -> str | None:
     return f"to make room for {cause}" if attempt["preemption"]["kind"] == "job" else f"because {cause}"
 
 
-def results_table(job: Json, address: str) -> Table:
-    """The results of a job, and the address of its page."""
+def results_table(job: Json, address: str, *, trained_on: str | None = None) -> Table:
+    """The results of a job, its devices, and the address of its page."""
     head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
-    table = facts({**head, **_results(job), "address": address})
+    table = facts({**head, "device": trained_on, **_results(job), "address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
     table.title_justify = "left"
     return table

@@ -38,13 +38,10 @@ from worker.attempt import lease_file
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
+from worker.host.inherited import inherited
 from worker.host.ssh import command, files_of
 
 _log = logging.getLogger(__name__)
-
-# The command line of a rank shows its whole environment to every user of the host, and Horovod does not quote
-# the keys. So only these variables are passed on.
-INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "KERAS_HOME")
 
 
 def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
@@ -107,7 +104,7 @@ def expected_of(spec: Spec, ref: Ref) -> Expected | None:
 
 
 def rank_environment(
-    inherited: Mapping[str, str],
+    environment: Mapping[str, str],
     *,
     mark: str,
     home: Path,
@@ -117,11 +114,11 @@ def rank_environment(
 ) -> dict[str, str]:
     """The whole environment of the launcher and its ranks on all hosts. It contains no secrets.
 
-    `variables` are those of `HORA_RANK_ENV`.
+    `environment` is that of this process, `variables` are those of `HORA_RANK_ENV`.
     """
     return {
         **variables,
-        **{key: inherited[key] for key in INHERITED if key in inherited},
+        **inherited(environment),
         MARK: mark,
         "HORA_HOME": str(home),
         "HOME": str(home),

@@ -19,8 +19,8 @@ from typing import Any
 
 from jobs.runtime.settings import Settings, settings
 from jobs.scheduling.registration import SlotInfo
-from worker.attempt.launcher import INHERITED
 from worker.host.gpus import Gpu, find_gpus, why_no_gpus
+from worker.host.inherited import inherited
 from worker.host.topology import gpu_info
 
 _log = logging.getLogger(__name__)
@@ -102,8 +102,7 @@ class Question:
     def __init__(self, settings: Settings, program: Sequence[str] = _PROGRAM, *, limit_s: float = _LIMIT_S) -> None:
         self._program = program
         self._limit_s = limit_s
-        self._environment = {key: os.environ[key] for key in INHERITED if key in os.environ}
-        self._environment["HOME"] = str(settings.home)
+        self._environment = {**inherited(os.environ), "HOME": str(settings.home)}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._stopped = False

@@ -6,7 +6,9 @@ import pytest
 from hora.cli.job_details import JobDetails, fetch_details
 from hora.service import NotFound, Service
 
-ATTEMPTS = {"items": [{"number": 1}, {"number": 2}], "next_cursor": None}
+SECOND = {"number": 2, "shares": [{"host": "ha", "slots": [0]}, {"host": "gone", "slots": [0]}]}
+ATTEMPTS = {"items": [{"number": 1}, SECOND], "next_cursor": None}
+HOST = {"name": "ha", "slots": []}
 ANSWERS = {"": {"id": "x"}, "/attempts": ATTEMPTS, "/analysis": {"findings": []}, "/advice": {"items": [{"number": 1}]}}
 
 
@@ -15,6 +17,9 @@ def details(*absent: str, status: int = 500) -> JobDetails:
 
     def answer(request: httpx.Request) -> httpx.Response:
         name = request.url.path.removeprefix("/v1/jobs/x")
+        if name.startswith("/v1/hosts/"):
+            is_there = name == "/v1/hosts/ha"
+            return httpx.Response(200, json=HOST) if is_there else httpx.Response(404, json={"title": "No"})
         if name in absent:
             return httpx.Response(status, json={"title": "No", "detail": "not today"})
         return httpx.Response(200, json=ANSWERS[name])
@@ -23,8 +28,8 @@ def details(*absent: str, status: int = 500) -> JobDetails:
         return fetch_details(client, "x")
 
 
-def test_details_hold_the_job_its_newest_attempt_its_analysis_and_its_advice() -> None:
-    assert details() == JobDetails({"id": "x"}, {"number": 2}, {"findings": []}, [{"number": 1}], [])
+def test_details_hold_the_job_its_newest_attempt_with_its_hosts_its_analysis_and_its_advice() -> None:
+    assert details() == JobDetails({"id": "x"}, SECOND, [HOST], {"findings": []}, [{"number": 1}], [])
 
 
 def test_an_unavailable_part_is_named_and_the_rest_is_shown() -> None:

@@ -2,11 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hora.doctor.findings import Finding
-from hora.doctor.machine import data_roots, disk_space, parts, ssh_keys, writable
+from hora.doctor.machine import data_roots, disk_space, gpu_finding, parts, ssh_keys, writable
 from hora.home import Home, State
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
@@ -115,3 +116,45 @@ def test_a_part_that_does_not_run_is_named_with_its_log(tmp_path: Path) -> None:
     assert failure.found == "The api does not start."
     assert dead.found == "api does not run"
     assert str(tmp_path / "logs" / "api.log") in dead.advice
+
+
+FACTS: dict[str, Any] = {
+    "setting": "auto", "no_gpus": None, "driver": {"version": "550.54.15", "cuda": "12.4"}, "tensorflow": "2.18.1",
+    "gpus": [{"index": 0, "name": "H200", "unusable": None}, {"index": 1, "name": "H200", "unusable": None}],
+    "nccl": True, "slots": {"gpu": 2, "cpu": 0}, "problem": None,
+}  # fmt: skip
+
+
+def test_gpus_that_can_be_used_are_listed_with_driver_and_nccl() -> None:
+    finding = gpu_finding(FACTS)
+    assert finding.level == "ok"
+    assert finding.found == (
+        "2 GPUs (H200), driver 550.54.15 for CUDA 12.4, TensorFlow 2.18.1, Horovod with NCCL;"
+        " HORA_DEVICE is auto: 2 GPU slots, 0 CPU slots"
+    )
+
+
+def test_a_machine_without_a_driver_has_cpu_slots_and_nothing_to_do() -> None:
+    finding = gpu_finding(FACTS | {"gpus": [], "no_gpus": "no NVIDIA driver", "slots": {"gpu": 0, "cpu": 4}})
+    assert finding == Finding("gpus", "ok", "no NVIDIA driver; HORA_DEVICE is auto: 0 GPU slots, 4 CPU slots")
+    cpu = gpu_finding(FACTS | {"setting": "cpu", "gpus": [], "slots": {"gpu": 0, "cpu": 4}})
+    assert cpu == Finding("gpus", "ok", "HORA_DEVICE is cpu: 0 GPU slots, 4 CPU slots")
+
+
+def test_gpus_that_cannot_be_used_are_explained() -> None:
+    problem = "2 GPUs (H200) are here, but TensorFlow 2.18.1 is built for CPUs: `HORA_DEVICE=gpu make setup` installs"
+    finding = gpu_finding(FACTS | {"slots": {"gpu": 0, "cpu": 4}, "problem": problem, "nccl": False})
+    assert (finding.level, problem in finding.found) == ("warn", True)
+    assert "HORA_DEVICE=gpu make setup" in finding.advice
+    none = gpu_finding(FACTS | {"setting": "gpu", "slots": {"gpu": 0, "cpu": 0}, "problem": problem})
+    assert none.level == "fail"
+    missing = gpu_finding(FACTS | {"gpus": [], "slots": {"gpu": 0, "cpu": 0}, "problem": "HORA_DEVICE is gpu, but"})
+    assert (missing.level, missing.found) == ("fail", "HORA_DEVICE is gpu, but")
+
+
+def test_a_gpu_that_cannot_be_used_beside_others_is_named() -> None:
+    cards = [{"index": 0, "name": "H200", "unusable": None}, {"index": 1, "name": "H200", "unusable": "cuInit failed"}]
+    finding = gpu_finding(FACTS | {"gpus": cards, "problem": "TensorFlow 2.18.1 can use 1 of 2 GPUs"})
+    assert finding.level == "warn"
+    assert "GPU 1 cannot be used: cuInit failed; TensorFlow 2.18.1 can use 1 of 2 GPUs" in finding.found
+    assert "driver" in finding.advice

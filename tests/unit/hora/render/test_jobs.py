@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from hora.render.jobs import epoch_line, job_details, jobs_table, progress_line, results_table
+from hora.errors import Json
+from hora.render.jobs import devices, epoch_line, job_details, jobs_table, progress_line, results_table
 from hora.render.text import duration, ordinal, plain, ranges
 from tests.printed import as_text, facts_of
 
@@ -219,3 +220,23 @@ def test_columns_stay_aligned_after_names_in_any_script(name: str) -> None:
     assert name in first
     place = cell_len(first[: first.index("succeeded")])
     assert place == cell_len(second[: second.index("succeeded")]) == cell_len(head[: head.index("STATUS")])
+
+
+def test_the_devices_of_an_attempt_are_named_with_the_reason_for_cpu_slots() -> None:
+    def host(name: str, kind: str, device: str, **info: str) -> Json:
+        return {
+            "name": name,
+            "slots": [{"index": index, "kind": kind, "name": device} for index in (0, 1)],
+            "info": info,
+        }
+
+    attempt = {"shares": [{"host": "ha", "slots": [0, 1]}, {"host": "hb", "slots": [1]}]}
+    gpus = [host("ha", "gpu", "NVIDIA H200"), host("hb", "gpu", "NVIDIA A100", device_problem="no NCCL")]
+    assert devices(attempt, gpus) == "3 GPUs: NVIDIA A100, NVIDIA H200"
+    problem = "2 GPUs (H200) are here, but TensorFlow is built for CPUs"
+    cpus = [host("ha", "cpu", "CPU share", device_problem=problem), host("hb", "cpu", "CPU share")]
+    assert devices(attempt, cpus) == f"3 CPU slots\n{problem}"
+    assert devices(attempt, cpus[1:]) == "1 CPU slot"
+    assert devices(attempt, []) is None
+    assert devices(None, []) is None
+    assert "device         1 CPU slot" in as_text(results_table(JOB, "http://h", trained_on="1 CPU slot"))
