@@ -11,13 +11,19 @@ BIN := .venv/bin
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard docs demo quick test up down types check format chaos upgrade fuzz bench screenshots compose-test lock clean prerequisites
+.PHONY: help setup dashboard docs demo quick test up down types check format chaos upgrade fuzz bench screenshots \
+	compose-test gpu-build-test lock clean prerequisites another-device
+
+# What .venv holds, and whether HORA_DEVICE (auto, cpu or gpu) asks for something else.
+HELD = $(if $(wildcard .venv/lib/python*/site-packages/tensorflow-[0-9]*.dist-info),gpu,cpu)
+ANOTHER = $(if $(filter-out auto $(HELD),$(HORA_DEVICE)),another-device)
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
-setup: .venv/ready ## Create the environment in .venv (uv itself in .uv), build the dashboard and the documentation
+setup: .venv/ready ## Create .venv for GPUs if there are any, else for CPUs (or HORA_DEVICE=cpu|gpu), and build the pages
 	@$(BIN)/python hatch_build.py
+	@$(BIN)/python set_up.py hint
 
 # hatch_build.py checks whether anything changed.
 dashboard: .venv/ready ## Build the dashboard again if its sources have changed
@@ -94,8 +100,11 @@ bench: setup .venv-peers/ready ## Compare Hora with other ways to do the same (a
 screenshots: setup ## Take pictures of every page of the dashboard into screenshots/ (six minutes; needs Chromium)
 	$(BIN)/python -m tests.browser.screenshots
 
-compose-test: setup ## Bring docker-compose.yml up in docker or podman and run a job in it, new or upgraded (FROM=REVISION)
-	$(BIN)/python -m tests.compose $(if $(FROM),--from $(FROM))
+compose-test: setup ## Bring docker-compose.yml up in docker or podman and run a job: new, upgraded (FROM=REVISION) or GPU=1
+	$(BIN)/python -m tests.compose $(if $(FROM),--from $(FROM)) $(if $(GPU),--gpu)
+
+gpu-build-test: .venv-gpu/ready ## Compile Horovod with NCCL from NVIDIA's wheels and train with it on CPUs (no GPU needed)
+	.venv-gpu/bin/python -m tests.gpu_build
 
 # `make lock LOCK_FLAGS=--upgrade` moves to the newest versions.
 LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_FLAGS)
@@ -106,12 +115,15 @@ lock: $(UV) ## Write requirements/*.txt again from pyproject.toml and requiremen
 	$(LOCK) requirements/compose.in -o requirements/compose.txt
 	$(LOCK) requirements/peers.in -o requirements/peers.txt
 	$(LOCK) pyproject.toml --extra api --extra worker --extra embedded --group dev -o requirements/dev.txt
+	$(SAME) pyproject.toml --extra api --extra worker-gpu --extra embedded --group dev -o requirements/dev-gpu.txt
 	$(SAME) pyproject.toml --extra api -o requirements/api.txt
 	$(SAME) pyproject.toml --extra worker -o requirements/worker.txt
 	$(SAME) pyproject.toml --extra worker-gpu -o requirements/worker-gpu.txt
+	$(LOCK) --constraints requirements/worker-gpu.txt requirements/nccl.in -o requirements/nccl.txt
+	$(LOCK) requirements/nvcc.in -o requirements/nvcc.txt
 
 clean: ## Remove what these targets created here; a running stack and its state stay
-	rm -rf .venv .venv-peers .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
+	rm -rf .venv .venv-peers .venv-gpu .cuda .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
 		dashboard/node_modules dashboard/src/api/schema.d.ts api/dashboard api/help screenshots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -123,8 +135,14 @@ $(UV): requirements/uv.txt | prerequisites
 	@$(PYTHON) set_up.py uv
 	@touch $@
 
-.venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt $(UV)
+GPU_PACKAGES := requirements/dev-gpu.txt requirements/nccl.txt requirements/nvcc.txt requirements/gpu.uv.toml
+
+.venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt $(GPU_PACKAGES) $(UV) $(ANOTHER)
 	@$(PYTHON) set_up.py environment
+	@touch $@
+
+.venv-gpu/ready: requirements/build.txt $(GPU_PACKAGES) $(UV)
+	@$(PYTHON) set_up.py gpu .venv-gpu requirements/dev-gpu.txt
 	@touch $@
 
 # MLflow, for comparison: it needs other versions than Hora.
