@@ -1,7 +1,7 @@
 # Three images:
 #   api         the HTTP service, the migrations and the command line; no TensorFlow
 #   worker      a host without a GPU
-#   worker-gpu  a host with NVIDIA GPUs. Not built by any test of this project: it needs CUDA's development image.
+#   worker-gpu  a host with NVIDIA GPUs
 #
 # /opt/hora is the environment with the dependencies, /opt/app the project itself. So a change of the code does not
 # change the large layer.
@@ -74,8 +74,10 @@ CMD ["python", "-m", "api", "--host", "0.0.0.0", "--port", "8400", "--timeout-gr
 
 # ---- worker
 
-FROM environment AS worker-environment
+FROM environment AS compiler
 RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
+
+FROM compiler AS worker-environment
 COPY requirements/build.txt requirements/worker.txt requirements/
 COPY pyproject.toml .
 RUN --mount=type=cache,target=/var/cache/uv \
@@ -89,27 +91,27 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
  && usermod --password '*' hora \
  && install -d -o hora -g hora -m 0700 /var/lib/hora-keys
-COPY --from=app /opt/app /opt/app
-USER hora
 CMD ["python", "-m", "worker"]
 
 FROM worker-base AS worker
 COPY --from=worker-environment /opt/hora /opt/hora
+COPY --from=app /opt/app /opt/app
+USER hora
 
-# ---- worker-gpu: the compiler and NCCL from NVIDIA's image, CUDA's libraries at run time from TensorFlow's wheels
+# ---- worker-gpu: Horovod is compiled with NVIDIA's compiler wheels, which stay in the build stage
 
-FROM docker.io/nvidia/cuda:12.5.1-devel-ubuntu22.04 AS cuda
-
-FROM environment AS worker-gpu-environment
-RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
-COPY --from=cuda /usr/local/cuda-12.5 /usr/local/cuda-12.5
-COPY --from=cuda /usr/include/nccl.h /usr/local/nccl/include/
-COPY --from=cuda /usr/lib/x86_64-linux-gnu/libnccl_static.a /usr/local/nccl/lib/
-ENV HOROVOD_CUDA_HOME=/usr/local/cuda-12.5 HOROVOD_NCCL_HOME=/usr/local/nccl HOROVOD_NCCL_LINK=STATIC
-COPY requirements/worker-gpu.uv.toml uv.toml
-COPY requirements/build.txt requirements/worker-gpu.txt requirements/
+FROM compiler AS worker-gpu-environment
+RUN ln -s /opt/uv .uv
+COPY requirements/build.txt requirements/gpu.uv.toml requirements/nccl.txt requirements/nvcc.txt requirements/worker-gpu.txt requirements/
+COPY set_up.py set_up_gpu.py ./
 RUN --mount=type=cache,target=/var/cache/uv \
-    PATH=$HOROVOD_CUDA_HOME/bin:$PATH MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker-gpu.txt
+    UV_LOCK_TIMEOUT=3600 /usr/local/bin/python set_up.py gpu /opt/hora requirements/worker-gpu.txt
 
 FROM worker-base AS worker-gpu
+# With them NCCL finds InfiniBand.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libibverbs1 ibverbs-providers \
+ && rm -rf /var/lib/apt/lists/*
 COPY --from=worker-gpu-environment /opt/hora /opt/hora
+COPY --from=app /opt/app /opt/app
+USER hora

@@ -65,6 +65,16 @@ def check_doctor(stack: ContainerStack) -> None:
     assert not complaints, f"hora doctor: {complaints}"
 
 
+def check_cpu_slots(stack: ContainerStack) -> str:
+    """Each host lists a card that TensorFlow cannot use. So it has CPU slots, and says why. Returns `hora hosts`."""
+    for host in json.loads(_hora(stack, "hosts", "--json"))["items"]:
+        kinds = {slot["kind"] for slot in host["slots"]}
+        assert kinds == {"cpu"}, f"{host['name']} has slots of the kinds {kinds}"
+        problem = host["info"].get("device_problem") or ""
+        assert "TensorFlow" in problem, f"{host['name']} does not say why it has no GPU slots: {problem!r}"
+    return _hora(stack, "hosts")
+
+
 def _hora(stack: ContainerStack, *arguments: str) -> str:
     """What a command prints. It must succeed."""
     done = subprocess.run(

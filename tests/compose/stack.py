@@ -1,5 +1,7 @@
 """The stack of docker-compose.yml in containers, as `python -m tests.compose` starts, upgrades and removes it.
 
+With `gpu` it is the one of docker-compose.gpu.yml, which then runs without a GPU (without-gpu.yml).
+
 It runs in docker if the engine of docker answers, else in podman with a podman-compose of its own.
 """
 
@@ -50,8 +52,9 @@ def _succeeds(*command: str) -> bool:
 class ContainerStack:
     """A database, a broker, an api and two workers. `api` talks to the api; `settings` lead other clients to it."""
 
-    def __init__(self, compose: Sequence[str], home: Path) -> None:
+    def __init__(self, compose: Sequence[str], home: Path, *, gpu: bool = False) -> None:
         self._command = compose
+        self._gpu = gpu
         self._is_podman = compose[0] != "docker"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -60,17 +63,21 @@ class ContainerStack:
         self.home = home
         self.settings = {"HORA_URL": f"http://127.0.0.1:{port}", "HORA_TOKEN": token}
         self._environment = environment(home, HORA_PORT=str(port), HORA_TOKEN=token, HORA_SLOTS="1")
+        if gpu:
+            self._environment["NVML_STUB_FOLDER"] = str(_build_nvml_stub(home))
         self.api = Service(self.settings["HORA_URL"], token)
 
     def build(self, version: Version) -> None:
         """Build the images of a version. They take the names of the images of another version."""
         # One after the other, because podman-compose would compile Horovod in each of them. Other services share them.
+        # `up --build` would build the image of each container, all at once.
         self._compose("--parallel", "1", "build", "api", "worker", version=version)
 
     def up(self, version: Version) -> None:
         """Start this version, or replace another one by it. Wait until a job can be placed on all workers."""
         replaces = bool(self._containers())
-        options = ["--build", "--detach", "--scale", f"worker={WORKERS}"]
+        self.build(version)
+        options = ["--detach", "--scale", f"worker={WORKERS}"]
         if replaces and self._is_podman:
             # podman-compose replaces a container if docker-compose.yml has changed, but not if only its image has.
             # When it is forced, it replaces the database too, and stops it while the workers save.
@@ -126,7 +133,10 @@ class ContainerStack:
         return subprocess.run(argv, env=self._environment, check=False, stdout=subprocess.PIPE, text=True).stdout
 
     def _argv(self, tree: Path, arguments: Sequence[str]) -> list[str]:
-        return [*self._command, "-p", _PROJECT, "-f", str(tree / "docker-compose.yml"), *arguments]
+        files = [tree / "docker-compose.yml"]
+        if self._gpu:
+            files += [tree / "docker-compose.gpu.yml", tree / "tests/compose/without-gpu.yml"]
+        return [*self._command, "-p", _PROJECT, *(f"--file={file}" for file in files), *arguments]
 
     def _containers(self, service: str | None = None) -> list[str]:
         labels = [f"project={_PROJECT}", *([f"service={service}"] if service else [])]
@@ -140,6 +150,15 @@ class ContainerStack:
         """The words that podman or docker prints."""
         argv = ["podman" if self._is_podman else "docker", *arguments]
         return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+
+
+def _build_nvml_stub(home: Path) -> Path:
+    """A folder with a library that lists one card."""
+    folder = home / "nvml"
+    folder.mkdir()
+    source = ROOT / "tests/integration/worker/nvml_stub.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libnvidia-ml.so.1", source], check=True)
+    return folder
 
 
 def is_usable(host: Json) -> bool:

@@ -25,7 +25,6 @@ _END_LIMIT_S = 1800.0
 def upgrade(stack: ContainerStack, old: Version, say: Callable[[str], None]) -> None:
     """Start the old version, let it train, and replace it by this version. Raises `AssertionError`."""
     stack.build(NEW)  # now, because the job must not end while images are built
-    stack.build(old)
     stack.up(old)
     old_dataset = check_upload(stack)
     old_id = check_job(stack, old_dataset)
