@@ -16,7 +16,9 @@ from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.people.project_admission import Applicant, project_of, project_problems
-from jobs.scheduling.hosts import capacity_problem
+from jobs.scheduling.fitting import SlotRequest
+from jobs.scheduling.hosts import capacity_problem, request_of
+from jobs.scheduling.shortage import Shortage
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class StateChecks:
         self._applicant = applicant
         self._projects: dict[str, Project | None] = {}
         self._weights: dict[tuple[str, str], list[FieldProblem]] = {}
-        self._room: dict[tuple[int, str, str], str | None] = {}
+        self._shortages: dict[SlotRequest, Shortage | None] = {}
 
     def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
         """The problems of a spec: what is unsupported; otherwise what does not exist, and what prevents a plan."""
@@ -92,8 +94,8 @@ class StateChecks:
 
     def _lack_of_room(self, spec: Spec) -> list[FieldProblem]:
         """The problem of a spec whose slots no host has, or no hosts that can work together."""
-        key = (spec.gpus, spec.device, spec.placement)
-        if key not in self._room:
-            self._room[key] = capacity_problem(self._session, spec)
-        message = self._room[key]
-        return [] if message is None else [FieldProblem("gpus", message, str(spec.gpus))]
+        request = request_of(spec)
+        if request not in self._shortages:
+            self._shortages[request] = capacity_problem(self._session, request)
+        shortage = self._shortages[request]
+        return [] if shortage is None else [FieldProblem(shortage.field, shortage.text, shortage.received)]

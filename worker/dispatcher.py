@@ -18,7 +18,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from jobs.scheduling.placement import PlacementPass
-from jobs.scheduling.placement_rows import PASS_LOCK, live_attempts, next_page, registered_hosts
+from jobs.scheduling.placement_rows import PASS_LOCK, kind_for_auto, live_attempts, next_page, registered_hosts
 from jobs.scheduling.placing import place, request_preemption
 from jobs.scheduling.quotas import active_quotas
 
@@ -84,8 +84,9 @@ class Dispatcher:
         self._hosts_alive = sum(host.alive for host in hosts)
         slots_in_use = [host.slots for host in hosts if host.in_use]
         scheduling_pass = PlacementPass(
-            slots_in_use, live_attempts(session, slots_in_use), active_quotas(session).values()
-        )
+            slots_in_use, live_attempts(session, slots_in_use), active_quotas(session).values(),
+            auto=kind_for_auto(hosts),
+        )  # fmt: skip
         scheduling_pass.take(page.jobs)
         allowances = scheduling_pass.allowances
         while page.after is not None and not scheduling_pass.is_over and scheduling_pass.looked_at < _MOST_LOOKED_AT:

@@ -179,6 +179,8 @@ def slots(session: Session, *, host_timeout_s: float) -> Mapping[tuple[str, str]
         (Slot.quarantined_at.is_not(None), SlotState.QUARANTINED.value),
         (Slot.attempt_id.is_not(None), SlotState.LEASED.value),
         (Slot.retired_at.is_not(None), SlotState.RETIRED.value),
+        (Slot.unhealthy.is_not(None), SlotState.UNHEALTHY.value),
+        (Slot.in_use_by_others, SlotState.IN_USE_BY_OTHERS.value),
         (or_(_lost(host_timeout_s), Host.drained_at.is_not(None), Host.no_space.is_not(None)), OUT_OF_SERVICE),
         else_=SlotState.FREE.value,
     ).label("state")

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hora.doctor.findings import Finding
 from hora.render.hosts import is_free, is_usable
-from hora.render.text import duration
+from hora.render.text import duration, ranges
 from hora.service import Json, NotAuthorized, ProblemError
-from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
+from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
 
 TIME_SERVER = "Set the clocks of all machines by a time server."
 _CLOCK_LIMIT_S = 2.0
@@ -49,6 +49,8 @@ def host_findings(hosts: Sequence[Json]) -> Iterator[Finding]:
     """The hosts: whether jobs can be placed, and what keeps jobs from single hosts."""
     yield placing(hosts)
     yield from quarantined(hosts)
+    yield from unhealthy(hosts)
+    yield from device_problems(hosts)
     yield from versions(hosts)
     yield from clocks(hosts)
     yield from several_hosts(hosts)
@@ -90,6 +92,28 @@ def quarantined(hosts: Sequence[Json]) -> Iterator[Finding]:
             quarantine = f"{host['name']}: {', '.join(indices)} quarantined: a process of {mark} does not end"
             advice = f"Find it on that host with `grep -la HORA_ATTEMPT={mark} /proc/[0-9]*/environ`."
             yield Finding("slots", "warn", quarantine, advice)
+
+
+def unhealthy(hosts: Sequence[Json]) -> Iterator[Finding]:
+    """Slots whose GPUs are lost or report errors."""
+    for host in hosts:
+        by_reason: dict[str, list[int]] = {}
+        for slot in host.get("slots", []):
+            if slot.get("state") == "unhealthy":
+                by_reason.setdefault(str(slot.get("unhealthy")), []).append(int(slot["index"]))
+        for reason, indices in by_reason.items():
+            state = f"{host['name']}: GPU {ranges(indices)} unhealthy: {reason}"
+            advice = "It gets no jobs. Look at it with `nvidia-smi -q` and `dmesg` on that host."
+            yield Finding("slots", "warn", state, advice)
+
+
+def device_problems(hosts: Sequence[Json]) -> Iterator[Finding]:
+    """Hosts that do not offer their GPUs, or not as they should."""
+    for host in hosts:
+        problem = _info(host).get("device_problem")
+        if host.get("alive") and problem:
+            advice = "`hora doctor` on that host says more. HORA_DEVICE=cpu offers CPU slots without this warning."
+            yield Finding("GPUs", "warn", f"{host['name']}: {problem}", advice)
 
 
 def versions(hosts: Sequence[Json]) -> Iterator[Finding]:
@@ -148,7 +172,9 @@ def _difference(host: Json, other: Json) -> str:
 
 def stuck(waiting: Sequence[Json], hosts: Sequence[Json]) -> Finding:
     """Every queued job can be placed at some time on the present slots."""
-    cluster = Cluster(_slots_of(host) for host in hosts if is_usable(host) and host.get("slots"))
+    has_gpus = any(_is_in_service(slot) and slot["kind"] == "gpu" for host in hosts for slot in host.get("slots", []))
+    in_use = (_slots_of(host) for host in hosts if is_usable(host) and host.get("slots"))
+    cluster = Cluster(in_use, auto="gpu" if has_gpus else "cpu")
     requests = {str(job["id"]): _request_of(job) for job in waiting if not job.get("paused_at")}
     unplaceable = [
         f"{job_id} ({request.gpus} slots)"
@@ -169,14 +195,28 @@ def _request_of(job: Json) -> SlotRequest:
         placement=spec.get("placement", "pack"),
         fewest_gpus=spec.get("min_gpus") if job.get("attempt") else None,  # its first attempt needs all its GPUs
         global_batch=spec.get("batch_size") if spec.get("batch_per") == "global" else None,
+        gpu_model=spec.get("gpu_model"),
+        gpu_memory_gb=spec.get("gpu_memory_gb"),
+        mixed_gpus=spec.get("mixed_gpus", False),
     )
 
 
 def _slots_of(host: Json) -> HostSlots:
-    usable = [slot for slot in host["slots"] if slot.get("state") in ("free", "leased")]
+    name = str(host["name"])
+    counts = Counter(_class_of(name, slot) for slot in host["slots"] if _is_in_service(slot))
     peers = _info(host).get("peers") if host.get("address") is not None else None
-    kind = str(host["slots"][0]["kind"])
-    return HostSlots(str(host["name"]), kind, (), len(usable), None if peers is None else str(peers))
+    classes = tuple(ClassSlots(of, (), count) for of, count in counts.items())
+    return HostSlots(name, classes, None if peers is None else str(peers))
+
+
+def _class_of(host: str, slot: Json) -> SlotClass:
+    if slot["kind"] == "cpu":
+        return SlotClass(host, "cpu")
+    return SlotClass(host, "gpu", str(slot.get("name") or ""), slot.get("memory_bytes") or 0)
+
+
+def _is_in_service(slot: Json) -> bool:
+    return slot.get("state") in ("free", "leased", "in_use_by_others")
 
 
 def restarted(jobs: Sequence[Json]) -> Finding:

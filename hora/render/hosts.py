@@ -1,5 +1,6 @@
 """What the command line shows of hosts: tables and lines, from the API's JSON. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -48,22 +49,43 @@ def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
             str(sum(is_free(slot) for slot in slots) if is_usable(host) else 0),
             plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-"),
             ago(host.get("heartbeat_at"), now),
-            plain(", ".join(sorted({str(slot.get("name")) for slot in slots})) or "-"),
-            _host_notes(host),
+            _devices(slots),
+            ", ".join(filter(None, [_host_notes(host), _device_problem(host)])),
         )
     return table
 
 
+def _devices(slots: Sequence[Json]) -> str:
+    """The models of the slots. If there are several, with the number of slots of each: 2 x A100, 4 x CPU share."""
+    counts = Counter(plain(slot.get("name") or slot["kind"]) for slot in slots)
+    if len(counts) < 2:
+        return "".join(counts) or "-"
+    return ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
+
+
 def _host_notes(host: Json) -> str:
     """What keeps jobs from a host's slots."""
-    quarantined = sum(slot.get("state") == "quarantined" for slot in host.get("slots") or [])
+    states = Counter(slot.get("state") for slot in host.get("slots") or [])
+    reasons = sorted({plain(slot["unhealthy"]) for slot in host.get("slots") or [] if _is_unhealthy(slot)})
     notes = [
         "drained" if host.get("drained_at") else "",
         f"kept for {plain(host['kept_for'])}" if host.get("kept_for") else "",
-        f"{quarantined} quarantined" if quarantined else "",
+        f"{states['quarantined']} quarantined" if states["quarantined"] else "",
+        f"{states['unhealthy']} unhealthy ({'; '.join(reasons)})" if states["unhealthy"] else "",
+        f"{states['in_use_by_others']} in use by others" if states["in_use_by_others"] else "",
         f"no space: {plain(host['no_space'])}" if host.get("no_space") else "",
     ]
     return ", ".join(note for note in notes if note)
+
+
+def _device_problem(host: Json) -> str | None:
+    """Why the host does not offer its GPUs, or not as it should: a sentence."""
+    problem = (host.get("info") or {}).get("device_problem")
+    return plain(problem) if problem else None
+
+
+def _is_unhealthy(slot: Json) -> bool:
+    return slot.get("state") == "unhealthy" and bool(slot.get("unhealthy"))
 
 
 def is_usable(host: Json) -> bool:
@@ -77,7 +99,7 @@ def is_free(slot: Json) -> bool:
 
 
 def host_facts(host: Json, lately: Json | None = None, now: datetime | None = None) -> Table:
-    """A host: its machine, the connections of its GPUs, what keeps jobs from it, and its load `lately`."""
+    """A host: its machine, its devices and their connections, what keeps jobs from it, and its load `lately`."""
     info = host.get("info") or {}
     driver = info.get("driver") or {}
     memory_bytes = info.get("memory_bytes")
@@ -95,6 +117,7 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
             "driver": f"{plain(driver['version'])}, CUDA {plain(driver.get('cuda') or '?')}"
             if driver.get("version")
             else None,
+            "problem": _device_problem(host),
             "MIG": _mig(info.get("gpus") or []),
             "topology": _topology(info.get("topology") or []),
         }
@@ -150,7 +173,7 @@ def slots_table(host: Json) -> Table:
         table.add_row(
             str(slot["index"]),
             plain(slot.get("name") or slot["kind"]),
-            plain(slot["state"]),
+            plain(slot["state"]).replace("_", " "),
             plain(slot["job_id"] or "-"),
             "-" if slot["rank"] is None else str(slot["rank"]),
             *(_reading(slot) if has_gpus else []),
@@ -167,7 +190,7 @@ def _reading(slot: Json) -> list[str]:
         _figure(reading.get("power_w"), "W"),
         _figure(reading.get("temperature_c"), "\N{DEGREE SIGN}C"),
         _figure(reading.get("sm_clock_mhz"), "MHz"),
-        ", ".join(_reading_notes(reading)),
+        ", ".join([*([plain(slot["unhealthy"])] if slot.get("unhealthy") else []), *_reading_notes(reading)]),
     ]
 
 

@@ -1,35 +1,60 @@
-"""Decides from which hosts a job's slots can be taken, by the number of slots on each host. Pure.
+"""Decides from which hosts a job's slots can be taken, by the number of slots of each class. Pure.
 
-`jobs.scheduling.placement` calls it with the slots that are free, with those that will be free, and with all slots.
-`jobs.scheduling.queue` and `jobs.scheduling.hosts` call it to say why a job does not fit.
+A class are the slots of a host that are alike. `jobs.scheduling.placement` calls it with the slots that are free, with
+those that will be free, and with all slots. `jobs.scheduling.queue` and `jobs.scheduling.hosts` call it to say why a
+job does not fit.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
-Counts = Mapping[str, int]  # slots by host
-Shares = tuple[tuple[str, int], ...]  # hosts sorted by rank, and the number of slots on each
+from jobs.scheduling.nvlinks import Links
+
+
+class SlotClass(NamedTuple):
+    """Slots of a host that are alike: of one kind, and if they are GPUs of one model with equal memory."""
+
+    host: str
+    kind: str  # gpu or cpu
+    model: str = ""  # the GPU's name; CPU slots have none
+    memory_bytes: int = 0  # of the GPU; 0: not known
+
+
+Counts = Mapping[SlotClass, int]  # slots by class
+Shares = tuple[tuple[SlotClass, int], ...]  # sorted by rank, with the number of slots; classes of a host are neighbours
+JoinedPairs = Callable[[SlotClass, int], int]  # among the GPUs that a job with so many slots of a class would get
+
+
+@dataclass(frozen=True)
+class ClassSlots:
+    """The slots of a class: the indices of the free ones, and `capacity`, the number that can ever be leased."""
+
+    of: SlotClass
+    free: tuple[int, ...]
+    capacity: int
 
 
 @dataclass(frozen=True)
 class HostSlots:
-    """A host and its slots: the indices of the free ones, and `capacity`, the number that can ever be leased.
+    """A host and its slots, by class.
 
-    All slots of a host are of one kind. Hosts with the same `peers` can work together. A host without `peers` can hold
-    only jobs on a single host.
+    Hosts with the same `peers` can work together. A host without `peers` can hold only jobs on a single host.
     """
 
     host: str
-    kind: str  # gpu or cpu
-    free: tuple[int, ...]
-    capacity: int
+    classes: tuple[ClassSlots, ...]
     peers: str | None = None
+    links: Links | None = None  # between its GPUs; None: there are none
 
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """The slots that a job asks for; `last_hosts` are those of its previous attempt, the lead first."""
+    """The slots that a job asks for; `last_hosts` are those of its previous attempt, the lead first.
+
+    `gpu_model`, `gpu_memory_gb` and `mixed_gpus` choose GPUs, as in a spec.
+    """
 
     gpus: int
     device: str = "auto"  # auto, gpu or cpu
@@ -37,59 +62,100 @@ class SlotRequest:
     last_hosts: tuple[str, ...] = ()
     fewest_gpus: int | None = None  # the fewest GPUs with which it runs; None: `gpus`
     global_batch: int | None = None  # if the global batch is fixed: it must be divisible by the number of GPUs
+    gpu_model: str | None = None
+    gpu_memory_gb: float | None = None
+    mixed_gpus: bool = False
+
+    @property
+    def chooses_gpus(self) -> bool:
+        """Whether it takes GPUs only, because it says which."""
+        return self.gpu_model is not None or self.gpu_memory_gb is not None or self.mixed_gpus
+
+    def accepts(self, slots: SlotClass) -> bool:
+        """Whether slots of the right kind are of a model and a memory that it accepts."""
+        is_model = self.gpu_model is None or self.gpu_model.lower() in slots.model.lower()
+        return is_model and (self.gpu_memory_gb is None or slots.memory_bytes >= self.gpu_memory_gb * 1e9)
+
+
+class _Pool:
+    """Classes of which a job may take any: of one model, or of several for a job that mixes them."""
+
+    def __init__(self, classes: Sequence[SlotClass], peers: Mapping[str, str | None]) -> None:
+        self._classes = [(slots.host, slots) for slots in classes]  # sorted by host
+        self.of_host: dict[str, list[SlotClass]] = {}
+        for host, slots in self._classes:
+            self.of_host.setdefault(host, []).append(slots)
+        self._groups: dict[str, list[str]] = {}
+        for host in self.of_host:
+            group = peers[host]
+            if group is not None:
+                self._groups.setdefault(group, []).append(host)
+
+    def room(self, counts: Counts) -> dict[str, int]:
+        """The slots by host, without hosts that have none."""
+        room: dict[str, int] = {}
+        for host, slots in self._classes:
+            count = counts[slots]
+            if count > 0:
+                room[host] = room.get(host, 0) + count
+        return room
+
+    def sets(self, number: int) -> list[list[str]]:
+        """The largest sets of hosts such that any `number` of a set can hold a job together."""
+        if number == 1:
+            return [list(self.of_host)]
+        return [hosts for hosts in self._groups.values() if len(hosts) >= number]
 
 
 class Cluster:
-    """Hosts, by the kind of their slots, and in groups that can work together on one job."""
+    """Hosts and their slots. `auto` is the kind that a job with `device: auto` takes; None: GPUs if a host has any."""
 
-    def __init__(self, hosts: Iterable[HostSlots]) -> None:
+    def __init__(self, hosts: Iterable[HostSlots], *, auto: str | None = None) -> None:
         self.hosts = {host.host: host for host in sorted(hosts, key=lambda host: host.host)}
-        self.free: dict[str, int] = {name: len(host.free) for name, host in self.hosts.items()}
-        self.capacity: dict[str, int] = {name: host.capacity for name, host in self.hosts.items()}
-        self._of_kind: dict[str, list[str]] = {"gpu": [], "cpu": []}
-        groups: dict[tuple[str, str], list[str]] = {}
-        for name, host in self.hosts.items():
-            self._of_kind[host.kind].append(name)
-            if host.peers is not None:
-                groups.setdefault((host.kind, host.peers), []).append(name)
-        self._groups = groups
+        classes = sorted((slots for host in self.hosts.values() for slots in host.classes), key=lambda slots: slots.of)
+        self.free: dict[SlotClass, int] = {slots.of: len(slots.free) for slots in classes}
+        self.capacity: dict[SlotClass, int] = {slots.of: slots.capacity for slots in classes}
+        self.auto = auto or ("gpu" if any(slots.kind == "gpu" for slots in self.capacity) else "cpu")
+        self._peers = {name: host.peers for name, host in self.hosts.items()}
+        self._pools: dict[tuple[object, ...], list[list[_Pool]]] = {}
 
-    def kinds(self, device: str) -> list[str]:
-        """The existing kinds of slots that a job may take, the preferred kind first."""
-        return [kind for kind in ("gpu", "cpu") if device in ("auto", kind) and self._of_kind[kind]]
+    def kind_for(self, request: SlotRequest) -> str:
+        """The kind of the slots that a job takes. It does not depend on what is free: a job waits for its kind."""
+        if request.device != "auto":
+            return request.device
+        return "gpu" if request.chooses_gpus else self.auto
 
-    def sets(self, kind: str, number: int) -> list[list[str]]:
-        """The largest sets of hosts such that any `number` of a set can hold a job together."""
-        if number == 1:
-            return [self._of_kind[kind]]
-        return [names for (its_kind, _), names in self._groups.items() if its_kind == kind and len(names) >= number]
+    def classes(self, request: SlotRequest) -> list[SlotClass]:
+        """The classes of which a job may take slots."""
+        kind = self.kind_for(request)
+        return [slots for slots in self.capacity if slots.kind == kind and request.accepts(slots)]
 
-    def fit(self, request: SlotRequest, free: Counts) -> Shares | None:
-        """The hosts from which the job's slots are taken if these slots are `free`. None if it does not fit.
+    def fit(self, request: SlotRequest, free: Counts, joined: JoinedPairs | None = None) -> Shares | None:
+        """The classes from which the job's slots are taken if these slots are `free`. None if it does not fit.
 
-        A job takes slots of one kind, and the same number of them on each of its hosts. `pack` takes the fewest
-        hosts with room, preferring the job's last hosts and then the fullest. `spread` takes the most hosts, preferring
-        the emptiest.
+        A job takes the same number of slots on each of its hosts, of one model unless it mixes them. `pack` takes the
+        fewest hosts with room. Of these it prefers the job's last hosts, then those where the most pairs of its GPUs
+        are `joined`, then the fullest. `spread` takes the most hosts, preferring the emptiest.
         """
-        spread = request.placement == "spread"
-        for kind in self.kinds(request.device):
-            for number in _host_counts(request.gpus, request.placement):
-                share = request.gpus // number
-                chosen = (_choose(names, number, share, free, request) for names in self.sets(kind, number))
-                candidates = [names for names in chosen if names is not None]
-                if candidates:
-                    best = min(candidates, key=lambda names: _rank(names, free, request.last_hosts, spread=spread))
-                    return tuple((name, share) for name in _in_rank_order(best, request.last_hosts))
+        rooms = [[(pool, pool.room(free)) for pool in pools] for pools in self._pools_for(request)]
+        rooms = [[(pool, room) for pool, room in pools if sum(room.values()) >= request.gpus] for pools in rooms]
+        if not any(rooms):
+            return None
+        for number in _host_counts(request.gpus, request.placement):
+            for pools in rooms:
+                found = _Search(request, number, free, joined).best(pools)
+                if found is not None:
+                    return found
         return None
 
     def most(self, request: SlotRequest, counts: Counts) -> tuple[int, int | None]:
         """The most slots on one host, and on hosts that can work together (None if the job needs a single host)."""
-        kinds = self.kinds(request.device)
-        on_one_host = max((counts[name] for kind in kinds for name in self._of_kind[kind]), default=0)
-        groups = [names for kind in kinds for names in self.sets(kind, 2)]
+        rooms = [(pool, pool.room(counts)) for pool in self._pools_for(request)[-1]]
+        on_one_host = max((count for _, room in rooms for count in room.values()), default=0)
+        groups = [(room, hosts) for pool, room in rooms for hosts in pool.sets(2)]
         if request.placement == "single_host" or request.gpus == 1 or not groups:
             return on_one_host, None
-        return on_one_host, max(sum(counts[name] for name in names) for names in groups)
+        return on_one_host, max(sum(room.get(host, 0) for host in hosts) for room, hosts in groups)
 
     def attainable(self, request: SlotRequest) -> SlotRequest | None:
         """The request with the number of GPUs that the job waits for. None if these hosts can never hold it.
@@ -105,6 +171,20 @@ class Cluster:
                     return fewer
         return None
 
+    def _pools_for(self, request: SlotRequest) -> list[list[_Pool]]:
+        """A pool for each model. Then, for a job that mixes models, one of all: it takes one model where it can."""
+        key = (self.kind_for(request), request.gpu_model, request.gpu_memory_gb, request.mixed_gpus)
+        if key not in self._pools:
+            classes = self.classes(request)
+            by_model: dict[str, list[SlotClass]] = {}
+            for slots in classes:
+                by_model.setdefault(slots.model, []).append(slots)
+            pools = [[_Pool(alike, self._peers) for alike in by_model.values()]]
+            if request.mixed_gpus and len(by_model) > 1:
+                pools.append([_Pool(classes, self._peers)])
+            self._pools[key] = pools
+        return self._pools[key]
+
 
 @cache
 def _host_counts(gpus: int, placement: str) -> tuple[int, ...]:
@@ -115,25 +195,73 @@ def _host_counts(gpus: int, placement: str) -> tuple[int, ...]:
     return divisors[::-1] if placement == "spread" else divisors
 
 
-def _choose(names: Sequence[str], number: int, share: int, free: Counts, request: SlotRequest) -> Sequence[str] | None:
-    """The best `number` hosts among those that have a share free. None if there are fewer."""
-    fitting = [name for name in names if free[name] >= share]
-    if len(fitting) < number:
-        return None
-    last = request.last_hosts
-    if number == 1 and not last and request.placement != "spread":
-        return (min(fitting, key=free.__getitem__),)  # of equal ones the first by name, because they are sorted
-    if request.placement == "spread":
-        fitting.sort(key=lambda name: (-free[name], name not in last))
-    else:
-        fitting.sort(key=lambda name: (name not in last, free[name]))
-    return fitting[:number]
+class _Search:
+    """A search for `number` hosts that hold a job with equal shares."""
 
+    def __init__(self, request: SlotRequest, number: int, free: Counts, joined: JoinedPairs | None) -> None:
+        self._number = number
+        self._share = request.gpus // number
+        self._last = request.last_hosts
+        self._spread = request.placement == "spread"
+        self._free = free
+        self._joined_pairs = None if self._spread or self._share == 1 else joined
 
-def _rank(names: Sequence[str], free: Counts, last: Sequence[str], *, spread: bool) -> tuple[int, int, str]:
-    """A sort key: the best host has the lowest. Among equally good hosts, the first by name wins."""
-    total, lasting = sum(free[name] for name in names), sum(name in last for name in names)
-    return (-total, -lasting, names[0]) if spread else (-lasting, total, names[0])
+    def best(self, pools: Iterable[tuple[_Pool, Mapping[str, int]]]) -> Shares | None:
+        """The shares on the best hosts of these pools, which have so much room. None if none holds the job."""
+        chosen = (
+            (pool, room, hosts)
+            for pool, room in pools
+            for names in pool.sets(self._number)
+            if (hosts := self._choose(names, pool, room)) is not None
+        )
+        best = min(chosen, key=lambda one: self._rank(*one), default=None)
+        if best is None:
+            return None
+        pool, _, hosts = best
+        return tuple(part for host in _in_rank_order(hosts, self._last) for part in self._split(pool.of_host[host]))
+
+    def _choose(self, names: Sequence[str], pool: _Pool, room: Mapping[str, int]) -> Sequence[str] | None:
+        """The best hosts among those that have a share free. None if there are fewer than needed."""
+        share, last = self._share, self._last
+        fitting = [name for name in names if room.get(name, 0) >= share]
+        if len(fitting) < self._number:
+            return None
+        if self._spread:
+            fitting.sort(key=lambda name: (-room[name], name not in last))
+        elif self._joined_pairs is not None:
+            fitting.sort(key=lambda name: (name not in last, -self._joined(pool, name), room[name]))
+        elif self._number == 1 and not last:
+            return (min(fitting, key=room.__getitem__),)  # of equal ones the first by name, because they are sorted
+        else:
+            fitting.sort(key=lambda name: (name not in last, room[name]))
+        return fitting[: self._number]
+
+    def _rank(self, pool: _Pool, room: Mapping[str, int], hosts: Sequence[str]) -> tuple[int, int, int, str]:
+        """A sort key: the best hosts have the lowest. Among equally good hosts, the first by name wins."""
+        total, lasting = sum(room[name] for name in hosts), sum(name in self._last for name in hosts)
+        if self._spread:
+            return -total, -lasting, 0, hosts[0]
+        return -lasting, -sum(self._joined(pool, name) for name in hosts), total, hosts[0]
+
+    def _joined(self, pool: _Pool, host: str) -> int:
+        if self._joined_pairs is None:
+            return 0
+        return sum(self._joined_pairs(slots, count) for slots, count in self._split(pool.of_host[host]))
+
+    def _split(self, classes: Sequence[SlotClass]) -> Shares:
+        """How many slots of each class of a host the job takes: of as few classes as possible, and large gaps stay."""
+        if len(classes) == 1:
+            return ((classes[0], self._share),)
+        whole = [slots for slots in classes if self._free[slots] >= self._share]
+        if whole:
+            return ((min(whole, key=self._free.__getitem__), self._share),)
+        parts, missing = [], self._share
+        for slots in sorted(classes, key=self._free.__getitem__, reverse=True):
+            count = min(max(self._free[slots], 0), missing)
+            missing -= count
+            if count:
+                parts.append((slots, count))
+        return tuple(parts)
 
 
 def _in_rank_order(names: Sequence[str], last: Sequence[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@
     HostNotFound        no host of this name has registered
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,8 +19,9 @@ from jobs.db.cursors import BY_NAME, Page, page_of
 from jobs.db.tables import Attempt, Host, Slot
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
-from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
-from jobs.scheduling.placement_rows import is_alive
+from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.placement_rows import class_of, is_alive
+from jobs.scheduling.shortage import Shortage, shortage
 
 _LIST = "hosts"  # what its cursors belong to
 _LOOKS_A_PERIOD = 50  # of all hosts together
@@ -43,6 +45,8 @@ class SlotNow:
     attempt: int | None
     rank: int | None
     reading: dict[str, Any] | None  # of its GPU, a few seconds old
+    unhealthy: str | None = None  # why no job gets its GPU
+    in_use_by_others: bool = False  # by processes of no attempt
 
 
 @dataclass(frozen=True)
@@ -113,12 +117,20 @@ def whole_cluster(session: Session) -> Cluster:
     """Every registered host with its full capacity, including lost and drained hosts. None of its slots is `free`."""
     peers = case((Host.address.is_not(None), Host.info["peers"].astext))
     rows = session.execute(
-        select(Slot.host, Slot.kind, func.count(), peers)
+        select(Slot.host, Slot.kind, Slot.name, Slot.memory_bytes, func.count(), peers)
         .join(Host, Host.name == Slot.host)
-        .where(Slot.retired_at.is_(None))
-        .group_by(Host.name, Slot.host, Slot.kind)
+        .where(Slot.retired_at.is_(None), Slot.unhealthy.is_(None))
+        .group_by(Host.name, Slot.host, Slot.kind, Slot.name, Slot.memory_bytes)
     )
-    return Cluster(HostSlots(name, kind, (), slots, together) for name, kind, slots, together in rows)
+    capacity: Counter[SlotClass] = Counter()
+    peers_of = {}
+    for host, kind, name, memory_bytes, count, group in rows:
+        capacity[class_of(host, kind, name, memory_bytes)] += count
+        peers_of[host] = group
+    classes: dict[str, list[ClassSlots]] = {}
+    for of, count in capacity.items():
+        classes.setdefault(of.host, []).append(ClassSlots(of, (), count))
+    return Cluster(HostSlots(host, tuple(alike), peers_of[host]) for host, alike in classes.items())
 
 
 def shared_period_s(session: Session, period_s: float, *, host_timeout_s: float) -> float:
@@ -130,7 +142,15 @@ def shared_period_s(session: Session, period_s: float, *, host_timeout_s: float)
     return period_s * max(1.0, alive / _LOOKS_A_PERIOD)
 
 
-def capacity_problem(session: Session, spec: Spec) -> str | None:
+def request_of(spec: Spec, gpus: int | None = None) -> SlotRequest:
+    """The slots that a spec asks for. `gpus` is another number of them."""
+    return SlotRequest(
+        gpus or spec.gpus, spec.device, spec.placement,
+        gpu_model=spec.gpu_model, gpu_memory_gb=spec.gpu_memory_gb, mixed_gpus=spec.mixed_gpus,
+    )  # fmt: skip
+
+
+def capacity_problem(session: Session, request: SlotRequest) -> Shortage | None:
     """Why a job could not run even if every host were alive and empty. None if it could, or if no host is registered.
 
     Lost and drained hosts count: they may come back.
@@ -138,21 +158,7 @@ def capacity_problem(session: Session, spec: Spec) -> str | None:
     cluster = whole_cluster(session)
     if not cluster.hosts and session.scalar(select(Host.name).limit(1)) is None:
         return None
-    request = SlotRequest(spec.gpus, spec.device, spec.placement)
-    return None if cluster.attainable(request) is not None else _largest_job(cluster, request)
-
-
-def _largest_job(cluster: Cluster, request: SlotRequest) -> str:
-    on_one_host, together = cluster.most(request, cluster.capacity)
-    slots = "slots" if request.device == "auto" else f"{request.device} slots"
-    if together is None:
-        return f"more than this cluster has: its largest host has {on_one_host} {slots}"
-    if together < request.gpus:
-        return f"more than this cluster has: its hosts that work together have {together} {slots}"
-    return (
-        f"a job takes the same number of slots on each of its hosts, and {request.gpus} cannot be divided so: "
-        f"of the {together} {slots} of hosts that work together, at most {on_one_host} are on one host"
-    )
+    return shortage(cluster, request)
 
 
 def _slot_now(slot: Slot, job_id: str | None, number: int | None) -> SlotNow:
@@ -167,6 +173,8 @@ def _slot_now(slot: Slot, job_id: str | None, number: int | None) -> SlotNow:
         attempt=number,
         rank=slot.rank,
         reading=slot.reading,
+        unhealthy=slot.unhealthy,
+        in_use_by_others=slot.in_use_by_others,
     )
 
 
@@ -175,4 +183,8 @@ def _state(slot: Slot) -> SlotState:
         return SlotState.QUARANTINED
     if slot.attempt_id is not None:
         return SlotState.LEASED
-    return SlotState.FREE if slot.retired_at is None else SlotState.RETIRED
+    if slot.retired_at is not None:
+        return SlotState.RETIRED
+    if slot.unhealthy is not None:
+        return SlotState.UNHEALTHY
+    return SlotState.IN_USE_BY_OTHERS if slot.in_use_by_others else SlotState.FREE

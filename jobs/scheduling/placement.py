@@ -7,9 +7,11 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
+from jobs.scheduling import nvlinks
 from jobs.scheduling.allowances import Allowances, Quota
-from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotRequest
+from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotClass, SlotRequest
 from jobs.scheduling.reservations import Ending, Reservation, free_after, or_infinite
 
 RESERVATIONS = 4  # slots are kept for this many blocked jobs, the first ones of the queue
@@ -40,7 +42,7 @@ class QueuedJob:
 
 @dataclass(frozen=True)
 class LiveAttempt:
-    """An attempt that holds slots, and how many of them become free on each host when it ends.
+    """An attempt that holds slots, and how many of each class become free when it ends.
 
     `leaving`: it is already ending, so its slots become free soon. `overdue`: it passed a waiting job, and should have
     ended by now.
@@ -101,14 +103,24 @@ class Preemption:
 
 
 class PlacementPass:
-    """One pass over the queue, page by page. It decides on `placements`, `preemptions` and `reservations`."""
+    """One pass over the queue, page by page. It decides on `placements`, `preemptions` and `reservations`.
+
+    `auto` is the kind of slots for jobs with `device: auto`; None: GPUs if these hosts have any.
+    """
 
     def __init__(
-        self, hosts: Iterable[HostSlots], live: Sequence[LiveAttempt] = (), quotas: Iterable[Quota] = ()
+        self,
+        hosts: Iterable[HostSlots],
+        live: Sequence[LiveAttempt] = (),
+        quotas: Iterable[Quota] = (),
+        *,
+        auto: str | None = None,
     ) -> None:
-        self._cluster = Cluster(hosts)
+        self._cluster = Cluster(hosts, auto=auto)
         self._free = dict(self._cluster.free)
-        self._free_indices = {name: host.free for name, host in self._cluster.hosts.items()}
+        self._free_indices = {slots.of: slots.free for host in self._cluster.hosts.values() for slots in host.classes}
+        has_links = any(host.links is not None for host in self._cluster.hosts.values())
+        self._joined = self._joined_pairs if has_links else None
         self._live = live
         self.allowances = Allowances(quotas)
         self._leaving = {attempt.attempt_id for attempt in live if attempt.leaving}
@@ -134,8 +146,12 @@ class PlacementPass:
 
     @property
     def kept_for(self) -> dict[str, str]:
-        """The job for which a host's free slots are kept, by host."""
-        return {host: reservation.job_id for reservation in reversed(self.reservations) for host in reservation.shares}
+        """The job for which free slots of a host are kept, by host."""
+        return {
+            slots.host: reservation.job_id
+            for reservation in reversed(self.reservations)
+            for slots in reservation.shares
+        }
 
     def take(self, queue: Iterable[QueuedJob]) -> None:
         """Decide on the next jobs of the queue, in its order."""
@@ -167,17 +183,17 @@ class PlacementPass:
         shape = replace(request, last_hosts=()) if request.last_hosts else request, bound
         if shape in self._unplaceable:  # the free slots only become fewer during a pass
             return False
-        shares = self._cluster.fit(request, self._allowed(bound))
+        shares = self._cluster.fit(request, self._allowed(bound), self._joined)
         if shares is None:
             self._unplaceable.add(shape)
             return False
         untouched = [reservation for reservation in self.reservations if reservation.is_left_alone_by(shares)]
         passed = [reservation for reservation in self.reservations if not reservation.is_left_alone_by(shares)]
-        for host, slots in shares:
-            self._free[host] -= slots
-        for reservation in untouched:
-            for host in reservation.spare.keys() & dict(shares).keys():
-                reservation.spare[host] -= dict(shares)[host]
+        for slots, count in shares:
+            self._free[slots] -= count
+            for reservation in untouched:
+                if slots in reservation.spare:
+                    reservation.spare[slots] -= count
         due_s = min((reservation.at_s for reservation in passed), default=None)
         self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
         self._endings.append(Ending(or_infinite(job.estimate_s), dict(shares)))
@@ -190,29 +206,36 @@ class PlacementPass:
         allowed = dict(self._free)
         for reservation, binds in zip(self.reservations, bound, strict=True):
             if binds:
-                for host, spare in reservation.spare.items():
-                    allowed[host] = min(allowed[host], spare)
+                for slots, spare in reservation.spare.items():
+                    allowed[slots] = min(allowed[slots], spare)
         return allowed
 
     def _take(self, shares: Shares) -> Iterator[Share]:
-        for host, slots in shares:
-            indices = self._free_indices[host]
-            self._free_indices[host] = indices[slots:]
-            yield Share(host, indices[:slots])
+        for host, parts in groupby(shares, key=lambda part: part[0].host):
+            links, taken = self._cluster.hosts[host].links, list[int]()
+            for slots, count in parts:
+                free = self._free_indices[slots]
+                cards = nvlinks.best_cards(free, count, links)
+                self._free_indices[slots] = tuple(index for index in free if index not in cards)
+                taken += cards
+            yield Share(host, tuple(taken))
+
+    def _joined_pairs(self, slots: SlotClass, count: int) -> int:
+        return nvlinks.joined_pairs(self._free_indices[slots], count, self._cluster.hosts[slots.host].links)
 
     def _reserve(self, job: QueuedJob, request: SlotRequest) -> None:
         """Keep slots for a blocked job: those that preempted attempts release for it, or those that become free first.
 
-        Nothing is kept for a job if its start time is unknown and an earlier job waits for the same hosts. Its
+        Nothing is kept for a job if its start time is unknown and an earlier job waits for the same slots. Its
         reservation would only stop short jobs from passing both.
         """
         at_s, future = self._make_room(job, request) or self._comes_free(request)
         shares = self._cluster.fit(request, future)
-        reserved_hosts = {host for reservation in self.reservations for host in reservation.shares}
-        if shares is None or (math.isinf(at_s) and not reserved_hosts.isdisjoint(dict(shares))):
+        reserved = {slots for reservation in self.reservations for slots in reservation.shares}
+        if shares is None or (math.isinf(at_s) and not reserved.isdisjoint(dict(shares))):
             self._unreservable.add((request, job.priority))
             return
-        spare = {host: future[host] - slots for host, slots in shares}
+        spare = {slots: future[slots] - count for slots, count in shares}
         until_s = at_s + or_infinite(job.estimate_s)
         self.reservations.append(Reservation(job.job_id, dict(shares), at_s, spare, until_s))
 
@@ -248,8 +271,8 @@ class PlacementPass:
         shares = fits(yielding[:count]) if count <= len(yielding) else None
         if shares is None:
             return []
-        hosts = dict(shares).keys()
-        needed = [attempt for attempt in yielding[:count] if attempt.slots.keys() & hosts]
+        taken = dict(shares).keys()
+        needed = [attempt for attempt in yielding[:count] if attempt.slots.keys() & taken]
         for attempt in needed[::-1]:  # the most costly ones are spared first
             others = [other for other in needed if other is not attempt]
             if fits(others) is not None:
@@ -282,12 +305,12 @@ class PlacementPass:
             count += sum(ending.in_s == at_s for ending in endings[count:])
         return at_s, future(count)
 
-    def _future(self, ended: Sequence[Counts]) -> dict[str, int]:
+    def _future(self, ended: Sequence[Counts]) -> dict[SlotClass, int]:
         """The free slots after these attempts have ended, without those kept for earlier jobs."""
         future = free_after(self._free, ended)
         for reservation in self.reservations:
-            for host, slots in reservation.shares.items():
-                future[host] -= slots
+            for slots, count in reservation.shares.items():
+                future[slots] -= count
         return future
 
 
@@ -296,8 +319,10 @@ def place_jobs(
     hosts: Iterable[HostSlots],
     live: Sequence[LiveAttempt] = (),
     quotas: Iterable[Quota] = (),
+    *,
+    auto: str | None = None,
 ) -> PlacementPass:
     """Decide on a whole queue, which is sorted."""
-    decided = PlacementPass(hosts, live, quotas)
+    decided = PlacementPass(hosts, live, quotas, auto=auto)
     decided.take(queue)
     return decided

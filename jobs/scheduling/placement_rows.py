@@ -3,15 +3,17 @@
 Called by the dispatcher, and by `jobs.scheduling.queue` to say why a job waits, in their transactions.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Float,
+    Row,
     RowMapping,
     Select,
     String,
@@ -32,7 +34,8 @@ from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
 from jobs.lifecycle.rights_now import may_train
 from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
-from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.nvlinks import links_of
 from jobs.scheduling.placement import LiveAttempt, Order, QueuedJob
 from jobs.scheduling.quotas import KEEPS_FILES
 
@@ -52,6 +55,9 @@ IN_QUEUE = and_(
     may_train(Job.owner, Job.project),
 )  # fmt: skip
 
+IN_SERVICE = and_(Slot.quarantined_at.is_(None), Slot.retired_at.is_(None), Slot.unhealthy.is_(None))
+IS_FREE = and_(Slot.attempt_id.is_(None), ~Slot.in_use_by_others, IN_SERVICE)  # it can be leased
+
 
 @dataclass(frozen=True)
 class RegisteredHost:
@@ -62,6 +68,7 @@ class RegisteredHost:
     drained: bool
     kept_for: str | None
     no_space: str | None = None  # why jobs have to wait until there is space
+    unhealthy: int = 0  # the number of its slots that are unhealthy
 
     @property
     def in_use(self) -> bool:
@@ -129,6 +136,10 @@ def select_queued_jobs() -> Select[Any]:
         case((is_restart, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),
         case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
         case((is_restart, last), else_=null()).label("last_shares"),
+        # Specs of older versions do not have these.
+        Job.spec["gpu_model"].astext.label("gpu_model"),
+        cast(Job.spec["gpu_memory_gb"].astext, Float(53)).label("gpu_memory_gb"),
+        func.coalesce(Job.spec["mixed_gpus"].as_boolean(), False).label("mixed_gpus"),
         RunTime.durations_s,
         func.coalesce(KEEPS_FILES, False).label("keeps_files"),
     ).outerjoin(RunTime, RunTime.run_key == Job.run_key)  # fmt: skip
@@ -143,6 +154,9 @@ def queued_job_of(row: RowMapping) -> QueuedJob:
         last_hosts=tuple(share["host"] for share in row["last_shares"] or ()),
         fewest_gpus=row["fewest_gpus"],
         global_batch=row["global_batch"],
+        gpu_model=row["gpu_model"],
+        gpu_memory_gb=row["gpu_memory_gb"],
+        mixed_gpus=row["mixed_gpus"],
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
     return QueuedJob(row["id"], _order(row), request, estimate_s, row["project"], row["keeps_files"])
@@ -154,33 +168,66 @@ def _order(row: RowMapping) -> Order:
 
 def registered_hosts(session: Session, *, host_timeout_s: float) -> list[RegisteredHost]:
     """Every registered host that has slots, by name."""
-    rows = session.execute(_hosts(host_timeout_s))
-    return [
-        RegisteredHost(HostSlots(name, kind, tuple(sorted(free or ())), capacity, peers), *state)
-        for name, kind, free, capacity, peers, *state in rows
-    ]
+    rows = session.execute(_classes(host_timeout_s)).all()
+    return [_registered(name, list(classes)) for name, classes in groupby(rows, key=lambda row: row.host)]
+
+
+def kind_for_auto(hosts: Iterable[RegisteredHost]) -> str:
+    """The kind of slots that jobs with `device: auto` take: GPUs, unless no registered host has any in service.
+
+    Lost and drained hosts count. So a job does not start on CPU slots because the worker with the GPUs restarts.
+    """
+    kinds = {slots.of.kind for host in hosts for slots in host.slots.classes}
+    return "gpu" if "gpu" in kinds else "cpu"
+
+
+def class_of(host: str, kind: str, name: str, memory_bytes: int | None) -> SlotClass:
+    """The class of a slot. All CPU slots of a host are alike."""
+    return SlotClass(host, kind, name, memory_bytes or 0) if kind == "gpu" else SlotClass(host, kind)
+
+
+def _registered(name: str, rows: Sequence[Row[Any]]) -> RegisteredHost:
+    slots: dict[SlotClass, ClassSlots] = {}
+    for row in rows:
+        if row.healthy:  # unhealthy slots are no capacity
+            of = class_of(name, row.kind, row.model, row.memory_bytes)
+            alike = slots.get(of, ClassSlots(of, (), 0))
+            slots[of] = ClassSlots(of, (*alike.free, *(row.free or ())), alike.capacity + row.capacity)
+    classes = tuple(ClassSlots(each.of, tuple(sorted(each.free)), each.capacity) for each in slots.values())
+    topology = next((row.topology for row in rows if row.topology is not None), None)
+    first = rows[0]
+    return RegisteredHost(
+        HostSlots(name, classes, first.peers, links_of(topology)),
+        first.alive, first.drained, first.kept_for, first.no_space,
+        unhealthy=sum(row.unhealthy for row in rows),
+    )  # fmt: skip
 
 
 @cache
-def _hosts(host_timeout_s: float) -> Select[Any]:
-    free = func.array_agg(Slot.index).filter(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None))
+def _classes(host_timeout_s: float) -> Select[Any]:
+    """The slots of each host by class, and the host's own columns with each. The topology only where it is needed."""
+    is_healthy, is_quarantined = Slot.unhealthy.is_(None), Slot.quarantined_at.is_not(None)
+    free = func.array_agg(Slot.index).filter(IS_FREE)
     return (
         select(
-            Host.name,
-            Slot.kind,
-            free,
-            func.count().filter(Slot.quarantined_at.is_(None)),
-            case((Host.address.is_not(None), Host.info["peers"].astext)),
-            is_alive(host_timeout_s),
-            Host.drained_at.is_not(None),
+            Host.name.label("host"), Slot.kind, Slot.name.label("model"), Slot.memory_bytes,
+            free.label("free"),
+            func.count().filter(is_healthy, ~is_quarantined).label("capacity"),
+            func.count().filter(is_healthy).label("healthy"),
+            func.count().filter(~is_healthy).label("unhealthy"),
+            case((Host.address.is_not(None), Host.info["peers"].astext)).label("peers"),
+            case((and_(Slot.kind == "gpu", func.count().filter(IS_FREE) > 0), Host.info["topology"].astext))
+            .label("topology"),
+            is_alive(host_timeout_s).label("alive"),
+            Host.drained_at.is_not(None).label("drained"),
             Host.kept_for,
             Host.no_space,
         )
         .join(Slot, Slot.host == Host.name)
         .where(Slot.retired_at.is_(None))
-        .group_by(Host.name, Slot.kind)
+        .group_by(Host.name, Slot.kind, Slot.name, Slot.memory_bytes)
         .order_by(Host.name)
-    )
+    )  # fmt: skip
 
 
 def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
@@ -191,16 +238,19 @@ def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
 
 def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[LiveAttempt]:
     """The attempts that hold slots, each with the slots of these hosts that it releases when it ends."""
-    slots: dict[int, dict[str, int]] = {}
-    usable = {host.host for host in hosts}
+    slots: dict[int, dict[SlotClass, int]] = {}
+    usable = {alike.of for host in hosts for alike in host.classes}
+    columns = (Slot.attempt_id, Slot.host, Slot.kind, Slot.name, Slot.memory_bytes)
     leased = (
-        select(Slot.attempt_id, Slot.host, func.count())
-        .where(Slot.attempt_id.is_not(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
-        .group_by(Slot.attempt_id, Slot.host)
-    )
-    for attempt_id, host, count in session.execute(leased):
-        if attempt_id is not None and host in usable:
-            slots.setdefault(attempt_id, {})[host] = count
+        select(*columns, func.count())
+        .where(Slot.attempt_id.is_not(None), IN_SERVICE)
+        .group_by(*columns)
+    )  # fmt: skip
+    for attempt_id, host, kind, name, memory_bytes, count in session.execute(leased):
+        of = class_of(host, kind, name, memory_bytes)
+        if attempt_id is not None and of in usable:
+            held = slots.setdefault(attempt_id, {})
+            held[of] = held.get(of, 0) + count
     rows = session.execute(_live_columns()).mappings() if slots else ()
     return [_live_of(row, slots[row["attempt_id"]]) for row in rows if row["attempt_id"] in slots]
 
@@ -229,7 +279,7 @@ def _live_columns() -> Select[Any]:
     )  # fmt: skip
 
 
-def _live_of(row: RowMapping, slots: Mapping[str, int]) -> LiveAttempt:
+def _live_of(row: RowMapping, slots: Counts) -> LiveAttempt:
     ends_in_s = expected_end_s(row["eta_s"], row["time_limit_s"], row["durations_s"] or (), age_s=row["age_s"])
     return LiveAttempt(row["attempt_id"], _order(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"])
 

@@ -17,6 +17,7 @@ from jobs.lifecycle.store import Lease, move
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
 from jobs.scheduling.placement import Placement
+from jobs.scheduling.placement_rows import IS_FREE
 
 
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
@@ -80,7 +81,7 @@ def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[
         select(Slot.host, Slot.index)
         .join(candidates, (Slot.host == candidates.c.host) & (Slot.index == candidates.c.index))
         .where(Slot.host.in_(hosts))
-        .where(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
+        .where(IS_FREE)
         .order_by(Slot.host, Slot.index)
         .with_for_update(of=Slot)
     )

@@ -22,12 +22,14 @@ from jobs.scheduling.placement_rows import (
     READY,
     RegisteredHost,
     goes_on_if_full,
+    kind_for_auto,
     queued_job_of,
     registered_hosts,
     select_queued_jobs,
 )
 from jobs.scheduling.quotas import active_quotas
 from jobs.scheduling.quotas import most_stored as most_stored_in
+from jobs.scheduling.shortage import no_such_gpu, other_ways, slots_text
 
 _MOST_NAMED = 3  # hosts without space in one sentence
 MOST_COUNTED = 20_000  # jobs from the head of the queue: to count more would slow everybody's lists
@@ -133,56 +135,126 @@ def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], 
         return waits_for.obstacle or "paused"
     if waits_for.pause_s > 0:
         return f"waits {waits_for.pause_s:.0f} s more after a failed attempt"
-    too_small = _too_small(request, hosts)
+    slots = _Slots(job_id, request, hosts)
+    too_small = slots.too_small()
     if too_small is not None:
-        return too_small + _without_space(request, hosts)
+        return too_small + slots.out_of_service()
     over_quota = waits_for.quota and (
-        _over_storage(waits_for.quota, waits_for) or _over_quota(request, waits_for.quota, waits_for.ahead)
+        _over_storage(waits_for.quota, waits_for)
+        or _over_quota(request.gpus, slots.needed, waits_for.quota, waits_for.ahead)
     )
     if over_quota:
         return over_quota
     if waits_for.leaving:
         several = "jobs" if len(waits_for.leaving) > 1 else "job"
         return f"waits for {several} {' and '.join(waits_for.leaving)} to save and make room"
-    too_full = _too_full(job_id, request, hosts)
-    return too_full + _without_space(request, hosts) if too_full else "is next"
+    too_full = slots.too_full()
+    return too_full + slots.out_of_service() if too_full else "is next"
 
 
-def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
-    """Why the live hosts could not hold the job even if they were empty; None if they could."""
-    if not any(host.alive for host in hosts):
-        return "no host is alive"
-    cluster, needed = _in_use(hosts), _needed(request)
-    if not cluster.kinds(request.device):
-        return f"needs {needed}; {_why_none_in_use(request, hosts)}"
-    if cluster.attainable(request) is not None:
-        return None
-    on_one_host, together = cluster.most(request, cluster.capacity)
-    if together is None:
-        return f"needs {needed} on one host; the largest host has {on_one_host}"
-    if together < request.gpus:
-        return f"needs {needed}; the hosts that work together have {together}"
-    return f"needs {needed}, the same number on each host; of {together}, at most {on_one_host} are on one host"
+class _Slots:
+    """The slots that a queued job needs, and those of the hosts."""
 
+    def __init__(self, job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]) -> None:
+        self._job_id = job_id
+        self._request = request
+        self._hosts = hosts
+        auto = kind_for_auto(hosts)
+        self._in_use = Cluster((host.slots for host in hosts if host.in_use), auto=auto)
+        self._registered = Cluster((host.slots for host in hosts), auto=auto)
 
-def _why_none_in_use(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str:
-    alive = [host for host in hosts if host.alive and Cluster([host.slots]).kinds(request.device)]
-    if not alive:
-        return "no live host has such slots"
-    if all(host.drained for host in alive):
-        return "all hosts with such slots are drained"
-    return "no host with such slots has space"
+    @property
+    def _with_slots(self) -> list[RegisteredHost]:
+        """The hosts with slots that it may take, in any state."""
+        names = {slots.host for slots in self._registered.classes(self._request)}
+        return [host for host in self._hosts if host.slots.host in names]
 
+    @property
+    def needed(self) -> str:
+        """The slots that it asks for, in words."""
+        return slots_text(self._request, self._registered)
 
-def _without_space(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str:
-    """Names the hosts with slots for the job that would take it if they had space; empty if there are none."""
-    left_out = [
-        f"{host.slots.host} takes no jobs until there is space: {host.no_space}"
-        for host in hosts
-        if host.alive and not host.drained and host.no_space and Cluster([host.slots]).kinds(request.device)
-    ]
-    more = f" (and {len(left_out) - _MOST_NAMED} more hosts)" if len(left_out) > _MOST_NAMED else ""
-    return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
+    def too_small(self) -> str | None:
+        """Why the live hosts could not hold the job even if they were empty; None if they could."""
+        request, cluster = self._request, self._in_use
+        if not any(host.alive for host in self._hosts):
+            return "no host is alive"
+        if not cluster.classes(request):
+            return self._why_none_in_use()
+        if cluster.attainable(request) is not None:
+            return None
+        ways = other_ways(cluster, request)
+        on_one_host, together = cluster.most(request, cluster.capacity)
+        if together is None:
+            return f"needs {self.needed} on one host; the largest host has {on_one_host}{ways}"
+        if together < request.gpus:
+            return f"needs {self.needed}; the hosts that work together have {together}{ways}"
+        return (
+            f"needs {self.needed}, the same number on each host; of {together}, at most {on_one_host} are on one "
+            f"host{ways}"
+        )
+
+    def _why_none_in_use(self) -> str:
+        """Why no host that takes jobs has such slots."""
+        missing = no_such_gpu(self._registered.capacity, self._request)
+        if missing is not None:
+            return f"needs {self._request.gpus} GPU{'' if self._request.gpus == 1 else 's'}; {missing.text}"
+        with_slots = self._with_slots
+        alive = [host for host in with_slots if host.alive]
+        lost = ", ".join(host.slots.host for host in with_slots[:_MOST_NAMED])
+        why = "no host with such slots has space"
+        if not alive:
+            why = f"no live host has such slots{f' (lost: {lost})' if lost else ''}"
+        elif all(host.drained for host in alive):
+            why = "all hosts with such slots are drained"
+        return f"needs {self.needed}; {why}{other_ways(self._in_use, self._request)}"
+
+    def out_of_service(self) -> str:
+        """Names the slots that the job could take if their hosts had space or they were healthy; empty if none."""
+        left_out = [
+            f"{host.slots.host} takes no jobs until there is space: {host.no_space}"
+            for host in self._with_slots
+            if host.alive and not host.drained and host.no_space
+        ]
+        if self._in_use.kind_for(self._request) == "gpu":
+            left_out += [
+                f"{_are(host.unhealthy, 'slot', of=host.slots.host)} unhealthy"
+                for host in self._hosts
+                if host.unhealthy and host.alive and not host.drained
+            ]
+        more = f" (and {len(left_out) - _MOST_NAMED} more hosts)" if len(left_out) > _MOST_NAMED else ""
+        return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
+
+    def too_full(self) -> str | None:
+        """Why the job does not fit now on the hosts that could hold it if they were empty."""
+        cluster = self._in_use
+        request = cluster.attainable(self._request) or self._request
+        if cluster.fit(request, cluster.free) is not None:
+            return self._why_kept(request)
+        needed = slots_text(request, self._registered)
+        on_one_host, together = cluster.most(request, cluster.free)
+        if together is None and request.gpus > 1:
+            return f"needs {needed} on one host; best host has {on_one_host} free"
+        free = on_one_host if together is None else together
+        if free < request.gpus:
+            return f"needs {needed}; {_are(free)} free"
+        return f"needs {needed}, the same number on each host; {_are(free)} free, at most {on_one_host} on one host"
+
+    def _why_kept(self, request: SlotRequest) -> str | None:
+        """Names the earlier job for which the slots are kept that this job needs. None if enough others are free."""
+        cluster = self._in_use
+        kept_for = {
+            host.slots.host: host.kept_for
+            for host in self._hosts
+            if host.in_use and host.kept_for not in (None, self._job_id)
+        }
+        others = {slots: 0 if slots.host in kept_for else count for slots, count in cluster.free.items()}
+        if cluster.fit(request, others) is not None:
+            return None
+        kept = {slots: cluster.free[slots] for slots in cluster.classes(request) if slots.host in kept_for}
+        earlier_job = kept_for[max(kept, key=kept.__getitem__).host]
+        free = sum(count for slots, count in kept.items() if kept_for[slots.host] == earlier_job)
+        return f"{_are(free, 'slot')} free, but kept for job {earlier_job}, which comes first"
 
 
 def _over_storage(quota: Quota, waits_for: WaitsFor) -> str | None:
@@ -197,65 +269,28 @@ def _over_storage(quota: Quota, waits_for: WaitsFor) -> str | None:
     return f"its project {quota.project} keeps {storage}{most}; it continues when files of jobs are removed"
 
 
-def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:
+def _over_quota(gpus: int, needed: str, quota: Quota, ahead: int) -> str | None:
     """Why the project's quota holds the job back, even if slots are free; None if it does not."""
     if quota.is_used_up:
         hours = f"{_figure(quota.gpu_hours)} of {_figure(quota.max_gpu_hours or 0.0)} GPU-hours this month"
         return f"its project {quota.project} used {hours}; it continues at {quota.renews_at:%Y-%m-%d %H:%M} UTC"
     if quota.max_slots is None:
         return None
-    if quota.is_less_than(request.gpus):
-        return f"needs {_needed(request)}; its project {quota.project} may have {quota.max_slots} at once"
+    if quota.is_less_than(gpus):
+        return f"needs {needed}; its project {quota.project} may have {quota.max_slots} at once"
     in_use = f"its project {quota.project} has {quota.slots} of {quota.max_slots} slots in use"
     left = max(quota.max_slots - quota.slots, 0)
     if left == 0:
         return in_use
-    if request.gpus > left:
-        return f"needs {_needed(request)}; {in_use}"
-    return f"{in_use}, and other jobs of the project come first" if ahead + request.gpus > left else None
+    if gpus > left:
+        return f"needs {needed}; {in_use}"
+    return f"{in_use}, and other jobs of the project come first" if ahead + gpus > left else None
 
 
-def _too_full(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
-    """Why the job does not fit now on the hosts that could hold it if they were empty."""
-    cluster = _in_use(hosts)
-    request = cluster.attainable(request) or request
-    shares = cluster.fit(request, cluster.free)
-    if shares is not None:
-        return _why_kept(job_id, request, hosts, cluster)
-    on_one_host, together = cluster.most(request, cluster.free)
-    if together is None and request.gpus > 1:
-        return f"needs {_needed(request)} on one host; best host has {on_one_host} free"
-    free = on_one_host if together is None else together
-    if free < request.gpus:
-        return f"needs {_needed(request)}; {_are(free)} free"
-    return (
-        f"needs {_needed(request)}, the same number on each host; {_are(free)} free, at most {on_one_host} on one host"
-    )
-
-
-def _why_kept(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], cluster: Cluster) -> str | None:
-    """Names the earlier job for which the slots are kept that this job needs. None if enough others are free."""
-    kept_for = {host.slots.host: host.kept_for for host in hosts if host.in_use and host.kept_for not in (None, job_id)}
-    if cluster.fit(request, {host: 0 if host in kept_for else free for host, free in cluster.free.items()}) is not None:
-        return None
-    earlier_job = kept_for[max(kept_for, key=lambda host: cluster.free[host])]
-    free = sum(cluster.free[host] for host, job in kept_for.items() if job == earlier_job)
-    return f"{_are(free, 'slot')} free, but kept for job {earlier_job}, which comes first"
-
-
-def _in_use(hosts: Sequence[RegisteredHost]) -> Cluster:
-    return Cluster(host.slots for host in hosts if host.in_use)
-
-
-def _needed(request: SlotRequest) -> str:
-    kind = "" if request.device == "auto" else f"{request.device} "
-    return f"{request.gpus} {kind}{'slot' if request.gpus == 1 else 'slots'}"
-
-
-def _are(count: int, noun: str = "") -> str:
+def _are(count: int, noun: str = "", *, of: str = "") -> str:
     number = str(count or "none")
     noun = f" {noun}{'' if count == 1 else 's'}" if noun else ""
-    return f"{number}{noun} {'is' if count <= 1 else 'are'}"
+    return f"{number}{noun}{f' of {of}' if of else ''} {'is' if count <= 1 else 'are'}"
 
 
 def _figure(value: float) -> str:

@@ -1,24 +1,24 @@
 """Reservations for blocked jobs, and when slots become free. Pure; called by `jobs.scheduling.placement`."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.scheduling.fitting import Counts, Shares
+from jobs.scheduling.fitting import Counts, Shares, SlotClass
 
 
 @dataclass
 class Reservation:
     """The slots kept for a blocked job, beginning `at_s` seconds from now (infinite: unknown).
 
-    `spare` is the number of other slots that are free on each of these hosts at that time. Other jobs may hold those
-    for any time.
+    `spare` is the number of other slots that are free of each of these classes at that time. Other jobs may hold
+    those for any time.
     """
 
     job_id: str
-    shares: Mapping[str, int]
+    shares: Counts
     at_s: float
-    spare: dict[str, int]
+    spare: dict[SlotClass, int]
     until_s: float  # when the job releases its slots, by its own estimate
 
     def binds(self, estimate_s: float | None) -> bool:
@@ -27,7 +27,7 @@ class Reservation:
 
     def is_left_alone_by(self, shares: Shares) -> bool:
         """Whether a job with these slots would take none of the kept slots."""
-        return all(taken <= self.spare.get(host, taken) for host, taken in shares)
+        return all(taken <= self.spare.get(slots, taken) for slots, taken in shares)
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Ending:
     slots: Counts
 
 
-def free_after(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
+def free_after(free: Counts, ended: Sequence[Counts]) -> dict[SlotClass, int]:
     """The free slots after those of the `ended` attempts have become free too."""
     future = dict(free)
-    for slots in ended:
-        for host, count in slots.items():
-            if host in future:
-                future[host] += count
+    for counts in ended:
+        for slots, count in counts.items():
+            if slots in future:
+                future[slots] += count
     return future
 
 

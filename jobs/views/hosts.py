@@ -25,6 +25,8 @@ class SlotView(View):
     reading: dict[str, Any] | None = Field(
         description="The last reading of its GPU, a few seconds old; `at` is its time. Free slots have readings too"
     )
+    unhealthy: str | None = Field(None, description="Why no job gets its GPU; null: it is healthy")
+    in_use_by_others: bool = Field(False, description="Whether processes of no job compute on its GPU")
 
 
 class FolderView(View):

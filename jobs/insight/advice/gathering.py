@@ -1,14 +1,15 @@
 """Reads the evidence for advice on a job from rows. Called by the api, with the job's analysis."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import BigInteger, func, select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Host, Job, MetricPoint, Slot
+from jobs.db.tables import Host, Job, MetricPoint
 from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
-from jobs.insight.advice.past import CPU, past_jobs, sizes_in, where_they_ran
+from jobs.insight.advice.past import CPU, MIXED, past_jobs, sizes_in, where_they_ran
 from jobs.lifecycle.admission import SitePolicy
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.catalog import MODELS
@@ -17,7 +18,7 @@ from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.scheduling.fitting import SlotRequest
-from jobs.scheduling.hosts import whole_cluster
+from jobs.scheduling.hosts import request_of, whole_cluster
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
 
@@ -50,7 +51,7 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
         accuracies=_accuracies(session, job.id),
         past=tuple(past_jobs(session, job.work_key or work_key_of(spec))),
         bases=_bases(session, job.id, spec, data),
-        cluster=_cluster(session, device),
+        cluster=_cluster(session, spec, device),
         site=site,
     )
 
@@ -105,18 +106,24 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
     return tuple(sorted(bases, key=lambda base: -base.train_samples))
 
 
-def _cluster(session: Session, device: str | None) -> Cluster | None:
-    """The slots of the kind that the job ran on, as if all hosts were alive and empty."""
+def _cluster(session: Session, spec: Spec, device: str | None) -> Cluster | None:
+    """The slots like those that the job ran on and that its spec allows, as if all hosts were alive and empty."""
     if device is None:
         return None
     kind = CPU if device == CPU else "gpu"
     cluster = whole_cluster(session)
-    largest, together = cluster.most(SlotRequest(2, kind), cluster.capacity)
+    request = SlotRequest(2, kind) if kind == CPU else replace(request_of(spec, 2), device=kind, placement="pack")
+    models = set(device.split(MIXED))
+    counts = {
+        slots: count if kind == CPU or spec.mixed_gpus or slots.model in models else 0
+        for slots, count in cluster.capacity.items()
+    }
+    largest, together = cluster.most(request, counts)
     if not largest:
         return None
     least = session.scalar(
         select(func.min(Host.info["memory_bytes"].astext.cast(BigInteger))).where(
-            Host.name.in_(select(Slot.host).where(Slot.kind == kind, Slot.retired_at.is_(None)))
+            Host.name.in_({slots.host for slots in cluster.classes(request) if counts[slots]})
         )
     )
     return Cluster(largest, together, least)

@@ -5,12 +5,12 @@ was frozen, and in their cache: `comparable` leaves those out.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, Slot
@@ -22,6 +22,7 @@ from jobs.model.states import Status
 
 _MOST = 200  # the newest ones: more would not change a mean, and each costs time
 CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model's name
+MIXED = " + "  # between the names, if a job ran on several models at once
 
 
 @dataclass(frozen=True)
@@ -104,25 +105,27 @@ def where_they_ran(session: Session, job_ids: Sequence[str]) -> dict[str, RanOn]
     if not job_ids:
         return {}
     attempts = session.execute(
-        select(Attempt.job_id, Attempt.host, Attempt.gpus, func.jsonb_array_length(Attempt.shares).label("hosts"))
+        select(Attempt.job_id, Attempt.host, Attempt.gpus, Attempt.shares)
         .where(Attempt.job_id.in_(job_ids))
         .order_by(Attempt.job_id, Attempt.number)
     ).all()
-    devices = device_of_hosts(session)
+    devices = _devices(session, {share["host"] for attempt in attempts for share in attempt.shares})
     gpus: dict[str, set[int]] = {}
     ran_on = {}
     for attempt in attempts:
         counts = gpus.setdefault(attempt.job_id, set())
         counts.add(attempt.gpus)
-        device = devices.get(attempt.host)
-        ran_on[attempt.job_id] = RanOn(attempt.host, device, max(attempt.hosts, 1), len(counts) == 1)
+        used = {devices.get((share["host"], index)) for share in attempt.shares for index in share["slots"]}
+        models = sorted(model for model in used if model is not None)
+        device = MIXED.join(models) if models and None not in used else None
+        ran_on[attempt.job_id] = RanOn(attempt.host, device, max(len(attempt.shares), 1), len(counts) == 1)
     return ran_on
 
 
-def device_of_hosts(session: Session) -> dict[str, str]:
-    """The device of each host's slots: `cpu`, or the model of its GPUs."""
-    rows = session.execute(select(Slot.host, Slot.kind, func.min(Slot.name)).group_by(Slot.host, Slot.kind))
-    return {host: CPU if kind == CPU else name for host, kind, name in rows}
+def _devices(session: Session, hosts: Collection[str]) -> dict[tuple[str, int], str]:
+    """The device of each slot of these hosts: `cpu`, or the model of its GPU."""
+    rows = session.execute(select(Slot.host, Slot.index, Slot.kind, Slot.name).where(Slot.host.in_(hosts)))
+    return {(host, index): CPU if kind == CPU else name for host, index, kind, name in rows}
 
 
 def sizes_in(dataset: Mapping[str, Any] | None) -> DatasetSizes | None:

@@ -3,20 +3,20 @@
 `preview` reads rows; `quoted` is pure. `jobs.insight.advice.warnings` adds warnings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from sqlalchemy.orm import Session
 
-from jobs.insight.advice.past import PastJob, comparable, device_of_hosts, past_jobs
+from jobs.insight.advice.past import CPU, MIXED, PastJob, comparable, past_jobs
 from jobs.insight.advice.throughput import Reading, Throughput, batch_on, range_of
 from jobs.insight.advice.warnings import StorageLimits, warnings_about
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
-from jobs.scheduling.fitting import Cluster, SlotRequest
-from jobs.scheduling.hosts import whole_cluster
+from jobs.scheduling.fitting import Cluster
+from jobs.scheduling.hosts import request_of, whole_cluster
 from jobs.views.advice import Quote, Range
 
 
@@ -47,7 +47,7 @@ def preview(
     """The quote for a job, and warnings about it."""
     past = past_jobs(session, work_key_of(spec))
     cluster = whole_cluster(session)
-    device = _device(cluster, device_of_hosts(session), spec, past)
+    device = _device(cluster, spec, past)
     alike = comparable(past, spec, device)
     planned = planned_job(spec, _with_sizes(spec, plan, past), cluster)
     quote = quoted(planned, alike)
@@ -59,9 +59,9 @@ def planned_job(spec: Spec, plan: Plan, cluster: Cluster) -> PlannedJob:
     """A planned job with the number of hosts that it would need if all were empty."""
     hosts = {}
     for gpus in {1, spec.gpus // 2, spec.gpus} - {0}:
-        fit = cluster.fit(SlotRequest(gpus, spec.device, spec.placement), cluster.capacity)
+        fit = cluster.fit(request_of(spec, gpus), cluster.capacity)
         if fit is not None:
-            hosts[gpus] = len(fit)
+            hosts[gpus] = len({slots.host for slots, _ in fit})
     return PlannedJob(spec, plan, hosts)
 
 
@@ -200,13 +200,18 @@ def _gpu_hours(gpus: int, wall_s: Range, setup_s: Range | None) -> Range:
     )
 
 
-def _device(cluster: Cluster, devices: dict[str, str], spec: Spec, past: Sequence[PastJob]) -> str | None:
+def _device(cluster: Cluster, spec: Spec, past: Sequence[PastJob]) -> str | None:
     """The device that the job would run on: of several GPU models the one of the newest past job."""
-    fit = cluster.fit(SlotRequest(spec.gpus, spec.device, spec.placement), cluster.capacity)
-    kind = None if fit is None else cluster.hosts[fit[0][0]].kind
-    there = {devices[name] for name, host in cluster.hosts.items() if host.kind == kind}
-    newest = (job.device for job in past if job.device is not None and (not cluster.hosts or job.device in there))
+    request = request_of(spec)
+    fits = cluster.fit(request, cluster.capacity) is not None
+    there = {slots.model or CPU for slots in cluster.classes(request)} if fits else set()
+    newest = (job.device for job in past if job.device is not None and (not cluster.hosts or _is_of(job.device, there)))
     return next(newest, None)
+
+
+def _is_of(device: str, models: Collection[str]) -> bool:
+    """Whether a device, perhaps several models together, is of these models only."""
+    return set(device.split(MIXED)) <= set(models)
 
 
 def _with_sizes(spec: Spec, plan: Plan, past: Sequence[PastJob]) -> Plan:

@@ -14,7 +14,9 @@ READY = {"status": "ok", "database": "ok", "schema": "ok", "broker": "ok"}
 
 def a_host(name: str = "ha", *, slots: int = 2, states: str = "", kind: str = "cpu", **changes: Any) -> Json:
     """A host that is alive; `states` has the first letter of each slot's state."""
-    words = {"f": "free", "l": "leased", "q": "quarantined", "r": "retired"}
+    words = {
+        "f": "free", "l": "leased", "q": "quarantined", "r": "retired", "u": "unhealthy", "o": "in_use_by_others",
+    }  # fmt: skip
     found = [
         {"index": index, "kind": kind, "state": words[letter], "job_id": "0abc", "attempt": 2}
         for index, letter in enumerate(states or "f" * slots)
@@ -142,6 +144,37 @@ def test_job_that_no_set_of_hosts_can_hold_is_reported_as_stuck(job: Json, hosts
 )
 def test_paused_job_or_job_that_can_start_later_is_not_reported_as_stuck(job: Json, hosts: list[Json]) -> None:
     assert stuck([job], hosts).level == "ok"
+
+
+def gpus(name: str, *models: str) -> list[Json]:
+    return [{"index": n, "kind": "gpu", "name": model, "state": "free"} for n, model in enumerate(models)]
+
+
+def test_a_job_that_no_gpus_match_is_reported_as_stuck() -> None:
+    host = a_host(slots=1) | {"slots": gpus("ha", "A100", "A100", "H100", "H100")}
+    wish = {"device": "auto", "placement": "pack"}
+    stuck_wishes: list[Json] = [{"gpu_model": "b200"}, {"gpu_memory_gb": 40}, {}]
+    for more in stuck_wishes:
+        assert stuck([{**a_job(4), "spec": wish | more}], [host]).level == "warn"
+    assert stuck([{**a_job(4), "spec": wish | {"mixed_gpus": True}}], [host]).level == "ok"
+    assert stuck([{**a_job(2), "spec": wish | {"gpu_model": "a100"}}], [host]).level == "ok"
+
+
+def test_a_job_for_either_device_waits_for_the_gpus_of_a_lost_host() -> None:
+    lost = a_host("hb", kind="gpu", alive=False)
+    assert stuck([a_job()], [a_host(), lost]).level == "warn"
+    assert stuck([a_job(device="cpu")], [a_host(), lost]).level == "ok"
+    assert stuck([a_job()], [a_host(), a_host("hb", kind="gpu", states="uu", alive=False)]).level == "ok"
+
+
+def test_unhealthy_slots_and_unused_gpus_are_reported_with_the_reason() -> None:
+    host = a_host(states="ufuo", kind="gpu", info=INFO | {"device_problem": "TensorFlow is built for CPUs"})
+    for slot in host["slots"]:
+        slot["unhealthy"] = "it is off the bus" if slot["state"] == "unhealthy" else None
+    found = findings_of(host)
+    assert found["slots"] == ("warn", "ha: GPU 0 2 unhealthy: it is off the bus")
+    assert found["GPUs"] == ("warn", "ha: TensorFlow is built for CPUs")
+    assert "GPUs" not in findings_of({**host, "alive": False})
 
 
 def test_job_with_many_restarts_or_losses_is_named() -> None:

@@ -135,3 +135,30 @@ def test_slots_table_shows_the_readings_of_each_gpu() -> None:
     assert second == "1 K80 free - - - ? of 12.0 GB - - - 2 processes"
     assert third.endswith("lost")
     assert fourth == "3 CPU share free - - - - - - -"
+
+
+def test_unhealthy_slots_and_those_that_others_use_are_counted_with_the_reason() -> None:
+    why = "XID 79: it is off the bus"
+    slots = [
+        gpu(0, state="unhealthy", unhealthy=why),
+        gpu(1, state="unhealthy", unhealthy=why),
+        gpu(2, state="in_use_by_others", in_use_by_others=True),
+        gpu(3, name="A100", unhealthy=None),
+        gpu(4, kind="cpu", name="CPU share"),
+    ]
+    problem = "2 GPUs are here, but TensorFlow is built for CPUs\x1b[2J"
+    host = {
+        "name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots,
+        "info": {"device_problem": problem},
+    }  # fmt: skip
+    _, line = as_text(hosts_table([host], NOW), width=300).splitlines()
+    assert line.split()[:5] == ["a", "yes", "5", "2", "cpu,"]
+    assert "1 x A100, 1 x CPU share, 3 x K80" in line
+    shown = "2 GPUs are here, but TensorFlow is built for CPUs\\x1b[2J"
+    assert line.endswith(f"2 unhealthy ({why}), 1 in use by others, {shown}")
+    facts = facts_of(host_facts(host, now=NOW))
+    assert facts["status"] == f"alive, seen 0.0 s ago, 2 unhealthy ({why}), 1 in use by others"
+    assert facts["problem"] == shown
+    _, first, _, third, *_ = (" ".join(row.split()) for row in as_text(slots_table(host), width=300).splitlines())
+    assert first == f"0 K80 unhealthy - - - ? of 12.0 GB - - - {why}"
+    assert third.startswith("2 K80 in use by others - -")

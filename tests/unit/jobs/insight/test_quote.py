@@ -11,8 +11,9 @@ from jobs.insight.advice.throughput import Throughput
 from jobs.insight.advice.warnings import StorageLimits, warnings_about
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec
-from jobs.scheduling.fitting import Cluster, HostSlots
+from jobs.scheduling.fitting import Cluster
 from jobs.views.advice import Quote, Range
+from tests.slot_classes import alike
 from tests.unit.jobs.insight.advice_inputs import SIZES, a_probe, a_spec, past
 
 
@@ -169,7 +170,7 @@ def test_without_any_past_there_is_no_quote() -> None:
 
 
 def test_planned_job_counts_the_hosts_that_it_would_fill() -> None:
-    cluster = Cluster(HostSlots(name, "cpu", (), 4, "us") for name in ("a", "b"))
+    cluster = Cluster(alike(name, "cpu", 0, 4, "us") for name in ("a", "b"))
     spec = a_spec(gpus=8)
     found = planned_job(spec, resolve_plan(spec, SIZES), cluster)
     assert found.hosts == {1: 1, 4: 1, 8: 2}

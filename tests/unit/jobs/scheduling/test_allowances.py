@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.scheduling.allowances import Allowances, Quota
-from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
+from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.placement import LiveAttempt, QueuedJob, place_jobs
+from tests.slot_classes import alike
 
 RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)
 
@@ -25,7 +26,7 @@ def quota(
 
 
 def host(name: str, free: int, capacity: int | None = None) -> HostSlots:
-    return HostSlots(name, "gpu", tuple(range(free)), free if capacity is None else capacity)
+    return alike(name, "gpu", free, capacity)
 
 
 def job(
@@ -77,7 +78,7 @@ def test_smaller_job_does_not_pass_a_job_of_its_project_held_back_by_the_quota()
 
 def test_job_that_waits_for_slots_keeps_its_share_of_the_quota() -> None:
     """Otherwise small jobs of its project would take the quota again each time that slots come free."""
-    ends_soon = LiveAttempt(1, (-50, 0.0, "x"), {"h": 3}, 10.0)
+    ends_soon = LiveAttempt(1, (-50, 0.0, "x"), {SlotClass("h", "gpu"): 3}, 10.0)
     queue = [job("large", 4), job("small", 1)]
     hosts = [host("h", 1, 4), host("other", 2)]
     decided = place_jobs(queue, hosts, [ends_soon], [quota(max_slots=4)])
@@ -95,7 +96,7 @@ def test_job_too_large_for_every_host_keeps_no_share_of_the_quota() -> None:
 
 
 def test_no_attempt_is_preempted_for_a_job_held_back_by_its_quota() -> None:
-    humble = LiveAttempt(1, (-10, 0.0, "x"), {"h": 4})
+    humble = LiveAttempt(1, (-10, 0.0, "x"), {SlotClass("h", "gpu"): 4})
     queue = [job("urgent", 4, priority=90)]
     assert place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4)]).preemptions != []
     decided = place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4, slots=1)])
@@ -140,9 +141,10 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
     """A queue, hosts, and on each host that is not free an attempt that holds all its leased slots."""
     hosts = draw(HOSTS)
     live = [
-        LiveAttempt(number, (-draw(st.integers(0, 3)), 0.0, f"a{number}"), {one.host: held}, draw(ESTIMATES))
+        LiveAttempt(number, (-draw(st.integers(0, 3)), 0.0, f"a{number}"), {slots.of: held}, draw(ESTIMATES))
         for number, one in enumerate(hosts)
-        if (held := one.capacity - len(one.free))
+        for slots in one.classes
+        if (held := slots.capacity - len(slots.free))
     ]
     return draw(JOBS), hosts, live
 

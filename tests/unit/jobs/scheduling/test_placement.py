@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.fitting import HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.nvlinks import Links
 from jobs.scheduling.placement import (
     RESERVATIONS,
     LiveAttempt,
@@ -17,12 +18,13 @@ from jobs.scheduling.placement import (
     Share,
     place_jobs,
 )
+from tests.slot_classes import alike, class_slots
 
 
 def host(
     name: str, free: int, *, kind: str = "gpu", capacity: int | None = None, peers: str | None = "eth0"
 ) -> HostSlots:
-    return HostSlots(name, kind, tuple(range(free)), free if capacity is None else capacity, peers)
+    return alike(name, kind, free, capacity, peers)
 
 
 def job(name: str, gpus: int, *, priority: int = 50, estimate_s: float | None = None, **request: Any) -> QueuedJob:
@@ -34,8 +36,11 @@ def order(name: str, priority: int = 50) -> Order:
     return (-priority, 0.0, name)
 
 
-def live(number: int, slots: dict[str, int], *, priority: int = 50, name: str = "0", **known: Any) -> LiveAttempt:
-    return LiveAttempt(number, order(name, priority), slots, **known)
+def live(
+    number: int, slots: dict[str, int], *, priority: int = 50, name: str = "0", kind: str = "gpu", **known: Any
+) -> LiveAttempt:
+    counts = {SlotClass(host, kind): count for host, count in slots.items()}
+    return LiveAttempt(number, order(name, priority), counts, **known)
 
 
 def where(decided: PlacementPass) -> dict[str, dict[str, int]]:
@@ -70,6 +75,14 @@ def test_job_that_takes_either_device_gets_gpus_first() -> None:
     assert placed([job("any", 4)], host("cpu", 8, kind="cpu"), host("ga", 2), host("gb", 2)) == {
         "any": {"ga": 2, "gb": 2}
     }
+
+
+def test_job_that_takes_either_device_waits_for_gpus_that_are_busy_or_out_of_reach() -> None:
+    hosts = [host("cpu", 8, kind="cpu"), host("gpu", 1, capacity=2)]
+    assert placed([job("any", 2)], *hosts) == {}
+    assert placed([job("any", 4)], *hosts) == {}
+    assert where(place_jobs([job("any", 2)], hosts[:1], auto="gpu")) == {}  # the host with the GPUs is lost
+    assert placed([job("any", 2)], hosts[0]) == {"any": {"cpu": 2}}
 
 
 def test_job_never_mixes_gpu_and_cpu_slots() -> None:
@@ -136,7 +149,7 @@ def test_restart_returns_to_its_last_hosts_if_that_needs_no_more_hosts() -> None
 
 
 def test_placement_uses_the_indices_of_the_free_slots() -> None:
-    free = HostSlots("ha", "gpu", (1, 4, 6), 8)
+    free = alike("ha", "gpu", (1, 4, 6), 8)
     assert place_jobs([job("a", 2), job("b", 1)], [free]).placements == [
         Placement("a", (Share("ha", (1, 4)),)),
         Placement("b", (Share("ha", (6,)),)),
@@ -242,7 +255,7 @@ def test_first_blocked_jobs_get_reservations_in_turn() -> None:
 def test_job_whose_start_is_unknown_reserves_nothing_on_reserved_hosts() -> None:
     queue = [LARGE_FOR_EVER, job("larger", 8), job("elsewhere", 4, device="cpu"), job("short", 1, estimate_s=5)]
     hosts = [host("ha", 1, capacity=8), host("hc", 1, capacity=4, kind="cpu")]
-    decided = place_jobs(queue, hosts, [live(1, {"ha": 7}, ends_in_s=5), live(2, {"hc": 3})])
+    decided = place_jobs(queue, hosts, [live(1, {"ha": 7}, ends_in_s=5), live(2, {"hc": 3}, kind="cpu")])
     assert decided.kept_for == {"ha": "large", "hc": "elsewhere"}
     assert where(decided) == {"short": {"ha": 1}}
 
@@ -315,3 +328,116 @@ def test_overdue_attempt_is_preempted_for_jobs_that_it_passed() -> None:
     assert preemptions_of([job("a", 4)], alone, late) == [Preemption("a", (1,))]
     assert preemptions_of([job("c", 4)], alone, late) == []  # the attempt is ahead of c
     assert preemptions_of([job("a", 4)], alone, replace(late, overdue=False)) == []
+
+
+A100, A100_40, H100, CPU = ("gpu", "NVIDIA A100", 80), ("gpu", "NVIDIA A100", 40), ("gpu", "NVIDIA H100", 94), ("cpu",)
+
+
+def mixed_host(name: str, *groups: tuple[tuple[Any, ...], int], busy: int = 0, links: Links | None = None) -> HostSlots:
+    """A host with so many slots of each of these kinds, by index. The first `busy` slots of each are leased."""
+    classes, first = [], 0
+    for kind, count in groups:
+        classes.append(class_slots(slots_of(name, kind), range(first + busy, first + count), count))
+        first += count
+    return HostSlots(name, tuple(classes), "eth0", links)
+
+
+def slots_of(name: str, kind: tuple[Any, ...]) -> SlotClass:
+    return SlotClass(name, kind[0], *kind[1:2], *(gb * 10**9 for gb in kind[2:]))
+
+
+def slots_in(decided: PlacementPass) -> dict[str, list[tuple[str, int]]]:
+    return {one.job_id: one.slots for one in decided.placements}
+
+
+def indices(*hosts: HostSlots, **jobs: QueuedJob) -> dict[str, list[int]]:
+    """The indices of the slots that each job gets, if all are on one host."""
+    return {name: [index for _, index in slots] for name, slots in slots_in(place_jobs(jobs.values(), hosts)).items()}
+
+
+def test_a_job_never_mixes_models_unless_it_may() -> None:
+    two_and_two = mixed_host("ha", (A100, 2), (H100, 2))
+    assert indices(two_and_two, a=job("a", 4)) == {}
+    assert indices(two_and_two, a=job("a", 4, mixed_gpus=True)) == {"a": [0, 1, 2, 3]}
+    assert indices(two_and_two, a=job("a", 2), b=job("b", 2)) == {"a": [0, 1], "b": [2, 3]}
+    over_hosts = [mixed_host("ha", (A100, 2), (H100, 1)), mixed_host("hb", (H100, 2))]
+    assert placed([job("a", 4)], *over_hosts) == {}
+    assert placed([job("a", 2, placement="spread")], *over_hosts) == {"a": {"ha": 1, "hb": 1}}
+    assert slots_in(place_jobs([job("a", 2, placement="spread")], over_hosts)) == {"a": [("ha", 2), ("hb", 0)]}
+    assert placed([job("a", 4, mixed_gpus=True)], *over_hosts) == {"a": {"ha": 2, "hb": 2}}
+
+
+def test_a_job_that_may_mix_models_takes_one_if_that_needs_no_more_hosts() -> None:
+    assert indices(mixed_host("ha", (A100, 1), (H100, 3)), a=job("a", 2, mixed_gpus=True)) == {"a": [1, 2]}
+    hosts = [mixed_host("ha", (A100, 2), (H100, 2)), mixed_host("hb", (A100, 2))]
+    assert placed([job("a", 4, mixed_gpus=True)], *hosts) == {"a": {"ha": 4}}
+    three_kinds = mixed_host("ha", (A100, 1), (H100, 2), (("gpu", "T4", 16), 3))
+    assert sorted(indices(three_kinds, a=job("a", 5, mixed_gpus=True))["a"]) == [1, 2, 3, 4, 5]
+
+
+def test_a_job_gets_only_the_model_and_the_memory_that_it_asks_for() -> None:
+    both = mixed_host("ha", (A100_40, 2), (A100, 2), (H100, 2))
+    assert indices(both, a=job("a", 2, gpu_model="h100")) == {"a": [4, 5]}
+    assert indices(both, a=job("a", 2, gpu_memory_gb=80.0)) == {"a": [2, 3]}
+    assert indices(both, a=job("a", 2, gpu_model="nvidia a", gpu_memory_gb=41.5)) == {"a": [2, 3]}
+    assert indices(both, a=job("a", 4, gpu_model="A100")) == {"a": [0, 1, 2, 3]}  # one model with two sizes of memory
+    assert indices(both, a=job("a", 4, gpu_memory_gb=80.0)) == {}
+    assert indices(both, a=job("a", 4, gpu_memory_gb=80.0, mixed_gpus=True)) == {"a": [2, 3, 4, 5]}
+    assert indices(both, a=job("a", 1, gpu_model="b200"), b=job("b", 1, gpu_memory_gb=94.1)) == {}
+    unknown = mixed_host("ha", (("gpu", "NVIDIA A100"), 2))
+    assert indices(unknown, a=job("a", 1, gpu_memory_gb=0.1), b=job("b", 1, gpu_model="a100")) == {"b": [0]}
+
+
+def test_a_job_that_chooses_gpus_takes_no_cpu_slots_and_others_take_no_gpus() -> None:
+    beside = mixed_host("ha", (A100, 2), (CPU, 4))
+    assert indices(beside, a=job("a", 2), b=job("b", 3, device="cpu")) == {"a": [0, 1], "b": [2, 3, 4]}
+    assert indices(beside, a=job("a", 4), b=job("b", 4, mixed_gpus=True), c=job("c", 1)) == {"c": [0]}
+    for choice in ({"gpu_model": "a100"}, {"gpu_memory_gb": 1.0}, {"mixed_gpus": True}):
+        assert placed([job("a", 1, **choice)], host("hb", 4, kind="cpu")) == {}
+
+
+def test_slots_of_one_model_are_kept_and_others_are_not() -> None:
+    mixed = mixed_host("ha", (A100, 4), (H100, 4), busy=2)
+    busy = [LiveAttempt(1, order("0"), {slots_of("ha", A100): 2}, 100.0)]
+    queue = [job("large", 4, gpu_model="a100"), job("long", 2), job("longer", 1)]
+    decided = place_jobs(queue, [mixed], busy)
+    assert slots_in(decided) == {"long": [("ha", 6), ("ha", 7)]}
+    assert decided.kept_for == {"ha": "large"}
+    assert dict(decided.reservations[0].shares) == {slots_of("ha", A100): 4}
+
+
+def test_attempts_on_another_model_are_not_preempted() -> None:
+    full = mixed_host("ha", (A100, 2), (H100, 2), busy=2)
+    cheap = LiveAttempt(1, order("0", 1), {slots_of("ha", A100): 2})
+    costly = LiveAttempt(2, order("0", 2), {slots_of("ha", H100): 2})
+    urgent = job("urgent", 1, priority=90, gpu_model="h100")
+    assert preemptions_of([urgent], [full], cheap, costly) == [Preemption("urgent", (2,))]
+    assert preemptions_of([urgent], [full], cheap, replace(costly, order=order("0", 95))) == []
+    assert preemptions_of([job("urgent", 4, priority=90)], [full], cheap, costly) == []
+    both = job("urgent", 4, priority=90, mixed_gpus=True)
+    assert [sorted(one.attempt_ids) for one in preemptions_of([both], [full], cheap, costly)] == [[1, 2]]
+
+
+def test_a_restart_takes_fewer_gpus_of_one_model() -> None:
+    hosts = [mixed_host("ha", (A100, 3), (H100, 2))]
+    assert placed([job("a", 4, fewest_gpus=1)], *hosts) == {"a": {"ha": 3}}
+    assert placed([job("a", 4, fewest_gpus=1, gpu_model="h100")], *hosts) == {"a": {"ha": 2}}
+    assert placed([job("a", 6, fewest_gpus=4, mixed_gpus=True)], *hosts) == {"a": {"ha": 5}}
+
+
+JOINED = Links({(0, 1): 4, (2, 3): 4})
+
+
+def test_pack_prefers_joined_cards_and_hosts_that_have_them() -> None:
+    def on(*hosts: HostSlots, **request: Any) -> list[tuple[str, int]]:
+        return slots_in(place_jobs([job("j", 2, **request)], hosts))["j"]
+
+    broken = alike("ha", "gpu", (0, 2), links=JOINED)
+    roomy = alike("hb", "gpu", (1, 2, 3), links=JOINED)
+    assert on(broken, roomy) == [("hb", 2), ("hb", 3)]
+    assert on(broken, roomy, placement="single_host") == [("hb", 2), ("hb", 3)]
+    assert on(broken, roomy, last_hosts=("ha",)) == [("ha", 0), ("ha", 2)]
+    assert on(broken, alike("hb", "gpu", 3)) == [("ha", 0), ("ha", 2)]  # neither is joined: the fullest
+    single = [job("a", 1), job("b", 2), job("c", 1)]
+    decided = place_jobs(single, [alike("ha", "gpu", (0, 1, 2, 3, 4), links=JOINED)])
+    assert slots_in(decided) == {"a": [("ha", 4)], "b": [("ha", 0), ("ha", 1)], "c": [("ha", 2)]}

@@ -2,31 +2,51 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.scheduling.fitting import HostSlots, SlotRequest
-from jobs.scheduling.placement import LiveAttempt, PlacementPass, QueuedJob, place_jobs
+from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.nvlinks import Links
+from jobs.scheduling.placement import LiveAttempt, Placement, PlacementPass, QueuedJob, place_jobs
+from tests.slot_classes import alike, class_slots
 
-KINDS = st.sampled_from(["gpu", "cpu"])
-HOSTS = st.lists(
-    st.tuples(KINDS, st.sets(st.integers(0, 7), max_size=6), st.integers(0, 4), st.sampled_from([None, "a", "b"])),
-    min_size=1,
-    max_size=5,
-).map(
-    lambda found: [
-        HostSlots(f"h{number}", kind, tuple(sorted(free)), len(free) + busy, peers)
-        for number, (kind, free, busy, peers) in enumerate(found)
-    ]
+# Two models, one of them with two sizes of memory, a GPU whose memory is not known, and CPU slots.
+KINDS = st.sampled_from(
+    [("gpu", "A100", 40), ("gpu", "A100", 80), ("gpu", "H100", 80), ("gpu", "H100", 0), ("cpu", "", 0)]
 )
-WISHES = st.builds(
-    SlotRequest,
-    gpus=st.integers(1, 12),
-    device=st.sampled_from(["auto", "gpu", "cpu"]),
-    placement=st.sampled_from(["pack", "single_host", "spread"]),
-    last_hosts=st.lists(st.sampled_from(["h0", "h1", "h2", "gone"]), unique=True, max_size=2).map(tuple),
+CLASSES = st.dictionaries(KINDS, st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=3)
+
+
+@st.composite
+def host_slots(draw: st.DrawFn, name: str) -> HostSlots:
+    """A host with slots of up to three classes, whose free slots come in any sequence, and links between some."""
+    drawn = draw(CLASSES)
+    indices = draw(st.permutations(range(sum(free for free, _ in drawn.values()))))
+    classes = []
+    for (kind, model, memory_gb), (free, busy) in drawn.items():
+        of = SlotClass(name, kind, model, memory_gb * 10**9)
+        classes.append(ClassSlots(of, tuple(sorted(indices[:free])), free + busy))
+        indices = indices[free:]
+    pairs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1])
+    links = draw(st.none() | st.dictionaries(pairs, st.integers(1, 4), min_size=1, max_size=6).map(Links))
+    return HostSlots(name, tuple(classes), draw(st.sampled_from([None, "a", "b"])), links)
+
+
+HOSTS = st.integers(1, 4).flatmap(lambda number: st.tuples(*(host_slots(f"h{n}") for n in range(number))).map(list))
+COMMON = {
+    "gpus": st.integers(1, 12),
+    "placement": st.sampled_from(["pack", "single_host", "spread"]),
+    "last_hosts": st.lists(st.sampled_from(["h0", "h1", "h2", "gone"]), unique=True, max_size=2).map(tuple),
+}
+CHOICE = {
+    "gpu_model": st.sampled_from([None, None, None, "a100", "H100", "b200"]),
+    "gpu_memory_gb": st.sampled_from([None, None, None, 40.0, 41.0]),
+    "mixed_gpus": st.booleans(),
+}
+WISHES = st.builds(SlotRequest, device=st.sampled_from(["auto", "cpu"]), **COMMON) | st.builds(
+    SlotRequest, device=st.sampled_from(["auto", "gpu"]), **COMMON, **CHOICE
 )
 ESTIMATES = st.none() | st.integers(1, 20).map(float)
 
@@ -36,16 +56,16 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
     """A queue, hosts, and attempts that hold all their leased slots."""
     hosts = draw(HOSTS)
     priorities = st.integers(0, 3)
-    attempts = []
-    for number, host in enumerate(hosts):
-        leased = host.capacity - len(host.free)
+    attempts: list[LiveAttempt] = []
+    for slots in (slots for host in hosts for slots in host.classes):
+        leased = slots.capacity - len(slots.free)
         while leased:
             gpus = draw(st.integers(1, leased))
             leased -= gpus
-            order = (-draw(priorities), 0.0, f"a{number}.{leased}")
+            order = (-draw(priorities), 0.0, f"a{len(attempts)}")
             attempts.append(
                 LiveAttempt(
-                    len(attempts), order, {host.host: gpus}, draw(ESTIMATES), leaving=draw(st.booleans()),
+                    len(attempts), order, {slots.of: gpus}, draw(ESTIMATES), leaving=draw(st.booleans()),
                     overdue=draw(st.booleans()),
                 )
             )  # fmt: skip
@@ -56,20 +76,50 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
     return sorted(queue, key=lambda job: job.order), hosts, attempts
 
 
-def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Mapping[str, int]) -> bool:
-    """Whether these free slots hold a job. Tries each kind and each number of hosts."""
-    for kind in ("gpu", "cpu"):
+def free_of(hosts: Sequence[HostSlots]) -> dict[SlotClass, int]:
+    return {slots.of: len(slots.free) for host in hosts for slots in host.classes}
+
+
+def capacity_of(hosts: Sequence[HostSlots]) -> dict[SlotClass, int]:
+    return {slots.of: slots.capacity for host in hosts for slots in host.classes}
+
+
+def kind_of(request: SlotRequest, hosts: Sequence[HostSlots]) -> str:
+    """The kind that a job takes: with `device: auto` GPUs if there are any, in whatever state."""
+    if request.gpu_model or request.gpu_memory_gb or request.mixed_gpus:
+        return "gpu"
+    has_gpus = any(slots.of.kind == "gpu" for host in hosts for slots in host.classes)
+    return request.device if request.device != "auto" else "gpu" if has_gpus else "cpu"
+
+
+def matches(request: SlotRequest, slots: SlotClass) -> bool:
+    model = (request.gpu_model or "").upper()
+    return model in slots.model and slots.memory_bytes >= (request.gpu_memory_gb or 0) * 10**9
+
+
+def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Counts) -> bool:
+    """Whether these free slots hold a job. Tries each set of models that it may take, and each number of hosts."""
+    kind = kind_of(request, hosts)
+    classes = [slots for slots in free if slots.kind == kind and matches(request, slots)]
+    models = {slots.model for slots in classes}
+    for allowed in [models] if request.mixed_gpus else [{model} for model in models]:
+        count = Counter[str]()
+        for slots in classes:
+            count[slots.host] += free[slots] if slots.model in allowed else 0
         for number in range(1, request.gpus + 1):
             if request.gpus % number or (number > 1 and request.placement == "single_host"):
                 continue
-            room = [
-                one for one in hosts
-                if one.kind == kind and request.device in ("auto", kind) and free[one.host] >= request.gpus // number
-            ]  # fmt: skip
+            room = [one for one in hosts if count[one.host] >= request.gpus // number]
             together = Counter(one.peers for one in room if one.peers is not None)
             if (number == 1 and room) or max(together.values(), default=0) >= number:
                 return True
     return False
+
+
+def classes_taken(placement: Placement, hosts: Sequence[HostSlots]) -> set[SlotClass]:
+    """The classes of the slots that a job got."""
+    class_of = {(host.host, index): slots.of for host in hosts for slots in host.classes for index in slots.free}
+    return {class_of[slot] for slot in placement.slots}
 
 
 @given(clusters())
@@ -88,9 +138,11 @@ def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
         assert placement.gpus == request.gpus
         assert len({len(share.slots) for share in placement.shares}) == 1
         assert len({host.host for host in used_hosts}) == len(used_hosts)
-        assert all(set(share.slots) <= set(by_name[share.host].free) for share in placement.shares)
-        assert {host.kind for host in used_hosts} <= ({"gpu", "cpu"} if request.device == "auto" else {request.device})
-        assert len({host.kind for host in used_hosts}) == 1
+        assert len({len(set(share.slots)) for share in placement.shares}) == 1
+        taken = classes_taken(placement, hosts)
+        assert {slots.kind for slots in taken} == {kind_of(request, hosts)}
+        assert all(matches(request, slots) for slots in taken)
+        assert request.mixed_gpus or len({slots.model for slots in taken}) == 1
         assert len(used_hosts) == 1 or (
             request.placement != "single_host" and len({host.peers for host in used_hosts}) == 1
         )
@@ -106,10 +158,8 @@ def test_the_head_of_the_queue_is_placed_whenever_it_fits(
     if not queue:
         return
     head, decided = queue[0], place_jobs(queue[:1], hosts, attempts)
-    free = {one.host: len(one.free) for one in hosts}
-    capacity = {one.host: one.capacity for one in hosts}
-    assert bool(decided.placements) == holds(head.request, hosts, free)
-    assert bool(decided.placements or decided.reservations) == holds(head.request, hosts, capacity)
+    assert bool(decided.placements) == holds(head.request, hosts, free_of(hosts))
+    assert bool(decided.placements or decided.reservations) == holds(head.request, hosts, capacity_of(hosts))
 
 
 @settings(max_examples=300)
@@ -121,7 +171,7 @@ def test_only_needed_attempts_are_preempted(
     if not queue:
         return
     head, decision = queue[0], place_jobs(queue[:1], hosts, attempts)
-    free_soon = Counter({host.host: len(host.free) for host in hosts})
+    free_soon = Counter(free_of(hosts))
     for attempt in attempts:
         free_soon.update(attempt.slots if attempt.leaving else {})
     preemptible = [
@@ -154,62 +204,96 @@ class Cluster:
     hosts: list[HostSlots]
     has_estimates: bool  # whether it is known how long jobs take
     now: int = 0
-    running: dict[int, tuple[QueuedJob, Mapping[str, int], int]] = field(default_factory=dict)
+    running: dict[int, tuple[QueuedJob, Placement, int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     promised: dict[str, float] = field(default_factory=dict)  # the latest start of each first blocked job
 
     def run_pass(self, queue: list[QueuedJob], durations: Mapping[str, int]) -> PlacementPass:
         """Run one pass and start the jobs that it places."""
         self.running = {number: run for number, run in self.running.items() if run[2] > self.now}
-        used = Counter[str]()
-        for _, slots, _ in self.running.values():
-            used.update(slots)
+        used = {slot for _, placement, _ in self.running.values() for slot in placement.slots}
         hosts = [
-            HostSlots(host.host, host.kind, host.free[used[host.host] :], host.capacity, host.peers)
+            replace(
+                host,
+                classes=tuple(
+                    replace(slots, free=tuple(index for index in slots.free if (host.host, index) not in used))
+                    for slots in host.classes
+                ),
+            )
             for host in self.hosts
         ]
         attempts = [
-            LiveAttempt(number, job.order, slots, float(end - self.now) if self.has_estimates else None)
-            for number, (job, slots, end) in self.running.items()
+            LiveAttempt(number, job.order, self._held(placement), float(end - self.now) if self.has_estimates else None)
+            for number, (job, placement, end) in self.running.items()
         ]
         decision = place_jobs(queue, hosts, attempts)
         jobs = {job.job_id: job for job in queue}
         for placement in decision.placements:
-            slots = {share.host: len(share.slots) for share in placement.shares}
             end = self.now + durations[placement.job_id]
-            self.running[len(self.started)] = jobs[placement.job_id], slots, end
+            self.running[len(self.started)] = jobs[placement.job_id], placement, end
             self.started[placement.job_id] = self.now
         return decision
 
+    def _held(self, placement: Placement) -> Counts:
+        class_of = {(one.host, index): slots.of for one in self.hosts for slots in one.classes for index in slots.free}
+        return Counter(class_of[slot] for slot in placement.slots)
 
-@settings(max_examples=300)
+
+ALL_ALIKE = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
+    lambda sizes: [alike(f"h{n}", "gpu", size, peers="a") for n, size in enumerate(sizes)]
+)
+
+
+@st.composite
+def two_models(draw: st.DrawFn) -> list[HostSlots]:
+    """Hosts with GPUs of two models."""
+    models = [("A100", 40), ("H100", 80)]
+    hosts = []
+    for name in ("h0", "h1")[: draw(st.integers(1, 2))]:
+        sizes = [draw(st.integers(0, 3)) for _ in models]
+        numbers = iter(range(8))
+        hosts.append(
+            HostSlots(
+                name,
+                tuple(
+                    class_slots(SlotClass(name, "gpu", model, memory_gb * 10**9), [next(numbers) for _ in range(size)])
+                    for (model, memory_gb), size in zip(models, sizes, strict=True)
+                    if size
+                ),
+                "a",
+            )
+        )
+    return hosts
+
+
+ARRIVING = st.builds(
+    SlotRequest,
+    gpus=st.integers(1, 9),
+    placement=st.sampled_from(["pack", "single_host", "spread"]),
+    gpu_model=st.sampled_from([None, None, "a100", "h100"]),
+    gpu_memory_gb=st.sampled_from([None, None, None, 80.0]),
+    mixed_gpus=st.booleans(),
+)
+
+
+@settings(max_examples=400)
 @given(
-    st.lists(st.integers(1, 4), min_size=1, max_size=3),
-    st.lists(
-        st.tuples(
-            st.integers(0, 6), st.integers(1, 9), st.integers(1, 8), st.sampled_from(["pack", "single_host", "spread"])
-        ),
-        min_size=4,
-        max_size=30,
-    ),
+    ALL_ALIKE | two_models(),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(1, 8), ARRIVING), min_size=4, max_size=30),
     st.booleans(),
 )
 def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
-    sizes: list[int], jobs: list[tuple[int, int, int, str]], has_estimates: bool
+    hosts: list[HostSlots], jobs: list[tuple[int, int, SlotRequest]], has_estimates: bool
 ) -> None:
     """With true estimates it starts by its reserved time. Without, when all that ran as it became first has ended."""
-    cluster = Cluster(
-        [HostSlots(f"h{n}", "gpu", tuple(range(size)), size, "a") for n, size in enumerate(sizes)], has_estimates
-    )
-    durations = {f"j{number:02}": lasts for number, (_, _, lasts, _) in enumerate(jobs)}
+    cluster = Cluster(hosts, has_estimates)
+    durations = {f"j{number:02}": lasts for number, (_, lasts, _) in enumerate(jobs)}
     arrivals: dict[int, list[QueuedJob]] = {}
     at = 0
-    for number, (after, gpus, lasts, placement) in enumerate(jobs):
+    for number, (after, lasts, request) in enumerate(jobs):
         at += after
         estimate_s = float(lasts) if has_estimates else None
-        job = QueuedJob(
-            f"j{number:02}", (-50, float(at), f"j{number:02}"), SlotRequest(gpus, placement=placement), estimate_s
-        )
+        job = QueuedJob(f"j{number:02}", (-50, float(at), f"j{number:02}"), request, estimate_s)
         arrivals.setdefault(at, []).append(job)
     queue: list[QueuedJob] = []
     for now in range(at + sum(durations.values()) + 1):
@@ -222,5 +306,4 @@ def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
             cluster.promised.setdefault(first.job_id, now + first.at_s if has_estimates else last_end)
     for job_id, latest in cluster.promised.items():
         assert cluster.started[job_id] <= latest
-    capacity = {one.host: one.capacity for one in cluster.hosts}
-    assert [job.job_id for job in queue if holds(job.request, cluster.hosts, capacity)] == []
+    assert [job.job_id for job in queue if holds(job.request, cluster.hosts, capacity_of(cluster.hosts))] == []

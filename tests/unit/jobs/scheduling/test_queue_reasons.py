@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.allowances import Quota
-from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.placement_rows import RegisteredHost
 from jobs.scheduling.queue import WaitsFor, explain
+from jobs.scheduling.shortage import shortage
+from tests.slot_classes import alike, class_slots
 
 
 def host(name: str, free: int, capacity: int = 4, **values: Any) -> RegisteredHost:
-    slots = HostSlots(name, values.pop("kind", "cpu"), tuple(range(free)), capacity, values.pop("peers", None))
+    slots = alike(name, values.pop("kind", "cpu"), free, capacity, values.pop("peers", None))
     return RegisteredHost(slots, **{"alive": True, "drained": False, "kept_for": None} | values)
 
 
@@ -35,6 +37,90 @@ LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
 FULL = host("hf", 4, no_space="runs has 0.1 MB free, less than 1.0 GB")
 NO_SPACE = "hf takes no jobs until there is space: runs has 0.1 MB free, less than 1.0 GB"
 PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
+
+
+GPUS = RegisteredHost(
+    HostSlots(
+        "hg",
+        (
+            class_slots(SlotClass("hg", "gpu", "NVIDIA A100-SXM4-40GB", 42_900_000_000), 1, 2),
+            class_slots(SlotClass("hg", "gpu", "NVIDIA H100", 85_000_000_000), [2], 2),
+            class_slots(SlotClass("hg", "cpu"), [4, 5, 6, 7]),
+        ),
+    ),
+    alive=True,
+    drained=False,
+    kept_for=None,
+)
+MODELS = "the hosts have NVIDIA A100-SXM4-40GB (2), NVIDIA H100 (2)"
+MIXED_WOULD_DO = "the largest group of one model is 2 x NVIDIA H100; mixed_gpus: true would allow 4"
+UNHEALTHY = "1 slot of hg is unhealthy"
+MEMORIES = "the hosts have NVIDIA A100-SXM4-40GB with 42.9 GB (2), NVIDIA H100 with 85.0 GB (2)"
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (
+            reason_for(1, GPUS, gpu_model="b200"),
+            f"needs 1 GPU; no host has a GPU whose name contains 'b200': {MODELS}",
+        ),
+        (
+            reason_for(1, GPUS, gpu_model="a100", gpu_memory_gb=80.0),
+            f"needs 1 GPU; no host has a GPU whose name contains 'a100' and with at least 80 GB: {MEMORIES}",
+        ),
+        (
+            reason_for(4, GPUS),
+            f"needs 4 GPUs of one model on one host; the largest host has 2; {MIXED_WOULD_DO}",
+        ),
+        (reason_for(2, GPUS), "needs 2 GPUs of one model on one host; best host has 1 free"),
+        (reason_for(4, GPUS, mixed_gpus=True), "needs 4 GPUs on one host; best host has 2 free"),
+        (
+            reason_for(2, GPUS, gpu_model="h100"),
+            "needs 2 GPUs whose name contains 'h100' on one host; best host has 1 free",
+        ),
+        (reason_for(5, GPUS, device="cpu"), "needs 5 cpu slots on one host; the largest host has 4"),
+        (
+            reason_for(2, replace(GPUS, alive=False), host("ha", 4)),
+            "needs 2 GPUs of one model; no live host has such slots (lost: hg); device: cpu would use CPU slots",
+        ),
+        (
+            reason_for(1, replace(GPUS, drained=True), host("ha", 4), gpu_model="h100"),
+            "needs 1 GPU whose name contains 'h100'; all hosts with such slots are drained",
+        ),
+        (
+            reason_for(1, host("ha", 0, unhealthy=2, kind="gpu"), host("hb", 0, kind="gpu")),
+            "needs 1 slot; none is free; 2 slots of ha are unhealthy",
+        ),
+        (
+            reason_for(1, replace(GPUS, slots=replace(GPUS.slots, classes=()), unhealthy=1), gpu_model="h100"),
+            f"needs 1 GPU; no host has a GPU whose name contains 'h100': no GPU is in service; {UNHEALTHY}",
+        ),
+        (reason_for(1, replace(GPUS, kept_for="k")), "2 slots are free, but kept for job k, which comes first"),
+        (
+            reason_for(1, replace(GPUS, kept_for="k"), gpu_model="h100"),
+            "1 slot is free, but kept for job k, which comes first",
+        ),
+    ],
+)
+def test_reason_names_the_gpus_that_the_job_chooses(told: str, reason: str) -> None:
+    assert told == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("a100 sxm4", "A100-SXM4"), ("A10O", "A100"), ("H1000", "H100"), ("nvidia-h100", "NVIDIA H100"),
+        ("a100-sxm4-80gb", "A100-SXM4-40GB"), ("tesla", None),
+    ],
+)  # fmt: skip
+def test_a_misspelt_model_gets_the_name_that_was_probably_meant(text: str, meant: str | None) -> None:
+    problem = shortage(Cluster([GPUS.slots]), SlotRequest(1, gpu_model=text))
+    assert problem is not None
+    assert (problem.field, problem.received) == ("gpu_model", text)
+    assert problem.text == f"no host has a GPU whose name contains '{text}': {MODELS}" + (
+        f"; did you mean '{meant}'?" if meant else ""
+    )
 
 
 @pytest.mark.parametrize(
