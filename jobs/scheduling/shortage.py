@@ -27,7 +27,7 @@ def slots_text(request: SlotRequest, cluster: Cluster) -> str:
     """The slots that a job needs: 2 slots; 1 gpu slot; 4 GPUs of one model whose name contains 'a100'."""
     several = request.gpus > 1 and len({slots.model for slots in cluster.classes(request)}) > 1
     one_model = " of one model" if several and not request.mixed_gpus else ""
-    return f"{request.gpus} {_noun(request, cluster, plural=request.gpus != 1, one_model=one_model)}"
+    return _counted(request.gpus, request, cluster, one_model)
 
 
 def shortage(cluster: Cluster, request: SlotRequest) -> Shortage | None:
@@ -52,18 +52,17 @@ def no_such_gpu(slots: Counts, request: SlotRequest) -> Shortage | None:
 
 
 def _too_many(cluster: Cluster, request: SlotRequest) -> str:
-    slots = _noun(request, cluster)
     on_one_host, together = cluster.most(request, cluster.capacity)
-    largest = f"its largest host has {on_one_host} {slots}"
-    if together is not None and together < request.gpus:
-        largest = f"its hosts that work together have {together} {slots}"
-    elif together is not None:
-        return (
-            f"a job takes the same number of slots on each of its hosts, and {request.gpus} cannot be divided so: "
-            f"of the {together} {slots} of hosts that work together, at most {on_one_host} are on one host"
-            + other_ways(cluster, request)
-        )
-    return f"more than this cluster has: {largest}{other_ways(cluster, request)}"
+    ways = other_ways(cluster, request)
+    if together is None:
+        return f"more than this cluster has: its largest host has {_counted(on_one_host, request, cluster)}{ways}"
+    several = _counted(together, request, cluster)
+    if together < request.gpus:
+        return f"more than this cluster has: its hosts that work together have {several}{ways}"
+    return (
+        f"a job takes the same number of slots on each of its hosts, and {request.gpus} cannot be divided so: "
+        f"of the {several} of hosts that work together, at most {on_one_host} are on one host{ways}"
+    )
 
 
 def other_ways(cluster: Cluster, request: SlotRequest) -> str:
@@ -89,12 +88,13 @@ def _largest_group(cluster: Cluster, request: SlotRequest, model: str) -> tuple[
     return max(on_one_host, together or 0), model
 
 
-def _noun(request: SlotRequest, cluster: Cluster, *, plural: bool = True, one_model: str = "") -> str:
+def _counted(count: int, request: SlotRequest, cluster: Cluster, one_model: str = "") -> str:
+    """So many slots of those that a job may take: 1 slot; 2 gpu slots; 4 GPUs with at least 80 GB."""
+    plural = "" if count == 1 else "s"
     if request.chooses_gpus or one_model:
-        return f"GPU{'s' if plural else ''}{one_model}{_choice(request)}"
-    word = "slots" if plural else "slot"
+        return f"{count} GPU{plural}{one_model}{_choice(request)}"
     is_clear = request.device == "auto" and len({slots.kind for slots in cluster.capacity}) < 2
-    return word if is_clear else f"{cluster.kind_for(request)} {word}"
+    return f"{count} slot{plural}" if is_clear else f"{count} {cluster.kind_for(request)} slot{plural}"
 
 
 def _a_gpu(request: SlotRequest) -> str:
@@ -131,7 +131,9 @@ def _similar_model(text: str, models: Iterable[str]) -> str | None:
     for model in sorted(models):
         if letters and (found := re.search(between.join(letters), model, re.IGNORECASE)):
             return found.group()
-    words = {word.lower(): word for model in sorted(models) for word in [*model.split(), *re.split(r"[\s-]+", model)]}
-    similar = get_close_matches(text.lower(), [*words, *(model.lower() for model in models)], n=1)
-    full = {model.lower(): model for model in models}
-    return (full | words)[similar[0]] if similar else None
+    words = {
+        word.lower(): word for model in sorted(models) for word in [model, *model.split(), *re.split(r"[\s-]+", model)]
+    }
+    # Another first letter is another model: who asks for an H100 did not mean an A100.
+    similar = get_close_matches(text.lower(), [word for word in words if word[:1] == text[:1].lower()], n=1)
+    return words[similar[0]] if similar else None

@@ -26,7 +26,7 @@ def a_host(sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = 
     with sessions.begin() as session:
         session.add(Host(name=name, info={"cores": slots}))
         session.flush()
-        session.add_all(Slot(host=name, index=i, kind=kind, name=f"{kind} {i}") for i in range(slots))
+        session.add_all(Slot(host=name, index=i, kind=kind, name=kind) for i in range(slots))
 
 
 def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) -> int:
@@ -34,6 +34,7 @@ def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) 
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(started_at=START))
         fields = {"host": "ha", "gpus": 2, "lease_expires_at": START, "ended_at": START, "started_at": START}
+        fields["shares"] = [{"host": values.get("host", "ha"), "slots": [0, 1]}]
         attempt = Attempt(job_id=job_id, number=number, **fields | values)
         session.add(attempt)
         session.flush()

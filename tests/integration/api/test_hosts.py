@@ -181,3 +181,16 @@ def test_only_a_lost_host_without_attempts_is_forgotten(
     with sessions() as session:
         assert session.scalars(select(Slot.index).where(Slot.host == "ha")).all() == []
     assert api.delete("/v1/hosts/ha").status_code == 404
+
+
+def test_a_slot_says_in_which_state_it_is_and_why(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_host(sessions, slots=4, kind="gpu")
+    place(sessions, submit_job(gpus=1), Share("ha", (0,)))
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.index <= 2).values(unhealthy="XID 79: it is off the bus"))
+        session.execute(update(Slot).where(Slot.index >= 2).values(in_use_by_others=True))
+        session.execute(update(Slot).where(Slot.index == 1).values(retired_at=func.now()))
+    slots = api.get("/v1/hosts/ha").json()["slots"]
+    assert [slot["state"] for slot in slots] == ["leased", "retired", "unhealthy", "in_use_by_others"]
+    assert [slot["unhealthy"] for slot in slots] == [*["XID 79: it is off the bus"] * 3, None]
+    assert [slot["in_use_by_others"] for slot in slots] == [False, False, True, True]

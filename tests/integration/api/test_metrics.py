@@ -120,7 +120,9 @@ def test_slots_and_hosts_are_counted_by_state(api: TestClient, submit_job: Submi
     an_attempt(sessions, submit_job(), slots=(0, 1))
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 1).values(quarantined_at=func.now()))
-        session.execute(update(Slot).where(Slot.index == 3).values(retired_at=func.now()))
+        session.execute(update(Slot).where(Slot.index == 3).values(retired_at=func.now(), unhealthy="it is lost"))
+        session.execute(update(Slot).where(Slot.host == "hb", Slot.index == 0).values(unhealthy="it is lost"))
+        session.execute(update(Slot).where(Slot.host == "hb", Slot.index <= 1).values(in_use_by_others=True))
         session.execute(update(Host).where(Host.name == "hc").values(drained_at=func.now()))
         long_ago = func.now() - timedelta(hours=1)
         session.execute(update(Host).where(Host.name == "hd").values(drained_at=func.now(), heartbeat_at=long_ago))
@@ -128,9 +130,9 @@ def test_slots_and_hosts_are_counted_by_state(api: TestClient, submit_job: Submi
 
     assert figures["hora_slots"] == {
         ("cpu", "free"): 1, ("cpu", "leased"): 1, ("cpu", "quarantined"): 1, ("cpu", "retired"): 1,
-        ("cpu", "out_of_service"): 0,
-        ("gpu", "free"): 3, ("gpu", "leased"): 0, ("gpu", "quarantined"): 0, ("gpu", "retired"): 3,
-        ("gpu", "out_of_service"): 6,
+        ("cpu", "out_of_service"): 0, ("cpu", "unhealthy"): 0, ("cpu", "in_use_by_others"): 0,
+        ("gpu", "free"): 1, ("gpu", "leased"): 0, ("gpu", "quarantined"): 0, ("gpu", "retired"): 3,
+        ("gpu", "out_of_service"): 6, ("gpu", "unhealthy"): 1, ("gpu", "in_use_by_others"): 1,
     }  # fmt: skip
     assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("no_space",): 0, ("lost",): 1}
 

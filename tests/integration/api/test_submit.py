@@ -21,6 +21,7 @@ from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import SPEC, a_host
+from tests.integration.jobs.job_rows import a_mixed_host
 from tests.waiting import until
 
 JSON = {"Content-Type": "application/json"}
@@ -168,6 +169,42 @@ def test_more_gpus_than_any_host_has_are_refused_with_the_number(api: TestClient
     assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"gpus": 999})) == ["gpus", "batch_size"]
     assert how_many_jobs(sessions) == 0
     assert api.post("/v1/jobs", json=SPEC | {"gpus": 3}).status_code == 201
+
+
+def test_gpus_that_no_host_has_are_refused_with_those_that_there_are(api: TestClient, sessions: Sessions) -> None:
+    a_mixed_host(
+        sessions, "ha", ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA H100", 85), cpus=4
+    )
+
+    def problem(**fields: object) -> tuple[str, str, str | None]:
+        answer = api.post("/v1/jobs", json=SPEC | {"gpus": 1} | fields)
+        assert answer.status_code == 422, answer.text
+        (error,) = answer.json()["errors"]
+        return error["field"], error["message"], error["received"]
+
+    models = "the hosts have NVIDIA A100-SXM4-40GB (2), NVIDIA H100 (1)"
+    no_model = f"no host has a GPU whose name contains 'h1000': {models}; did you mean 'H100'?"
+    assert problem(gpu_model="h1000") == ("gpu_model", no_model, "h1000")
+    memories = "the hosts have NVIDIA A100-SXM4-40GB with 42.0 GB (2), NVIDIA H100 with 85.0 GB (1)"
+    assert problem(gpu_memory_gb=90) == ("gpu_memory_gb", f"no host has a GPU with at least 90 GB: {memories}", "90")
+    both = f"no host has a GPU whose name contains 'a100' and with at least 80 GB: {memories}"
+    assert problem(gpu_model="a100", gpu_memory_gb=80) == ("gpu_memory_gb", both, "80")
+    field, message, received = problem(gpus=3)
+    assert (field, received) == ("gpus", "3")
+    assert "the largest group of one model is 2 x NVIDIA A100-SXM4-40GB; mixed_gpus: true would allow 3" in message
+    field, message, _ = problem(gpus=4)
+    assert message.endswith("its largest host has 2 gpu slots; device: cpu would use CPU slots")
+    field, message, _ = problem(gpus=2, gpu_model="h100")
+    assert (field, message) == (
+        "gpus", "more than this cluster has: its largest host has 1 GPU whose name contains 'h100'",
+    )  # fmt: skip
+    for fields in ({"gpus": 2, "gpu_model": "a100"}, {"gpus": 3, "mixed_gpus": True}, {"gpus": 4, "device": "cpu"}):
+        assert api.post("/v1/jobs", json=SPEC | fields).status_code == 201
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.name == "NVIDIA H100").values(unhealthy="it is off the bus"))
+    assert problem(gpu_model="h100")[:2] == (
+        "gpu_model", "no host has a GPU whose name contains 'h100': the hosts have NVIDIA A100-SXM4-40GB (2)",
+    )  # fmt: skip
 
 
 STRANGE_BODIES = [

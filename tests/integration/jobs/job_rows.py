@@ -61,6 +61,19 @@ def a_host(
         session.execute(update(Host).where(Host.name == name).values(address=None if peers is None else name))
 
 
+def a_mixed_host(
+    sessions: Sessions, name: str = "ha", *models: tuple[str, int | None], cpus: int = 0, **info: Any
+) -> None:
+    """Register a host with GPUs of these models with so much memory, in GB, and CPU slots behind them."""
+    gpus = [
+        SlotInfo(index, "gpu", model, f"{name}-{index}", None if memory_gb is None else memory_gb * 10**9)
+        for index, (model, memory_gb) in enumerate(models)
+    ]
+    shares = [SlotInfo(index, "cpu", "CPU share") for index in range(len(gpus), len(gpus) + cpus)]
+    with sessions.begin() as session:
+        registration.register(session, name, info, [*gpus, *shares])
+
+
 def an_attempt(sessions: Sessions, job_id: str, *, host: str = "ha", slots: Sequence[int] = (0, 1)) -> Lease:
     """Place a job. Raises `NotPlaced`."""
     with sessions.begin() as session:

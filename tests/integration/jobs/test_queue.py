@@ -11,7 +11,7 @@ from jobs.lifecycle.store import pause, request_cancel
 from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import spec_from
 from jobs.scheduling import placing
-from jobs.scheduling.hosts import capacity_problem
+from jobs.scheduling.hosts import capacity_problem, request_of
 from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import job_rows
 
@@ -79,7 +79,8 @@ def test_a_restart_on_fewer_gpus_says_how_many_slots_it_needs(sessions: Sessions
 def lack_of_room(sessions: Sessions, gpus: int, **fields: object) -> str | None:
     spec = spec_from(job_rows.SPEC | {"gpus": gpus} | fields)
     with sessions() as session:
-        return capacity_problem(session, spec)
+        problem = capacity_problem(session, request_of(spec))
+        return None if problem is None else problem.text
 
 
 def test_a_job_too_large_for_the_cluster_is_recognised(sessions: Sessions) -> None:

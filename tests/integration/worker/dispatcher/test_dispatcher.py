@@ -1,16 +1,20 @@
 """A job is placed once, in its turn, on free slots of hosts that are alive."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import redis
-from sqlalchemy import func, text, update
+from sqlalchemy import Text, cast, func, update
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job
+from jobs.db.tables import Job, Slot
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import Status
 from jobs.runtime.hints import host_queue
+from jobs.scheduling import draining
+from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, live_leases, placed_jobs
 from tests.waiting import until
@@ -71,13 +75,17 @@ def test_no_job_is_placed_on_a_silent_host(sessions: Sessions, make_dispatcher: 
     assert job_rows.holders(sessions, "dead") == [None, None]
 
 
-@pytest.mark.parametrize("column", ["quarantined_at", "retired_at"])
-def test_a_quarantined_or_retired_slot_is_not_used(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, column: str
+@pytest.mark.parametrize(
+    "out_of_use",
+    [{"quarantined_at": func.now()}, {"retired_at": func.now()}, {"unhealthy": "lost"}, {"in_use_by_others": True}],
+    ids=lambda values: next(iter(values)),
+)
+def test_a_slot_that_is_out_of_use_is_not_leased(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, out_of_use: dict[str, Any]
 ) -> None:
     job_rows.a_host(sessions, slots=3)
     with sessions.begin() as session:
-        session.execute(text(f"UPDATE slots SET {column} = now() WHERE index = 0"))  # noqa: S608 - from this test
+        session.execute(update(Slot).where(Slot.index == 0).values(**out_of_use))
     job_rows.a_job(sessions, gpus=3)
     job_rows.a_job(sessions, gpus=2)
     assert make_dispatcher().run() == 1
@@ -138,3 +146,88 @@ def test_a_cancelled_job_is_not_placed(sessions: Sessions, make_dispatcher: Make
     with sessions.begin() as session:
         request_cancel(session, job_id)
     assert make_dispatcher().run() == 0
+
+
+A100, A100_40, H100 = ("NVIDIA A100-SXM4-80GB", 85), ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA H100", 85)
+
+
+def test_jobs_get_the_gpus_that_they_choose(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_mixed_host(sessions, "ha", A100_40, H100, A100_40, H100, ("NVIDIA H100", None), cpus=2)
+    large = job_rows.a_job(sessions, gpus=2, gpu_memory_gb=80)
+    mixed = job_rows.a_job(sessions, gpus=3, mixed_gpus=True)
+    job_rows.a_job(sessions, gpus=1)  # the GPUs are busy: it does not take a CPU slot
+    job_rows.a_job(sessions, gpus=1, gpu_model="b200")
+    on_cpus = job_rows.a_job(sessions, gpus=2, device="cpu")
+    assert make_dispatcher().run() == 3
+    shares = {lease.job_id: job_rows.the_attempt(sessions, lease).shares[0]["slots"] for lease in live_leases(sessions)}
+    assert shares == {large: [1, 3], mixed: [0, 2, 4], on_cpus: [5, 6]}
+
+
+def test_a_job_waits_for_gpus_of_one_model(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    """Its slots are kept, and only an attempt on the model that it needs is preempted."""
+    job_rows.a_mixed_host(sessions, "ha", A100, A100, H100, H100, cpus=2)
+    on_a100, on_h100 = (job_rows.a_job(sessions, gpus=1, gpu_model=model, priority=10) for model in ("a100", "h100"))
+    assert make_dispatcher().run() == 2
+    waiting = job_rows.a_job(sessions, gpus=2, gpu_model="H100", priority=90)
+    passing = job_rows.a_job(sessions, gpus=1)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    attempts = {lease.job_id: job_rows.the_attempt(sessions, lease) for lease in live_leases(sessions)}
+    assert attempts[on_a100].preempt_requested_at is None
+    assert str(attempts[on_h100].preemption) == f"job {waiting}"
+    assert attempts[passing].shares == [{"host": "ha", "slots": [1]}]
+
+
+def test_cards_that_nvlinks_join_are_taken_together(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    joined = [{"gpus": [0, 3], "nvlinks": 4, "pcie": None}, {"gpus": [1, 2], "nvlinks": 4, "pcie": None}]
+    others = [{"gpus": pair, "nvlinks": None, "pcie": "node"} for pair in ([0, 1], [0, 2], [1, 3], [2, 3])]
+    job_rows.a_mixed_host(sessions, "ha", A100, A100, A100, A100, topology=[*others, *joined])
+    job_rows.a_job(sessions, gpus=2)
+    assert make_dispatcher().run() == 1
+    (lease,) = live_leases(sessions)
+    assert job_rows.the_attempt(sessions, lease).shares == [{"host": "ha", "slots": [0, 3]}]
+
+
+def test_an_attempt_on_an_unhealthy_gpu_is_not_expected_to_release_it(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_mixed_host(sessions, "ha", A100, A100)
+    low = job_rows.a_job(sessions, gpus=2, priority=10)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.index == 0).values(unhealthy="it is off the bus"))
+    two = job_rows.a_job(sessions, gpus=2, priority=90)
+    assert dispatcher.run() == 0
+    (lease,) = live_leases(sessions)
+    assert (lease.job_id, job_rows.the_attempt(sessions, lease).preempt_requested_at) == (low, None)
+    with sessions() as session:
+        reason = standings(session, [two], host_timeout_s=60)[two].reason
+    assert reason == "needs 2 slots on one host; the largest host has 1; 1 slot of ha is unhealthy"
+
+
+def test_jobs_for_either_device_do_not_take_cpu_slots_while_a_gpu_host_is_lost(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_mixed_host(sessions, "lost", A100)
+    job_rows.host_went_silent(sessions, "lost")
+    job_rows.a_host(sessions, "ha")
+    waiting = job_rows.a_job(sessions, gpus=1)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 0
+    with sessions() as session:
+        reason = standings(session, [waiting], host_timeout_s=60)[waiting].reason
+    hint = "device: cpu would use CPU slots"
+    assert reason == f"needs 1 gpu slot; no live host has such slots (lost: lost); {hint}"
+    with sessions.begin() as session:
+        draining.forget(session, "lost", host_timeout_s=60)
+    assert dispatcher.run() == 1
+
+
+def test_a_job_stored_by_an_older_version_takes_any_gpus(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_mixed_host(sessions, "ha", A100)
+    job_id = job_rows.a_job(sessions, gpus=1)
+    with sessions.begin() as session:
+        older = Job.spec.op("-")(cast(["gpu_model", "gpu_memory_gb", "mixed_gpus"], ARRAY(Text)))
+        session.execute(update(Job).where(Job.id == job_id).values(spec=older))
+    assert make_dispatcher().run() == 1

@@ -111,7 +111,7 @@ def test_reason_names_the_gpus_that_the_job_chooses(told: str, reason: str) -> N
     ("text", "meant"),
     [
         ("a100 sxm4", "A100-SXM4"), ("A10O", "A100"), ("H1000", "H100"), ("nvidia-h100", "NVIDIA H100"),
-        ("a100-sxm4-80gb", "A100-SXM4-40GB"), ("tesla", None),
+        ("a100-sxm4-80gb", "A100-SXM4-40GB"), ("tesla", None), ("b100", None),
     ],
 )  # fmt: skip
 def test_a_misspelt_model_gets_the_name_that_was_probably_meant(text: str, meant: str | None) -> None:
