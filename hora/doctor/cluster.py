@@ -99,8 +99,8 @@ def unhealthy(hosts: Sequence[Json]) -> Iterator[Finding]:
     for host in hosts:
         by_reason: dict[str, list[int]] = {}
         for slot in host.get("slots", []):
-            if slot.get("state") == "unhealthy":
-                by_reason.setdefault(str(slot.get("unhealthy")), []).append(int(slot["index"]))
+            if slot.get("unhealthy") and slot.get("state") != "retired":  # also one that a job still holds
+                by_reason.setdefault(str(slot["unhealthy"]), []).append(int(slot["index"]))
         for reason, indices in by_reason.items():
             state = f"{host['name']}: GPU {ranges(indices)} unhealthy: {reason}"
             advice = "It gets no jobs. Look at it with `nvidia-smi -q` and `dmesg` on that host."

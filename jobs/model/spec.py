@@ -110,7 +110,8 @@ class Spec(SpecPart):
     )
     device: Literal["auto", "gpu", "cpu"] = Field(
         "auto",
-        description="`gpu` or `cpu`: use only hosts of that kind. `auto` uses CPU slots only if no host has GPUs.",
+        description="`gpu` or `cpu`: use only hosts of that kind. `auto` uses CPU slots only if no registered"
+        " host has GPUs in service.",
     )
     gpu_model: GpuModel | None = Field(
         None,
@@ -121,7 +122,8 @@ class Spec(SpecPart):
         None,
         gt=0,
         le=10_000,
-        description="Use only GPUs with at least this much memory, in GB (10^9 bytes).",
+        description="Use only GPUs with at least this much memory, in GB (10^9 bytes). `hora hosts show NAME` shows"
+        " theirs.",
     )
     mixed_gpus: bool = Field(
         False,

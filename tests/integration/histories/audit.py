@@ -57,12 +57,14 @@ class Audit:
         self.world.hints.launches.clear()
 
     def settle(self) -> None:
-        """Repair all hosts and let the jobs run: each must end, or wait for a visible reason. No slot may be lost.
+        """Repair hosts and GPUs and let the jobs run: each must end, or wait for a visible reason. No slot may be lost.
 
         Paused jobs stay paused and drained hosts stay drained until everything else has come to rest.
         """
         for name, slots in self._hosts().items():
             self.world.register(name, slots)
+        for key in self.rows.slots:
+            self.world.change_gpu(key, "is well")
         self._run_to_rest()
         self._check_all_are_served()
         if self._resume_all():

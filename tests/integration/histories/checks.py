@@ -13,6 +13,7 @@ from jobs.model.preemption import PreemptionKind
 from jobs.model.spec import Spec
 from jobs.model.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
 from tests.integration.histories.rows import Rows, planned_slots
+from tests.integration.histories.world import model_of
 
 
 def slots_belong_to_one(rows: Rows) -> None:
@@ -91,6 +92,9 @@ def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *
             assert before.is_free((host, index)), f"{job.id} got {before.slots[host, index]}"
             silent = before.now - before.hosts[host].heartbeat_at
             assert silent <= timedelta(seconds=host_timeout_s), f"job {job.id} was placed on a lost host"
+        models = {model_of(index) for _, index in planned_slots(attempt)}
+        assert len(models) == 1 or spec.mixed_gpus, f"job {job.id} got {models}"
+        assert models <= models_for(spec), f"job {job.id} got {models}"
     _in_order({attempt.job_id for attempt in new}, before, after, specs)
 
 
@@ -107,14 +111,25 @@ def may_be_placed(job: Row[Any], rows: Rows) -> bool:
 def can_hold(rows: Rows, spec: Spec, *, again: bool) -> bool:
     """Whether the hosts that take jobs could hold one if they were empty: one host, or several with equal shares."""
     taking = [name for name, host in rows.hosts.items() if host.drained_at is None]
-    usable = [key[0] for key, slot in rows.slots.items() if slot.retired_at is None]
+    usable = [key for key, slot in rows.slots.items() if slot.retired_at is None]
     fewest = spec.min_gpus or spec.gpus if again else spec.gpus
+    models = models_for(spec)
+    sizes = [
+        [sum(key[0] == name and model_of(key[1]) in choice for key in usable) for name in taking]
+        for choice in ([models] if spec.mixed_gpus else [{model} for model in models])
+    ]
     return any(
-        sum(usable.count(name) * number >= gpus for name in taking) >= number
+        sum(size * number >= gpus for size in hosts) >= number
+        for hosts in sizes
         for gpus in range(fewest, spec.gpus + 1)
         for number in range(1, gpus + 1)
         if gpus % number == 0 and (number == 1 or spec.placement != "single_host")
     )
+
+
+def models_for(spec: Spec) -> set[str]:
+    """The models of GPUs that a job may take."""
+    return {model for model in ("A100", "H100") if spec.gpu_model is None or spec.gpu_model in model}
 
 
 def room_is_made_for_others(before: Rows, after: Rows) -> None:
@@ -140,7 +155,8 @@ def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, S
         waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(after.jobs[job.id], after))
         if waited and not job.attempt:
             spec = specs[job.id]
-            alike.setdefault((spec.gpus, spec.placement, spec.min_gpus, spec.time_limit_s), []).append(job)
+            key = (spec.gpus, spec.placement, spec.min_gpus, spec.time_limit_s, spec.gpu_model, spec.mixed_gpus)
+            alike.setdefault(key, []).append(job)
     for jobs in alike.values():
         for first, second in pairwise(sorted(jobs, key=lambda job: (-job.priority, job.created_at))):
             assert first.id in placed or second.id not in placed, f"{second} was placed before {first}"

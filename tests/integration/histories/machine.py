@@ -43,6 +43,8 @@ specs = st.fixed_dictionaries(
         "placement": st.sampled_from(["pack", "pack", "single_host", "spread"]),
         "max_restarts": st.integers(0, 2),
         "time_limit_s": st.sampled_from([None, None, 60, 3600]),
+        "gpu_model": st.sampled_from([None, None, None, None, "A100", "H100"]),
+        "mixed_gpus": st.sampled_from([True, True, False]),
     }
 ).map(lambda drawn: spec_of(**drawn))
 
@@ -98,6 +100,11 @@ class Lives(RuleBasedStateMachine):
     @rule(host=hosts)
     def a_host_loses_contact(self, host: str) -> None:
         self.world.up.pop(host, None)
+
+    @rule(number=numbers, what=st.sampled_from(["breaks", "is used", "is well", "is well"]))
+    def a_gpu_changes(self, number: int, what: str) -> None:
+        for key in pick(list(self.audit.rows.slots), number):
+            self.world.change_gpu(key, what)
 
     @rule(host=hosts, what=st.sampled_from(["drain", "requeue", "undrain", "undrain", "forget"]))
     def an_operator_asks(self, host: str, what: str) -> None:

@@ -21,7 +21,8 @@ _ATTEMPTS = select(
     Attempt.end_reason, Attempt.error,
 ).order_by(Attempt.id)  # fmt: skip
 _SLOTS = select(
-    Slot.host, Slot.index, Slot.attempt_id, Slot.rank, Slot.quarantined_at, Slot.retired_at
+    Slot.host, Slot.index, Slot.attempt_id, Slot.rank, Slot.quarantined_at, Slot.retired_at, Slot.unhealthy,
+    Slot.in_use_by_others,
 ).order_by(Slot.host, Slot.index)  # fmt: skip
 _HOSTS = select(Host.name, Host.heartbeat_at, Host.drained_at).order_by(Host.name)
 _EVENTS = (
@@ -57,8 +58,8 @@ class Rows:
     def is_free(self, key: tuple[str, int]) -> bool:
         """Whether a slot may be leased."""
         slot = self.slots[key]
-        taken = slot.attempt_id, slot.quarantined_at, slot.retired_at, self.hosts[slot.host].drained_at
-        return taken == (None, None, None, None)
+        taken = slot.attempt_id, slot.quarantined_at, slot.retired_at, slot.unhealthy, self.hosts[slot.host].drained_at
+        return set(taken) == {None} and not slot.in_use_by_others
 
     def is_same_as(self, other: "Rows") -> bool:
         """Whether every row equals that of `other`; the time does not count."""

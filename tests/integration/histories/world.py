@@ -29,7 +29,13 @@ from jobs.telemetry import ingest
 from tests.integration.histories.clock import START, Clock
 from worker.dispatcher import Dispatcher
 
+_MODELS = ("A100", "A100", "A100", "H100")  # of the slots by index
 _TABLES = (Slot, Host, JobEvent, IdempotencyKey, Attempt, RunTime, Job)
+
+
+def model_of(index: int) -> str:
+    """The model of the GPU with this index, on every host."""
+    return _MODELS[index]
 
 
 class Crash(Exception):
@@ -116,13 +122,21 @@ class World:
         return [future.result(120) for future in [self.pool.submit(action) for action in actions]]
 
     def register(self, name: str, slots: int) -> None:
-        """A host's worker starts or comes back."""
-        free = [SlotInfo(index, "cpu", "CPU share") for index in range(slots)]
+        """A host's worker starts or comes back. Its slots are GPUs of two models."""
+        free = [SlotInfo(index, "gpu", model_of(index), f"{name}-{index}") for index in range(slots)]
         with self.begin() as session:
             # Hosts that have an address and the same peers hold jobs together.
             registration.register(session, name, {"peers": "all"}, free)
             session.execute(update(Host).where(Host.name == name).values(address=name))
         self.up[name] = slots
+
+    def change_gpu(self, key: tuple[str, int], what: str) -> None:
+        """A sampler finds that a GPU is broken, that others compute on it while it is free, or that it is well."""
+        values = {"unhealthy": "it is off the bus" if what == "breaks" else None, "in_use_by_others": what == "is used"}
+        is_slot = (Slot.host == key[0], Slot.index == key[1])
+        free_only = (Slot.attempt_id.is_(None),) if what == "is used" else ()
+        with self.begin() as session:
+            session.execute(update(Slot).where(*is_slot, *free_only).values(values))
 
     def keep_alive(self) -> None:
         """Every host in contact sends its heartbeat, every supervisor there renews its lease."""

@@ -7,7 +7,7 @@ import { bytes, moment, number } from "../../format.ts";
 import { Actions } from "./actions.tsx";
 import styles from "./host_card.module.css";
 import { HostBadge, sinceWhen } from "./host_state.tsx";
-import { hardwareOf, infoOf } from "./hosts.ts";
+import { deviceProblemOf, hardwareOf, infoOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import { Load } from "./load.tsx";
 import { SlotTile } from "./slot_tile.tsx";
@@ -25,6 +25,7 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
   const element = useRef<HTMLElement>(null);
   const isSeen = useSeen(element);
   const isOpened = onClose !== undefined;
+  const deviceProblem = deviceProblemOf(host);
   useEffect(() => {
     if (isOpened) element.current?.scrollIntoView({ block: "nearest" });
   }, [isOpened, host.name]);
@@ -47,6 +48,11 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
       {host.no_space && (
         <p class={styles["kept"]}>
           <span aria-hidden="true">▣</span> It takes no jobs until there is space: {host.no_space}
+        </p>
+      )}
+      {deviceProblem !== null && (
+        <p class={styles["kept"]}>
+          <span aria-hidden="true">⚠</span> {deviceProblem}
         </p>
       )}
       {host.kept_for !== null && (

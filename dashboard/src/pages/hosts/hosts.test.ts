@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Host, Slot } from "../../api/types.ts";
-import { countsOf, hardwareOf, keptFor, narrowed, slotStateOf, stateOf, statesOf } from "./hosts.ts";
+import {
+  countsOf,
+  deviceProblemOf,
+  hardwareOf,
+  keptFor,
+  narrowed,
+  reasonOf,
+  slotStateOf,
+  stateOf,
+  statesOf,
+} from "./hosts.ts";
 
 function slot(index: number, state: Slot["state"], job_id: string | null = null): Slot {
   const holder = job_id === null ? { attempt: null, rank: null } : { attempt: 1, rank: index };
@@ -14,6 +24,8 @@ function slot(index: number, state: Slot["state"], job_id: string | null = null)
     state,
     job_id,
     reading: null,
+    unhealthy: null,
+    in_use_by_others: false,
     ...holder,
   };
 }
@@ -53,7 +65,15 @@ test("a free slot of a lost or drained host is out of service, and a leased one 
     DRAINED.slots.map((each) => slotStateOf(DRAINED, each)),
     ["leased", "out_of_service"],
   );
-  assert.deepEqual(countsOf(HOSTS), { leased: 2, free: 1, out_of_service: 2, quarantined: 1, unhealthy: 0, in_use_by_others: 0, retired: 0 });
+  assert.deepEqual(countsOf(HOSTS), {
+    leased: 2,
+    free: 1,
+    out_of_service: 2,
+    quarantined: 1,
+    unhealthy: 0,
+    in_use_by_others: 0,
+    retired: 0,
+  });
 });
 
 test("hosts are found by name, address, hardware and the jobs that they run or keep slots for", () => {
@@ -80,4 +100,23 @@ test("equal slots are counted together", () => {
 
 test("the hosts that keep slots for a job are listed by job", () => {
   assert.deepEqual([...keptFor([...HOSTS, { ...BUSY, kept_for: "xyz" }])], [["xyz", ["south-1", "north-1"]]]);
+});
+
+test("unhealthy slots and hosts that do not offer their GPUs are in trouble, and say why", () => {
+  const why = "XID 79: it is off the bus";
+  const broken = host("west-1", [{ ...slot(0, "unhealthy"), unhealthy: why }, slot(1, "free")]);
+  const used = host("west-2", [{ ...slot(0, "in_use_by_others"), in_use_by_others: true }]);
+  const onCpus = host("west-3", [slot(0, "free")], { info: { device_problem: "TensorFlow is built for CPUs" } });
+  const all = [...HOSTS, broken, used, onCpus];
+  assert.deepEqual(names(narrowed(all, "", "trouble")), ["south-1", "west-1", "west-3"]);
+  assert.deepEqual(broken.slots.map(reasonOf), [why, null]);
+  assert.deepEqual([onCpus, used].map(deviceProblemOf), ["TensorFlow is built for CPUs", null]);
+  assert.equal(countsOf([broken, used]).unhealthy, 1);
+  assert.equal(countsOf([broken, used]).in_use_by_others, 1);
+  assert.deepEqual(names(narrowed(all, "", "free")), ["north-1", "west-1", "west-3"]);
+});
+
+test("a slot of an older service, without the newer fields, has no reason", () => {
+  const { unhealthy: _, in_use_by_others: __, ...older } = slot(0, "retired");
+  assert.equal(reasonOf(older as Slot), null);
 });

@@ -45,7 +45,15 @@ export function slotStateOf(host: Host, slot: Slot): SlotState {
 export type Counts = Readonly<Record<SlotState, number>>;
 
 export function countsOf(hosts: readonly Host[]): Counts {
-  const counts = { leased: 0, free: 0, out_of_service: 0, quarantined: 0, unhealthy: 0, in_use_by_others: 0, retired: 0 };
+  const counts = {
+    leased: 0,
+    free: 0,
+    out_of_service: 0,
+    quarantined: 0,
+    unhealthy: 0,
+    in_use_by_others: 0,
+    retired: 0,
+  };
   for (const host of hosts) for (const slot of host.slots) counts[slotStateOf(host, slot)] += 1;
   return counts;
 }
@@ -64,7 +72,7 @@ export const NARROWINGS = [
   ["drained", "Drained"],
   ["no_space", "Without space"],
   ["lost", "Lost"],
-  ["trouble", "With quarantined or retired slots"],
+  ["trouble", "With slots or GPUs in trouble"],
 ] as const;
 
 /** The hosts that pass the filter and have this text in their name, address, slots or jobs. */
@@ -76,7 +84,10 @@ export function narrowed(hosts: readonly Host[], text: string, narrowing: string
 function isOf(host: Host, narrowing: string): boolean {
   if (narrowing === "drained" || narrowing === "no_space" || narrowing === "lost") return stateOf(host) === narrowing;
   const counts = countsOf([host]);
-  if (narrowing === "trouble") return counts.quarantined + counts.retired > 0;
+  if (narrowing === "trouble") {
+    const isUnhealthy = host.slots.some((slot) => reasonOf(slot) !== null); // also one that a job still holds
+    return counts.quarantined + counts.retired > 0 || isUnhealthy || deviceProblemOf(host) !== null;
+  }
   return narrowing === "free" || narrowing === "leased" ? counts[narrowing] > 0 : true;
 }
 
@@ -96,6 +107,17 @@ export function hardwareOf(host: Host): string {
 export function infoOf(host: Host, name: string): number | string | null {
   const value = host.info[name];
   return typeof value === "number" || typeof value === "string" ? value : null;
+}
+
+/** Why a host does not offer its GPUs, or not as it should; null: it does. An older service does not say. */
+export function deviceProblemOf(host: Host): string | null {
+  const problem = infoOf(host, "device_problem");
+  return typeof problem === "string" && problem !== "" ? problem : null;
+}
+
+/** Why no job gets a slot, beyond its state; null: its state says all. An older service does not say. */
+export function reasonOf(slot: Slot): string | null {
+  return slot.unhealthy || null;
 }
 
 /** The names of the hosts whose free slots are kept for a job, by the job's id. */

@@ -13,6 +13,8 @@ const CARD: Omit<Slot, "reading"> = {
   job_id: null,
   attempt: null,
   rank: null,
+  unhealthy: null,
+  in_use_by_others: false,
 };
 
 test("a reading has its figures and the reasons for a reduced clock", () => {

@@ -3,7 +3,7 @@
 import type { Host, Slot } from "../../api/types.ts";
 import { bytes, moment, number, percent } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
-import { SLOT_STATES, slotStateOf } from "./hosts.ts";
+import { reasonOf, SLOT_STATES, slotStateOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import { type Reading, readingOf } from "./reading.ts";
 import styles from "./slots.module.css";
@@ -18,6 +18,7 @@ export function SlotTile({ host, slot, names }: Props) {
   const slotState = slotStateOf(host, slot);
   const { sign, word, means } = SLOT_STATES[slotState];
   const reading = readingOf(slot);
+  const reason = reasonOf(slot);
   return (
     <li class={`${styles["tile"]} ${styles[slotState]}`}>
       <div class={styles["head"]}>
@@ -35,6 +36,7 @@ export function SlotTile({ host, slot, names }: Props) {
           <JobLink id={slot.job_id} names={names} /> <span class="muted">rank {slot.rank}</span>
         </p>
       )}
+      {reason !== null && <p class={styles["lost"]}>{reason}</p>}
       {reading !== null && <Figures slot={slot} reading={reading} />}
     </li>
   );
