@@ -1,4 +1,6 @@
-"""Every collective of the trainer. All ranks must make the same calls in the same sequence, or they wait for ever.
+"""The collectives outside a training step; those inside are in `trainer.averaging`.
+
+All ranks must make the same calls in the same sequence, or they wait for ever.
 
 Figures travel as JSON in byte tensors. Nothing is unpickled here; Horovod's own object functions do that.
 """
@@ -7,7 +9,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ def connect(launch: Launch) -> Ranks:
     """Connect to the other ranks. Raises `RanksDisagree` if their number is not that of the launch file."""
     if launch.device == "cpu":
         os.environ.setdefault("HOROVOD_CYCLE_TIME", _CPU_CYCLE_MS)
+        # Buckets that happen to be ready at the same time stay apart. Joined, they would be added up in another order.
+        os.environ.setdefault("HOROVOD_DISABLE_GROUP_FUSION", "1")
     before = _threads()
     hvd.init()
     for thread in _threads() - before:
@@ -133,33 +136,6 @@ def sum_over_ranks(values: Sequence[float]) -> list[float]:
     with tf.device("CPU:0"):
         total = hvd.allreduce(tf.constant(values, tf.float64), op=hvd.Sum, name="sum").numpy()
     return [float(value) for value in total]
-
-
-def average_in_step(tensors: list[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Tensors averaged over all ranks, inside a tf.function, as one message; and the seconds that took.
-
-    One negotiation and one ring pass, as in DistributedGradientTape(groups=1), but other figures can travel with the
-    gradients. The seconds begin when the last tensor is ready and end with the averages. They include the wait for
-    slower ranks. On a GPU a tensor counts as ready once its computation is enqueued, so there the seconds also include
-    the rest of the backward pass.
-    """
-    if hvd.size() == 1:
-        return tensors, tf.zeros(())
-    began = _clock(after=tensors)
-    with tf.control_dependencies([began]):
-        averaged = hvd.grouped_allreduce(tensors, op=hvd.Average, name="step")
-    return averaged, tf.cast(_clock(after=averaged) - began, tf.float32)
-
-
-def not_averaged(tensors: list[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Replaces `average_in_step` in a step that this rank makes alone. The results take as much memory."""
-    return [tf.identity(tensor) for tensor in tensors], tf.zeros(())
-
-
-def _clock(*, after: list[tf.Tensor]) -> tf.Tensor:
-    """Seconds of a steady clock, when these tensors are ready. TensorFlow's own op refuses to run deterministically."""
-    with tf.control_dependencies(after):
-        return tf.numpy_function(time.perf_counter, [], tf.float64)
 
 
 def broadcast(variables: Iterable[Any]) -> None:

@@ -13,7 +13,7 @@ from jobs.model.spec import ProbeSpec, Spec
 from trainer import distributed
 from trainer.distributed import fail_together
 from trainer.errors import Outcome
-from trainer.models import build_model, build_optimizer, moving_statistics
+from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan
 from trainer.probing import memory
 from trainer.probing.measuring import Measuring, dynamic
@@ -21,8 +21,8 @@ from trainer.probing.proposal import EndedBy, findings_of
 from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import data_opened
 from trainer.session import Opened, Phases, open_all
-from trainer.steps import make_train_step
 from trainer.stopping import Stage, StopWatch
+from trainer.trainable import build_train_step
 
 
 def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Outcome:
@@ -55,11 +55,10 @@ def build(launch: Launch, opened: Opened, recorder: Records) -> Measuring:
     model = build_model(spec, facts, models=launch.models)
     optimizer = build_optimizer(spec, opened.plan, model)
     optimizer.learning_rate = 0.0
-    statistics = moving_statistics(model)
-    train_step = make_train_step(model, optimizer, statistics)
+    train_step = build_train_step(launch, facts, opened.plan, model, optimizer)
     alone = train_step
     if ranks.size > 1:
-        without = make_train_step(model, optimizer, statistics, average=distributed.not_averaged)
+        without = build_train_step(launch, facts, opened.plan, model, optimizer, alone=True)
         alone = dynamic(without, facts.shape, facts.dtype)
     return Measuring(launch, _probe_of(spec), ranks, opened.dataset, train_step, alone, recorder)
 

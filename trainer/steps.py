@@ -1,15 +1,21 @@
 """The two steps that TensorFlow runs: an update and an evaluation. Made by the session, called by the loop."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
-from trainer import distributed
+from trainer.averaging import Averaged
+from trainer.data.interfaces import Batch
+from trainer.errors import BadData
 
 StepFunction = Callable[..., tf.Tensor]
-Average = Callable[[list[tf.Tensor]], tuple[list[tf.Tensor], tf.Tensor]]  # tensors -> averaged ones, and the seconds
+GradientFunction = Callable[[tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
+Average = Callable[[list[tf.Tensor], list[tf.Tensor]], Averaged]  # gradients, figures
+
+_UNKNOWN_TO_XLA = re.compile(r"(\w+) \(No registered")  # in TensorFlow's message
 
 
 class Tally(NamedTuple):
@@ -23,24 +29,16 @@ class Tally(NamedTuple):
     allreduce_s: float
 
 
-def make_train_step(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    statistics: Sequence[keras.Variable],
-    *,
-    average: Average = distributed.average_in_step,
-) -> StepFunction:
-    """A step: (features, labels, wish to stop) -> a tensor of the figures of `Tally`.
+def make_gradients(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, jit: bool = False) -> GradientFunction:
+    """A function: (features, labels) -> the gradients of the trainable weights, and this rank's loss and accuracy.
 
-    The loss, the accuracy and the wish to stop travel with the gradients. So they cost no extra message, and all ranks
-    learn of a wish at the same step. `statistics` travel with them too: the moving mean and variance that each rank's
-    BatchNorm takes from its own part of the batch. Otherwise the ranks' weights would drift apart.
+    With `jit` XLA compiles it, and all its results are ready at the same time. It changes what a forward pass changes:
+    the moving statistics of BatchNorm, and the states of random generators.
     """
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     weights = model.trainable_variables
 
-    @tf.function(autograph=False, jit_compile=False)  # type: ignore[untyped-decorator]
-    def train_step(features: tf.Tensor, labels: tf.Tensor, wish: tf.Tensor) -> tf.Tensor:
+    def gradients_of(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(features, training=True)
             loss = loss_of(labels, logits) + _penalty(model)
@@ -50,23 +48,61 @@ def make_train_step(
             [variable.value for variable in weights],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that an external network does not use
         )
-        own_figures = tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
+        return list(map(_dense, gradients, weights)), tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
+
+    if not jit:
+        return gradients_of  # no function of TensorFlow: as a call in a graph, it could give all results at its end
+    return tf.function(gradients_of, autograph=False, jit_compile=True)  # type: ignore[no-any-return]
+
+
+def check_compiles(gradients_of: GradientFunction, batch: Batch) -> None:
+    """Raise `BadData` if XLA cannot compile the gradients of such a batch. It computes nothing."""
+    features, labels = map(tf.convert_to_tensor, batch)
+    gradients_of.get_concrete_function(features, labels)  # type: ignore[attr-defined]  # errors of the network itself
+    try:
+        gradients_of.experimental_get_compiler_ir(features, labels)()  # type: ignore[attr-defined]
+    except (ValueError, tf.errors.OpError) as error:
+        operations = sorted(set(_UNKNOWN_TO_XLA.findall(str(error))))
+        why = f"it has no {', '.join(operations)}" if operations else str(error).partition("\n")[0]
+        raise BadData(f"jit: XLA cannot compile this network: {why}; set jit to false") from error
+
+
+def make_train_step(
+    gradients_of: GradientFunction,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    statistics: Sequence[keras.Variable],
+    *,
+    average: Average,
+) -> StepFunction:
+    """A step: (features, labels, wish to stop) -> a tensor of the figures of `Tally`.
+
+    The loss, the accuracy and the wish to stop travel with the gradients. So they cost no extra message, and all ranks
+    learn of a wish at the same step. `statistics` travel with them too: the moving mean and variance that each rank's
+    BatchNorm takes from its own part of the batch. Otherwise the ranks' weights would drift apart.
+    """
+    weights = model.trainable_variables
+
+    @tf.function(autograph=False, jit_compile=False)  # type: ignore[untyped-decorator]
+    def train_step(features: tf.Tensor, labels: tf.Tensor, wish: tf.Tensor) -> tf.Tensor:
+        gradients, own_figures = gradients_of(features, labels)
         # Read here, after the forward pass has assigned them: TensorFlow keeps the sequence of a variable's uses.
         moved = [tf.convert_to_tensor(variable.value) for variable in statistics]
-        averaged, allreduce_s = average([*gradients, *moved, tf.concat([own_figures, [wish]], 0)])
-        optimizer.apply(averaged[: len(weights)], weights)
-        for variable, value in zip(statistics, averaged[len(weights) : -1], strict=True):
+        averaged = average(gradients, [*moved, tf.concat([own_figures, [wish]], 0)])
+        optimizer.apply(averaged.gradients, weights)
+        *moved, figures = averaged.figures
+        for variable, value in zip(statistics, moved, strict=True):
             variable.assign(value)
-        return tf.concat([own_figures, averaged[-1], [allreduce_s]], 0)
+        return tf.concat([own_figures, figures, [averaged.allreduce_s]], 0)
 
     return train_step  # type: ignore[no-any-return]
 
 
-def make_evaluation_step(model: keras.Model) -> StepFunction:
+def make_evaluation_step(model: keras.Model, *, jit: bool = False) -> StepFunction:
     """A step: (features, labels, weights) -> sums of loss, of hits and of weights on this rank."""
     losses_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
 
-    @tf.function(autograph=False, jit_compile=False)  # type: ignore[untyped-decorator]
+    @tf.function(autograph=False, jit_compile=jit)  # type: ignore[untyped-decorator]
     def evaluation_step(features: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         logits = model(features, training=False)
         losses = losses_of(labels, logits) + _penalty(model)
@@ -79,6 +115,13 @@ def make_evaluation_step(model: keras.Model) -> StepFunction:
         )
 
     return evaluation_step  # type: ignore[no-any-return]
+
+
+def _dense(gradient: tf.Tensor | tf.IndexedSlices, weight: keras.Variable) -> tf.Tensor:
+    """The gradient with its shape known, whatever the layer: that of an embedding names the rows it is of."""
+    dense = tf.convert_to_tensor(gradient)
+    dense.set_shape(weight.shape)
+    return dense
 
 
 def _penalty(model: keras.Model) -> tf.Tensor:

@@ -1,6 +1,6 @@
 """The network in training, with its optimizer and its two steps: builds, restores and saves it. Used by the session."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -11,14 +11,16 @@ import tensorflow as tf
 from jobs.model.plan import Plan
 from jobs.model.records import Launch
 from trainer import distributed
+from trainer.averaging import on_this_rank
 from trainer.callbacks import Weights, weights_of
 from trainer.checkpoint import Checkpoint, CheckpointStore
-from trainer.data.interfaces import Facts
+from trainer.data.interfaces import Batch, Facts
 from trainer.distributed import Ranks, fail_together
 from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
+from trainer.pipeline import PIPELINES
 from trainer.plan import steps_of
 from trainer.state import State
-from trainer.steps import StepFunction, make_evaluation_step, make_train_step
+from trainer.steps import StepFunction, check_compiles, make_evaluation_step, make_gradients, make_train_step
 
 _SEED_STRIDE = 1_000_003  # between the random seeds of two ranks
 
@@ -48,12 +50,37 @@ def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
     """The network and its optimizer with seeded weights, equal on every rank."""
     model = build_model(launch.spec, facts, models=launch.models)
     optimizer = build_optimizer(launch.spec, plan, model)
-    evaluation_step = make_evaluation_step(model)
-    size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch's time includes it
-    evaluation_step(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32), np.zeros(size, np.float32))
-    return TrainableModel(
-        model, optimizer, make_train_step(model, optimizer, moving_statistics(model)), evaluation_step
-    )
+    train_step = build_train_step(launch, facts, plan, model, optimizer)
+    evaluation_step = make_evaluation_step(model, jit=launch.spec.jit)
+    # Traced here, so that no epoch's time includes it.
+    evaluation_step(*blank_batch(facts, plan), np.zeros(plan.per_gpu_batch, np.float32))
+    return TrainableModel(model, optimizer, train_step, evaluation_step)
+
+
+def build_train_step(
+    launch: Launch,
+    facts: Facts,
+    plan: Plan,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    *,
+    alone: bool = False,
+) -> StepFunction:
+    """The step of a job. `alone` makes it without the other ranks. Raises `BadData` if XLA cannot compile it."""
+    spec = launch.spec
+    gradients_of = make_gradients(model, optimizer, jit=spec.jit)
+    if spec.jit:
+        check_compiles(gradients_of, blank_batch(facts, plan))
+    averaging = PIPELINES[launch.device].averaging(spec.allreduce)
+    if alone:
+        averaging = replace(averaging, exchange=on_this_rank)
+    return make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=averaging)
+
+
+def blank_batch(facts: Facts, plan: Plan) -> Batch:
+    """A batch of this rank with nothing on it."""
+    size = plan.per_gpu_batch
+    return Batch(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32))
 
 
 def restore(

@@ -81,7 +81,9 @@ class StepEnded(_Record):
     epoch: Epoch
     step_time_s: float
     data_wait_s: float  # part of the step's time: the wait for the batch
-    allreduce_s: float  # part of the step's time: from the last gradient to the averaged ones, with the wait for peers
+    # Part of the step's time: from the last own gradient to the last average, with the wait for peers. Messages that
+    # travelled before the last gradient was computed cost no time, and are not in it.
+    allreduce_s: float
     samples_per_s: float
     metrics: Metrics
 

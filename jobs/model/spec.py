@@ -188,7 +188,7 @@ class Spec(SpecPart):
     jit: bool = Field(
         False,
         description="Compile the forward and the backward pass with XLA. The first step takes longer, later ones may be"
-        " shorter.",
+        " shorter. A job whose network XLA cannot compile ends with `bad_data`. Dropout draws other random numbers.",
     )
     allreduce: AllreduceSpec = Field(AllreduceSpec(), description="How the ranks average their gradients.")
     placement: Literal["pack", "single_host", "spread"] = Field(

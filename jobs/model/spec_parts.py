@@ -142,14 +142,15 @@ class AllreduceSpec(SpecPart):
     compression: Literal["none", "fp16"] = Field(
         "none",
         description="`fp16`: gradients travel as 16-bit numbers, which halves what is sent and loses digits. The update"
-        " itself stays in float32.",
+        " itself stays in float32. A sum over the ranks above 65,504 becomes infinite: the loss diverges, or in"
+        " `mixed_float16` the step is skipped.",
     )
     bucket_mb: float | None = Field(
         None,
         gt=0,
         le=10_000,
         description="Gradients are sent in messages of about this many MB (10^6 bytes), each as soon as the backward"
-        " pass has computed it. `null`: 25 on GPUs; on CPUs one message for all.",
+        " pass has computed it. `null`: 25 on GPUs; on CPUs one message for all. With `jit` all are ready at once.",
     )
 
 

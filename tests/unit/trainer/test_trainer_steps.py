@@ -6,9 +6,14 @@ import horovod.tensorflow as hvd
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.steps import Tally, make_evaluation_step, make_train_step
+from trainer.averaging import Averaging
+from trainer.data.interfaces import Batch
+from trainer.errors import BadData
+from trainer.models import moving_statistics
+from trainer.steps import Tally, check_compiles, make_evaluation_step, make_gradients, make_train_step
 
 FEATURES = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
 LABELS = np.arange(8, dtype=np.int32) % 3
@@ -36,9 +41,17 @@ def cross_entropy(logits: NDArray[np.float32]) -> float:
     return float(-np.log(chances[np.arange(len(LABELS)), LABELS]).mean())
 
 
-def step(model: keras.Model, optimizer: keras.optimizers.Optimizer, wish: NDArray[np.float32] = NO_WISH) -> Tally:
+def step(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    wish: NDArray[np.float32] = NO_WISH,
+    *,
+    jit: bool = False,
+) -> Tally:
     optimizer.build(model.trainable_variables)
-    return Tally(*make_train_step(model, optimizer, [])(FEATURES, LABELS, wish).numpy().tolist())
+    gradients_of = make_gradients(model, optimizer, jit=jit)
+    train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
+    return Tally(*train_step(FEATURES, LABELS, wish).numpy().tolist())
 
 
 def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() -> None:
@@ -85,3 +98,43 @@ def test_evaluation_counts_samples_by_weight() -> None:
     weights = np.array([1, 1, 1, 0, 0, 0, 0, 0], np.float32)
     _, hits, samples = make_evaluation_step(model)(FEATURES, LABELS, weights).numpy().tolist()
     assert (hits, samples) == (np.sum(logits.argmax(axis=1)[:3] == LABELS[:3]), 3)
+
+
+def test_a_compiled_step_trains_as_one_that_is_not_compiled() -> None:
+    losses = {}
+    for jit in (False, True):
+        model, optimizer = network(penalty=0.01), keras.optimizers.Adam(0.05)
+        losses[jit] = [step(model, optimizer, jit=jit).loss for _ in range(5)]
+        assert losses[jit][-1] < losses[jit][0]
+    assert losses[True] == pytest.approx(losses[False], rel=1e-5)
+
+
+def test_overflow_of_scaled_gradients_skips_a_compiled_update_too() -> None:
+    model = network()
+    weights = [variable.numpy().tolist() for variable in model.trainable_variables]
+    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), initial_scale=3e38)
+    assert np.isfinite(step(model, optimizer, jit=True).loss)
+    assert [variable.numpy().tolist() for variable in model.trainable_variables] == weights
+    assert float(optimizer.dynamic_scale.numpy()) == pytest.approx(1.5e38)
+
+
+class Spelled(keras.layers.Layer):  # type: ignore[misc]
+    """XLA has no texts."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + 0 * tf.cast(tf.strings.length(tf.strings.as_string(x)), x.dtype)
+
+
+def test_a_network_that_xla_cannot_compile_is_refused_by_the_name_of_the_field() -> None:
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(3)(Spelled()(inputs)))
+    batch = Batch(FEATURES, LABELS)
+    with pytest.raises(BadData, match=r"^jit: XLA cannot compile this network: it has no AsString; set jit to false$"):
+        check_compiles(make_gradients(model, keras.optimizers.SGD(), jit=True), batch)
+
+
+def test_checking_a_compilation_changes_nothing_of_the_network() -> None:
+    model = network()
+    before = [variable.numpy().tolist() for variable in model.variables]
+    check_compiles(make_gradients(model, keras.optimizers.SGD(), jit=True), Batch(FEATURES, LABELS))
+    assert [variable.numpy().tolist() for variable in model.variables] == before

@@ -1,0 +1,89 @@
+"""The messages of a step, as TensorFlow runs them. What they average is tested under horovodrun."""
+
+from collections.abc import Iterator
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer.averaging import Averaged, Averaging, on_this_rank
+
+LAYERS = 3
+
+
+@pytest.fixture(autouse=True)
+def connected() -> Iterator[None]:
+    hvd.init()
+    yield
+    hvd.shutdown()
+
+
+def messages_of(averaging: Averaging) -> dict[str, list[str]]:
+    """For each message, those of the gradients of a chain of layers that must be computed before it."""
+    weights = [tf.Variable(tf.ones((4, 4))) for _ in range(LAYERS)]
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def step(x: tf.Tensor) -> Averaged:
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(y @ weight)
+        gradients = tape.gradient(y, weights)
+        named = [tf.identity(gradient, name=f"gradient-{n}") for n, gradient in enumerate(gradients)]
+        return averaging.in_messages(named, [tf.reduce_sum(x)])
+
+    operations = step.get_concrete_function(tf.ones((2, 4))).graph.get_operations()
+    messages = [operation for operation in operations if operation.type == "HorovodGroupedAllreduce"]
+    return {one.name: sorted(name for name in before(one) if name.startswith("gradient-")) for one in messages}
+
+
+def before(operation: tf.Operation) -> set[str]:
+    """All operations that one of a graph waits for."""
+    found: dict[str, tf.Operation] = {}
+    waiting = [operation]
+    while waiting:
+        one = waiting.pop()
+        for other in (*(tensor.op for tensor in one.inputs), *one.control_inputs):
+            if other.name not in found:
+                found[other.name] = other
+                waiting.append(other)
+    return set(found)
+
+
+def test_one_message_waits_for_all_gradients() -> None:
+    assert messages_of(Averaging()) == {"step.0": ["gradient-0", "gradient-1", "gradient-2"]}
+
+
+def test_a_bucket_waits_for_its_own_gradients_alone() -> None:
+    assert messages_of(Averaging(bucket_mb=64e-6)) == {
+        "step.0": ["gradient-2"], "step.1": ["gradient-1"], "step.2": ["gradient-0"],
+    }  # fmt: skip
+
+
+def test_twice_as_many_compressed_gradients_fit_a_bucket_and_the_figures_travel_alone() -> None:
+    assert messages_of(Averaging(bucket_mb=64e-6, compression="fp16")) == {
+        "step.0": [], "step.1": ["gradient-1", "gradient-2"], "step.2": ["gradient-0"],
+    }  # fmt: skip
+
+
+def test_compressed_gradients_lose_digits_and_come_back_as_they_were_sent() -> None:
+    third, figure = tf.constant([1 / 3]), tf.constant([1 / 3])
+    averaged = Averaging(compression="fp16").in_messages([third], [figure])
+    assert averaged.gradients[0].dtype == tf.float32
+    assert averaged.gradients[0].numpy().tolist() == np.float32(np.float16(1 / 3)).reshape(1).tolist()
+    assert averaged.figures[0].numpy().tolist() == figure.numpy().tolist()
+    assert averaged.allreduce_s.numpy() > 0
+
+
+def test_a_gradient_too_large_for_16_bits_becomes_infinite_and_not_wrong() -> None:
+    averaged = Averaging(compression="fp16").in_messages([tf.constant([1e6, -1e6, 1.0])], [tf.zeros(1)])
+    assert averaged.gradients[0].numpy().tolist() == [np.inf, -np.inf, 1.0]
+
+
+def test_a_rank_alone_sends_nothing() -> None:
+    gradients, figures = [tf.constant([1 / 3])], [tf.constant([2.0])]
+    averaged = Averaging(compression="fp16")(gradients, figures)
+    assert averaged.gradients is gradients
+    assert averaged.figures is figures
+    assert messages_of(Averaging(exchange=on_this_rank)) == {}
