@@ -9,6 +9,7 @@ as on a full disk, the log gets a line and the file ends there. The job continue
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import tensorflow as tf
 from jobs.model.plan import Plan
 from jobs.runtime.files import make_private
 from trainer.callbacks import Callback, Epoch, Step
-from trainer.plan import steps_of
+from trainer.plan import learning_rate_of, steps_of
 
 # We write protocol buffers ourselves: the first use of tf.summary takes 0.1 s, and it runs ops between the steps.
 _Event, _SessionLog, _Summary = tf.compat.v1.Event, tf.compat.v1.SessionLog, tf.compat.v1.Summary
@@ -91,16 +92,20 @@ class EpochEvents(Callback):
 class StepEvents(Callback):
     """Writes each so many steps of this rank, as Keras's callback names them: run `steps`, tags `batch_loss`, ..."""
 
-    def __init__(
-        self, folder: Path, learning_rate: Callable[[], float], *, plan: Plan, attempt: int, first_step: int
-    ) -> None:
+    def __init__(self, folder: Path, *, plan: Plan, attempt: int, first_step: int) -> None:
         self._steps = EventFile(folder / "steps", attempt=attempt, first_step=first_step)
-        self._learning_rate = learning_rate
+        self._plan = plan
+        self._begun_updates: deque[int] = deque()  # one may begin before the last one ends
         self._global_batch = plan.global_batch
         self._every = -(-plan.epochs * steps_of(plan)[0] // _MOST_STEPS)
 
+    def on_step_begin(self, update: int) -> None:
+        """Remember which update the step makes."""
+        self._begun_updates.append(update)
+
     def on_step_end(self, step: Step) -> None:
         """Append the step where it is one of those."""
+        update = self._begun_updates.popleft()
         if step.step % self._every:
             return
         self._steps.add(
@@ -108,7 +113,7 @@ class StepEvents(Callback):
             {
                 "batch_loss": step.metrics["loss"],
                 "batch_accuracy": step.metrics["accuracy"],
-                "batch_learning_rate": self._learning_rate(),
+                "batch_learning_rate": learning_rate_of(self._plan, update),
                 "samples_per_s": self._global_batch / step.step_time_s,
                 "step_time_s": step.step_time_s,
                 "data_wait_s": step.data_wait_s,

@@ -1,7 +1,7 @@
 """The training loop. Called by the session once all is built and restored; the same on every rank.
 
-From top to bottom: `train`, an epoch, a step, the end of an epoch. Step time is host time: reading the tally of a step
-waits for that step alone.
+From top to bottom: `train`, an epoch, a step, the end of an epoch. A GPU may work on a step whose tally is not read yet
+(`trainer.stepping`). `Progress` counts the steps that were read. Where the weights are used, none is unread.
 """
 
 import math
@@ -11,23 +11,22 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 
-import numpy as np
-
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
 from trainer import distributed
 from trainer.callbacks import Callback, Checkpointing, Epoch, Pace, Step, Times
 from trainer.data.interfaces import Batch, Part
 from trainer.data.opening import Dataset
+from trainer.data.prefetch import Place
 from trainer.distributed import Ranks
 from trainer.errors import Diverged, Outcome
 from trainer.plan import steps_of
 from trainer.state import Progress, State
+from trainer.stepping import Stepper
 from trainer.steps import StepFunction, Tally
 from trainer.stopping import StopWatch
 
 _LEAVE_PATIENCE_S = 15.0  # with a full disk, before a rank leaves that was asked to
-_NO, _YES = np.zeros((), np.float32), np.ones((), np.float32)  # arrays: a tensor here would start TensorFlow
 
 
 @dataclass
@@ -38,7 +37,7 @@ class Loop:
     spec: Spec
     ranks: Ranks
     dataset: Dataset
-    train_step: StepFunction
+    stepper: Stepper
     evaluation_step: StepFunction
     state: State
     callbacks: Sequence[Callback]
@@ -47,7 +46,10 @@ class Loop:
     on_first_step: Callable[[], None]
     flush: Callable[[], None]
     waited: Callable[[float], None] = lambda _: None  # a wait for space goes on
+    place: Place | None = None  # copies an array to the device of the steps
     _made_first_step: bool = field(default=False, init=False)
+    _last_step: int = field(default=0, init=False)  # of the epoch in training
+    _stops: bool = field(default=False, init=False)  # the ranks agreed to stop after that step
     _timed_since: float = field(default=0.0, init=False)
     _times: Times = field(default_factory=Times, init=False)  # of the epoch in training
 
@@ -57,7 +59,12 @@ class Loop:
         progress = self.progress
         with closing(
             self.dataset.train_batches(
-                self.spec, self.plan, rank=self.ranks.rank, epoch=progress.epoch, first=progress.epoch_step
+                self.spec,
+                self.plan,
+                rank=self.ranks.rank,
+                epoch=progress.epoch,
+                first=progress.epoch_step,
+                place=self.place,
             )
         ) as batches:  # one stream over all epochs
             while not self.is_over():
@@ -83,7 +90,9 @@ class Loop:
         sums = [0.0, 0.0, 0.0]
         ranks, per_rank = self.ranks, self.plan.per_gpu_batch
         with closing(
-            self.dataset.evaluation_batches(part, rank=ranks.rank, ranks=ranks.size, per_rank=per_rank)
+            self.dataset.evaluation_batches(
+                part, rank=ranks.rank, ranks=ranks.size, per_rank=per_rank, place=self.place
+            )
         ) as batches:
             for batch in batches:
                 values = self.evaluation_step(*batch).numpy().tolist()
@@ -93,39 +102,51 @@ class Loop:
 
     def _train_epoch(self, batches: Iterator[Batch]) -> bool:
         """Train to the end of the epoch; False when the ranks agreed to stop before it."""
-        progress, steps = self.progress, steps_of(self.plan)[0]
-        ended = time.perf_counter()
-        while progress.epoch_step < steps:
-            requested_at = time.perf_counter()
-            batch = next(batches)
-            data_wait_s = time.perf_counter() - requested_at
-            for callback in self.callbacks:
-                # Not `progress.step`: after a change of the number of ranks, some updates had another size.
-                callback.on_step_begin((progress.epoch - 1) * steps + progress.epoch_step)
-            wish = _YES if self.watch.requested.is_set() else _NO
-            tally = Tally(*self.train_step(batch.features, batch.labels, wish).numpy().tolist())
-            before, ended = ended, time.perf_counter()
-            self._count(tally)
+        self._last_step = steps_of(self.plan)[0]
+        self.stepper.restart_clock()
+        while self._begun < self._last_step:
+            self._begin_step(batches)
+            owes_checkpoint = self.checkpointing.is_overdue  # it found no space
+            self._end_steps(keep=self.stepper.lag if self._made_first_step and not owes_checkpoint else 0)
+            if not self._made_first_step:
+                self._end_first_step()
+            if owes_checkpoint:
+                self._measure_wall()
+                self.checkpointing.save()
+                self.stepper.restart_clock()
+        self._end_steps(keep=0)
+        return not self._stops
+
+    @property
+    def _begun(self) -> int:
+        """Steps of the epoch in training that have begun; some may be unread."""
+        return self.progress.epoch_step + self.stepper.unread
+
+    def _begin_step(self, batches: Iterator[Batch]) -> None:
+        for callback in self.callbacks:
+            # Not `progress.step`: after a change of the number of ranks, some updates had another size.
+            callback.on_step_begin((self.progress.epoch - 1) * steps_of(self.plan)[0] + self._begun)
+        self.stepper.begin(batches, self.watch.requested.is_set)
+
+    def _end_steps(self, *, keep: int) -> None:
+        """Read the tallies of all steps but the last `keep` ones."""
+        for made in self.stepper.read(keep=keep):
+            self._count(made.tally)
             step = Step(
-                step=progress.step,
-                epoch=progress.epoch,
-                step_time_s=ended - before,
-                data_wait_s=data_wait_s,
-                allreduce_s=tally.allreduce_s,
-                metrics={"loss": tally.own_loss, "accuracy": tally.own_accuracy},
+                step=self.progress.step,
+                epoch=self.progress.epoch,
+                step_time_s=made.step_time_s,
+                data_wait_s=made.data_wait_s,
+                allreduce_s=made.tally.allreduce_s,
+                metrics={"loss": made.tally.own_loss, "accuracy": made.tally.own_accuracy},
             )
             self._time(step)
             for callback in self.callbacks:
                 callback.on_step_end(step)
-            if not self._made_first_step:
-                ended = self._end_first_step()
-            if self.checkpointing.is_overdue:  # it found no space
-                self._measure_wall()
-                self.checkpointing.save()
-                ended = time.perf_counter()
-            if tally.wishes > 0:
-                return False
-        return True
+            if made.tally.wishes > 0:
+                # Other ranks may have begun so many more steps. A step that not all ranks make would never end.
+                self._stops = True
+                self._last_step = min(self._last_step, self.progress.epoch_step + self.stepper.lag)
 
     def _count(self, tally: Tally) -> None:
         progress = self.progress
@@ -143,12 +164,12 @@ class Loop:
             self.progress.epoch_timed_samples += self.plan.global_batch
             self.progress.epoch_train_s += step.step_time_s
 
-    def _end_first_step(self) -> float:
-        """End the set-up, which includes the first update. Returns the time from which the run is measured."""
+    def _end_first_step(self) -> None:
+        """End the set-up, which includes the first update. The run is measured from here on."""
         self.on_first_step()
         self._made_first_step = True
         self._timed_since = time.perf_counter()
-        return self._timed_since
+        self.stepper.restart_clock()
 
     def _measure_wall(self) -> None:
         """Add the time since the last call to that of the training."""

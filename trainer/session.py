@@ -24,11 +24,13 @@ from trainer.distributed import Ranks, fail_together
 from trainer.errors import NoSpace, Outcome
 from trainer.event_files import EpochEvents, StepEvents, add_test
 from trainer.loop import Loop
+from trainer.pipeline import PIPELINES
 from trainer.plan import settle_plan
 from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording, data_opened
 from trainer.space import wait_for_space
 from trainer.state import State
+from trainer.stepping import Stepper
 from trainer.stopping import Stage, StopWatch
 from trainer.storage import require_storage
 from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save, storage_of
@@ -158,6 +160,7 @@ def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
 def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     """The loop with its callbacks, in the order in which they are called."""
     spec, plan, trainable, state = session.launch.spec, session.plan, session.trainable, session.state
+    pipeline = PIPELINES[session.launch.device]
 
     def write_checkpoint() -> Path | None:
         if session.ranks.rank != 0:
@@ -193,7 +196,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         spec=spec,
         ranks=session.ranks,
         dataset=session.dataset,
-        train_step=trainable.train_step,
+        stepper=Stepper(trainable.train_step, lag=pipeline.lag),
         evaluation_step=trainable.evaluation_step,
         state=state,
         callbacks=callbacks,
@@ -202,6 +205,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         on_first_step=on_first_step,
         flush=session.recorder.flush,
         waited=session.recorder.waited,
+        place=pipeline.place(),
     )
     return loop, early_stopping
 
@@ -212,7 +216,7 @@ def event_files(session: Session) -> list[Callback]:
     trainable, plan = session.trainable, session.plan
     return [
         EpochEvents(folder, lambda: trainable.learning_rate, attempt=attempt, first_epoch=progress.epoch),
-        StepEvents(folder, lambda: trainable.learning_rate, plan=plan, attempt=attempt, first_step=progress.step + 1),
+        StepEvents(folder, plan=plan, attempt=attempt, first_step=progress.step + 1),
     ]
 
 

@@ -37,7 +37,7 @@ class Run:
     """A job's folder, and the files that its ranks wrote there.
 
     `network` is the source of `own_network:build`; `launch` has further fields of the launch file.
-    `environment` is added to the environment of the ranks.
+    `environment` is added to the environment of the ranks. `program` is the module that a rank runs.
     """
 
     def __init__(
@@ -49,9 +49,10 @@ class Run:
         network: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
         launch: Mapping[str, Any] = MappingProxyType({}),
+        program: str = "trainer",
     ) -> None:
         self.folder, self.ranks = folder, ranks or spec["gpus"]
-        self._environment = environment
+        self._environment, self._program = environment, program
         self.stop_path = folder / "stop"
         self.launch_dir = folder
         folder.mkdir()
@@ -78,9 +79,11 @@ class Run:
         """Start the ranks of the next attempt as the service does; one rank needs no launcher."""
         self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
         (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
-        trainer_argv = [sys.executable, "-m", "trainer", str(self.launch_dir)]
+        argv = [sys.executable, "-m", "trainer", str(self.launch_dir)]
+        if self.ranks > 1:
+            argv = horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir)
         return subprocess.Popen(
-            horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir) if self.ranks > 1 else trainer_argv,
+            [self._program if word == "trainer" else word for word in argv],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{self.folder}", **self._environment},
             stdout=subprocess.DEVNULL,

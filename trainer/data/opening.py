@@ -31,7 +31,7 @@ from trainer.data.interfaces import (
     Target,
     merged,
 )
-from trainer.data.prefetch import prefetched
+from trainer.data.prefetch import Place, placed, prefetched
 from trainer.errors import BadData
 
 Surveys = dict[str, dict[str, Any]]
@@ -50,9 +50,12 @@ class Dataset:
     test: Part | None
 
     def train_batches(
-        self, spec: Spec, plan: Plan, *, rank: int, epoch: int, first: int
+        self, spec: Spec, plan: Plan, *, rank: int, epoch: int, first: int, place: Place | None = None
     ) -> Generator[Batch, None, None]:
-        """This rank's batch of every step from step `first` of `epoch` on, without end; to be closed after use."""
+        """This rank's batch of every step from step `first` of `epoch` on, without end; to be closed after use.
+
+        `place` copies an array to the device of the steps. It is called ahead of them.
+        """
         assert plan.train_samples is not None
         assert plan.steps_per_epoch is not None
         schedule = SampleSchedule(
@@ -67,16 +70,17 @@ class Dataset:
         )
         batches = self.train.train(schedule, epoch=epoch, first=first)
         if spec.dataset.augment:
-            return prefetched(augmented(batches, spec.dataset.augment, schedule, epoch=epoch, first=first))
-        return batches if self.train.is_quick else prefetched(batches)
+            augmenting = augmented(batches, spec.dataset.augment, schedule, epoch=epoch, first=first)
+            return placed(prefetched(augmenting), place)
+        return placed(batches if self.train.is_quick else prefetched(batches), place)
 
     def evaluation_batches(
-        self, part: Part, *, rank: int, ranks: int, per_rank: int
+        self, part: Part, *, rank: int, ranks: int, per_rank: int, place: Place | None = None
     ) -> Generator[EvaluationBatch, None, None]:
-        """This rank's batches of one of the parts; see `Part.evaluate`."""
+        """This rank's batches of one of the parts; see `Part.evaluate`, and `train_batches` for `place`."""
         batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
         in_memory = isinstance(part, IndexedPart) and part.in_memory
-        return batches if in_memory else prefetched(batches)
+        return placed(batches if in_memory else prefetched(batches), place)
 
     def damage(self) -> dict[str, str]:
         """Samples of any part that this rank could not read, and why."""

@@ -1,12 +1,19 @@
-"""Makes batches ahead in a thread, while the loop trains on earlier ones. Used by `trainer.data.opening`."""
+"""Makes batches ahead in a thread, while the loop trains on earlier ones. Used by `trainer.data.opening`.
 
-from collections.abc import Generator, Iterator
+prefetched      items, some of them made in advance
+placed          batches, copied to where the steps run
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from queue import Queue
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+B = TypeVar("B", bound=NamedTuple)
+Place = Callable[[Any], Any]  # an array -> the same on the device where the steps run
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,19 @@ def prefetched(items: Iterator[T], *, ahead: int = 2) -> Generator[T, None, None
         while not queue.empty():  # room for the one item that the thread may be waiting to put
             queue.get_nowait()
         thread.join()
+
+
+def placed(batches: Generator[B, None, None], place: Place | None) -> Generator[B, None, None]:
+    """The same batches in the same sequence, two of them copied ahead by a thread. Without `place` as they are."""
+    if place is None:
+        return batches
+    return prefetched(_copied(batches, place))
+
+
+def _copied(batches: Generator[B, None, None], place: Place) -> Generator[B, None, None]:
+    with closing(batches):
+        for batch in batches:
+            yield type(batch)(*map(place, batch))
 
 
 def _fill(items: Iterator[T], queue: "Queue[T | _End]", closed: Event) -> None:

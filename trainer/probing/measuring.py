@@ -23,9 +23,11 @@ from trainer.data.interfaces import Batch
 from trainer.data.opening import Dataset
 from trainer.distributed import Ranks, fail_together
 from trainer.errors import is_out_of_memory
+from trainer.pipeline import PIPELINES, Pipeline
 from trainer.probing import memory
 from trainer.recorder import Records
-from trainer.steps import StepFunction, Tally
+from trainer.stepping import Stepper
+from trainer.steps import StepFunction
 
 _NO = np.zeros((), np.float32)  # no wish to stop
 _UNTIMED = 3  # steps before those that count: the first one is traced, the others estimate the time of a step
@@ -69,13 +71,20 @@ class Measuring:
     alone: StepFunction
     recorder: Records  # of the whole job
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """How a training keeps the device busy; so does the probe."""
+        return PIPELINES[self.launch.device]
+
     def measure(self, plan: Plan) -> ProbePoint:
         """Measure the batch of `plan`. The same on every rank. Raises like a training, except for lack of memory."""
         self._report(plan, steps=0)
         memory.begin_peak(self.launch.device)
         point = ProbePoint(per_gpu_batch=plan.per_gpu_batch, global_batch=plan.global_batch, fits=False)
         with closing(
-            self.dataset.train_batches(self.launch.spec, plan, rank=self.ranks.rank, epoch=1, first=0)
+            self.dataset.train_batches(
+                self.launch.spec, plan, rank=self.ranks.rank, epoch=1, first=0, place=self.pipeline.place()
+            )
         ) as batches:
             if not all(distributed.gather(fail_together(lambda: self._fits(batches)))):
                 return point
@@ -108,24 +117,26 @@ class Measuring:
 
     def _timed(self, batches: Iterator[Batch], plan: Plan) -> list[Timed]:
         """Time as many steps as fill the time. The number is the same on every rank."""
-        _, *first = [self._step(batches) for _ in range(_UNTIMED)]
+        stepper = Stepper(self.train_step, lag=self.pipeline.lag)
+        _, *first = self._steps(stepper, batches, _UNTIMED)
         about_s = max(distributed.gather(median(step.data_wait_s + step.step_s for step in first)))
         steps = min(max(_LEAST, math.ceil(self.probe.seconds / about_s)), _MOST)
         timed: list[Timed] = []
         reported_at = time.perf_counter()
-        while len(timed) < steps:
-            timed.append(self._step(batches))
+        stepper.restart_clock()
+        for step in self._steps(stepper, batches, steps):
+            timed.append(step)
             if time.perf_counter() - reported_at >= _REPORT_EVERY_S:
                 reported_at = time.perf_counter()
                 self._report(plan, steps=len(timed))
         return timed
 
-    def _step(self, batches: Iterator[Batch]) -> Timed:
-        requested_at = time.perf_counter()
-        batch = next(batches)
-        batch_at = time.perf_counter()
-        tally = Tally(*self.train_step(batch.features, batch.labels, _NO).numpy().tolist())
-        return Timed(batch_at - requested_at, time.perf_counter() - batch_at, tally.allreduce_s)
+    def _steps(self, stepper: Stepper, batches: Iterator[Batch], number: int) -> Iterator[Timed]:
+        """Make so many steps as a training does."""
+        for left in reversed(range(number)):
+            stepper.begin(batches)
+            for made in stepper.read(keep=min(stepper.lag, left)):
+                yield Timed(made.data_wait_s, made.step_time_s - made.data_wait_s, made.tally.allreduce_s)
 
     def _report(self, plan: Plan, *, steps: int) -> None:
         self.recorder.write(ProbeStepped(at=time.time(), per_gpu_batch=plan.per_gpu_batch, steps=steps))

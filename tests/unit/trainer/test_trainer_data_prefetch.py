@@ -5,10 +5,13 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.waiting import until
-from trainer.data.prefetch import prefetched
+from trainer.data.interfaces import Batch
+from trainer.data.prefetch import placed, prefetched
 
 
 class Source:
@@ -97,3 +100,25 @@ def test_nested_prefetching_keeps_the_order_and_ends_both_threads() -> None:
     items.close()
     assert not threads()
     assert source.closed_by is not None
+
+
+def test_batches_are_copied_ahead_by_the_thread_and_keep_their_order_and_kind() -> None:
+    copied_by: list[threading.Thread] = []
+
+    def copy(array: NDArray[np.int32]) -> NDArray[np.int32]:
+        copied_by.append(threading.current_thread())
+        return array + 100
+
+    source = Source()
+    batches = placed((Batch(np.array([n]), np.array([-n], np.int32)) for n in source()), copy)
+    assert [(int(b.features[0]), int(b.labels[0])) for b in (next(batches), next(batches))] == [(100, 100), (101, 99)]
+    until(lambda: len(copied_by) == 2 * 5, what="two handed over, two in the queue and one in the hand")
+    assert set(copied_by) == set(threads())
+    batches.close()
+    assert not threads()
+    assert source.closed_by is not None
+
+
+def test_batches_that_are_copied_nowhere_have_no_thread() -> None:
+    batches = (Batch(np.zeros(1), np.zeros(1, np.int32)) for _ in range(1))
+    assert placed(batches, None) is batches

@@ -29,6 +29,11 @@ def step(number: int, loss: float) -> Step:
     )  # fmt: skip
 
 
+def make(events: StepEvents, number: int, *, loss: float) -> None:
+    events.on_step_begin(number - 1)
+    events.on_step_end(step(number, loss))
+
+
 def test_tensorboard_shows_each_epoch_once_after_several_attempts(tmp_path: Path) -> None:
     first = EpochEvents(tmp_path, lambda: 0.5, attempt=1, first_epoch=1)
     for number in (1, 2, 3):
@@ -44,22 +49,34 @@ def test_tensorboard_shows_each_epoch_once_after_several_attempts(tmp_path: Path
 
 def test_steps_of_a_new_attempt_continue_from_the_checkpoint(tmp_path: Path) -> None:
     plan = plan_of(steps_per_epoch=10, epochs=2)
-    first = StepEvents(tmp_path, lambda: 0.5, plan=plan, attempt=9, first_step=1)
+    first = StepEvents(tmp_path, plan=plan, attempt=9, first_step=1)
     for number in range(1, 8):
-        first.on_step_end(step(number, loss=9.0))
-    second = StepEvents(tmp_path, lambda: 0.5, plan=plan, attempt=10, first_step=4)  # 3 were in the checkpoint
+        make(first, number, loss=9.0)
+    second = StepEvents(tmp_path, plan=plan, attempt=10, first_step=4)  # 3 were in the checkpoint
     for number in (4, 5):
-        second.on_step_end(step(number, loss=4.0))
+        make(second, number, loss=4.0)
     assert event_points(tmp_path / "steps", "batch_loss") == [(1, 9.0), (2, 9.0), (3, 9.0), (4, 4.0), (5, 4.0)]
     assert event_points(tmp_path / "steps", "samples_per_s") == [(number, 20.0) for number in range(1, 6)]
+
+
+def test_a_step_has_its_own_rate_although_the_next_one_has_begun(tmp_path: Path) -> None:
+    fields = {"dataset": "digits", "batch_size": 10, "learning_rate": 0.5, "base_batch": 5, "lr_scaling": "linear"}
+    spec = spec_from({**fields, "warmup_epochs": 1, "epochs": 2})
+    plan = resolve_plan(spec, DatasetSizes(train=40, validation=10, test=0))
+    events = StepEvents(tmp_path, plan=plan, attempt=1, first_step=1)
+    events.on_step_begin(0)
+    for number in (1, 2, 3):
+        events.on_step_begin(number)
+        events.on_step_end(step(number, loss=1.0))
+    assert event_points(tmp_path / "steps", "batch_learning_rate") == [(1, 0.5), (2, 0.625), (3, 0.75)]
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "epochs", "every"), [(100, 10, 1), (100, 11, 2), (30_000, 90, 2700)])
 def test_long_run_writes_only_every_nth_step(tmp_path: Path, steps_per_epoch: int, epochs: int, every: int) -> None:
     plan = plan_of(steps_per_epoch=steps_per_epoch, epochs=epochs)
-    events = StepEvents(tmp_path, lambda: 0.5, plan=plan, attempt=1, first_step=1)
+    events = StepEvents(tmp_path, plan=plan, attempt=1, first_step=1)
     for number in range(1, 3 * every + 1):
-        events.on_step_end(step(number, loss=number))
+        make(events, number, loss=number)
     assert event_points(tmp_path / "steps", "batch_loss") == [(every * n, every * n) for n in (1, 2, 3)]
 
 

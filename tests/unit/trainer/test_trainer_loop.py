@@ -1,0 +1,168 @@
+"""The loop on one rank, with steps that only count: where it stops, and that nothing is saved of an unread step."""
+
+import math
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from jobs.model.plan import DatasetSizes, resolve_plan
+from jobs.model.spec import spec_from
+from trainer.callbacks import Callback, Checkpointing, Epoch, Step
+from trainer.data.interfaces import Batch, EvaluationBatch
+from trainer.data.opening import Dataset
+from trainer.distributed import Ranks
+from trainer.errors import Diverged, Outcome
+from trainer.loop import Loop
+from trainer.state import State
+from trainer.stepping import Stepper
+from trainer.stopping import StopWatch
+
+STEPS, EPOCHS = 6, 2
+
+
+@pytest.fixture(autouse=True)
+def connected() -> Iterator[None]:
+    hvd.init()
+    yield
+    hvd.shutdown()
+
+
+@dataclass
+class Scene(Callback):
+    """A training of counted steps. `begun` are the steps that changed the weights."""
+
+    wished_at: int = 0  # the step whose tally has a wish to stop
+    diverged_at: int = 0
+    overdue_after: int = 0  # so many begun steps a checkpoint is overdue
+    begun: int = 0
+    events: list[str] = field(default_factory=list)
+
+    def train_step(self, _features: Any, _labels: Any, wish: Any) -> tf.Tensor:
+        self.begun += 1
+        loss = math.nan if self.begun == self.diverged_at else float(self.begun)
+        wishes = 0.5 if self.begun == self.wished_at else float(wish)
+        return tf.constant([loss, 1.0, loss, 1.0, wishes, 0.0])
+
+    def on_step_begin(self, update: int) -> None:
+        self.events.append(f"begin {update}")
+
+    def on_step_end(self, step: Step) -> None:
+        assert step.metrics["loss"] == step.step  # each figure belongs to its step
+        self.events.append(f"end {step.step}")
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        assert epoch.metrics["loss"] == sum(range(epoch.step - STEPS + 1, epoch.step + 1)) / STEPS
+        self.events.append(f"epoch {epoch.epoch}")
+
+    @property
+    def is_overdue(self) -> bool:
+        return 0 < self.overdue_after == self.begun
+
+    def save(self) -> None:
+        self.overdue_after = 0
+        self.events.append("save")
+
+    def save_before_leaving(self, *_: object) -> None:
+        self.events.append("save")
+
+    def loop(self, *, lag: int) -> Loop:
+        spec = spec_from({"dataset": "digits", "batch_size": 1, "learning_rate": 0.1, "epochs": EPOCHS})
+        return Loop(
+            plan=resolve_plan(spec, DatasetSizes(train=STEPS, validation=1, test=0)),
+            spec=spec,
+            ranks=Ranks(0, 0, 1, 1),
+            dataset=cast("Dataset", Batches()),
+            stepper=Stepper(self.train_step, lag=lag),
+            evaluation_step=lambda *_: tf.constant([1.0, 1.0, 1.0]),
+            state=State(ranks=1, global_batch=1),
+            callbacks=[self],
+            checkpointing=cast("Checkpointing", self),
+            watch=cast("StopWatch", SimpleNamespace(requested=threading.Event())),
+            on_first_step=lambda: self.events.append("first"),
+            flush=lambda: None,
+        )
+
+
+class Batches:
+    """A dataset of blank batches."""
+
+    validation = None
+
+    def train_batches(self, *_: object, **__: object) -> Generator[Batch, None, None]:
+        while True:
+            yield Batch(np.zeros((1, 1), np.float32), np.zeros(1, np.int32))
+
+    def evaluation_batches(self, *_: object, **__: object) -> Generator[EvaluationBatch, None, None]:
+        yield EvaluationBatch(np.zeros((1, 1), np.float32), np.zeros(1, np.int32), np.ones(1, np.float32))
+
+    def damage(self) -> dict[str, str]:
+        return {}
+
+
+def test_an_epoch_ends_when_all_its_steps_are_read() -> None:
+    scene = Scene()
+    assert scene.loop(lag=1).train() is Outcome.COMPLETED
+    assert scene.events == [
+        "begin 0", "end 1", "first",  # nothing overlaps the first step: the ranks compare their weights after it
+        "begin 1", "begin 2", "end 2", "begin 3", "end 3", "begin 4", "end 4", "begin 5", "end 5", "end 6", "epoch 1",
+        "begin 6", "begin 7", "end 7", "begin 8", "end 8", "begin 9", "end 9", "begin 10", "end 10", "begin 11",
+        "end 11", "end 12", "epoch 2",
+    ]  # fmt: skip
+
+
+def test_without_a_lag_a_step_begins_when_the_last_one_is_read() -> None:
+    scene = Scene()
+    assert scene.loop(lag=0).train() is Outcome.COMPLETED
+    assert [event for event in scene.events if event[0] in "be"][:6] == [
+        "begin 0", "end 1", "begin 1", "end 2", "begin 2", "end 3",
+    ]  # fmt: skip
+
+
+# The last step: of the first step, in the middle, at the end of an epoch, and just before it.
+@pytest.mark.parametrize(
+    ("wished_at", "lag", "last"), [(1, 1, 2), (3, 0, 3), (3, 1, 4), (3, 2, 5), (6, 1, 6), (5, 2, 6)]
+)
+def test_ranks_leave_as_many_steps_after_a_wish_as_may_be_unread(wished_at: int, lag: int, last: int) -> None:
+    scene = Scene(wished_at=wished_at)
+    loop = scene.loop(lag=lag)
+    assert loop.train() is Outcome.STOP_REQUESTED
+    assert (scene.begun, loop.progress.step, loop.progress.epoch_step) == (last, last, last)
+    assert scene.events[-2:] == [f"end {last}", "save"]
+
+
+@pytest.mark.parametrize("lag", [0, 1, 2])
+@pytest.mark.parametrize("overdue_after", [2, 3, 4, 5])
+def test_an_overdue_checkpoint_has_no_unread_step_and_changes_no_other_rank_s_last_step(
+    lag: int, overdue_after: int
+) -> None:
+    scenes = [Scene(wished_at=3), Scene(wished_at=3, overdue_after=overdue_after)]  # only rank 0 saves
+    for scene in scenes:
+        scene.loop(lag=lag).train()
+    assert scenes[0].begun == scenes[1].begun == 3 + lag
+    if overdue_after <= 3 + lag:
+        assert scenes[1].events[scenes[1].events.index("save") - 1] == f"end {overdue_after}"
+
+
+@pytest.mark.parametrize("diverged_at", [1, 3, STEPS, STEPS + 1])
+def test_nothing_is_saved_after_a_loss_that_is_not_a_number(diverged_at: int) -> None:
+    scene = Scene(diverged_at=diverged_at)
+    epoch = 1 if diverged_at <= STEPS else 2
+    with pytest.raises(Diverged, match=rf"at step {diverged_at} \(epoch {epoch}\)"):
+        scene.loop(lag=1).train()
+    assert "save" not in scene.events
+    assert scene.events.count("epoch 1") == epoch - 1
+    assert scene.begun <= diverged_at + 1
+
+
+def test_an_overdue_checkpoint_is_not_written_of_a_diverged_state() -> None:
+    scene = Scene(diverged_at=4, overdue_after=4)
+    with pytest.raises(Diverged):
+        scene.loop(lag=1).train()
+    assert "save" not in scene.events
