@@ -87,8 +87,11 @@ const FORMS = {
   time: { xName: "time", unitX: "seconds" },
 } as const;
 
+const NO_GPU_CHARTS = "The slots are shares of the CPU, so there are no GPU charts.";
+const NOT_CONFIRMED = "From the driver. This project has not yet compared them with nvidia-smi on a real card.";
+
 function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
-  const isOfCpu = samples.slots.size > 0 && !hasGpus(samples);
+  const slotsNote = hasGpus(samples) ? NOT_CONFIRMED : NO_GPU_CHARTS;
   const groups: { key: GroupKey; title: string; charts: ReturnType<typeof hostCharts>; note?: string }[] = [
     { key: "learning", title: "Learning", charts: learningCharts(metrics, options) },
     { key: "speed", title: "Speed", charts: speedCharts(metrics, options) },
@@ -96,7 +99,7 @@ function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
       key: "slots",
       title: "Utilization",
       charts: slotCharts(samples, metrics, options),
-      ...(isOfCpu ? { note: "The slots are shares of the CPU, so there are no GPU charts." } : {}),
+      ...(samples.slots.size > 0 ? { note: slotsNote } : {}),
     },
     ...(hasGpus(samples)
       ? [{ key: "gpus", title: "More GPU charts", charts: gpuCharts(samples, options) } as const]
