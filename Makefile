@@ -12,7 +12,7 @@ NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dashboard docs demo quick test up down types check format chaos upgrade fuzz bench screenshots \
-	compose-test gpu-build-test lock clean prerequisites another-device
+	compose-test gpu-build-test gpu-test lock clean prerequisites another-device
 
 # What .venv holds, and whether HORA_DEVICE (auto, cpu or gpu) asks for something else.
 HELD = $(if $(wildcard .venv/lib/python*/site-packages/tensorflow-[0-9]*.dist-info),gpu,cpu)
@@ -96,6 +96,9 @@ fuzz: setup ## Send the api requests that fit its OpenAPI document, and many tha
 
 bench: setup .venv-peers/ready ## Compare Hora with other ways to do the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench
+
+gpu-test: setup ## Check Hora on the GPUs of this machine, and print a table for an issue (half an hour)
+	@$(BIN)/python -m tests.gpu
 
 screenshots: setup ## Take pictures of every page of the dashboard into screenshots/ (six minutes; needs Chromium)
 	$(BIN)/python -m tests.browser.screenshots

@@ -77,8 +77,7 @@ class Run:
 
     def start(self) -> "subprocess.Popen[bytes]":
         """Start the ranks of the next attempt as the service does; one rank needs no launcher."""
-        self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
-        (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
+        self.write_launch()
         argv = [sys.executable, "-m", "trainer", str(self.launch_dir)]
         if self.ranks > 1:
             argv = horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir)
@@ -89,6 +88,12 @@ class Run:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+    def write_launch(self) -> Launch:
+        """Write the launch file of the next attempt."""
+        self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
+        (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
+        return self._launch
 
     def train(self) -> int:
         """Run the next attempt to its end. Returns the exit code."""
