@@ -85,25 +85,27 @@ class _Pool:
         self.of_host: dict[str, list[SlotClass]] = {}
         for host, slots in self._classes:
             self.of_host.setdefault(host, []).append(slots)
+        self._hosts = list(self.of_host)
         self._groups: dict[str, list[str]] = {}
-        for host in self.of_host:
+        for host in self._hosts:
             group = peers[host]
             if group is not None:
                 self._groups.setdefault(group, []).append(host)
 
     def room(self, counts: Counts) -> dict[str, int]:
         """The slots by host, without hosts that have none."""
+        if len(self.of_host) == len(self._classes):  # a faster way for the usual hosts
+            return {host: count for host, slots in self._classes if (count := counts[slots]) > 0}
         room: dict[str, int] = {}
         for host, slots in self._classes:
-            count = counts[slots]
-            if count > 0:
-                room[host] = room.get(host, 0) + count
+            if counts[slots] > 0:
+                room[host] = room.get(host, 0) + counts[slots]
         return room
 
     def sets(self, number: int) -> list[list[str]]:
         """The largest sets of hosts such that any `number` of a set can hold a job together."""
         if number == 1:
-            return [list(self.of_host)]
+            return [self._hosts]
         return [hosts for hosts in self._groups.values() if len(hosts) >= number]
 
 
@@ -223,7 +225,7 @@ class _Search:
     def _choose(self, names: Sequence[str], pool: _Pool, room: Mapping[str, int]) -> Sequence[str] | None:
         """The best hosts among those that have a share free. None if there are fewer than needed."""
         share, last = self._share, self._last
-        fitting = [name for name in names if room.get(name, 0) >= share]
+        fitting = [name for name in names if name in room and room[name] >= share]
         if len(fitting) < self._number:
             return None
         if self._spread:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Float,
-    Row,
     RowMapping,
     Select,
     String,
@@ -169,7 +169,7 @@ def _order(row: RowMapping) -> Order:
 def registered_hosts(session: Session, *, host_timeout_s: float) -> list[RegisteredHost]:
     """Every registered host that has slots, by name."""
     rows = session.execute(_classes(host_timeout_s)).all()
-    return [_registered(name, list(classes)) for name, classes in groupby(rows, key=lambda row: row.host)]
+    return [_registered(name, list(classes)) for name, classes in groupby(rows, key=itemgetter(0))]
 
 
 def kind_for_auto(hosts: Iterable[RegisteredHost]) -> str:
@@ -186,21 +186,18 @@ def class_of(host: str, kind: str, name: str, memory_bytes: int | None) -> SlotC
     return SlotClass(host, kind, name, memory_bytes or 0) if kind == "gpu" else SlotClass(host, kind)
 
 
-def _registered(name: str, rows: Sequence[Row[Any]]) -> RegisteredHost:
+def _registered(name: str, rows: Sequence[Any]) -> RegisteredHost:
     slots: dict[SlotClass, ClassSlots] = {}
-    for row in rows:
-        if row.healthy:  # unhealthy slots are no capacity
-            of = class_of(name, row.kind, row.model, row.memory_bytes)
-            alike = slots.get(of, ClassSlots(of, (), 0))
-            slots[of] = ClassSlots(of, (*alike.free, *(row.free or ())), alike.capacity + row.capacity)
-    classes = tuple(ClassSlots(each.of, tuple(sorted(each.free)), each.capacity) for each in slots.values())
-    topology = next((row.topology for row in rows if row.topology is not None), None)
-    first = rows[0]
-    return RegisteredHost(
-        HostSlots(name, classes, first.peers, links_of(topology)),
-        first.alive, first.drained, first.kept_for, first.no_space,
-        unhealthy=sum(row.unhealthy for row in rows),
-    )  # fmt: skip
+    for _, kind, model, memory_bytes, free, capacity, healthy, *_ in rows:
+        if healthy:  # unhealthy slots are no capacity
+            of = class_of(name, kind, model, memory_bytes)
+            before = slots.get(of, ClassSlots(of, (), 0))  # CPU slots may have several names
+            slots[of] = ClassSlots(of, tuple(sorted([*before.free, *(free or ())])), before.capacity + capacity)
+    unhealthy, topologies = sum(row[7] for row in rows), [row[8] for row in rows if row[8] is not None]
+    peers, alive, drained, kept_for, no_space = rows[0][9:]
+    links = links_of(topologies[0] if topologies else None)
+    host = HostSlots(name, tuple(slots.values()), peers, links)
+    return RegisteredHost(host, alive, drained, kept_for, no_space, unhealthy)
 
 
 @cache
@@ -210,16 +207,15 @@ def _classes(host_timeout_s: float) -> Select[Any]:
     free = func.array_agg(Slot.index).filter(IS_FREE)
     return (
         select(
-            Host.name.label("host"), Slot.kind, Slot.name.label("model"), Slot.memory_bytes,
-            free.label("free"),
-            func.count().filter(is_healthy, ~is_quarantined).label("capacity"),
-            func.count().filter(is_healthy).label("healthy"),
-            func.count().filter(~is_healthy).label("unhealthy"),
-            case((Host.address.is_not(None), Host.info["peers"].astext)).label("peers"),
-            case((and_(Slot.kind == "gpu", func.count().filter(IS_FREE) > 0), Host.info["topology"].astext))
-            .label("topology"),
-            is_alive(host_timeout_s).label("alive"),
-            Host.drained_at.is_not(None).label("drained"),
+            Host.name, Slot.kind, Slot.name, Slot.memory_bytes,
+            free,
+            func.count().filter(is_healthy, ~is_quarantined),
+            func.count().filter(is_healthy),
+            func.count().filter(~is_healthy),
+            case((and_(Slot.kind == "gpu", func.count().filter(IS_FREE) > 0), Host.info["topology"].astext)),
+            case((Host.address.is_not(None), Host.info["peers"].astext)),
+            is_alive(host_timeout_s),
+            Host.drained_at.is_not(None),
             Host.kept_for,
             Host.no_space,
         )

@@ -26,7 +26,7 @@ Submit = Callable[..., str]
 def test_hosts_name_the_job_of_each_slot(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha", slots=4)
     a_host(sessions, "hb", slots=1, kind="gpu")
-    job_id = submit_job()
+    job_id = submit_job(device="cpu")
     with sessions.begin() as session:
         placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 2).values(quarantined_at=func.now()))

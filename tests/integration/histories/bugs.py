@@ -10,14 +10,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import ColumnElement, func, select, true, update
+from sqlalchemy import ColumnElement, and_, func, select, true, update
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.scheduling import placing
+from jobs.scheduling import placement_rows, placing
+from jobs.scheduling.fitting import SlotClass
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -105,6 +106,23 @@ def slots_taken_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(placing, "_lock_free", lambda session, slots: set(slots))
 
 
+def models_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """All GPUs of a host count as alike."""
+
+    def class_of(host: str, kind: str, name: str, memory_bytes: int | None) -> SlotClass:
+        return SlotClass(host, kind, "A100 or H100")
+
+    patch.setattr(placement_rows, "class_of", class_of)
+
+
+def gpus_of_others_leased(patch: pytest.MonkeyPatch) -> None:
+    """GPUs on which processes of no job compute, and unhealthy ones, count as free."""
+    is_free = (Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
+    patch.setattr(placement_rows, "IS_FREE", and_(*is_free))
+    patch.setattr(placing, "IS_FREE", and_(*is_free))
+    patch.setattr(placement_rows, "_classes", placement_rows._classes.__wrapped__)  # without its cache
+
+
 def status_past_the_table(patch: pytest.MonkeyPatch) -> None:
     """Every status may follow every other."""
     patch.setattr(store, "SOURCES", {to: frozenset(Status) for to in Status})
@@ -139,6 +157,8 @@ BUGS: list[Plant] = [
     reaper_that_does_not_look_again,
     leaked_slot,
     slots_taken_unseen,
+    models_not_compared,
+    gpus_of_others_leased,
     status_past_the_table,
     restarts_not_limited,
     history_with_a_gap,
