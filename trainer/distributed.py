@@ -75,7 +75,8 @@ def claim_devices(launch: Launch, local_rank: int) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(launch.threads_per_rank)
     if launch.device == "cpu":
         tf.config.set_visible_devices([], "GPU")
-        tf.config.experimental.enable_op_determinism()  # on a CPU it costs nothing; on a GPU it does
+        if not launch.spec.jit:  # then XLA would refuse networks with max pooling; it has its own fixed sequence
+            tf.config.experimental.enable_op_determinism()  # on a CPU it costs nothing; on a GPU it does
         return
     gpus = tf.config.list_physical_devices("GPU")
     if local_rank >= len(gpus):

@@ -63,7 +63,8 @@ def check_compiles(gradients_of: GradientFunction, batch: Batch) -> None:
         gradients_of.experimental_get_compiler_ir(features, labels)()  # type: ignore[attr-defined]
     except (ValueError, tf.errors.OpError) as error:
         operations = sorted(set(_UNKNOWN_TO_XLA.findall(str(error))))
-        why = f"it has no {', '.join(operations)}" if operations else str(error).partition("\n")[0]
+        first_line = str(error).partition("\n")[0].removeprefix("Failed getting HLO text: '")
+        why = f"it has no {', '.join(operations)}" if operations else first_line.rstrip(".'")
         raise BadData(f"jit: XLA cannot compile this network: {why}; set jit to false") from error
 
 
