@@ -89,6 +89,9 @@ class Averaging:
 
 
 def _clock(*, after: list[tf.Tensor]) -> tf.Tensor:
-    """Seconds of a steady clock, when these tensors are ready. TensorFlow's own op refuses to run deterministically."""
-    with tf.control_dependencies(after):
+    """Seconds of a steady clock, when these tensors are ready. TensorFlow's own op refuses to run deterministically.
+
+    The clock is on the host. The group is where the tensors are, so that not each of them has to tell the host.
+    """
+    with tf.control_dependencies([tf.group(*after)]):
         return tf.numpy_function(time.perf_counter, [], tf.float64)

@@ -28,6 +28,8 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(CHECKS), help=f"some of: {','.join(CHECKS)}")
     parser.add_argument("--batch", type=int, help="of each card; smaller for a card with little memory")
     arguments = parser.parse_args()
+    if unknown := set(arguments.only.split(",")) - set(CHECKS):
+        parser.error(f"no such check: {', '.join(sorted(unknown))}; there are: {', '.join(CHECKS)}")
     cards: list[Gpu | None] = [*find_gpus()] if arguments.device == "gpu" else [None, None]
     if not cards:
         print("This machine has no GPU that NVML shows, so there is nothing to check.")

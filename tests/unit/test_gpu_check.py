@@ -1,9 +1,12 @@
 """The parts of `make gpu-test` that need no card: what nvidia-smi says, its comparison, and the table."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from tests.gpu import __main__
+from tests.gpu.checks import Machine
 from tests.gpu.rows import Row, Verdict, markdown
 from tests.gpu.smi import compared, parse_smi
 from worker.host.gpus import GpuReading
@@ -66,4 +69,29 @@ def test_the_table_is_markdown_whatever_an_error_says() -> None:
         "|---|---|---|",
         "| digits | **failed** | a \\| b of two lines |",
         "| jit | ok | 1 |",
+    ]
+
+
+def test_without_a_gpu_it_says_so_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(__main__, "find_gpus", list)
+    monkeypatch.setattr("sys.argv", ["gpu-test"])
+    assert __main__.main() == 2
+    assert capsys.readouterr().out == "This machine has no GPU that NVML shows, so there is nothing to check.\n"
+
+
+def test_a_check_that_breaks_fails_and_the_others_still_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: Machine) -> Iterator[Row]:
+        raise OSError("the card is gone")
+
+    monkeypatch.setitem(__main__.CHECKS, "digits", broken)
+    monkeypatch.setattr("sys.argv", ["gpu-test", "--device", "cpu", "--only", "digits,samples,memory"])
+    assert __main__.main() == 1
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "| digits | **failed** | OSError: the card is gone |",
+        "| Hora's samples / nvidia-smi | not run | no GPU |",
+        "| memory growth | not run | no GPU |",
     ]
