@@ -77,7 +77,7 @@ def venv_argv(folder: str, *, clear: bool = False) -> list[str]:
 
 
 def venv_step(folder: str, *, clear: bool = False) -> Step:
-    """Do so in a step of its own."""
+    """The step that creates an environment."""
     version = ".".join(map(str, sys.version_info[:3]))
     return Step(f"Creating {folder} with Python {version}", [venv_argv(folder, clear=clear)])
 
