@@ -23,18 +23,22 @@ _IRRELEVANT = {
     "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
 }  # fmt: skip
 
-
 _WORK: Any = {
     "dataset": {"source", "format", "image_size", "augment"},
     "model": {"name", "freeze_base"},
     "precision": True,
     "device": True,
+    "jit": True,
+    "allreduce": True,
 }
+# Fields that came after the first release. A spec that leaves them out has the same keys as before.
+_LATER = ("gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce")
+_LATER_DEFAULTS = {name: Spec.model_fields[name].default for name in _LATER}
 
 
 def key_of(spec: Spec) -> str:
     """SHA-256, in hex, of those fields of a spec that decide how long a run takes."""
-    return _digest(spec.model_dump(mode="json", exclude=_IRRELEVANT))
+    return _digest(spec, exclude=_IRRELEVANT)
 
 
 def work_key_of(spec: Spec) -> str:
@@ -42,10 +46,14 @@ def work_key_of(spec: Spec) -> str:
 
     Jobs with equal work differ in speed only by their GPUs, batch and cache.
     """
-    return _digest(spec.model_dump(mode="json", include=_WORK))
+    return _digest(spec, include=_WORK)
 
 
-def _digest(fields: dict[str, Any]) -> str:
+def _digest(spec: Spec, **chosen: Any) -> str:
+    fields = spec.model_dump(mode="json", **chosen)
+    for name, default in _LATER_DEFAULTS.items():
+        if getattr(spec, name) == default:
+            fields.pop(name, None)
     return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

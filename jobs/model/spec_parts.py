@@ -137,7 +137,7 @@ class CheckpointSpec(SpecPart):
 
 
 class AllreduceSpec(SpecPart):
-    """How the ranks average their gradients."""
+    """The messages in which the ranks average their gradients."""
 
     compression: Literal["none", "fp16"] = Field(
         "none",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.lifecycle.run_durations import key_of
+from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.spec import spec_from
 from jobs.scheduling.placement_rows import expected_end_s
 
@@ -19,6 +19,7 @@ def key(**fields: Any) -> str:
         {"gpus": 4}, {"batch_size": 32}, {"epochs": 3}, {"steps_per_epoch": 9}, {"precision": "mixed_float16"},
         {"model": "mlp"}, {"early_stopping": None}, {"dataset": {"source": "digits", "fraction": 0.5}},
         {"dataset": {"source": "digits", "image_size": [16, 16]}}, {"dataset": "fashion-mnist"}, {"device": "cpu"},
+        {"gpu_model": "h100"}, {"mixed_gpus": True}, {"jit": True}, {"allreduce": {"compression": "fp16"}},
     ],
     ids=str,
 )  # fmt: skip
@@ -36,6 +37,12 @@ def test_fields_that_change_the_run_time_change_the_key(fields: dict[str, Any]) 
 )  # fmt: skip
 def test_fields_that_do_not_change_the_run_time_keep_the_key(fields: dict[str, Any]) -> None:
     assert key(**fields) == key()
+
+
+def test_a_spec_without_newer_fields_keeps_the_keys_that_earlier_runs_were_stored_with() -> None:
+    spec = spec_from({"dataset": "digits"})
+    assert key_of(spec) == "ca6a27b3dfe49a668a05b2e81b087813f699d3968a8d1d56f4330acf99196e09"
+    assert work_key_of(spec) == "b48b0f0dbdb5a1a802a04d1d4c017854016d591d3d31394a65c080a025a998f9"
 
 
 def test_an_expected_end_uses_the_most_specific_estimate() -> None:
