@@ -83,7 +83,7 @@ def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot])
         .where(Slot.host.in_(names), Slot.kind == "cpu", Slot.retired_at.is_(None))
         .group_by(Slot.host)
     )
-    slot_counts = dict(session.execute(count_by_host).tuples().all())
+    slot_counts = {row[0]: row[1] for row in session.execute(count_by_host)}
     shares = []
     for name in names:
         address, cores = hosts[name].address, hosts[name].info.get("cores") or 1

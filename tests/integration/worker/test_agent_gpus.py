@@ -7,9 +7,13 @@ from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from jobs.scheduling import placing, registration
 from jobs.scheduling.hosts import host
+from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.registration import SlotInfo
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of
+from worker.attempt.shares import layout_of
 from worker.host.gpus import find_gpus
 
 
@@ -62,3 +66,20 @@ def test_an_attempt_does_not_start_on_a_gpu_that_another_process_uses_meanwhile(
     slots = job_rows.the_slots(sessions)
     assert [(slot.attempt_id, slot.in_use_by_others) for slot in slots] == [(None, False), (None, True)]
     assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED
+
+
+def test_ranks_on_cpu_slots_share_the_cores_of_their_hosts_whatever_gpus_these_have(sessions: Sessions) -> None:
+    slots = [
+        SlotInfo(0, "gpu", "H200", "GPU-00"), SlotInfo(1, "gpu", "H200", "GPU-01"), SlotInfo(2, "cpu", "CPU share"),
+        SlotInfo(3, "cpu", "CPU share"),
+    ]  # fmt: skip
+    info = {"cores": 16, "interface": "eth0", "peers": "same"}
+    for name in ("ha", "hb"):
+        with sessions.begin() as session:
+            registration.register(session, name, info, slots, address=name)
+    job_id = job_rows.a_job(sessions, gpus=2, device="cpu")
+    with sessions.begin() as session:
+        (lease,) = placing.place(session, [Placement(job_id, (Share("ha", (2,)), Share("hb", (2,))))], lease_s=60)
+    with sessions() as session:
+        layout = layout_of(session, lease.attempt_id, cpu_slots=2)
+    assert [share.threads_per_rank for share in layout.shares] == [8, 8]
