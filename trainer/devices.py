@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from typing import IO, Any
 
-LIMIT_S = 120  # a driver that hangs ends the process, even if nobody waits for it any more
+_LIMIT_S = 150  # more than the worker waits: if a driver hangs, the process ends although nobody waits for it any more
 _MOST_TEXT = 300
 _PREFIX = re.compile(r"^.*?\.(cc|cpp|py|h):\d+\] ?")  # time, level and source file of a line in TensorFlow's log
 # What TensorFlow logs if it cannot use a card, the most useful first.
@@ -22,7 +22,7 @@ _NOT_NEEDED = "nvinfer"  # TensorRT
 
 def main() -> None:
     """Print the answer."""
-    signal.alarm(LIMIT_S)
+    signal.alarm(_LIMIT_S)
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=3"}  # names libraries that are missing
     with tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 2)  # that of TensorFlow's C++ too

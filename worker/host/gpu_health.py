@@ -95,6 +95,8 @@ def xid_text(xid: int) -> str:
 
 def check_memory(gpu: Gpu) -> None:
     """Note whether the memory of a card has errors now. A card that does not report them has none."""
+    if gpu.is_lost:
+        return
     error = gpu.query("ECC errors", _ecc_error) or gpu.query("remapped rows", _remapping_error)
     if error != gpu.memory_error:
         _log.warning("GPU %d (%s): %s", gpu.index, gpu.uuid, error or "its memory reports no errors any more")

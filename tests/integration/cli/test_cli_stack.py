@@ -14,6 +14,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.processes import attempts_of
 from tests.commands import LONG, environment, hora_process
+from tests.nvml import build_stub
 from tests.waiting import until
 
 
@@ -62,14 +63,17 @@ def test_a_command_does_not_import_modules_of_other_commands(stack: Stack) -> No
 
 def test_down_stops_a_running_job_and_all_parts_that_up_started(short_folder: Path) -> None:
     home = short_folder / "home"
-    more = {"HORA_PORT": "0", "HORA_SLOTS": "1"}
+    driver = build_stub(short_folder / "driver")  # a GPU that TensorFlow, which is built for CPUs here, cannot use
+    why = "1 GPU (Stub H200) is here, but TensorFlow 2.18.1 is built for CPUs"
+    more = {"HORA_PORT": "0", "HORA_SLOTS": "1", "LD_LIBRARY_PATH": str(driver.parent), "NVML_STUB": "w"}
     started = hora_process(home, "up", "-d", "--json", **more)
     try:
         assert started.returncode == 0, started.stderr
         url = json.loads(started.stdout)["url"]
         again = hora_process(home, "up", **more)
         assert again.returncode == 0
-        told, link = again.stdout.splitlines()
+        told, problem, link = again.stdout.splitlines()
+        assert problem.startswith(why)
         assert told.startswith(f"Hora is already running at {url} ")
         assert f"{url}/login?code=" in link
         assert f"{url}/login?code=" in started.stderr
@@ -77,6 +81,9 @@ def test_down_stops_a_running_job_and_all_parts_that_up_started(short_folder: Pa
         job_id = hora_process(home, "submit", *LONG).stdout.strip()
         with Service(url, Stack(home).token) as client:
             until(lambda: (client.job(job_id)["progress"]["step"] or 0) > 20, what="a trained step")
+        shown = hora_process(home, "show", job_id).stdout
+        assert "1 CPU slot" in shown
+        assert why in " ".join(shown.split())
     finally:
         stopped = hora_process(home, "down")
     assert stopped.returncode == 0

@@ -15,6 +15,7 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from tests.integration.worker.agents import agent_of
+from tests.nvml import build_stub
 from tests.waiting import until
 from worker.agent import Agent
 from worker.attempt.processes import sweep
@@ -81,12 +82,9 @@ def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
 @pytest.fixture(scope="session")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders with a `libnvidia-ml.so.1` that stands in for the driver's: a `new` one and an `old` one."""
-    source, folders = Path(__file__).with_name("nvml_stub.c"), {}
-    for name, options in (("new", []), ("old", ["-DOLD"])):
-        folders[name] = tmp_path_factory.mktemp(name)
-        library = folders[name] / "libnvidia-ml.so.1"
-        argv = ["cc", *options, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(library), str(source)]
-        subprocess.run(argv, check=True)
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("new", "old")}
+    build_stub(folders["new"])
+    build_stub(folders["old"], "-DOLD")
     return folders
 
 

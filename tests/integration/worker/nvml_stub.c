@@ -10,8 +10,8 @@
  * reported once. `NVML_STUB_FILE` may name a file with the letters in its first line and the XID errors in its second
  * one, so that cards can change while another process has them open. `NVML_STUB_DRIVER` is the driver's version.
  *
- *     cc -shared -fPIC -o /tmp/nvml/libnvidia-ml.so.1 tests/integration/worker/nvml_stub.c
- *     echo ww > /tmp/cards; LD_LIBRARY_PATH=/tmp/nvml NVML_STUB_FILE=/tmp/cards hora up -d; echo wp > /tmp/cards
+ *     cc -shared -fPIC -o FOLDER/libnvidia-ml.so.1 tests/integration/worker/nvml_stub.c
+ *     echo ww > FOLDER/cards; LD_LIBRARY_PATH=FOLDER NVML_STUB_FILE=FOLDER/cards hora up -d; echo wp > FOLDER/cards
  *
  * NVLinks 0 and 1 of cards 0 and 1 lead to each other, links 0 to 3 of all others to a switch. Built with -DOLD it stands
  * for the library of an old driver, which lacks several functions. */
