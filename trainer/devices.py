@@ -12,6 +12,8 @@ import tempfile
 from contextlib import suppress
 from typing import IO, Any
 
+from jobs.runtime.files import PRIVATE_UMASK
+
 _LIMIT_S = 150  # more than the worker waits: if a driver hangs, the process ends although nobody waits for it any more
 _MOST_TEXT = 300
 _PREFIX = re.compile(r"^.*?\.(cc|cpp|py|h):\d+\] ?")  # time, level and source file of a line in TensorFlow's log
@@ -22,6 +24,7 @@ _NOT_NEEDED = "nvinfer"  # TensorRT
 
 def main() -> None:
     """Print the answer."""
+    os.umask(PRIVATE_UMASK)
     signal.alarm(_LIMIT_S)
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=3"}  # names libraries that are missing
     with tempfile.TemporaryFile() as log:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.settings import Settings, settings
 from jobs.scheduling.registration import SlotInfo
 from worker.host.gpus import Gpu, find_gpus, why_no_gpus
@@ -220,6 +221,7 @@ def device_facts(offer: Offer) -> dict[str, Any]:
 
 def main() -> None:
     """Print what this host offers, and why, as JSON."""
+    os.umask(PRIVATE_UMASK)
     config = settings()
     gpus = find_gpus() if config.device != "cpu" else []
     usable = usable_of([gpu.uuid for gpu in gpus], Question(config).ask) if gpus else None
