@@ -7,15 +7,17 @@ import argparse
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
+from jobs.runtime.settings import Settings
 from tests.gpu.checks import CHECKS, Machine
 from tests.gpu.rows import Row, Verdict, markdown
 from tests.gpu.smi import read_smi
 from tests.gpu.training import Load, Trainer
-from worker.host.gpus import Gpu, find_gpus
+from worker.host.devices import Question, offer_of, usable_of
+from worker.host.gpus import Gpu, find_gpus, why_no_gpus
 
 _PACKAGES = ("hora", "tensorflow", "tensorflow_cpu", "keras", "horovod")
 _LOADS = {"gpu": Load("resnet50", "224x224x3", 64, 60), "cpu": Load("lenet5", "28x28x1", 32, 40)}
@@ -30,10 +32,13 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.only.split(",")) - set(CHECKS):
         parser.error(f"no such check: {', '.join(sorted(unknown))}; there are: {', '.join(CHECKS)}")
-    cards: list[Gpu | None] = [*find_gpus()] if arguments.device == "gpu" else [None, None]
-    if not cards:
-        print("This machine has no GPU that NVML shows, so there is nothing to check.")
-        return 2
+    cards: list[Gpu | None] = [None, None]
+    if arguments.device == "gpu":
+        found = find_gpus()
+        if why := _why_none_usable(found):
+            print(f"There is nothing to check. {why}.")
+            return 2
+        cards = [*found]
     facts = _facts(cards)
     load = _LOADS[arguments.device]
     load = Load(load.model, load.shape, arguments.batch or load.batch, load.steps)
@@ -46,6 +51,15 @@ def main() -> int:
         rows = [row for check in arguments.only.split(",") for row in _rows(check, machine)]
     print(markdown(facts, rows))
     return 1 if any(row.verdict is Verdict.FAILED for row in rows) else 0
+
+
+def _why_none_usable(cards: Sequence[Gpu]) -> str | None:
+    """Why TensorFlow can use no GPU of this machine; None if it can use one."""
+    if not cards:
+        return f"This machine has no GPU: {why_no_gpus()}"
+    settings = Settings(device="gpu")
+    offer = offer_of(settings, cards, usable_of([card.uuid for card in cards], Question(settings).ask))
+    return None if offer.slots else offer.problem
 
 
 def _rows(check: str, machine: Machine) -> Iterator[Row]:
