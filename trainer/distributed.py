@@ -43,8 +43,6 @@ def connect(launch: Launch) -> Ranks:
     """Connect to the other ranks. Raises `RanksDisagree` if their number is not that of the launch file."""
     if launch.device == "cpu":
         os.environ.setdefault("HOROVOD_CYCLE_TIME", _CPU_CYCLE_MS)
-        # Buckets that happen to be ready at the same time stay apart. Joined, they would be added up in another order.
-        os.environ.setdefault("HOROVOD_DISABLE_GROUP_FUSION", "1")
     before = _threads()
     hvd.init()
     for thread in _threads() - before:
