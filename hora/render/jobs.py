@@ -20,6 +20,7 @@ STATUS_STYLE = {
     "failed": "bold red",
     "cancelled": "magenta",
 }
+_CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model
 _PHASES = ("import", "connect", "data", "build", "restore", "first_step")
 
 
@@ -48,14 +49,13 @@ def slots(attempt: Json) -> str | None:
 
 
 def devices(attempt: Json | None, hosts: Sequence[Json]) -> str | None:
-    """The devices of an attempt, and why its hosts offer no GPUs: 2 GPUs: NVIDIA H200. None if no host is known."""
-    slots_by_host = {share["host"]: set(share["slots"]) for share in (attempt or {}).get("shares") or []}
-    held = [slot for host in hosts for slot in host["slots"] if slot["index"] in slots_by_host.get(host["name"], ())]
-    gpus = [plain(slot["name"]) for slot in held if slot["kind"] == "gpu"]
+    """The devices of an attempt, and why its hosts offer no GPUs: 2 GPUs: NVIDIA H200. None if they are not known."""
+    held = [device for share in (attempt or {}).get("shares") or [] for device in share.get("devices") or []]
     if not held:
         return None
-    if gpus:
-        return f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}: {', '.join(sorted(set(gpus)))}"
+    models = sorted({plain(device) for device in held} - {_CPU})
+    if models:
+        return f"{len(held)} GPU{'s' if len(held) > 1 else ''}: {', '.join(models)}"
     problems = {plain(host["info"]["device_problem"]) for host in hosts if host["info"].get("device_problem")}
     return "\n".join([f"{len(held)} CPU slot{'s' if len(held) > 1 else ''}", *sorted(problems)])
 

@@ -21,6 +21,11 @@ class SlotClass(NamedTuple):
     model: str = ""  # the GPU's name; CPU slots have none
     memory_bytes: int = 0  # of the GPU; 0: not known
 
+    @property
+    def device(self) -> str:
+        """What a rank runs on here: the model of a GPU, or `cpu`."""
+        return self.model or self.kind
+
 
 Counts = Mapping[SlotClass, int]  # slots by class
 Shares = tuple[tuple[SlotClass, int], ...]  # sorted by rank, with the number of slots; classes of a host are neighbours

@@ -62,10 +62,11 @@ class LiveAttempt:
 
 @dataclass(frozen=True)
 class Share:
-    """The slots that a job gets on one host."""
+    """The slots that a job gets on one host, and the device of each: the model of a GPU, or `cpu`."""
 
     host: str
     slots: tuple[int, ...]
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,10 @@ class Placement:
         return sum(len(share.slots) for share in self.shares)
 
     def to_json(self) -> list[dict[str, object]]:
-        """The form in which the attempt's row and its event store it."""
-        return [{"host": share.host, "slots": list(share.slots)} for share in self.shares]
+        """The form in which the attempt's row and its event store it. The devices of a host may change later."""
+        return [
+            {"host": share.host, "slots": list(share.slots), "devices": list(share.devices)} for share in self.shares
+        ]
 
 
 @dataclass(frozen=True)
@@ -212,13 +215,14 @@ class PlacementPass:
 
     def _take(self, shares: Shares) -> Iterator[Share]:
         for host, parts in groupby(shares, key=lambda part: part[0].host):
-            links, taken = self._cluster.hosts[host].links, list[int]()
+            links, taken, devices = self._cluster.hosts[host].links, list[int](), list[str]()
             for slots, count in parts:
                 free = self._free_indices[slots]
                 cards = nvlinks.best_cards(free, count, links)
                 self._free_indices[slots] = tuple(index for index in free if index not in cards)
                 taken += cards
-            yield Share(host, tuple(taken))
+                devices += [slots.device] * count
+            yield Share(host, tuple(taken), tuple(devices))
 
     def _joined_pairs(self, slots: SlotClass, count: int) -> int:
         return nvlinks.joined_pairs(self._free_indices[slots], count, self._cluster.hosts[slots.host].links)

@@ -143,6 +143,9 @@ class ShareView(View):
 
     host: str
     slots: list[int]
+    devices: list[str] = Field(
+        [], description="The device of each slot: the model of a GPU, or `cpu`. Attempts of earlier versions have none"
+    )
 
 
 class PreemptionView(View):

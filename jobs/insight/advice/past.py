@@ -109,21 +109,26 @@ def where_they_ran(session: Session, job_ids: Sequence[str]) -> dict[str, RanOn]
         .where(Attempt.job_id.in_(job_ids))
         .order_by(Attempt.job_id, Attempt.number)
     ).all()
-    devices = _devices(session, {share["host"] for attempt in attempts for share in attempt.shares})
+    shares = [share for attempt in attempts for share in attempt.shares]
+    present = _present_devices(session, {share["host"] for share in shares if not share.get("devices")})
     gpus: dict[str, set[int]] = {}
     ran_on = {}
     for attempt in attempts:
         counts = gpus.setdefault(attempt.job_id, set())
         counts.add(attempt.gpus)
-        used = {devices.get((share["host"], index)) for share in attempt.shares for index in share["slots"]}
-        models = sorted(model for model in used if model is not None)
-        device = MIXED.join(models) if models and None not in used else None
-        ran_on[attempt.job_id] = RanOn(attempt.host, device, max(len(attempt.shares), 1), len(counts) == 1)
+        used = {device for share in attempt.shares for device in _devices_of(share, present)}
+        device = MIXED.join(sorted(filter(None, used))) if None not in used else None
+        ran_on[attempt.job_id] = RanOn(attempt.host, device or None, max(len(attempt.shares), 1), len(counts) == 1)
     return ran_on
 
 
-def _devices(session: Session, hosts: Collection[str]) -> dict[tuple[str, int], str]:
-    """The device of each slot of these hosts: `cpu`, or the model of its GPU."""
+def _devices_of(share: Mapping[str, Any], present: Mapping[tuple[str, int], str]) -> Iterable[str | None]:
+    """The device of each slot of a share. Attempts of earlier versions do not say; None if their slot is gone."""
+    return share.get("devices") or [present.get((share["host"], index)) for index in share["slots"]]
+
+
+def _present_devices(session: Session, hosts: Collection[str]) -> dict[tuple[str, int], str]:
+    """The device of each slot of these hosts now: `cpu`, or the model of its GPU."""
     rows = session.execute(select(Slot.host, Slot.index, Slot.kind, Slot.name).where(Slot.host.in_(hosts)))
     return {(host, index): CPU if kind == CPU else name for host, index, kind, name in rows}
 

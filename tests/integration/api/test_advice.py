@@ -1,6 +1,6 @@
 """GET /v1/jobs/{id}/advice, and the quotes of dry runs, on rows as workers leave them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -31,7 +31,9 @@ DATA = {"format": "arrays", "shape": [8, 8, 1], "train": 1350, "validation": 150
 def run_job(submit_job: Submit, sessions: Sessions) -> Submit:
     """Submits a job, runs it on host `ha` and ends it. `summary` has changes to a usual one."""
 
-    def run(*, summary: dict[str, Any] | None = None, host: str = "ha", **changes: Any) -> str:
+    def run(
+        *, summary: dict[str, Any] | None = None, host: str = "ha", devices: Sequence[str] = (), **changes: Any
+    ) -> str:
         job_id = submit_job(**changes)
         gpus = (SPEC | changes)["gpus"]
         with sessions.begin() as session:
@@ -41,7 +43,7 @@ def run_job(submit_job: Submit, sessions: Sessions) -> Submit:
                 session, job_id, Status.SUCCEEDED, summary=SUMMARY | (summary or {}), attempt=1,
                 dataset=DATA | {"damaged": 0, "damaged_files": []}, end_reason=EndReason.COMPLETED, ended_at=START,
             )  # fmt: skip
-        shares = [{"host": host, "slots": list(range(gpus))}]
+        shares = [{"host": host, "slots": list(range(gpus)), "devices": devices}]
         an_attempt(sessions, job_id, host=host, gpus=gpus, shares=shares, end_reason=EndReason.COMPLETED)
         return job_id
 
@@ -143,6 +145,7 @@ def test_quotes_for_gpu_slots_ignore_jobs_on_cpu_slots(api: TestClient, run_job:
     a_host(sessions, "hb", kind="gpu")  # where a job of any device would go now
     assert dry_run(api, **SPEC)["quote"] is None
     on_gpu = run_job(host="hb")
+    run_job(host="hb", devices=["cpu", "cpu"])  # before the host could use its GPUs
     assert dry_run(api, **SPEC)["quote"]["jobs"] == [on_gpu]
 
 

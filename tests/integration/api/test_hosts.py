@@ -81,7 +81,10 @@ def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
     assert api.post("/v1/hosts/ha/drain", json={"requeue": True}).status_code == 200
     assert preemptions(sessions) == {on_ha: "host ha is drained", spanning: "host ha is drained"}
     (attempt,) = api.get(f"/v1/jobs/{spanning}/attempts").json()["items"]
-    assert attempt["shares"] == [{"host": "hb", "slots": [0]}, {"host": "ha", "slots": [2]}]
+    assert attempt["shares"] == [
+        {"host": "hb", "slots": [0], "devices": []},
+        {"host": "ha", "slots": [2], "devices": []},
+    ]
     assert attempt["preempted_for"] == "host ha is drained"
     assert attempt["preemption"] == {"kind": "host_drained", "job": None, "host": "ha"}
     assert attempt["preempt_requested_at"] >= attempt["queued_at"]

@@ -45,12 +45,15 @@ def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: 
     for name in ("ha", "hb"):
         job_rows.a_host(sessions, name, slots=3)
     job_id = job_rows.a_job(sessions, gpus=4)
-    both = Placement(job_id, (Share("hb", (2, 0)), Share("ha", (0, 1))), due_s=60.0)
+    both = Placement(job_id, (Share("hb", (2, 0), ("A100", "H100")), Share("ha", (0, 1), ("cpu", "cpu"))), due_s=60.0)
     with sessions.begin() as session:
         (lease,) = placing.place(session, [both], lease_s=60)
     attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.host, attempt.gpus) == ("hb", 4)
-    assert attempt.shares == [{"host": "hb", "slots": [2, 0]}, {"host": "ha", "slots": [0, 1]}]
+    assert attempt.shares == [
+        {"host": "hb", "slots": [2, 0], "devices": ["A100", "H100"]},
+        {"host": "ha", "slots": [0, 1], "devices": ["cpu", "cpu"]},
+    ]
     assert attempt.due_at is not None
     assert (attempt.due_at - attempt.created_at).total_seconds() == 60
     assert [slot.rank for slot in job_rows.the_slots(sessions, "hb")] == [1, None, 0]

@@ -59,13 +59,15 @@ function Scaling({ report }: { report: StudyReport | undefined }) {
 
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
-/** The kind of its slots, from a slot of its first job. */
+/** The device of its slots, from its first job. An attempt of an earlier version does not say: then its host does. */
 function SlotKind({ job }: { job: string | undefined }) {
   const attempts = usePolled<Listed<Attempt>>(job === undefined ? null : `/v1/jobs/${job}/attempts`, ONCE);
   const share = attempts.data?.items[0]?.shares[0];
-  const host = usePolled<Host>(share === undefined ? null : `/v1/hosts/${encodeURIComponent(share.host)}`, ONCE);
-  const slot = host.data?.slots.find(({ index }) => index === share?.slots[0]);
-  return slot === undefined ? null : <span>slots: {slot.name}</span>;
+  const device = share?.devices?.[0];
+  const asked = share === undefined || device !== undefined ? null : `/v1/hosts/${encodeURIComponent(share.host)}`;
+  const host = usePolled<Host>(asked, ONCE);
+  const name = device ?? host.data?.slots.find(({ index }) => index === share?.slots[0])?.name;
+  return name === undefined ? null : <span>slots: {name === "cpu" ? "CPU share" : name}</span>;
 }
 
 function Downloads({ id }: { id: string }) {

@@ -9,7 +9,7 @@ from sqlalchemy import Text, cast, func, update
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job, Slot
+from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import Status
 from jobs.runtime.hints import host_queue
@@ -21,6 +21,11 @@ from tests.waiting import until
 from worker import dispatcher as dispatcher_module
 
 NOWHERE = "redis+socket:///nowhere/broker.sock"
+
+
+def slots_of(attempt: Attempt) -> list[tuple[str, list[int]]]:
+    """The hosts of an attempt, sorted by rank, and the indices of its slots there."""
+    return [(share["host"], share["slots"]) for share in attempt.shares]
 
 
 def test_a_job_is_placed_and_its_host_gets_a_hint(
@@ -102,7 +107,7 @@ def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make
     (lease,) = live_leases(sessions)
     attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.job_id, attempt.host, attempt.gpus) == (job_id, "hb", 4)
-    assert attempt.shares == [{"host": "hb", "slots": [0, 1]}, {"host": "hc", "slots": [0, 1]}]
+    assert slots_of(attempt) == [("hb", [0, 1]), ("hc", [0, 1])]
     ranks = [slot.rank for host in ("hb", "hc") for slot in job_rows.the_slots(sessions, host)]
     assert ranks == [0, 1, 2, 3]
     assert job_rows.holders(sessions, "ha") == job_rows.holders(sessions, "hd") == [None, None]
@@ -114,7 +119,7 @@ def test_spread_placement_takes_one_slot_of_each_host(sessions: Sessions, make_d
     job_rows.a_job(sessions, gpus=2, placement="spread")
     assert make_dispatcher().run() == 1
     (lease,) = live_leases(sessions)
-    assert job_rows.the_attempt(sessions, lease).shares == [{"host": "ha", "slots": [0]}, {"host": "hb", "slots": [0]}]
+    assert slots_of(job_rows.the_attempt(sessions, lease)) == [("ha", [0]), ("hb", [0])]
 
 
 def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -161,6 +166,12 @@ def test_jobs_get_the_gpus_that_they_choose(sessions: Sessions, make_dispatcher:
     assert make_dispatcher().run() == 3
     shares = {lease.job_id: job_rows.the_attempt(sessions, lease).shares[0]["slots"] for lease in live_leases(sessions)}
     assert shares == {large: [1, 3], mixed: [0, 2, 4], on_cpus: [5, 6]}
+    devices = [job_rows.the_attempt(sessions, lease).shares[0]["devices"] for lease in live_leases(sessions)]
+    assert sorted(devices) == [
+        ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H100"],
+        ["NVIDIA H100", "NVIDIA H100"],
+        ["cpu", "cpu"],
+    ]
 
 
 def test_a_job_waits_for_gpus_of_one_model(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -175,7 +186,7 @@ def test_a_job_waits_for_gpus_of_one_model(sessions: Sessions, make_dispatcher: 
     attempts = {lease.job_id: job_rows.the_attempt(sessions, lease) for lease in live_leases(sessions)}
     assert attempts[on_a100].preempt_requested_at is None
     assert str(attempts[on_h100].preemption) == f"job {waiting}"
-    assert attempts[passing].shares == [{"host": "ha", "slots": [1]}]
+    assert attempts[passing].shares == [{"host": "ha", "slots": [1], "devices": [A100[0]]}]
 
 
 def test_cards_that_nvlinks_join_are_taken_together(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -185,7 +196,7 @@ def test_cards_that_nvlinks_join_are_taken_together(sessions: Sessions, make_dis
     job_rows.a_job(sessions, gpus=2)
     assert make_dispatcher().run() == 1
     (lease,) = live_leases(sessions)
-    assert job_rows.the_attempt(sessions, lease).shares == [{"host": "ha", "slots": [0, 3]}]
+    assert slots_of(job_rows.the_attempt(sessions, lease)) == [("ha", [0, 3])]
 
 
 def test_an_attempt_on_an_unhealthy_gpu_is_not_expected_to_release_it(

@@ -223,20 +223,17 @@ def test_columns_stay_aligned_after_names_in_any_script(name: str) -> None:
 
 
 def test_the_devices_of_an_attempt_are_named_with_the_reason_for_cpu_slots() -> None:
-    def host(name: str, kind: str, device: str, **info: str) -> Json:
-        return {
-            "name": name,
-            "slots": [{"index": index, "kind": kind, "name": device} for index in (0, 1)],
-            "info": info,
-        }
+    def on(*devices: str) -> Json:
+        shares = [
+            {"host": name, "slots": [0], "devices": [device]} for name, device in zip("ab", devices, strict=False)
+        ]
+        return {"shares": shares}
 
-    attempt = {"shares": [{"host": "ha", "slots": [0, 1]}, {"host": "hb", "slots": [1]}]}
-    gpus = [host("ha", "gpu", "NVIDIA H200"), host("hb", "gpu", "NVIDIA A100", device_problem="no NCCL")]
-    assert devices(attempt, gpus) == "3 GPUs: NVIDIA A100, NVIDIA H200"
     problem = "2 GPUs (H200) are here, but TensorFlow is built for CPUs"
-    cpus = [host("ha", "cpu", "CPU share", device_problem=problem), host("hb", "cpu", "CPU share")]
-    assert devices(attempt, cpus) == f"3 CPU slots\n{problem}"
-    assert devices(attempt, cpus[1:]) == "1 CPU slot"
-    assert devices(attempt, []) is None
+    hosts = [{"name": "a", "info": {"device_problem": problem}}, {"name": "b", "info": {}}]
+    assert devices(on("NVIDIA H200", "NVIDIA A100"), hosts) == "2 GPUs: NVIDIA A100, NVIDIA H200"
+    assert devices(on("cpu", "cpu"), hosts) == f"2 CPU slots\n{problem}"
+    assert devices(on("cpu"), hosts[1:]) == "1 CPU slot"
+    assert devices({"shares": [{"host": "a", "slots": [0]}]}, hosts) is None  # of an earlier version
     assert devices(None, []) is None
     assert "device         1 CPU slot" in as_text(results_table(JOB, "http://h", trained_on="1 CPU slot"))

@@ -58,7 +58,8 @@ def test_jobs_are_placed_in_queue_order() -> None:
 
 def test_a_job_gets_all_its_slots_or_none() -> None:
     assert placed([job("four", 4)], host("ha", 3), host("hb", 0, capacity=4)) == {}
-    assert place_jobs([job("three", 3)], [host("ha", 3)]).placements == [Placement("three", (Share("ha", (0, 1, 2)),))]
+    share = Share("ha", (0, 1, 2), ("gpu",) * 3)
+    assert place_jobs([job("three", 3)], [host("ha", 3)]).placements == [Placement("three", (share,))]
 
 
 def test_job_goes_to_the_fullest_host_that_can_hold_it() -> None:
@@ -151,8 +152,8 @@ def test_restart_returns_to_its_last_hosts_if_that_needs_no_more_hosts() -> None
 def test_placement_uses_the_indices_of_the_free_slots() -> None:
     free = alike("ha", "gpu", (1, 4, 6), 8)
     assert place_jobs([job("a", 2), job("b", 1)], [free]).placements == [
-        Placement("a", (Share("ha", (1, 4)),)),
-        Placement("b", (Share("ha", (6,)),)),
+        Placement("a", (Share("ha", (1, 4), ("gpu", "gpu")),)),
+        Placement("b", (Share("ha", (6,), ("gpu",)),)),
     ]
 
 
