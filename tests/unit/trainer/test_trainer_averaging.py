@@ -69,7 +69,9 @@ def test_twice_as_many_compressed_gradients_fit_a_bucket_and_the_figures_travel_
 
 def test_compressed_gradients_lose_digits_and_come_back_as_they_were_sent() -> None:
     third, figure = tf.constant([1 / 3]), tf.constant([1 / 3])
-    averaged = Averaging(compression="fp16").in_messages([third], [figure])
+    # As in a step: outside a function of TensorFlow the clocks would be rounded to float32.
+    in_messages = tf.function(Averaging(compression="fp16").in_messages, autograph=False)
+    averaged = in_messages([third], [figure])
     assert averaged.gradients[0].dtype == tf.float32
     assert averaged.gradients[0].numpy().tolist() == np.float32(np.float16(1 / 3)).reshape(1).tolist()
     assert averaged.figures[0].numpy().tolist() == figure.numpy().tolist()
