@@ -30,6 +30,7 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import FolderSpace, problem_of
 from jobs.scheduling import registration
+from jobs.scheduling.registration import SlotInfo
 from worker.attempt.ending import Ending, judge
 from worker.attempt.gpu_use import gpus_are_free
 from worker.attempt.intake import Intake, read_exits
@@ -42,7 +43,7 @@ from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import no_space_for
 from worker.dispatcher import Dispatcher
 from worker.host.devices import Devices, device_facts
-from worker.host.gpus import Gpu
+from worker.host.gpus import Gpu, is_in_use
 from worker.host.inventory import Endpoint, host_info
 from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
@@ -192,8 +193,8 @@ class Agent(PeriodicThread):
         assert offer is not None
         info = host_info(self._settings, self._endpoint) | self._gpu_info | device_facts(offer)
         address = self._endpoint.address if self._endpoint else None
-        health = {gpu.uuid: gpu.unhealthy for gpu in self._gpus}
-        slots = [replace(slot, unhealthy=health.get(slot.uuid or "")) for slot in offer.slots]
+        gpus = {gpu.uuid: gpu for gpu in self._gpus}
+        slots = [slot if slot.uuid is None else _as_it_is_now(slot, gpus[slot.uuid]) for slot in offer.slots]
         with self._sessions.begin() as session:
             registration.register(session, self._settings.host, info, slots, address=address, folders=self._folders())
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
@@ -292,6 +293,11 @@ class Agent(PeriodicThread):
 
     def _tags(self, attempt: Attempt) -> dict[str, object]:
         return {"job": attempt.job_id, "attempt": attempt.number, "host": self._settings.host}
+
+
+def _as_it_is_now(slot: SlotInfo, gpu: Gpu) -> SlotInfo:
+    """A slot with what keeps jobs from its GPU at this moment."""
+    return replace(slot, unhealthy=gpu.unhealthy, in_use=is_in_use(gpu.uuid))
 
 
 def supervisor_of(attempt: Attempt) -> ProcessId | None:

@@ -37,6 +37,7 @@ class SlotInfo:
     uuid: str | None = None
     memory_bytes: int | None = None
     unhealthy: str | None = None  # why no job gets it
+    in_use: bool = False  # a process computes on its GPU
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,15 @@ def register(
     )
     for slot in slots:
         columns = {**asdict(slot), "retired_at": None}
-        is_same = Slot.uuid.is_not_distinct_from(slot.uuid)
-        kept = {
-            "reading": case((is_same, Slot.reading)),
-            "in_use_by_others": and_(is_same, Slot.in_use_by_others),
+        in_use = columns.pop("in_use")
+        known = {
+            "reading": case((Slot.uuid.is_not_distinct_from(slot.uuid), Slot.reading)),
+            "in_use_by_others": and_(in_use, Slot.attempt_id.is_(None)),  # else by the attempt that holds it
         }
         session.execute(
             insert(Slot)
-            .values(host=name, **columns)
-            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns | kept)
+            .values(host=name, in_use_by_others=in_use, **columns)
+            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns | known)
         )
     session.execute(
         update(Slot)

@@ -49,6 +49,24 @@ def test_a_gpu_that_was_lost_during_an_attempt_is_unhealthy_afterwards(
     assert [slot.quarantined_at for slot in slots] == [None, None]
 
 
+def test_a_gpu_that_others_use_is_not_free_from_the_start(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
+) -> None:
+    cards("wp")
+    job_rows.a_job(sessions, gpus=2)
+    agent_of(sessions, settings, hints, gpus=find_gpus(), slots=None).reconcile()
+    assert [slot.in_use_by_others for slot in job_rows.the_slots(sessions)] == [False, True]
+    assert job_rows.holders(sessions) == [None, None]
+    cards("ww")  # a worker that starts again looks again
+    agent_of(sessions, settings, hints, gpus=find_gpus(), slots=None).reconcile()
+    slots = job_rows.the_slots(sessions)
+    assert [(slot.in_use_by_others, slot.attempt_id is None) for slot in slots] == [(False, False)] * 2
+    with sessions.begin() as session:  # now by a job
+        found = [SlotInfo(slot.index, "gpu", slot.name, slot.uuid, in_use=True) for slot in slots]
+        registration.register(session, "ha", {}, found)
+    assert [slot.in_use_by_others for slot in job_rows.the_slots(sessions)] == [False, False]
+
+
 def test_an_attempt_does_not_start_on_a_gpu_that_another_process_uses_meanwhile(
     sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
 ) -> None:
