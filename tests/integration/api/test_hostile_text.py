@@ -58,7 +58,7 @@ FIELDS = sorted(set(text_fields(Spec)))
 
 def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
     """The smallest spec with `text` in one field."""
-    spec: dict[str, Any] = {**SPEC, "dataset": {"source": "digits"}, "model": {"name": "mlp"}, "early_stopping": {}}
+    spec: dict[str, Any] = {**SPEC, "dataset": {"source": "digits"}, "model": {"name": "mlp"}}
     if path == ("labels",):
         return spec | {"labels": {"key": text, text: "value"}}
     if path == ("dataset", "augment"):
@@ -66,7 +66,7 @@ def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
     *above, last = path
     place = spec
     for part in above:
-        place = place[part]
+        place = place.setdefault(part, {})
     place[last] = text
     return spec
 
