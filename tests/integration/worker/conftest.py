@@ -15,10 +15,13 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from tests.integration.worker.agents import agent_of
+from tests.integration.worker.samples import MakeSampler
 from tests.nvml import build_stub
 from tests.waiting import until
 from worker.agent import Agent
 from worker.attempt.processes import sweep
+from worker.host.gpus import find_gpus
+from worker.sampling.sampler import Sampler
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -100,3 +103,20 @@ def cards(drivers: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Callable
             monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
 
     return cards
+
+
+@pytest.fixture
+def make_sampler(sessions: Sessions, tmp_path: Path) -> MakeSampler:
+    """Makes the sampler of host `ha`, with the GPUs that are there."""
+
+    def make_sampler(*, host: str = "ha", report_period_s: float = 0.0) -> Sampler:
+        return Sampler(
+            sessions, host=host, gpus=find_gpus(), runs_dir=tmp_path, period_s=1.0, report_period_s=report_period_s
+        )
+
+    return make_sampler
+
+
+@pytest.fixture
+def sampler(make_sampler: MakeSampler) -> Sampler:
+    return make_sampler()
