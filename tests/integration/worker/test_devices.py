@@ -265,7 +265,7 @@ def test_no_job_is_placed_on_slots_of_an_earlier_worker_until_the_devices_are_kn
 def test_a_slot_that_becomes_another_device_keeps_nothing_of_the_former_one(
     sessions: Sessions, settings: Settings, hints: Hints, cards: Cards
 ) -> None:
-    cards("ww")
+    cards("pw")
     register_with_state(sessions, settings, hints)
     agent_of(sessions, settings, hints, gpus=find_gpus()).reconcile()
     slots = job_rows.the_slots(sessions)
