@@ -71,14 +71,14 @@ def register(
     for slot in slots:
         columns = {**asdict(slot), "retired_at": None}
         in_use = columns.pop("in_use")
-        known = {
+        if_registered = {
             "reading": case((Slot.uuid.is_not_distinct_from(slot.uuid), Slot.reading)),
             "in_use_by_others": and_(in_use, Slot.attempt_id.is_(None)),  # else by the attempt that holds it
         }
         session.execute(
             insert(Slot)
             .values(host=name, in_use_by_others=in_use, **columns)
-            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns | known)
+            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns | if_registered)
         )
     session.execute(
         update(Slot)

@@ -34,11 +34,11 @@ def main() -> int:
         parser.error(f"no such check: {', '.join(sorted(unknown))}; there are: {', '.join(CHECKS)}")
     cards: list[Gpu | None] = [None, None]
     if arguments.device == "gpu":
-        found = find_gpus()
-        if why := _why_none_usable(found):
+        gpus = find_gpus()
+        if why := _why_none_usable(gpus):
             print(f"There is nothing to check. {why}.")
             return 2
-        cards = [*found]
+        cards = [*gpus]
     facts = _facts(cards)
     load = _LOADS[arguments.device]
     load = Load(load.model, load.shape, arguments.batch or load.batch, load.steps)

@@ -1,6 +1,6 @@
 """The GPUs of this host, through NVML. Opened once, when the worker starts; a host without NVML has none.
 
-The sampler reads them, the agent registers them, and `worker.attempt.slot_release` checks whether they are free.
+The sampler reads them, the agent registers them, and `worker.attempt.gpu_use` checks whether they are free.
 `worker.host.gpu_health` finds out which report errors.
 Reading a card never raises, because every metric is read separately. A metric that is not supported, fails, or cannot
 be true is None. That is logged once for each card and metric.

@@ -62,8 +62,8 @@ def test_a_gpu_that_others_use_is_not_free_from_the_start(
     slots = job_rows.the_slots(sessions)
     assert [(slot.in_use_by_others, slot.attempt_id is None) for slot in slots] == [(False, False)] * 2
     with sessions.begin() as session:  # now by a job
-        found = [SlotInfo(slot.index, "gpu", slot.name, slot.uuid, in_use=True) for slot in slots]
-        registration.register(session, "ha", {}, found)
+        same_slots = [SlotInfo(slot.index, "gpu", slot.name, slot.uuid, in_use=True) for slot in slots]
+        registration.register(session, "ha", {}, same_slots)
     assert [slot.in_use_by_others for slot in job_rows.the_slots(sessions)] == [False, False]
 
 

@@ -34,10 +34,10 @@ def test_gpu_readings_are_stored_for_leased_and_free_slots(
         (lease.job_id, None, None, None, None, None),
     ]
     readings = [slot.reading for slot in job_rows.the_slots(sessions)]
-    assert [(told["percent"], told["processes"], told["is_lost"]) for told in readings if told] == [
+    assert [(reading["percent"], reading["processes"], reading["is_lost"]) for reading in readings if reading] == [
         (97.0, 0, False), (None, 0, False), (None, None, False), (97.0, 1, False),
     ]  # fmt: skip
-    at = {told["at"] for told in readings if told}
+    at = {reading["at"] for reading in readings if reading}
     assert at == {row.at.isoformat() for row in stored_host_samples(sessions)}
 
 
