@@ -22,7 +22,7 @@ from api.broker import Broker
 from api.polling.job_tags import JobTags
 from api.problems import UnsupportedBody, invalid
 from jobs.db.engine import Sessions
-from jobs.lifecycle.admission import SitePolicy
+from jobs.lifecycle.site_policy import SitePolicy, site_policy
 from jobs.lifecycle.submission import Idempotency
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
@@ -53,7 +53,7 @@ class Services:
     def site(self) -> SitePolicy:
         """What the operator lets jobs use."""
         settings = self.settings
-        return SitePolicy(settings.data_root_list, settings.model_list, settings.cache_limit_gb)
+        return site_policy(settings)
 
 
 async def _services(request: Request) -> Services:

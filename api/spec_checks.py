@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
-from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, unusable_weights
+from jobs.lifecycle.admission import missing_paths, unsupported, unusable_weights
+from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.problems import FieldProblem
@@ -82,6 +83,8 @@ class StateChecks:
         ]  # fmt: skip
 
     def _unusable_weights(self, spec: Spec) -> list[FieldProblem]:
+        if spec.model is None:
+            return []
         key = (spec.model.weights, spec.model.name)
         if key not in self._weights:
             self._weights[key] = unusable_weights(self._session, spec)

@@ -133,7 +133,7 @@ def _spec(source: str, *, batch_size: int, image_size: list[int] | None = None) 
 
 def _opened(spec: Spec, folder: Path) -> Dataset:
     source = open_source(
-        spec.dataset, seed=spec.seed, host=Host([str(folder)], folder / "cache", folder, threads=_CORES)
+        spec.own_dataset, seed=spec.seed, host=Host([str(folder)], folder / "cache", folder, threads=_CORES)
     )
     return source.to_dataset([source.survey(rank=0, ranks=1)])
 

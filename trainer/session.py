@@ -117,7 +117,7 @@ def set_up(launch: Launch, started_at: float, recorder: Recorder) -> Session:
     )  # fmt: skip
     state, best_weights = restore(store, trainable, launch, plan, ranks)
     progress = state.progress
-    if progress.step or spec.model.weights != "none":
+    if progress.step or spec.own_model.weights != "none":
         phases.end("restore")
 
     job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
@@ -150,7 +150,7 @@ def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
         scratch_dir=Path(tempfile.gettempdir()),
         threads=launch.threads_per_rank or max(1, (os.cpu_count() or 1) // ranks.local_size),
     )
-    source = fail_together(lambda: open_source(spec.dataset, seed=spec.seed, host=host))
+    source = fail_together(lambda: open_source(spec.own_dataset, seed=spec.seed, host=host))
     surveys = distributed.gather(fail_together(lambda: source.survey(rank=ranks.rank, ranks=ranks.size)))
     dataset = fail_together(lambda: source.to_dataset(surveys, launch.expected))
     fail_together(lambda: dataset.prepare(local_rank=ranks.local_rank, local_ranks=ranks.local_size))
@@ -183,7 +183,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     callbacks: list[Callback] = [
         WarmUp(plan, trainable.optimizer),
         RankRecording(session.recorder, global_batch=plan.global_batch),
-        DamageWatch(session.dataset, session.job_recorder, name=spec.dataset.source),
+        DamageWatch(session.dataset, session.job_recorder, name=spec.own_dataset.source),
         early_stopping,
         EpochRecording(session.job_recorder, lambda: trainable.learning_rate),
     ]

@@ -48,9 +48,8 @@ def check_is_given(file: str | None, dataset: str | None, changes: list[str]) ->
 def _description(name: str) -> str:
     """The description of a field of the spec. If a string may stand for its object: of the field that is the string."""
     from jobs.model.descriptions import without_links
+    from jobs.model.problems import fields_at
     from jobs.model.spec import SHORTHAND, Spec
 
-    field = Spec.model_fields[name]
-    if name in SHORTHAND and field.annotation is not None:
-        field = field.annotation.model_fields[SHORTHAND[name]]
+    field = fields_at([name], Spec)[SHORTHAND[name]] if name in SHORTHAND else Spec.model_fields[name]
     return without_links(field.description or "")

@@ -43,6 +43,8 @@ class Registry:
 
     def resolve(self, spec: Spec) -> Resolved:
         """The spec with the version and options of the registered dataset that it names. Other specs do not change."""
+        if spec.dataset is None:
+            return Resolved(spec, None)
         reference = reference_of(spec.dataset.source)
         if reference is None and is_versioned(spec.dataset.source):
             return self._refused(spec, "only registered datasets have versions (NAME@N)")
@@ -70,7 +72,7 @@ class Registry:
         return self._versions_by_name[name]
 
     def _refused(self, spec: Spec, message: str) -> Resolved:
-        return Resolved(spec, None, problems=[FieldProblem(_FIELD, message, spec.dataset.source)])
+        return Resolved(spec, None, problems=[FieldProblem(_FIELD, message, spec.own_dataset.source)])
 
 
 def _usable_version(reference: Reference, rows: Sequence[DatasetVersion]) -> DatasetVersion | str:
@@ -93,7 +95,8 @@ def _state_text(row: DatasetVersion) -> str:
 
 def sizes_in(session: Session, spec: Spec) -> DatasetSizes | None:
     """The sizes of a stored spec's data. None if they are unknown until it is opened."""
-    reference = reference_of(spec.dataset.source) if is_versioned(spec.dataset.source) else None
+    source = "" if spec.dataset is None else spec.dataset.source
+    reference = reference_of(source) if is_versioned(source) else None
     if reference is None:
         return sizes_of(spec)
     row = next((row for row in versions.versions_of(session, reference.name) if row.version == reference.version), None)
@@ -102,9 +105,9 @@ def sizes_in(session: Session, spec: Spec) -> DatasetSizes | None:
 
 def with_options(spec: Spec, row: DatasetVersion) -> Spec:
     """The spec with the version's options in the fields that it does not set itself."""
-    own = spec.dataset.model_fields_set
+    own = spec.own_dataset.model_fields_set
     options = {name: value for name, value in row.options.items() if name not in own}
-    document = {**spec.dataset.model_dump(mode="json"), **options, "source": f"{row.name}@{row.version}"}
+    document = {**spec.own_dataset.model_dump(mode="json"), **options, "source": f"{row.name}@{row.version}"}
     return spec.model_copy(update={"dataset": DatasetSpec.model_validate_json(json.dumps(document))})
 
 
@@ -125,7 +128,7 @@ def registered_sizes(spec: Spec, row: DatasetVersion) -> DatasetSizes | None:
 
     A share of Parquet is taken within every row group. So the sizes are known only for the registered share.
     """
-    facts, validation, registered = row.facts, spec.dataset.validation, row.options["validation"]
+    facts, validation, registered = row.facts, spec.own_dataset.validation, row.options["validation"]
     if facts is None:
         return None
     as_registered = DatasetSizes(train=facts["train"], validation=facts["validation"], test=facts["test"])
@@ -142,4 +145,4 @@ def registered_sizes(spec: Spec, row: DatasetVersion) -> DatasetSizes | None:
 
 def with_source(spec: Spec, source: str) -> Spec:
     """The spec for the ranks: its source is the path or URL of the version."""
-    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"source": source})})
+    return spec.model_copy(update={"dataset": spec.own_dataset.model_copy(update={"source": source})})

@@ -13,6 +13,8 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
+from jobs.lifecycle.script_admission import script_problems
+from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
@@ -22,25 +24,6 @@ from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthe
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
-
-
-@dataclass(frozen=True)
-class SitePolicy:
-    """What the operator lets jobs use besides the catalog."""
-
-    data_roots: Sequence[str] = ()  # absolute folders, and URLs
-    models: Sequence[str] = ()  # module:function
-    cache_limit_gb: float | None = None  # of a host's cache, in 10^9 bytes; None: as large as a spec asks for
-
-    @property
-    def folders(self) -> list[str]:
-        """The data roots that are folders of a host."""
-        return [root for root in self.data_roots if "://" not in root]
-
-    @property
-    def roots_text(self) -> str:
-        """The data roots, for a message."""
-        return ", ".join(self.data_roots) or "HORA_DATA_ROOTS is not set"
 
 
 @dataclass(frozen=True)
@@ -57,11 +40,10 @@ def unsupported(spec: Spec, site: SitePolicy, *, shape: tuple[int, ...] | None =
 
     `shape` is that of the samples, if the dataset is registered.
     """
-    return [
-        *_dataset_problems(spec, shape),
-        *(problem for place in _named_paths(spec, site) for problem in _outside_roots(place, site)),
-        *_model_problems(spec, site),
-    ]
+    outside = [problem for place in _named_paths(spec, site) for problem in _outside_roots(place, site)]
+    if spec.is_script:
+        return [*script_problems(spec, site), *outside]
+    return [*_dataset_problems(spec, shape), *outside, *_model_problems(spec, site)]
 
 
 def missing_paths(spec: Spec, site: SitePolicy) -> list[FieldProblem]:
@@ -101,6 +83,8 @@ _MISPLACED = "there is nothing below the data roots ({})"
 
 def weights_job(spec: Spec) -> str | None:
     """The id of the job from whose weights the spec starts; None if it does not."""
+    if spec.model is None:
+        return None
     prefix, colon, job_id = spec.model.weights.partition(":")
     return job_id if prefix == "job" and colon and _JOB_ID.fullmatch(job_id) else None
 
@@ -118,17 +102,19 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
         message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
     elif job.status is not Status.SUCCEEDED:
         message = f"job {job_id} is {job.status}: only a job that has succeeded has weights to start from"
+    elif job.spec.get("code"):
+        message = f"job {job_id} ran its own code: hand the path of its weights to a script, or name a file"
     elif job.spec.get("probe"):
         message = f"job {job_id} was a batch probe, which leaves no weights"
-    elif job.spec["model"]["name"] != spec.model.name:
-        message = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.model.name}"
+    elif job.spec["model"]["name"] != spec.own_model.name:
+        message = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.own_model.name}"
     else:
         return []
-    return [FieldProblem("model.weights", message, spec.model.weights)]
+    return [FieldProblem("model.weights", message, spec.own_model.weights)]
 
 
 def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
-    dataset, built_in = spec.dataset, DATASETS.get(spec.dataset.source)
+    dataset, built_in = spec.own_dataset, DATASETS.get(spec.own_dataset.source)
     if is_synthetic(dataset.source):
         built_in = DATASETS[SYNTHETIC]
         wrong = _synthetic_problem("dataset.source", dataset.source, dataset.image_size)
@@ -166,30 +152,32 @@ def _synthetic_problem(field: str, source: str, image_size: tuple[int, int] | No
 
 def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
     """Problems with images of this size, if the size is known."""
-    size = spec.dataset.image_size or shape
+    dataset, network = spec.own_dataset, spec.own_model
+    size = dataset.image_size or shape
     if size is None or len(size) < 2:  # rows of a table have no height and width
         return
     size_text = f"{size[0]}x{size[1]}"
-    model = MODELS.get(spec.model.name)
+    model = MODELS.get(network.name)
     least = model.least_size if model is not None else 1
     if min(size) < least:
-        message = f"{spec.model.name} takes images of {least}x{least} and larger: set it to at least [{least}, {least}]"
+        message = f"{network.name} takes images of {least}x{least} and larger: set it to at least [{least}, {least}]"
         yield FieldProblem("dataset.image_size", message, size_text)
-    turns = [name for name in spec.dataset.augment if name in _QUARTER_TURNS]
+    turns = [name for name in dataset.augment if name in _QUARTER_TURNS]
     if turns and size[0] != size[1]:
         message = f"{turns[0]} needs square images, but these are {size_text}: set dataset.image_size to a square"
-        yield FieldProblem("dataset.augment", message, ", ".join(spec.dataset.augment))
+        yield FieldProblem("dataset.augment", message, ", ".join(dataset.augment))
 
 
 def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
-    name, weights = spec.model.name, spec.model.weights
+    network = spec.own_model
+    name, weights = network.name, network.weights
     if name not in MODELS and name not in site.models:
         more = ", ".join(site.models) or "none; see HORA_MODELS"
         message = f"no such model; there are: {', '.join(MODELS)}; and from installed packages: {more}"
         yield FieldProblem("model.name", message, name)
-    if ":" in name and spec.model.dropout:
+    if ":" in name and network.dropout:
         message = f"{name} places its own dropout; leave it at 0"
-        yield FieldProblem("model.dropout", message, f"{spec.model.dropout:g}")
+        yield FieldProblem("model.dropout", message, f"{network.dropout:g}")
     if weights == "imagenet":
         pretrained = [model.name for model in MODELS.values() if model.imagenet]
         if name not in pretrained:
@@ -206,13 +194,15 @@ def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
 def _named_paths(spec: Spec, site: SitePolicy) -> Iterator[_NamedPath]:
     registered = f"neither registered ({', '.join(DATASETS)}) nor"
     dataset = f"no such dataset: {registered} below the data roots ({site.roots_text})"
-    if _is_path_or_url(spec.dataset.source):
+    if spec.dataset is not None and _is_path_or_url(spec.dataset.source):
         yield _NamedPath("dataset.source", spec.dataset.source, dataset)
-    if isinstance(spec.dataset.validation, str) and _is_path_or_url(spec.dataset.validation):
-        yield _NamedPath("dataset.validation", spec.dataset.validation, dataset)
-    if spec.model.weights.endswith(".weights.h5") and not spec.model.weights.startswith("job:"):
+    validation = None if spec.dataset is None else spec.dataset.validation
+    if isinstance(validation, str) and _is_path_or_url(validation):
+        yield _NamedPath("dataset.validation", validation, dataset)
+    weights = "none" if spec.model is None else spec.model.weights
+    if weights.endswith(".weights.h5") and not weights.startswith("job:"):
         file = f"no such file below the data roots ({site.roots_text})"
-        yield _NamedPath("model.weights", spec.model.weights, file)
+        yield _NamedPath("model.weights", weights, file)
 
 
 def _is_path_or_url(source: str) -> bool:

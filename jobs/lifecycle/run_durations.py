@@ -19,11 +19,17 @@ MOST_DURATIONS = 5  # stored for each kind of job
 # Fields that do not change how long a job takes: names, placement, and what happens after a failure. Also some numbers
 # that hardly change it.
 _IRRELEVANT = {
-    "name", "project", "labels", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s", "stall_timeout_s",
-    "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
+    "name", "project", "labels", "goal", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s",
+    "stall_timeout_s", "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
 }  # fmt: skip
 
 _WORK: Any = {
+    "code": True,
+    "command": True,
+    "params": True,
+    "env": True,
+    "environment": True,
+    "requirements": True,
     "dataset": {"source", "format", "image_size", "augment"},
     "model": {"name", "freeze_base"},
     "precision": True,
@@ -32,7 +38,10 @@ _WORK: Any = {
     "allreduce": True,
 }
 # Fields that came after the first release. A spec that leaves them out has the same keys as before.
-_LATER = ("gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce")
+_LATER = (
+    "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
+    "requirements", "goal",
+)  # fmt: skip
 _LATER_DEFAULTS = {name: Spec.model_fields[name].default for name in _LATER}
 
 

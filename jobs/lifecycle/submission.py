@@ -5,7 +5,7 @@ Every function works in the caller's transaction; the caller commits.
     IdempotencyConflict     the key was used before with another body
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -56,7 +56,7 @@ def earlier_job(session: Session, owner: str, idempotency: Idempotency | None) -
 
 def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None) -> Job:
     """Write a queued job, its first event and its key. Raises `InvalidSpec` if its dataset was removed meanwhile."""
-    refs = refs_of(session, [spec.dataset.source])
+    refs = refs_of(session, _sources([spec]))
     job = Job(**_columns(spec, plan, owner, refs))
     session.add(job)
     session.flush()
@@ -67,7 +67,7 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempoten
 
 def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
     """Write the jobs of a study and their first events; returns their ids. The queue keeps their sequence."""
-    refs = refs_of(session, {spec.dataset.source for spec, _, _ in jobs})
+    refs = refs_of(session, _sources(spec for spec, _, _ in jobs))
     rows = [
         {
             **_columns(spec, plan, owner, refs),
@@ -87,6 +87,10 @@ def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], 
     return [row["id"] for row in rows]
 
 
+def _sources(specs: Iterable[Spec]) -> set[str]:
+    return {spec.dataset.source for spec in specs if spec.dataset is not None}
+
+
 def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dict[str, Any]:
     return {
         "id": new_id(),
@@ -96,7 +100,8 @@ def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dic
         "status": Status.QUEUED,
         "spec": spec.model_dump(mode="json"),
         "plan": plan.model_dump(mode="json"),
-        "dataset_ref": refs.get(spec.dataset.source),
+        "dataset_ref": None if spec.dataset is None else refs.get(spec.dataset.source),
+        "code": spec.code,
         "labels": spec.labels,
         "gpus": spec.gpus,
         "priority": spec.priority,

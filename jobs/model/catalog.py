@@ -99,10 +99,10 @@ def dataset_of(source: str) -> Dataset | None:
 def sizes_of(spec: Spec) -> DatasetSizes | None:
     """Sizes of the parts of the spec's dataset. None if they are unknown until it is opened, or if it is misspelt."""
     try:
-        dataset = dataset_of(spec.dataset.source)
+        dataset = dataset_of(spec.dataset.source) if spec.dataset is not None else None
     except WrongSynthetic:  # `jobs.lifecycle.admission` says so; a stored spec may be of a version with other limits
         return None
-    if dataset is None or isinstance(spec.dataset.validation, str):
+    if dataset is None or spec.dataset is None or isinstance(spec.dataset.validation, str):
         return None
     train, validation = split_sizes(dataset.trainable, spec.dataset.validation)
     return DatasetSizes(train=train, validation=validation, test=dataset.test)

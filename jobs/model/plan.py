@@ -102,7 +102,14 @@ def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = N
 
 
 def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int) -> dict[str, int]:
-    train_samples = round(sizes.train * spec.dataset.fraction)
+    train_samples = round(sizes.train * spec.own_dataset.fraction)
+    if spec.is_script:  # it reads the data in its own way: these figures are a proposal
+        return {
+            "steps_per_epoch": spec.steps_per_epoch or max(train_samples // global_batch, 1),
+            "train_samples": train_samples,
+            "validation_samples": sizes.validation,
+            "test_samples": sizes.test,
+        }
     if sizes.validation == 0:
         raise UnworkablePlan("dataset.validation", "the validation part is empty")
     if train_samples < global_batch:

@@ -5,12 +5,14 @@ Used by `spec`, by the api for every request, and by the command line. Pure.
     InvalidSpec      a document that is not a spec; `problems` names every wrong field
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 # Pydantic puts the branch of a union into the path, which is not a field of the spec.
 _UNION_TAGS = {"constrained-float", "constrained-str"}
@@ -37,31 +39,49 @@ def field_problems(error: ValidationError, model: type[BaseModel]) -> list[Field
     """Every wrong field of a pydantic error of this model, in the sequence of the fields."""
     return [
         FieldProblem(
-            field=".".join(str(part) for part in detail["loc"] if part not in _UNION_TAGS),
+            field=".".join(str(part) for part in _path_of(detail) if part not in _UNION_TAGS),
             message=_unknown_field(detail["loc"], model)
             if detail["type"] == "extra_forbidden"
             else detail["msg"].removeprefix("Value error, "),
-            received=None if detail["type"] == "missing" else _shortened(detail["input"]),
+            received=_received(detail),
         )
         for detail in error.errors(include_url=False)
     ]
 
 
+def wrong_inner_field(name: str, received: object, message: str) -> PydanticCustomError:
+    """The error to raise in a validator of an object if it is a field inside that object that is wrong."""
+    return PydanticCustomError(_INNER_FIELD, "{text}", {"text": message, "name": name, "received": received})
+
+
+_INNER_FIELD = "inner_field"
+
+
+def _path_of(detail: ErrorDetails) -> Sequence[str | int]:
+    return (*detail["loc"], detail["ctx"]["name"]) if detail["type"] == _INNER_FIELD else detail["loc"]
+
+
+def _received(detail: ErrorDetails) -> str | None:
+    if detail["type"] == "missing":
+        return None
+    return _shortened(detail["ctx"]["received"] if detail["type"] == _INNER_FIELD else detail["input"])
+
+
 def _unknown_field(path: Sequence[str | int], model: type[BaseModel]) -> str:
     """The message for a field that the model does not have. It suggests the name that was probably meant."""
     *parents, name = map(str, path)
-    similar = get_close_matches(name, _fields_at(parents, model), n=1)
+    similar = get_close_matches(name, fields_at(parents, model), n=1)
     return f"no such field `{_shortened(name)}`" + (f"; did you mean `{similar[0]}`?" if similar else "")
 
 
-def _fields_at(path: Sequence[str], model: type[BaseModel]) -> Collection[str]:
+def fields_at(path: Sequence[str], model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     """The fields of the object at a path of a model; empty if there is no object."""
     for name in path:
         annotation = model.model_fields[name].annotation if name in model.model_fields else None
         parts = (part for part in (annotation, *get_args(annotation)) if isinstance(part, type))
         inner = next((part for part in parts if issubclass(part, BaseModel)), None)
         if inner is None:
-            return ()
+            return {}
         model = inner
     return model.model_fields
 

@@ -88,6 +88,35 @@ class StepEnded(_Record):
     metrics: Metrics
 
 
+class Reported(_Record):
+    """What a script reported with `run.report`. Any rank writes them; `metrics` are the script's own numbers.
+
+    With a `step` the numbers belong to that step of this rank. With an `epoch` alone they belong to the end of that
+    epoch: those of rank 0 count for the whole job. With neither, they belong to the run so far.
+
+    The times are measured between reports, and are null in the first one. Those of a step are means over the steps
+    since the last report.
+    """
+
+    kind: Literal["report"] = "report"
+    step: Count | None = None
+    epoch: Epoch | None = None
+    metrics: Metrics
+    step_time_s: float | None = None
+    data_wait_s: float | None = None  # part of the step's time: in `run.phase("data")`
+    allreduce_s: float | None = None  # part of the step's time: in `run.phase("allreduce")`
+    samples_per_s: float | None = None  # over all ranks, with the plan's global batch
+    wall_s: float | None = None  # of an epoch
+
+
+class ProgressMade(_Record):
+    """Rank 0 of a script: how much of its work is done, in units of its own."""
+
+    kind: Literal["progress"] = "progress"
+    done: Annotated[float, Field(ge=0, lt=2**63)]
+    total: Annotated[float, Field(ge=0, lt=2**63)] | None = None
+
+
 class RankEpochEnded(_Record):
     """The times of one epoch on this rank: percentiles of its step times, and sums of the waits in its steps.
 
@@ -141,10 +170,24 @@ class CheckpointSaved(_Record):
     stored_bytes: Count | None = None  # their size
 
 
-class Summary(BaseModel):
-    """The results of a job. `wall_s` is the time without set-up. The best epoch is that of the monitored metric.
+class MetricSummary(BaseModel):
+    """The last and the best value of a metric, over all attempts. Null where a value is no number.
 
-    `metrics` are those of the weights that were kept. `test_*` are measured on held-out data.
+    `best_epoch` is the epoch of the best one; null if it was reported without an epoch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    last: float | None
+    best: float | None
+    best_epoch: int | None = None
+
+
+class Summary(BaseModel):
+    """The results of a job that Hora trained in its own loop. `wall_s` is the time without set-up.
+
+    The best epoch is that of the goal's metric. `val_*` are those of the weights that were kept, `test_*` are measured
+    on held-out data.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
@@ -163,13 +206,36 @@ class Summary(BaseModel):
     model_bytes: int  # size of the weights in memory
     after_best_share: float  # share of the time of all epochs that came after the best one; 0..1
     stopped_early: bool
+    metrics: dict[str, MetricSummary] = {}  # of every metric; the supervisor adds them
+
+
+class ScriptSummary(BaseModel):
+    """The results of a script, with the names of `Summary`. Null is what it did not report.
+
+    The rank writes the figures of its attempt. The supervisor adds `metrics`, and from them the best epoch, `val_*` and
+    `test_*`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+    best_epoch: int | None = None
+    epochs_run: int | None = None
+    val_accuracy: float | None = None
+    val_loss: float | None = None
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    train_samples_per_s: float | None = None
+    wall_s: float
+    setup_s: float
+    stopped_early: bool = False
+    metrics: dict[str, MetricSummary] = {}
 
 
 class Summarized(_Record):
     """Rank 0: the last record before the exit of a run that came to its end."""
 
     kind: Literal["summary"] = "summary"
-    summary: Summary
+    summary: Summary | ScriptSummary
 
 
 class ProbePoint(BaseModel):
@@ -251,6 +317,8 @@ Record = Annotated[
     | DataOpened
     | Planned
     | StepEnded
+    | Reported
+    | ProgressMade
     | RankEpochEnded
     | EpochEnded
     | CheckpointSaved
@@ -311,6 +379,30 @@ class Expected(BaseModel):
     classes: int
 
 
+class ScriptLaunch(BaseModel):
+    """The part of a launch file that is about a script: what each rank of the host starts, and what it may use.
+
+    Paths are absolute, and those of this host. The script may write below `writable` alone.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: list[str]  # placeholders are filled in
+    plan: Plan
+    code_dir: str  # the unpacked archive, where the command starts; this attempt's own copy
+    lib_dir: str  # a folder for PYTHONPATH, in which `hora.run` lies
+    bin_dir: str | None = None  # of the environment, first on PATH; null: the worker's own
+    env: dict[str, str] = {}
+    train: str | None = None  # the path or URL of the dataset's training part
+    validation: str | None = None
+    readable: list[str] = []  # what the script may read beside the system, its environment and its own folders
+    writable: list[str] = []
+    scratch: str  # its TMPDIR and HOME, gone after the attempt; one folder a rank
+    user: str | None = None  # runs the script; null: the user of the worker
+    memory_bytes: int | None = None  # of all processes of one rank together
+    storage_bytes: int | None = None  # of all that the script writes on this host
+
+
 class Launch(BaseModel):
     """The launch file: the input of the ranks on a host, as JSON. Their only argument is the folder that contains it.
 
@@ -339,6 +431,7 @@ class Launch(BaseModel):
     artifacts_dir: str
     stop_path: str
     space_wait_s: float = 300.0  # for the results, if there is no space for them
+    script: ScriptLaunch | None = None  # null: the ranks train in Hora's own loop
     lease_path: str | None = None  # says until when the ranks of this host may run, in seconds of its CLOCK_MONOTONIC
 
 

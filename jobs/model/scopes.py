@@ -4,10 +4,11 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a token allows: `read`, `submit` or `admin`. Each scope includes the ones before it."""
+    """What a token allows: `read`, `submit`, `code` or `admin`. Each scope includes the ones before it."""
 
     READ = "read"
     SUBMIT = "submit"  # and steer their own jobs and those of their projects
+    CODE = "code"  # and let hosts run the code that they send
     ADMIN = "admin"
 
     def covers(self, needed: "Scope") -> bool:

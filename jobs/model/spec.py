@@ -8,6 +8,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -19,17 +20,33 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from jobs.model.goals import is_better_lower
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
-from jobs.model.problems import InvalidSpec, field_problems
+from jobs.model.problems import InvalidSpec, field_problems, wrong_inner_field
+from jobs.model.script_fields import (
+    LOOP_DATASET_FIELDS,
+    MOST_COMMAND_BYTES,
+    Argument,
+    Digest,
+    EnvironmentName,
+    EnvName,
+    EnvValue,
+    Params,
+    Requirements,
+)
 from jobs.model.spec_parts import (
+    EPOCH_METRICS,
     AllreduceSpec,
     CheckpointSpec,
     Column,
     DatasetSpec,
     EarlyStopping,
     EpochMetric,
+    GoalSpec,
     GpuModel,
     ModelName,
     ModelSpec,
@@ -44,7 +61,7 @@ from jobs.model.yaml_text import load_yaml
 
 __all__ = [
     "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec", "CheckpointSpec",
-    "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "ModelSpec", "Name", "Pixels", "ProbeSpec",
+    "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name", "Pixels", "ProbeSpec",
     "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url", "is_synthetic",
     "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
@@ -75,7 +92,7 @@ def _with_shorthand(name: str, text: Any, part: type[SpecPart]) -> BeforeValidat
     """Accept a plain string (`text`) in place of the `part` of this name."""
     field = SHORTHAND[name]
     return BeforeValidator(
-        lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=text | part
+        lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=text | part | None
     )
 
 
@@ -84,16 +101,54 @@ class Spec(SpecPart):
 
     name: Name = Field(
         "job",
-        description="The name in lists: [printable text](spec.md#names-and-labels) of any script on one line, up to 128"
-        " characters.",
+        description="The name in lists: [printable text](spec.md#names-and-labels) in any writing system, on one"
+        " line, up to 128 characters.",
     )
-    dataset: Annotated[DatasetSpec, _with_shorthand("dataset", Source, DatasetSpec)] = Field(
-        description="A registered name as a plain string, or an object with the fields of a dataset."
+    # `code` comes first: what other fields may be, and their defaults, depends on it.
+    code: Digest | None = Field(
+        None,
+        description="The SHA-256 of an archive with [your own training code](scripts.md), which `POST /v1/code` took."
+        " `null`: Hora trains `model` in its own loop.",
     )
-    model: Annotated[ModelSpec, _with_shorthand("model", ModelName, ModelSpec)] = Field(
+    command: list[Argument] | None = Field(
+        None,
+        validate_default=True,
+        min_length=1,
+        max_length=256,
+        description="What each rank runs in the folder of `code`: the program and its arguments, which no shell reads."
+        " [Placeholders](scripts.md#placeholders) such as `{params.lr}` and `{batch_size}` are filled in.",
+    )
+    params: Params = Field(
+        {},
+        description="Any JSON object, handed to the script as `run.params`. Studies vary its fields: `params.lr`.",
+    )
+    env: dict[EnvName, EnvValue] = Field(
+        {},
+        max_length=64,
+        description="Variables for the environment of the script. Hora's own, those of Horovod, NCCL, Python and the"
+        " loader [cannot be set](scripts.md#variables).",
+    )
+    environment: EnvironmentName = Field(
+        "default",
+        description="The [Python environment](scripts.md#environments) of the script: `default` is that of the worker;"
+        " the operator can list others.",
+    )
+    requirements: Requirements | None = Field(
+        None,
+        description="Packages that the script needs [beside its environment](scripts.md#requirements): a list such as"
+        " `[einops>=0.8]`, or `requirements.txt` for that file of the archive. Only where the operator allows it.",
+    )
+    dataset: Annotated[DatasetSpec | None, _with_shorthand("dataset", Source, DatasetSpec)] = Field(
+        None,
+        validate_default=True,
+        description="A registered name as a plain string, or an object with the fields of a dataset. Required without"
+        " `code`; a script gets its [paths](scripts.md#data).",
+    )
+    model: Annotated[ModelSpec | None, _with_shorthand("model", ModelName, ModelSpec)] = Field(
         ModelSpec(name=DEFAULT_MODEL),
         json_schema_extra={"default": DEFAULT_MODEL},
-        description="The name of a network as a plain string, or an object with the fields of a model.",
+        description="The name of a network as a plain string, or an object with the fields of a model. `null` for a"
+        " script, which builds its own.",
     )
     gpus: int = Field(
         1,
@@ -174,8 +229,14 @@ class Spec(SpecPart):
         le=100_000_000,
         description="The steps of one epoch. `null`: as many as the data fills with global batches.",
     )
+    goal: GoalSpec | None = Field(
+        None,
+        description="Which metric says how good the job is, and whether lower is better. `null`: `val_accuracy`, or for"
+        " a script [what its metrics are called](scripts.md#goal).",
+    )
     early_stopping: EarlyStopping | None = Field(
-        EarlyStopping(), description="Stop when more epochs do not help. `null` turns it off."
+        EarlyStopping(),
+        description="Stop when more epochs do not help. `null` turns it off, which is the default for a script.",
     )
     checkpoint: CheckpointSpec = Field(
         CheckpointSpec(), description="When to save the state from which a restart continues."
@@ -237,7 +298,104 @@ class Spec(SpecPart):
         description="Makes the job a [batch probe](probe.md) instead of a training. `{}` uses the defaults of a probe.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_script(cls, document: Any) -> Any:
+        if isinstance(document, dict) and document.get("code") is not None:
+            return {"model": None, "early_stopping": None, **document}
+        return document
+
     # A rule over two fields is checked at the later one, so that the answer names a field.
+    @field_validator("command")
+    @classmethod
+    def _comes_with_code(cls, command: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        if "code" not in info.data:  # it has a problem of its own
+            return command
+        if info.data["code"] is not None and command is None:
+            raise ValueError("code needs a command: the program and its arguments, such as [python, train.py]")
+        if info.data["code"] is None and command is not None:
+            raise ValueError("there is no code to run it in: send an archive with POST /v1/code, or use `hora run`")
+        if command is not None:
+            if not command[0].strip():
+                raise ValueError("the first text is the program, and it is empty")
+            if sum(map(len, command)) > MOST_COMMAND_BYTES:
+                raise ValueError(f"may have {MOST_COMMAND_BYTES} characters in all")
+        return command
+
+    @field_validator("params", "env", "requirements")
+    @classmethod
+    def _only_for_scripts(cls, value: object, info: ValidationInfo) -> object:
+        if value and info.data.get("code", "") is None:
+            raise ValueError(f"{info.field_name} is for scripts, and there is no code")
+        return value
+
+    @field_validator("environment")
+    @classmethod
+    def _environment_of_script(cls, environment: str, info: ValidationInfo) -> str:
+        if environment != "default" and info.data.get("code", "") is None:
+            raise ValueError("environment is for scripts, and there is no code")
+        return environment
+
+    @field_validator("dataset")
+    @classmethod
+    def _fits_who_reads_it(cls, dataset: DatasetSpec | None, info: ValidationInfo) -> DatasetSpec | None:
+        if info.data.get("code", "") is None and dataset is None:
+            raise PydanticCustomError("missing", "Field required")
+        if info.data.get("code") and dataset is not None:
+            for name in LOOP_DATASET_FIELDS:
+                if (value := getattr(dataset, name)) != DatasetSpec.model_fields[name].default:
+                    message = "a script reads its data itself, so this has no effect: hand it over in params"
+                    raise wrong_inner_field(name, value, message)
+        return dataset
+
+    @field_validator("model")
+    @classmethod
+    def _is_given_unless_script(cls, model: ModelSpec | None, info: ValidationInfo) -> ModelSpec | None:
+        if info.data.get("code", "") is None and model is None:
+            raise ValueError("only a script has no model")
+        if info.data.get("code") and model is not None:
+            raise ValueError("a script builds its own model: hand its name over in params")
+        return model
+
+    @field_validator("optimizer", "precision", "jit", "allreduce", "probe")
+    @classmethod
+    def _is_of_the_own_loop(cls, value: object, info: ValidationInfo) -> object:
+        if info.data.get("code") and value != cls.model_fields[str(info.field_name)].default:
+            raise ValueError("a script trains in its own loop, so this has no effect: hand it over in params")
+        return value
+
+    @field_validator("checkpoint")
+    @classmethod
+    def _saves_when_the_script_does(cls, checkpoint: CheckpointSpec, info: ValidationInfo) -> CheckpointSpec:
+        if info.data.get("code") and checkpoint.every_epochs != CheckpointSpec().every_epochs:
+            message = "a script decides itself when to save, so this has no effect: hand it over in params"
+            raise wrong_inner_field("every_epochs", checkpoint.every_epochs, message)
+        return checkpoint
+
+    @field_validator("goal")
+    @classmethod
+    def _is_reported(cls, goal: GoalSpec | None, info: ValidationInfo) -> GoalSpec | None:
+        if goal is not None and info.data.get("code", "") is None:
+            _require_epoch_metric("metric", goal.metric)
+        return goal
+
+    @field_validator("early_stopping")
+    @classmethod
+    def _monitors_what_is_reported(cls, stopping: EarlyStopping | None, info: ValidationInfo) -> EarlyStopping | None:
+        if stopping is None or "code" not in info.data:
+            return stopping
+        if info.data["code"] is None:
+            _require_epoch_metric("monitor", stopping.monitor)
+            return stopping
+        if "restore_best_weights" in stopping.model_fields_set and stopping.restore_best_weights:
+            message = "a script keeps its weights itself: leave this out"
+            raise wrong_inner_field("restore_best_weights", stopping.restore_best_weights, message)
+        goal: GoalSpec | None = info.data.get("goal")
+        if "monitor" not in stopping.model_fields_set and goal is None:
+            raise ValueError("say which metric of the script to monitor: set monitor here, or goal")
+        monitor = stopping.monitor if "monitor" in stopping.model_fields_set or goal is None else goal.metric
+        return stopping.model_copy(update={"monitor": monitor, "restore_best_weights": False})
+
     @field_validator("min_gpus")
     @classmethod
     def _no_more_than_gpus(cls, min_gpus: int | None, info: ValidationInfo) -> int | None:
@@ -260,6 +418,36 @@ class Spec(SpecPart):
         if info.data.get("batch_per") == "global" and gpus and batch_size % gpus:
             raise ValueError(f"a global batch of {batch_size} does not divide by {gpus} gpus")
         return batch_size
+
+    @property
+    def own_dataset(self) -> DatasetSpec:
+        """The dataset of a job that Hora trains in its own loop, which always has one."""
+        assert self.dataset is not None
+        return self.dataset
+
+    @property
+    def own_model(self) -> ModelSpec:
+        """The model of a job that Hora trains in its own loop, which always has one."""
+        assert self.model is not None
+        return self.model
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the job runs a person's own code, and not the loop of Hora."""
+        return self.code is not None
+
+    def is_lower_better(self, metric: str) -> bool:
+        """Whether a lower value of this metric is better: as the goal says, else by its name."""
+        if self.goal is not None and self.goal.metric == metric:
+            return self.goal.is_lower_better
+        return is_better_lower(metric)
+
+
+def _require_epoch_metric(field: str, metric: str) -> None:
+    if metric not in EPOCH_METRICS:
+        similar = get_close_matches(metric, EPOCH_METRICS, n=1)
+        meant = f"; did you mean {similar[0]}?" if similar else ""
+        raise wrong_inner_field(field, metric, f"no such metric; there are: {', '.join(EPOCH_METRICS)}{meant}")
 
 
 def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -> Spec:

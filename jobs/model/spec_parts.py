@@ -1,12 +1,14 @@
-"""The parts of a spec: dataset, model, early stopping, checkpoints and probe. Pure; used by `jobs.model.spec`.
+"""The parts of a spec: dataset, model, goal, early stopping, checkpoints and probe. Pure; used by `jobs.model.spec`.
 
 A field's description is written only here. It is Markdown, and its links are relative to docs/. The tables there,
 /openapi.json, the dashboard's form and the help of the command line are made from it.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+
+from jobs.model.goals import METRIC_NAME, is_better_lower
 
 # A `format` names the syntax of a text: see tests/fuzz/texts.py.
 _OneLine = StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)
@@ -27,6 +29,8 @@ Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_
 EpochMetric = Literal[
     "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
 ]
+EPOCH_METRICS: tuple[str, ...] = get_args(EpochMetric)
+MetricName = Annotated[str, StringConstraints(pattern=METRIC_NAME, max_length=64)]
 
 
 class SpecPart(BaseModel):
@@ -112,17 +116,37 @@ class ModelSpec(SpecPart):
     )
 
 
+class GoalSpec(SpecPart):
+    """The metric that says how good a job is: reports, advice and lists use it."""
+
+    metric: MetricName = Field(
+        description="The name of the metric: one that the script reports, such as `val_iou`. Without a script:"
+        " `val_accuracy`, `val_loss`, `accuracy` or `loss`."
+    )
+    mode: Literal["min", "max"] | None = Field(
+        None,
+        description="`min`: lower is better. `max`: higher is better. `null`: [by the name](scripts.md#goal), so that"
+        " losses, errors and times are better when lower.",
+    )
+
+    @property
+    def is_lower_better(self) -> bool:
+        """Whether a lower value is better."""
+        return is_better_lower(self.metric) if self.mode is None else self.mode == "min"
+
+
 class EarlyStopping(SpecPart):
     """Stop when `monitor` has not improved by `min_delta` for `patience` epochs.
 
-    Losses and times (`_s`, but not `_per_s`) are better when lower, all other metrics when higher.
+    Losses, errors and times (`_s`, but not `_per_s`) are better when lower, all other metrics when higher.
     """
 
-    monitor: EpochMetric = Field(
+    monitor: MetricName = Field(
         "val_accuracy",
+        json_schema_extra={"examples": list(EPOCH_METRICS)},
         description="The metric to watch, averaged over all ranks: `loss`, `accuracy`, `val_loss`, `val_accuracy`,"
         " `samples_per_s`, `epoch_s`, `data_wait_s` or `allreduce_s`. Losses and times are better when lower, the"
-        " others when higher.",
+        " others when higher. A script: any metric that it reports; by default its `goal`.",
     )
     patience: int = Field(3, ge=1, le=10_000, description="How many epochs without an improvement end the training.")
     min_delta: float = Field(0.001, ge=0, description="The smallest change that counts as an improvement.")

@@ -53,6 +53,7 @@ class EndReason(StrEnum):
     PREEMPTED = "preempted"
     PAUSED = "paused"
     BAD_DATA = "bad_data"
+    SCRIPT_FAILED = "script_failed"
     INTERNAL_ERROR = "internal_error"
 
     @property
@@ -80,11 +81,14 @@ _FINAL = Outcome(_S.FAILED)
 _RETRIED = Outcome(_S.FAILED, retried=True, counts=True)
 _NOT_ITS_FAULT = Outcome(_S.FAILED, retried=True, counts=False)
 _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
-    EndReason.COMPLETED: (_DONE, "every epoch is done"),
+    EndReason.COMPLETED: (_DONE, "every epoch is done, or the script exited with 0 on every rank"),
     EndReason.EARLY_STOPPED: (_DONE, "the monitored metric stopped improving"),
     EndReason.CANCELLED: (Outcome(_S.CANCELLED), "a person cancelled the job"),
-    EndReason.RANK_FAILED: (_RETRIED, "a rank died"),
-    EndReason.OUT_OF_MEMORY: (_FINAL, "the batch does not fit into the device's memory"),
+    EndReason.RANK_FAILED: (_RETRIED, "a rank died, or a script that had saved a checkpoint failed"),
+    EndReason.OUT_OF_MEMORY: (
+        _FINAL,
+        "the batch does not fit into the device's memory, or a script took more memory than it may",
+    ),
     EndReason.STALLED: (_RETRIED, "no step of any rank for `stall_timeout_s`"),
     EndReason.TIME_LIMIT: (_FINAL, "the attempt took longer than `time_limit_s`"),
     EndReason.LAUNCH_FAILED: (_RETRIED, "no rank came up"),
@@ -104,13 +108,18 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
     ),
     EndReason.PAUSED: (_NOT_ITS_FAULT, "a person paused the job"),
     EndReason.BAD_DATA: (_FINAL, "the data cannot be read, or does not fit the spec"),
+    EndReason.SCRIPT_FAILED: (
+        _FINAL,
+        "the script failed before it saved a checkpoint, so that another attempt would do the same",
+    ),
     EndReason.INTERNAL_ERROR: (_FINAL, "the trainer failed in a way that another attempt would repeat"),
 }
 
 COMPLETE = frozenset(reason for reason in EndReason if reason.outcome is _DONE)  # when all ranks report one of these
 # One rank that reports one of these explains the whole attempt. When ranks report several, the first in this list wins.
 FAULTS_OF_A_RANK = (
-    EndReason.NO_SPACE, EndReason.NO_DEVICE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR,
+    EndReason.NO_SPACE, EndReason.NO_DEVICE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.SCRIPT_FAILED,
+    EndReason.INTERNAL_ERROR,
 )  # fmt: skip
 # Its host failed: what watched over the attempt went away, or there was no space.
 LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.NO_SPACE})

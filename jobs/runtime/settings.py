@@ -60,6 +60,17 @@ def _webhook_targets(text: str) -> str:
     return text
 
 
+_ENVIRONMENT = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})=(/[^=,:]*)")
+
+
+def _environments(text: str) -> str:
+    for entry in _names(text):
+        match = _ENVIRONMENT.fullmatch(entry)
+        if match is None or match[1] == "default":
+            raise ValueError(f"write each environment as name=/path, not {entry!r}; `default` is the worker's own")
+    return text
+
+
 def _rank_env(text: str) -> str:
     rank_variables(text)
     return text
@@ -110,6 +121,45 @@ class Settings(BaseSettings):
         "",
         description="Functions of installed packages that build [networks](models.md#a-network-of-your-own) which jobs"
         " may train: `module:function`, separated by commas. For workers and api.",
+    )
+    code: Literal["on", "off"] = Field(
+        "off",
+        description="`on`: jobs may run [code that people send](scripts.md#who-may-run-code). `hora up` sets it unless"
+        " you do. For workers and api.",
+    )
+    code_user: str | None = Field(
+        None,
+        pattern=r"^[a-z_][a-z0-9_-]*$",
+        max_length=32,
+        description="The user of the host that scripts run as, beside which they can read nothing of the worker. The"
+        " worker needs the right to change to it. Without it scripts run as the worker's user. For workers.",
+    )
+    environments: Annotated[str, AfterValidator(_environments)] = Field(
+        "",
+        max_length=16_384,
+        description="[Python environments](scripts.md#environments) for scripts, as `NAME=PATH` separated by commas:"
+        " `torch=/opt/envs/torch`. For workers and api.",
+    )
+    code_requirements: Literal["on", "off"] = Field(
+        "off",
+        description="`on`: a spec may name [packages](scripts.md#requirements) that workers install for its script."
+        " For workers and api.",
+    )
+    max_code_mb: float = Field(
+        64.0, gt=0, le=1024, description="The largest archive of code, in units of 10^6 bytes. For the api."
+    )
+    max_code_storage_gb: _Gigabytes = Field(
+        20.0,
+        description="What a script may write on a host, its checkpoints and artifacts included."
+        " `HORA_MAX_JOB_STORAGE_GB` counts too, if it is less. For workers.",
+    )
+    max_code_memory_gb: _Gigabytes | None = Field(
+        None,
+        description="Memory that a script's processes of one rank may use together. By default 90 % of the host's"
+        " memory, divided by its slots. For workers.",
+    )
+    keep_code_days: _Days = Field(
+        30.0, description="From its last use until an archive of code that no job names is removed."
     )
     datasets_dir: Path | None = Field(
         None,
@@ -377,6 +427,11 @@ class Settings(BaseSettings):
     def rank_variables(self) -> dict[str, str]:
         """The variables of `rank_env`."""
         return rank_variables(self.rank_env)
+
+    @property
+    def environment_paths(self) -> dict[str, str]:
+        """The Python environments for scripts: path by name, without `default`."""
+        return dict(entry.split("=", 1) for entry in _names(self.environments))
 
     @property
     def host(self) -> str:

@@ -26,6 +26,14 @@ class Progress(View):
     eta_s: float | None = None
 
 
+class MetricView(View):
+    """The last and the best value of a metric over all attempts. The best one is lower or higher by the spec's goal."""
+
+    last: float | None = Field(description="Null: the value is no number")
+    best: float | None
+    best_epoch: int | None = Field(None, description="Null: the metric is reported without epochs")
+
+
 class SummaryView(View):
     """The results of a job that succeeded."""
 
@@ -45,6 +53,7 @@ class SummaryView(View):
     model_bytes: int | None = Field(None, description="Size of the weights in memory")
     after_best_share: float | None = Field(None, description="Share of the training time after the best epoch, 0..1")
     stopped_early: bool | None = None
+    metrics: dict[str, MetricView] = Field({}, description="The last and the best value of every metric")
 
 
 class DatasetView(View):
@@ -93,12 +102,14 @@ class JobView(View):
     plan: dict[str, Any] = Field(description="The resolved spec; see the schema Plan")
     progress: Progress
     summary: SummaryView | None
+    metrics: dict[str, MetricView] = Field({}, description="The last and the best value of every metric so far")
     dataset: DatasetView | None = Field(description="The data of the job; null until its ranks opened it")
     dataset_version: DatasetRefView | None = Field(None, description="Null: the spec names no registered dataset")
     labels: dict[str, str]
     study: str | None = Field(description="The id of the study that the job belongs to")
     study_cell: int | None = Field(description="Position in the study's grid, from 0")
     study_repeat: int | None
+    code: str | None = Field(None, description="The digest of its code; null: Hora's own loop trains")
     probe: ProbeFindings | None = Field(description="The results of a batch probe; null: the job is not a probe")
     gpus: int
     priority: int

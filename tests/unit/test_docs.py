@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from jobs.insight.studies.grid import cells_of
-from jobs.lifecycle.admission import SitePolicy, unsupported
+from jobs.lifecycle.admission import unsupported
+from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.spec import Spec, parse_spec, spec_from
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.model.yaml_text import load_yaml

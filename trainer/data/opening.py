@@ -65,12 +65,12 @@ class Dataset:
             per_rank=plan.per_gpu_batch,
             steps=plan.steps_per_epoch,
             seed=spec.seed,
-            sharding=spec.dataset.sharding,
-            shuffle_buffer=spec.dataset.shuffle_buffer,
+            sharding=spec.own_dataset.sharding,
+            shuffle_buffer=spec.own_dataset.shuffle_buffer,
         )
         batches = self.train.train(schedule, epoch=epoch, first=first)
-        if spec.dataset.augment:
-            augmenting = augmented(batches, spec.dataset.augment, schedule, epoch=epoch, first=first)
+        if spec.own_dataset.augment:
+            augmenting = augmented(batches, spec.own_dataset.augment, schedule, epoch=epoch, first=first)
             return placed(prefetched(augmenting), place)
         return placed(batches if self.train.is_quick else prefetched(batches), place)
 

@@ -26,20 +26,20 @@ def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.M
     """
     keras.config.set_dtype_policy(spec.precision)
     keras.utils.set_random_seed(spec.seed)
-    name, classes = spec.model.name, len(facts.classes)
+    name, classes = spec.own_model.name, len(facts.classes)
     samples = keras.Input(facts.shape, dtype=facts.dtype, name="samples")
     x = _scaling(facts)(samples)
     if ":" in name:
         network = external_network(name, facts.shape, classes, allowed=models)
-        model = keras.Model(samples, logits_of(network, x, spec.model, classes), name=name.rpartition(":")[2])
+        model = keras.Model(samples, logits_of(network, x, spec.own_model, classes), name=name.rpartition(":")[2])
     else:
         if name not in NETWORKS:
             raise BadData(f"model.name: there is no model {name!r}; there are: {', '.join(NETWORKS)}")
         check_samples(name, NETWORKS[name], facts.shape)
-        features = NETWORKS[name].features(x, spec.model)
+        features = NETWORKS[name].features(x, spec.own_model)
         # float32 whatever the precision: a softmax over half-precision logits loses small probabilities.
         model = network = keras.Model(samples, layers.Dense(classes, dtype="float32", name=HEAD)(features), name=name)
-    if is_frozen(spec.model):
+    if is_frozen(spec.own_model):
         _freeze_below_head(network, name)
     return model
 

@@ -40,11 +40,11 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
 
     Raises `BadData` if they cannot be found or read, or do not fit.
     """
-    weights = spec.model.weights
+    weights = spec.own_model.weights
     if weights == "none":
         return
     if weights == "imagenet":
-        load_imagenet(model, spec.model.name, Path(launch.weights_dir))
+        load_imagenet(model, spec.own_model.name, Path(launch.weights_dir))
         return
     with tempfile.TemporaryDirectory() as folder:
         own_file = Path(folder, f"own{_SUFFIX}")

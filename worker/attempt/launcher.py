@@ -85,7 +85,7 @@ def launch_of(
 
 def _with_cache_of_host(spec: Spec, limit_gb: float | None) -> Spec:
     """The spec with no larger cache than the operator allows."""
-    if limit_gb is None or spec.dataset.cache_limit_gb <= limit_gb:
+    if limit_gb is None or spec.dataset is None or spec.dataset.cache_limit_gb <= limit_gb:
         return spec
     return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"cache_limit_gb": limit_gb})})
 
@@ -97,7 +97,7 @@ def source_of(ref: Ref, datasets_dir: Path) -> str:
 
 def expected_of(spec: Spec, ref: Ref) -> Expected | None:
     """The figures that the ranks should find there. None if the spec reads the data otherwise than validation did."""
-    dataset, registered = spec.dataset, ref["options"]
+    dataset, registered = spec.own_dataset, ref["options"]
     if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
         return None
     return Expected(dataset=f"{ref['name']}@{ref['version']}", **ref["expects"])

@@ -1,6 +1,7 @@
 """All rows of Hora, as SQLAlchemy tables."""
 
 from jobs.db.tables.base import Base
+from jobs.db.tables.code import CodeArchive, CodePiece, CodeSender
 from jobs.db.tables.data import DatasetVersion, Upload
 from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
@@ -20,10 +21,11 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0009"  # the migration that makes these tables
+SCHEMA = "0010"  # the migration that makes these tables
 
 __all__ = [
-    "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "DatasetVersion", "Host", "HostSample",
+    "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
+    "DatasetVersion", "Host", "HostSample",
     "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MetricBlock", "MetricPoint",
     "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot",
     "Study", "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",

@@ -39,7 +39,7 @@ class Token(Base):
 
     __table_args__ = (
         CheckConstraint("kind IN ('bearer', 'session', 'login')", name="kind"),
-        CheckConstraint("scope IN ('read', 'submit', 'admin')", name="scope"),
+        CheckConstraint("scope IN ('read', 'submit', 'code', 'admin')", name="scope"),
         Index("ix_tokens_user", user_name),
     )
 

@@ -53,6 +53,8 @@ class Job(Base):
     plan: Mapped[dict[str, Any]]
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
+    # The last and the best value of every metric so far: `jobs.model.records.MetricSummary` by name.
+    metrics: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     dataset: Mapped[dict[str, Any] | None]  # what its ranks found when they first opened the data
     # The registered version that its spec names, made by `jobs.lifecycle.dataset_refs.ref_of`.
     dataset_ref: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
@@ -83,6 +85,7 @@ class Job(Base):
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
     study_repeat: Mapped[int | None] = mapped_column()  # from 0
+    code: Mapped[str | None] = mapped_column(ForeignKey("code_archives.digest"))  # null: Hora's own loop trains
     probe: Mapped[dict[str, Any] | None]  # what a batch probe found: `jobs.model.records.ProbeFindings`
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with every change
 
@@ -134,6 +137,7 @@ class Job(Base):
             postgresql_where=text("checkpoint_bytes > 0 OR artifact_bytes > 0"),
         ),
         Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
+        Index("ix_jobs_code", code, postgresql_where=text("code IS NOT NULL")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
 

@@ -4,7 +4,7 @@ from math import ceil
 from typing import Any
 
 from jobs.insight.advice.evidence import WORTH, Data, Evidence, Proposal, gain, less_time, percent
-from jobs.insight.advice.past import PastJob, is_frozen
+from jobs.insight.advice.past import PastJob, cache_of, is_frozen
 from jobs.insight.advice.throughput import range_of
 from jobs.views.advice import Gain, Rule
 from jobs.views.analysis import FindingKind, StepShares
@@ -17,13 +17,15 @@ _DECODED = frozenset({"images", "parquet"})  # the formats whose samples are dec
 def streaming_and_cache(e: Evidence) -> Proposal | None:
     """Propose a cache if steps wait for samples that are fetched or decoded in every epoch."""
     shares = e.shares
-    if shares is None or e.finding(FindingKind.INPUT_BOUND) is None or e.spec.probe is not None or e.data is None:
+    if shares is None or e.finding(FindingKind.INPUT_BOUND) is None or e.data is None:
+        return None
+    if e.spec.is_script or e.spec.probe is not None:
         return None
     cached = _in_memory(e, e.data) or _on_disk(e)
     if cached is None or shares.data_wait < WORTH:
         return None
     action, reason, change = cached
-    expected_gain = _gain(e, change["dataset"].get("cache", e.spec.dataset.cache), shares)
+    expected_gain = _gain(e, change["dataset"].get("cache", cache_of(e.spec)), shares)
     if expected_gain is None:
         return None
     step_ms, wait_ms = 1000 * shares.step_time_s, 1000 * shares.step_time_s * shares.data_wait
@@ -34,7 +36,7 @@ def streaming_and_cache(e: Evidence) -> Proposal | None:
 
 def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | None:
     """A cache of the decoded samples in memory, if they fit."""
-    dataset, cluster = e.spec.dataset, e.cluster
+    dataset, cluster = e.spec.own_dataset, e.cluster
     if dataset.cache == "memory" or data.format not in _DECODED or cluster is None or cluster.memory_bytes is None:
         return None
     size_bytes = data.decoded_bytes(dataset.fraction)
@@ -54,7 +56,7 @@ def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | Non
 
 def _on_disk(e: Evidence) -> tuple[str, str, dict[str, Any]] | None:
     """A cache of the raw files on the host's own disk, if they come over a network."""
-    dataset = e.spec.dataset
+    dataset = e.spec.own_dataset
     if dataset.cache != "none" or "://" not in dataset.source:
         return None
     reason = f"Files are fetched from {dataset.source} again in every epoch."
@@ -81,7 +83,7 @@ def _gain(e: Evidence, cache: str, shares: StepShares) -> Gain | None:
 
 def _differs_by_cache(e: Evidence, job: PastJob, cache: str) -> bool:
     return (
-        job.spec.dataset.cache == cache
+        cache_of(job.spec) == cache
         and (job.device, job.frozen, job.even and job.is_long) == (e.device, is_frozen(e.spec), True)
         and (job.plan.gpus, job.plan.per_gpu_batch) == (e.plan.gpus, e.plan.per_gpu_batch)
     )

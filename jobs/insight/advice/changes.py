@@ -6,7 +6,8 @@ A change contains only fields whose value differs from the spec's.
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.lifecycle.admission import SitePolicy, unsupported
+from jobs.lifecycle.admission import unsupported
+from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.plan import SCALING_OF_OPTIMIZER, DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec, merged, spec_from

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.insight.advice.past import CPU, PastJob, comparable
 from jobs.insight.advice.throughput import Throughput
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
-from jobs.lifecycle.admission import SitePolicy
+from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import Model
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary

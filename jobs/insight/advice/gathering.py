@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Job, MetricPoint
 from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
-from jobs.insight.advice.past import CPU, MIXED, past_jobs, sizes_in, where_they_ran
-from jobs.lifecycle.admission import SitePolicy
+from jobs.insight.advice.past import CPU, MIXED, past_jobs, sizes_in, summary_in, where_they_ran
 from jobs.lifecycle.run_durations import work_key_of
+from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import MODELS
 from jobs.model.plan import Plan
-from jobs.model.records import ProbeFindings, Summary
+from jobs.model.records import ProbeFindings
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.scheduling.fitting import SlotRequest
@@ -42,10 +42,10 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
         analysis=analysis,
         end_reason=job.end_reason,
         error=job.error,
-        summary=None if job.summary is None else Summary.model_validate(job.summary),
+        summary=summary_in(job.summary),
         probe=None if job.probe is None else ProbeFindings.model_validate(job.probe),
         data=data,
-        model=MODELS.get(spec.model.name),
+        model=None if spec.model is None else MODELS.get(spec.model.name),
         device=device,
         hosts=1 if ran_on is None else ran_on.hosts,
         accuracies=_accuracies(session, job.id),
@@ -79,7 +79,7 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
 
     Not on the same data: with another seed its validation part would be what the base was trained on.
     """
-    if data is None or spec.model.weights != "none" or spec.probe is not None:
+    if data is None or spec.is_script or spec.own_model.weights != "none" or spec.probe is not None:
         return ()
     columns = (Job.id, Job.spec, Job.plan, Job.summary, Job.dataset)
     newest = (
@@ -92,8 +92,8 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
     rows = session.execute(
         select(newest).where(
             newest.c.id != job_id,
-            newest.c.spec["model"]["name"].astext == spec.model.name,
-            newest.c.spec["dataset"]["source"].astext != spec.dataset.source,
+            newest.c.spec["model"]["name"].astext == spec.own_model.name,
+            newest.c.spec["dataset"]["source"].astext != spec.own_dataset.source,
             newest.c.dataset["shape"] == list(data.shape),
             newest.c.summary.is_not(None),
         )

@@ -23,7 +23,10 @@ _ON_VALIDATION = frozenset({"val_accuracy", "val_loss"})
 def pretrained_base(e: Evidence) -> Proposal | None:
     """Propose weights to start from for a network that was trained from scratch on few samples."""
     summary, samples = e.summary, e.plan.train_samples
-    if summary is None or samples is None or e.spec.model.weights != "none" or summary.val_accuracy is None:
+    if e.spec.is_script or summary is None or samples is None or summary.val_accuracy is None:
+        return None
+    network = e.spec.own_model
+    if network.weights != "none":
         return None
     overfits = e.finding(FindingKind.OVERFITS) is not None
     poor = summary.val_accuracy < _GOOD_ACCURACY or overfits
@@ -39,14 +42,14 @@ def pretrained_base(e: Evidence) -> Proposal | None:
     if imagenet:
         action = "Start from ImageNet weights and train the head alone."
         change: dict[str, Any] = {"model": {"weights": "imagenet"}}
-        if not e.spec.model.freeze_base:
+        if not network.freeze_base:
             action = "Start from ImageNet weights."
     else:
         assert base is not None
         action = f"Start from the weights of job {base.id}."
         reason += f" {_description_of(base)}"
         change = {"model": {"weights": f"job:{base.id}"}}
-        if e.spec.model.freeze_base:  # a small base that saw other classes is worth training on
+        if network.freeze_base:  # a small base that saw other classes is worth training on
             change["model"]["freeze_base"] = False
     return Proposal(Rule.PRETRAINED_BASE, action, reason, figures, change, _gain_of_base(e, summary))
 
@@ -61,8 +64,8 @@ def _gain_of_base(e: Evidence, own_summary: Summary) -> Any:
     pretrained = [
         job.summary
         for job in e.past
-        if job.spec.model.weights != "none"
-        and is_frozen(job.spec) == e.spec.model.freeze_base
+        if job.spec.own_model.weights != "none"
+        and is_frozen(job.spec) == e.spec.own_model.freeze_base
         and (job.device, job.plan.gpus) == (e.device, e.plan.gpus)
         and job.plan.train_samples == e.plan.train_samples
         and job.summary is not None

@@ -73,7 +73,19 @@ class PastJob:
 
 def is_frozen(spec: Spec) -> bool:
     """Whether a job of this spec trains the last layer alone."""
-    return spec.model.freeze_base and spec.model.weights != "none"
+    return spec.model is not None and spec.model.freeze_base and spec.model.weights != "none"
+
+
+def cache_of(spec: Spec) -> str:
+    """The cache that a job of this spec reads its data through; `none` without data."""
+    return "none" if spec.dataset is None else spec.dataset.cache
+
+
+def summary_in(stored: Mapping[str, Any] | None) -> Summary | None:
+    """The summary in a job's row; None for a script, which measures too little of it."""
+    if stored is None or stored.get("parameters") is None:
+        return None
+    return Summary.model_validate(stored)
 
 
 def past_jobs(session: Session, work_key: str) -> list[PastJob]:
@@ -149,7 +161,7 @@ def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
             spec=Spec.model_validate_json(json.dumps(row.spec)),
             plan=Plan.model_validate(row.plan),
             run_key=row.run_key,
-            summary=None if row.summary is None else Summary.model_validate(row.summary),
+            summary=summary_in(row.summary),
             probe=None if row.probe is None else ProbeFindings.model_validate(row.probe),
             sizes=sizes_in(row.dataset),
             device=None if ran_on is None else ran_on.device,
@@ -162,7 +174,7 @@ def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
 
 def comparable(past: Iterable[PastJob], spec: Spec, device: str | None) -> list[PastJob]:
     """The jobs that do the same with each sample as this spec, on the same device. None for an unknown device."""
-    frozen, cache = is_frozen(spec), spec.dataset.cache
+    frozen, cache = is_frozen(spec), cache_of(spec)
     return [
         job
         for job in past
@@ -170,5 +182,5 @@ def comparable(past: Iterable[PastJob], spec: Spec, device: str | None) -> list[
         and device is not None
         and job.device == device
         and job.frozen is frozen
-        and job.spec.dataset.cache == cache
+        and cache_of(job.spec) == cache
     ]

@@ -226,7 +226,7 @@ def _with_sizes(spec: Spec, plan: Plan, past: Sequence[PastJob]) -> Plan:
 
 
 def _same_parts(one: Spec, other: Spec) -> bool:
-    return one.dataset.validation == other.dataset.validation
+    return one.dataset is not None and other.dataset is not None and one.dataset.validation == other.dataset.validation
 
 
 def _jobs(number: int) -> str:

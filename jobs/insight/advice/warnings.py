@@ -118,6 +118,8 @@ def _boundary(spec: Spec, hosts: int) -> Iterator[str]:
 
 def _storage(spec: Spec, alike: Sequence[PastJob], storage: StorageLimits) -> Iterator[str]:
     dataset = spec.dataset
+    if dataset is None or spec.is_script:
+        return
     if dataset.cache != "none" and storage.cache_gb is not None and dataset.cache_limit_gb > storage.cache_gb:
         yield (
             f"A host's cache has at most {storage.cache_gb:g} GB here: dataset.cache_limit_gb of "

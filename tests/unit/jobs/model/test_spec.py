@@ -44,6 +44,7 @@ gpu_memory_gb: 79.5
 mixed_gpus: true
 epochs: 30
 steps_per_epoch: null
+goal: {metric: val_accuracy, mode: max}
 early_stopping: {monitor: val_accuracy, patience: 3, min_delta: 0.001, restore_best_weights: true}
 checkpoint: {every_epochs: 1, keep: 2}
 precision: float32
@@ -80,8 +81,8 @@ def test_smallest_spec_gets_defaults_for_all_other_fields() -> None:
 def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
     from_yaml = parse_spec(WHOLE, syntax="yaml")
     assert from_yaml == parse_spec(json.dumps(yaml.safe_load(WHOLE)))
-    assert from_yaml.dataset.image_size == (96, 96)
-    assert from_yaml.dataset.augment == ["flip_horizontal"]
+    assert from_yaml.own_dataset.image_size == (96, 96)
+    assert from_yaml.own_dataset.augment == ["flip_horizontal"]
 
 
 @pytest.mark.parametrize("choice", [{"gpu_model": "h100"}, {"gpu_memory_gb": 40.0}, {"mixed_gpus": True}])
@@ -91,11 +92,14 @@ def test_a_job_on_cpus_chooses_no_gpus(choice: dict[str, Any]) -> None:
     assert (problem.field, f"{field} chooses GPUs, but device is cpu" in problem.message) == (field, True)
 
 
+OF_SCRIPTS = {"code", "command", "params", "env", "environment", "requirements"}
+
+
 def test_whole_spec_contains_every_field() -> None:
     document = yaml.safe_load(WHOLE)
     complete = parse_spec(WHOLE, syntax="yaml").model_dump(mode="json")
-    assert document.keys() == complete.keys()
-    for part in ("dataset", "model", "early_stopping", "checkpoint", "probe"):
+    assert document.keys() == complete.keys() - OF_SCRIPTS
+    for part in ("dataset", "model", "goal", "early_stopping", "checkpoint", "probe"):
         assert document[part].keys() == complete[part].keys()
 
 
@@ -107,7 +111,7 @@ def test_stored_spec_is_read_back_unchanged() -> None:
 
 def test_dataset_and_model_may_be_plain_strings() -> None:
     spec = parse_spec(json.dumps(smallest(model="mlp")))
-    assert (spec.model.name, spec.dataset.source) == ("mlp", "digits")
+    assert (spec.own_model.name, spec.own_dataset.source) == ("mlp", "digits")
 
 
 @pytest.mark.parametrize(
