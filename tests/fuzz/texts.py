@@ -186,11 +186,13 @@ TEXTS: dict[str, Text] = {
     "file-name": damaged(one_of("chips.zip", "chips.tar.gz", "chips.parquet", "x.npz", ".", "..", "a.b.c")),
     "idempotency-key": in_header(damaged(one_of("k", "key-1", "x" * 255, "a b", "~"))),
     "kinds": _some_of("event", "state", "progress", "metrics", "logs", "end"),
-    "argument": damaged(one_of("python", "train.py", "--lr={params.lr}", "{batch_size}", "{{x}}", "{nothing}", "{", "")),
+    "argument": damaged(one_of("python", "train.py", "--lr={params.lr}", "{batch_size}", "{{x}}", "{no}", "{", "")),
     "label": damaged(filled("{}:{}", _word, _word)),
     "media-types": in_header(damaged(media_type)),
     "model": damaged(one_of("lenet5", "mlp", "resnet50", "os:system", "a.b.c:d", ".", "a..b:c", "__builtins__:eval")),
-    "requirement": damaged(one_of("einops", "einops>=0.8", "x[a,b]==1.*; python_version<'4'", "-r x", "a @ file:///etc")),
+    "requirement": damaged(
+        one_of("einops", "einops>=0.8", "x[a,b]==1.*; python_version<'4'", "-r x", "a @ file:///etc")
+    ),
     "source": damaged(_source),
     "statuses": _some_of("queued", "running", "succeeded", "failed", "cancelled"),
     "weights": damaged(_weights),
