@@ -1,6 +1,5 @@
 """Where a dataset lies: a path or a URL below one of the data roots, and nothing outside them."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,8 @@ from typing import Any
 
 from jobs.model.os_errors import without_paths
 from jobs.model.spec import is_plain_url
+from jobs.runtime.data_roots import LOCAL_SCHEMES, folders_of, is_in, path_below, path_of
 from trainer.errors import BadData
-
-_LOCAL_SCHEMES = ("file://", "local://")
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,9 @@ def locate(source: str, data_roots: Sequence[str], *, field: str) -> Location:
         return _locate_path(source, [root for root in data_roots if "://" not in root], data_roots, field)
     if not any(_is_below(source, root) for root in data_roots):
         raise BadData(f"{field}: {source!r} is not below the data roots ({_roots_text(data_roots)})")
-    if source.startswith(_LOCAL_SCHEMES):  # by its path, so that a link out of the root is seen
-        roots = [_path_of(root) for root in data_roots if root.startswith(_LOCAL_SCHEMES)]
-        return _locate_path(_path_of(source), roots, data_roots, field)
+    if source.startswith(LOCAL_SCHEMES):  # by its path, so that a link out of the root is seen
+        roots = [path_of(root) for root in data_roots if root.startswith(LOCAL_SCHEMES)]
+        return _locate_path(path_of(source), roots, data_roots, field)
     return _locate_url(source, field)
 
 
@@ -49,15 +47,13 @@ def local_files() -> Any:
 
 def is_within(path: str, data_roots: Sequence[str]) -> bool:
     """Whether a path of this host, all links followed, is below one of the data roots."""
-    folders = [_path_of(root) if root.startswith(_LOCAL_SCHEMES) else root for root in data_roots]
-    return any(_is_in(path, folder) for folder in folders if "://" not in folder)
+    return any(is_in(path, folder) for folder in folders_of(data_roots))
 
 
 def _locate_path(source: str, roots: Sequence[str], data_roots: Sequence[str], field: str) -> Location:
-    for root in roots:
-        path = os.path.realpath(Path(root, source))
-        if os.path.exists(path) and _is_in(path, root):
-            return Location(source, local_files(), path)
+    path = path_below(source, roots)
+    if path is not None:
+        return Location(source, local_files(), path)
     raise BadData(f"{field}: {source!r} is not on this host below the data roots ({_roots_text(data_roots)})")
 
 
@@ -75,10 +71,6 @@ def _locate_url(source: str, field: str) -> Location:
     return Location(source, filesystem, path)
 
 
-def _is_in(path: str, folder: str) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-
-
 def _is_below(url: str, root: str) -> bool:
     """Whether a URL is a root or below it, compared part by part. A URL that could mean another place is not."""
     if not is_plain_url(url):
@@ -88,10 +80,6 @@ def _is_below(url: str, root: str) -> bool:
     root_scheme, separator, root_rest = root.partition("://")
     above = root_rest.rstrip("/").split("/") if root_rest else []
     return bool(separator) and scheme == root_scheme and parts[: len(above)] == above
-
-
-def _path_of(url: str) -> str:
-    return "/" + url.partition("://")[2].strip("/")
 
 
 def _roots_text(data_roots: Sequence[str]) -> str:

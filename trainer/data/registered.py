@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jobs.runtime.data_roots import fashion_mnist as folder_of_fashion_mnist
 from trainer.data import idx
 from trainer.data.arrays import Arrays
 from trainer.data.interfaces import Collection
@@ -15,7 +16,6 @@ from trainer.data.location import Location, local_files
 from trainer.errors import BadData
 
 _DIGITS_TEST, _DIGITS_SEED = 297, 20_190_701  # fixed for ever: the test part must not follow the job's seed
-_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where Debian's package puts it
 
 
 def digits(data_roots: Sequence[str]) -> dict[str, Collection]:
@@ -39,8 +39,7 @@ def digits(data_roots: Sequence[str]) -> dict[str, Collection]:
 
 def fashion_mnist(data_roots: Sequence[str]) -> dict[str, Collection]:
     """Fashion-MNIST as IDX files, from a folder `fashion-mnist` below a data root or from Debian's package."""
-    folders = [*(Path(root, "fashion-mnist") for root in data_roots if "://" not in root), _FASHION_MNIST]
-    folder = next((folder for folder in folders if folder.is_dir()), None)
+    folder = folder_of_fashion_mnist(data_roots)
     if folder is None:
         raise BadData("fashion-mnist is not on this host: install the Debian package dataset-fashion-mnist")
     location = Location("fashion-mnist", local_files(), str(folder))

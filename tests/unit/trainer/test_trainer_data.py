@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from jobs.model.catalog import DATASETS
+from jobs.runtime import data_roots
 from tests.datasets import open_dataset, spec_of, train_batches
-from trainer.data import registered
 from trainer.data.interfaces import Part
 from trainer.data.opening import Dataset, check_damage
 from trainer.errors import BadData
@@ -68,7 +68,7 @@ def test_test_part_is_the_same_for_every_seed(tmp_path: Path) -> None:
 def test_a_host_without_fashion_mnist_says_which_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registered, "_FASHION_MNIST", tmp_path / "nowhere")
+    monkeypatch.setattr(data_roots, "FASHION_MNIST", tmp_path / "nowhere")
     with pytest.raises(BadData, match="install the Debian package dataset-fashion-mnist"):
         open_dataset("fashion-mnist", tmp_path, data_roots=[str(tmp_path)])
 
