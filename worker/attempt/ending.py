@@ -55,20 +55,21 @@ def judge(
     stopped_for: Ending | None,
     launcher_code: int | None,
     launcher_says: str,
-    per_gpu_batch: int,
+    per_gpu_batch: int | None,
     no_space: str | None = None,
 ) -> Ending:
     """How an attempt of `ranks` ranks ended. `started` ranks came up; `exits` are the last records of ranks.
 
     `stopped_for` is why the supervisor ended it, if it did. The launcher's exit code alone decides nothing: it is
     0 when ranks were terminated and exited normally, and 1 for everything else. `no_space` says why the attempt's
-    folder cannot be written at its end, if so: it explains an end without an explanation.
+    folder cannot be written at its end, if so: it explains an end without an explanation. `per_gpu_batch` is
+    for advice; None for a script. The `exits` of scripts are those of `worker.attempt.script_ending`.
     """
     reasons = {record.reason for record in exits.values()}
     if len(exits) == ranks and reasons <= COMPLETE:
         stopped_early = EndReason.EARLY_STOPPED in reasons
         return Ending(EndReason.EARLY_STOPPED if stopped_early else EndReason.COMPLETED)
-    for fault in FAULTS_OF_A_RANK:
+    for fault in (*FAULTS_OF_A_RANK, EndReason.RANK_FAILED):  # the last one is what a script says of itself
         for rank, record in sorted(exits.items()):
             if record.reason is fault:
                 return Ending(fault, record.message or f"rank {rank} ended: {fault}")
@@ -87,7 +88,11 @@ def judge(
 
 
 def _why_failed(
-    exits: Mapping[int, RankExited], ranks: int, launcher_code: int | None, launcher_says: str, per_gpu_batch: int
+    exits: Mapping[int, RankExited],
+    ranks: int,
+    launcher_code: int | None,
+    launcher_says: str,
+    per_gpu_batch: int | None,
 ) -> str:
     silent = sorted(set(range(ranks)) - exits.keys())
     killed_rank = _KILLED.search(launcher_says)
@@ -99,6 +104,8 @@ def _why_failed(
     return f"the ranks left before the end (launcher exit code {launcher_code})"
 
 
-def _was_killed(rank: str, per_gpu_batch: int) -> str:
+def _was_killed(rank: str, per_gpu_batch: int | None) -> str:
+    if per_gpu_batch is None:
+        return f"rank {rank} was killed (SIGKILL), as the kernel does when memory runs out"
     advice = f"a batch of {per_gpu_batch // 2} per GPU" if per_gpu_batch > 1 else "a smaller model"
     return f"rank {rank} was killed (SIGKILL), as the kernel does when memory runs out: if it did, try {advice}"

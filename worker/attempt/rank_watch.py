@@ -11,10 +11,11 @@ from worker.attempt.processes import is_stopped
 class RankWatch:
     """Watches the ranks: those of all hosts by their records, those on the lead host also by their processes.
 
-    Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record.
+    Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record. Without
+    `started_at` a stall counts from the first step, because a script that reports nothing cannot stall.
     """
 
-    def __init__(self, intake: Intake, lead_ranks: Collection[int], *, started_at: float) -> None:
+    def __init__(self, intake: Intake, lead_ranks: Collection[int], *, started_at: float | None) -> None:
         self._intake = intake
         self._lead_ranks = lead_ranks
         self._last_step_at = started_at  # a step of any rank
@@ -27,7 +28,8 @@ class RankWatch:
 
     def stall(self, limit_s: float) -> str | None:
         """A sentence about the stall if no rank has made a step for `limit_s`. None once a rank has ended."""
-        if time.monotonic() - self._last_step_at <= limit_s or self._intake.exits:
+        last_step_at = self._last_step_at
+        if last_step_at is None or time.monotonic() - last_step_at <= limit_s or self._intake.exits:
             return None
         stopped_ranks = [str(rank) for rank in self._lead_ranks if is_stopped(self._intake.pids.get(rank, 0))]
         note = f"; stopped by a signal: rank {', '.join(stopped_ranks)}" if stopped_ranks else ""
