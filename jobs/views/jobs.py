@@ -24,6 +24,8 @@ class Progress(View):
     step: int = 0
     steps: int | None = None
     eta_s: float | None = None
+    done: float | None = Field(None, description="How much of its work a script has done, in units of its own")
+    total: float | None = Field(None, description="How much there is, in the same units")
 
 
 class MetricView(View):

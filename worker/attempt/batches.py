@@ -17,10 +17,12 @@ from jobs.model.records import (
     ProbeEnded,
     ProbeMeasured,
     ProbeStepped,
+    ProgressMade,
     RankEpochEnded,
     RankExited,
     RankStarted,
     Record,
+    Reported,
     StepEnded,
     Summarized,
     parse_record,
@@ -28,7 +30,9 @@ from jobs.model.records import (
 from jobs.model.spec import spec_from
 from jobs.model.states import EventKind, Status
 from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
+from worker.attempt.metric_book import Value
 from worker.attempt.probe_progress import ProbeIntake, ProbeRecord
+from worker.attempt.script_reports import Place, Placed, ScriptReports
 
 
 @dataclass
@@ -43,6 +47,8 @@ class Batch:
     first_step: bool = False
     resumed_step: int | None = None
     setup: dict[str, float] = field(default_factory=dict)  # seconds of the phases of rank 0 that ended
+    values: list[Value] = field(default_factory=list)  # that count for the last and the best of each metric
+    reports: ScriptReports | None = None  # of a script, after this batch
 
 
 class BatchBuilder:
@@ -51,11 +57,15 @@ class BatchBuilder:
     A batch that could not be stored is built again from the same lines. Then its steps count twice in `steps_seen`.
     """
 
-    def __init__(self, lease: Lease, job: Job, *, first_step_seen: bool) -> None:
+    def __init__(self, lease: Lease, job: Job, *, first_step_seen: bool, reports: ScriptReports | None = None) -> None:
         self.plan = Plan.model_validate(job.plan)
         self.exits: dict[int, RankExited] = {}
         self.pids: dict[int, int] = {}
         self.steps_seen = 0
+        self.has_saved = False
+        self.is_script = job.spec.get("code") is not None
+        self._reports = reports or ScriptReports()
+        self._counts_itself = False  # a script says how much of its work is done
         self._lease = lease
         self._progress: dict[str, Any] = {"epochs": self.plan.epochs, "steps": _steps(self.plan)}
         probe = spec_from(job.spec).probe
@@ -80,6 +90,7 @@ class BatchBuilder:
         """Remember that a batch is stored: what happens once in a job is not added to later batches."""
         self._running |= batch.started_at is not None
         self._first_step_seen |= batch.first_step
+        self._reports = batch.reports or self._reports
 
     def _take(self, rank: int, record: Record, batch: Batch) -> None:
         match record:
@@ -96,24 +107,33 @@ class BatchBuilder:
                     batch.setup[record.name] = record.duration_s
             case DataOpened() | Summarized():
                 batch.columns |= _columns_of(record)
+            case StepEnded() | RankEpochEnded() | EpochEnded():
+                self._take_of_loop(rank, record, batch)
+            case CheckpointSaved() | CheckpointSkipped():
+                self._take_checkpoint(record, batch)
+            case Reported() | ProgressMade():
+                self._take_of_script(rank, record, batch)
+            case ProbeStepped() | ProbeMeasured() | ProbeEnded():
+                self._take_probe(record, batch)
+            case RankExited():
+                self.exits[rank] = record
+
+    def _take_of_loop(self, rank: int, record: StepEnded | RankEpochEnded | EpochEnded, batch: Batch) -> None:
+        match record:
             case StepEnded():
                 self._take_step(rank, record, batch)
             case RankEpochEnded():
                 self._take_rank_epoch(rank, record, batch)
             case EpochEnded():
                 self._take_epoch(record, batch)
-            case CheckpointSaved() | CheckpointSkipped():
-                self._take_checkpoint(record, batch)
-            case ProbeStepped() | ProbeMeasured() | ProbeEnded():
-                self._take_probe(record, batch)
-            case RankExited():
-                self.exits[rank] = record
 
     def _take_checkpoint(self, record: CheckpointSaved | CheckpointSkipped, batch: Batch) -> None:
         if isinstance(record, CheckpointSkipped):
             skipped = {"epoch": record.epoch, "step": record.step, "why": record.why}
             self._add_event(EventKind.CHECKPOINT_SKIPPED, record.at, skipped, batch)
             return
+        self.has_saved = True
+        self.steps_seen += self.is_script
         data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
         if record.kept is not None and record.stored_bytes is not None:
             data["kept"] = record.kept
@@ -126,6 +146,8 @@ class BatchBuilder:
         batch.columns["plan"] = record.plan.model_dump(mode="json")
         self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
         self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
+        if self.is_script:
+            self._reports_of(batch).resume(Place(record.start_step, record.start_epoch))
         if self._probe is not None:
             self._probe.begin_anew()
             batch.columns |= {"progress": self._probe.progress, "probe": self._probe.findings.model_dump(mode="json")}
@@ -136,9 +158,7 @@ class BatchBuilder:
         if self._probe is None:
             return
         self.steps_seen += 1
-        if not self._first_step_seen and not batch.first_step:
-            batch.first_step = True
-            self._add_event(EventKind.FIRST_STEP, record.at, {"rank": 0}, batch)
+        self._note_first_step(0, record.at, batch)
         self._probe.take(record)
         batch.columns |= {"progress": self._probe.progress, "probe": self._probe.findings.model_dump(mode="json")}
 
@@ -152,22 +172,77 @@ class BatchBuilder:
             "samples_per_s": record.samples_per_s,
         }
         self._add_points(rank, record.step, record.epoch, record.at, values, batch)
-        if not self._first_step_seen and not batch.first_step:
-            batch.first_step = True
-            self._add_event(EventKind.FIRST_STEP, record.at, {"rank": rank}, batch)
+        self._note_first_step(rank, record.at, batch)
         if rank != 0:
             return
-        # An average over about the last hundred steps, so that the estimate neither jumps nor lags.
-        before = self._step_time_s if self._step_time_s is not None else record.step_time_s
-        self._step_time_s = before + 0.02 * (record.step_time_s - before)
-        steps = self._progress.get("steps") or 0
         self._progress |= {
             "epoch": record.epoch,
             "step": record.step,
             "samples_per_s": record.samples_per_s,
-            "eta_s": max(steps - record.step, 0) * self._step_time_s if steps else None,
+            "eta_s": self._eta_s(record.step, record.step_time_s),
         }
         batch.columns["progress"] = self._progress
+
+    def _note_first_step(self, rank: int, at: float, batch: Batch) -> None:
+        if not self._first_step_seen and not batch.first_step:
+            batch.first_step = True
+            self._add_event(EventKind.FIRST_STEP, at, {"rank": rank}, batch)
+
+    def _eta_s(self, step: int, step_time_s: float) -> float | None:
+        # An average over about the last hundred steps, so that the estimate neither jumps nor lags.
+        before = self._step_time_s if self._step_time_s is not None else step_time_s
+        self._step_time_s = before + 0.02 * (step_time_s - before)
+        steps = self._progress.get("steps") or 0
+        return max(steps - step, 0) * self._step_time_s if steps else None
+
+    def _reports_of(self, batch: Batch) -> ScriptReports:
+        if batch.reports is None:
+            batch.reports = self._reports.copy()
+        return batch.reports
+
+    def _take_of_script(self, rank: int, record: Reported | ProgressMade, batch: Batch) -> None:
+        self.steps_seen += 1
+        self._note_first_step(rank, record.at, batch)
+        if isinstance(record, Reported):
+            self._take_report(rank, record, batch)
+        elif rank == 0:
+            self._counts_itself = True
+            eta_s = self._reports_of(batch).eta_s(record)
+            self._progress |= {"done": record.done, "total": record.total, "eta_s": eta_s}
+            batch.columns["progress"] = self._progress
+
+    def _take_report(self, rank: int, record: Reported, batch: Batch) -> None:
+        placed, sentences = self._reports_of(batch).take(rank, record)
+        lease, when = self._lease, _time(record.at)
+        batch.logs += [LogRow(lease.job_id, lease.number, rank, when, sentence) for sentence in sentences]
+        is_of_all = placed.rank == ALL_RANKS
+        for name, value in placed.values.items():
+            step, epoch = placed.places[name]
+            batch.metrics.append(MetricRow(lease.job_id, name, placed.rank, step, lease.number, epoch, when, value))
+            if rank == 0:
+                batch.values.append(Value(name, value, (epoch or None) if is_of_all else None, is_of_all))
+        if rank != 0:
+            return
+        if placed.ends_epoch and placed.values:
+            self._note_epoch_of_script(record, placed, batch)
+        self._progress |= {"epoch": record.epoch} if record.epoch is not None else {}
+        if record.step is not None:
+            self._progress |= {"step": record.step}
+            samples_per_s = placed.values.get("samples_per_s")
+            self._progress |= {"samples_per_s": samples_per_s} if samples_per_s is not None else {}
+            if record.step_time_s is not None and not self._counts_itself:
+                self._progress["eta_s"] = self._eta_s(record.step, record.step_time_s)
+        batch.columns["progress"] = self._progress
+
+    def _note_epoch_of_script(self, record: Reported, placed: Placed, batch: Batch) -> None:
+        """One event an epoch, although its numbers may come in several reports."""
+        before = {} if placed.is_new_epoch else self._progress.get("metrics", {})
+        own = {name: value for name, value in placed.values.items() if name in record.metrics}
+        self._progress |= {"metrics": {**before, **own}}
+        if placed.is_new_epoch:
+            place = next(iter(placed.places.values()))
+            data = {"epoch": place.epoch, "step": place.step, **placed.values}
+            self._add_event(EventKind.EPOCH_ENDED, record.at, data, batch)
 
     def _take_rank_epoch(self, rank: int, record: RankEpochEnded, batch: Batch) -> None:
         figures = (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s, record.allreduce_s)
@@ -186,6 +261,7 @@ class BatchBuilder:
         self._add_points(ALL_RANKS, record.step, record.epoch, record.at, values, batch)
         self._progress |= {"epoch": record.epoch, "step": record.step, "metrics": record.metrics}
         batch.columns["progress"] = self._progress
+        batch.values += [Value(name, value, record.epoch, True) for name, value in record.metrics.items()]
         data = {"epoch": record.epoch, "step": record.step, **values}
         self._add_event(EventKind.EPOCH_ENDED, record.at, data, batch)
 

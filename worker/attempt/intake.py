@@ -4,7 +4,9 @@ One transaction stores a batch and moves the files' offsets in the attempt's row
 a process dies between two batches. The next reader of the attempt continues from the offsets.
 """
 
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import update
@@ -18,8 +20,11 @@ from jobs.model.plan import Plan
 from jobs.model.records import RankExited, parse_record, rank_log_name, rank_records_name
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LAUNCHER
+from jobs.telemetry.last_steps import last_steps
 from worker.attempt.batches import Batch, BatchBuilder
+from worker.attempt.job_metrics import JobMetrics
 from worker.attempt.paths import AttemptPaths
+from worker.attempt.script_reports import ScriptReports
 from worker.attempt.tail import MAX_READ_BYTES, Tail
 
 
@@ -35,6 +40,7 @@ class Intake:
     ) -> None:
         self._sessions = sessions
         self._lease = lease
+        self._paths = paths
         self._fenced_by = fenced_by
         with sessions() as session:
             attempt = session.get_one(Attempt, lease.attempt_id)
@@ -49,7 +55,12 @@ class Intake:
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
         first_step_seen = any(tail.offset for tail in self._records.values())
-        self._builder = BatchBuilder(lease, job, first_step_seen=first_step_seen)
+        reports = None
+        if first_step_seen and job.code is not None:
+            with sessions() as session:
+                reports = ScriptReports.after(last_steps(session, lease.job_id, lease.number))
+        self._builder = BatchBuilder(lease, job, first_step_seen=first_step_seen, reports=reports)
+        self._metrics = JobMetrics(job, is_first=lease.number == 1 and not first_step_seen)
 
     @property
     def plan(self) -> Plan:
@@ -70,6 +81,16 @@ class Intake:
     def steps_seen(self) -> int:
         """How many steps were read, stored or not. Any record of a probe counts as a step."""
         return self._builder.steps_seen
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether this attempt saved a checkpoint."""
+        return self._builder.has_saved or _has_visible(self._paths.own_checkpoints)
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the job runs a person's own code."""
+        return self._builder.is_script
 
     def store_new(self, *, final: bool = False) -> bool:
         """Store what was written since the last call. Returns False if there was nothing. Raises `StaleLease`."""
@@ -129,11 +150,32 @@ class Intake:
             resumed(session, lease, batch.resumed_step)
         if batch.setup:
             phases_ended(session, lease, batch.setup)
-        if batch.columns and is_own_lease:
-            touch(session, lease.job_id, **batch.columns)
+        if is_own_lease and (columns := self._columns(session, batch)):
+            touch(session, lease.job_id, **columns)
         ingest.store_events(session, batch.events)
         ingest.store_metrics(session, batch.metrics)
         ingest.store_logs(session, batch.logs)
+
+    def _columns(self, session: Session, batch: Batch) -> dict[str, Any]:
+        """The columns of the job's row that a batch changes. Its points are not stored yet."""
+        columns, is_resumed = dict(batch.columns), batch.resumed_step is not None
+        if not (batch.values or is_resumed or "summary" in columns):
+            return columns
+        job = get_job(session, self._lease.job_id)
+        metrics = self._metrics.take(session, job, batch.values, resumed=is_resumed)
+        if metrics is not None:
+            columns["metrics"] = metrics
+        if "summary" in columns:
+            columns["summary"] = self._metrics.completed(session, job, columns["summary"])
+        return columns
+
+
+def _has_visible(folder: Path) -> bool:
+    """Whether a folder has anything that is not hidden, as unfinished checkpoints are."""
+    try:
+        return any(not name.startswith(".") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def read_exits(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited], int]:

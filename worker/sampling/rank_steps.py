@@ -16,6 +16,7 @@ from jobs.model.records import (
     EpochEnded,
     Planned,
     RankEpochEnded,
+    Reported,
     StepEnded,
     parse_record,
     rank_records_name,
@@ -89,6 +90,8 @@ def newest_step(end: bytes) -> Step | None:
     for line in reversed(end.split(b"\n")[:-1]):
         match parse_record(line):
             case StepEnded() | RankEpochEnded() | EpochEnded() | CheckpointSaved() as record:
+                return Step(record.step, record.epoch)
+            case Reported(step=int()) as record:
                 return Step(record.step, record.epoch)
             case Planned() as record:
                 return Step(record.start_step, record.start_epoch)
