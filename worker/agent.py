@@ -7,7 +7,6 @@ attempt, the next pass tries again. The heartbeat and the other attempts are not
 """
 
 import logging
-import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +38,7 @@ from worker.attempt.leftovers import store_leftovers
 from worker.attempt.notes import exits_in, read_notes
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_of_supervisors, sweep
+from worker.attempt.script_ending import explaining_exits
 from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import no_space_for
 from worker.dispatcher import Dispatcher
@@ -207,6 +207,7 @@ class Agent(PeriodicThread):
     def _end_unsupervised(self, attempt: Attempt, fault: str) -> None:
         """End an attempt without a working supervisor: its processes, then its row, by its exit records."""
         _log.warning("the supervisor of attempt %d %s", attempt.id, fault, extra=self._tags(attempt))
+        stopped_at = time.time()
         self._sweep(attempt)
         lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
@@ -215,10 +216,10 @@ class Agent(PeriodicThread):
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._send_heartbeat)
             ending = _ending_of(
-                attempt, paths, f"the supervisor {fault}",
-                per_gpu_batch=intake.plan.per_gpu_batch, no_space=no_space_for(paths, self._settings),
+                attempt, paths, f"the supervisor {fault}", intake,
+                stopped_at=stopped_at, no_space=no_space_for(paths, self._settings),
             )  # fmt: skip
-            shutil.rmtree(paths.scratch, ignore_errors=True)
+            paths.remove_temporary()
             self._end(lease, ending.reason, ending.without_folders(self._settings.datasets, self._settings.home).error)
 
     def _sweep(self, attempt: Attempt) -> bool:
@@ -307,11 +308,13 @@ def supervisor_of(attempt: Attempt) -> ProcessId | None:
 
 
 def _ending_of(
-    attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int, no_space: str | None
+    attempt: Attempt, paths: AttemptPaths, fault: str, intake: Intake, *, stopped_at: float, no_space: str | None
 ) -> Ending:
     """Why an attempt without a supervisor ended: the reason that its ranks recorded, else the missing supervisor."""
     exits, started = read_exits(paths, ranks=attempt.gpus)
     exits = exits_in(read_notes(paths.records, range(attempt.gpus))) | exits
+    if intake.is_script:
+        exits = explaining_exits(exits, launcher_says="", stopped_at=stopped_at, has_saved=intake.has_saved)
     # A supervisor that dies before its first rank starts may do so every time. So this uses up a restart.
     unwatched = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
     return judge(
@@ -321,6 +324,6 @@ def _ending_of(
         stopped_for=Ending(unwatched, fault),
         launcher_code=None,
         launcher_says="",
-        per_gpu_batch=per_gpu_batch,
+        per_gpu_batch=None if intake.is_script else intake.plan.per_gpu_batch,
         no_space=no_space,
     )

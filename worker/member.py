@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from pathlib import Path
 from jobs.model.os_errors import in_words
 from jobs.runtime.files import PRIVATE_UMASK, make_private
 from worker.attempt import lease_file, stop_file
+from worker.attempt.code_folder import BadCode, unpack_code
+from worker.attempt.code_transfer import receive_code
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.niceness import be_polite
@@ -97,10 +100,11 @@ class Member:
         self._unanswered_look: int | None = None  # a look to answer once all lines are sent: no process is left
         self._leaving = False
 
-    def prepare(self) -> None:
+    def prepare(self, messages: Sequence[Message] = ()) -> None:
         """Create the folders and then the launch file, without which no rank starts.
 
-        Raises `OSError`, also if another process computes on the GPUs of this host's ranks.
+        `messages` came after the task. Raises `OSError`, also if another process computes on the GPUs of this host's
+        ranks, and `BadCode`.
         """
         launch = self._task.launch
         if in_use := gpus_in_use(launch["gpu_uuids"]):
@@ -110,9 +114,26 @@ class Member:
         stop_file.prepare(self._stop_file)
         for note in self._notes:
             note.prepare()
+        if self._task.code_bytes:
+            self._prepare_script(messages)
         unfinished = self._launch_file.with_suffix(".new")
         unfinished.write_text(json.dumps(launch, indent=2))
         os.replace(unfinished, self._launch_file)
+
+    def _prepare_script(self, messages: Sequence[Message]) -> None:
+        script, archive = self._task.launch["script"], Path(self._task.code_archive)
+        for path in (script["train"], script["validation"], script["bin_dir"]):
+            if path is not None and "://" not in path and not os.path.exists(path):
+                raise OSError(errno.ENOENT, f"there is no {path}, which the lead host has")
+        rest = receive_code(
+            messages, self._incoming, archive, self._task.code_bytes,
+            is_too_late=lambda: time.monotonic() >= self._lease_ends_at,
+        )  # fmt: skip
+        digest = self._task.launch["spec"]["code"]
+        unpack_code(archive, digest=digest, code_dir=Path(script["code_dir"]), lib_dir=Path(script["lib_dir"]))
+        archive.unlink()
+        for message in rest:
+            self._carry_out(message)
 
     def run(self) -> str:
         """Serve until it is time to exit. Returns the reason."""
@@ -136,6 +157,8 @@ class Member:
         self._remove_launch_file()
         sweep(self._task.mark)
         shutil.rmtree(self._task.scratch, ignore_errors=True)
+        if self._task.code_bytes:
+            shutil.rmtree(self._task.launch["script"]["code_dir"], ignore_errors=True)
 
     def _send_here(self) -> None:
         self._here_sent_at = time.monotonic()
@@ -217,10 +240,12 @@ def main() -> int:
             return 1
     member = Member(MemberTask(**messages[0]), incoming, outgoing)
     try:
-        member.prepare()
+        member.prepare(messages[1:])
         reason = member.run()
     except OSError as error:
         reason = in_words(error)
+    except BadCode as error:
+        reason = str(error)
     finally:
         member.clean_up()
     with suppress(OSError):

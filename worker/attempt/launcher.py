@@ -27,7 +27,7 @@ from jobs.lifecycle.leases import claim, end, record_supervisor, release
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.os_errors import in_words
 from jobs.model.problems import InvalidSpec
-from jobs.model.records import Expected, Launch, launch_file_name
+from jobs.model.records import Expected, Launch, ScriptLaunch, launch_file_name
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of
@@ -37,6 +37,7 @@ from jobs.scheduling import registration
 from worker.attempt import lease_file
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.script_launch import CannotRunScript, prepare_script
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
 from worker.host.inherited import inherited
 from worker.host.ssh import command, files_of
@@ -51,9 +52,15 @@ def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
 
 
 def launch_of(
-    lease: Lease, spec: Spec, paths: AttemptPaths, settings: Settings, layout: Layout, ref: Ref | None = None
+    lease: Lease,
+    spec: Spec,
+    paths: AttemptPaths,
+    settings: Settings,
+    layout: Layout,
+    ref: Ref | None = None,
+    script: ScriptLaunch | None = None,
 ) -> Launch:
-    """The launch file of the lead host; `ref` is the registered dataset of the job."""
+    """The launch file of the lead host; `ref` is the registered dataset of the job, `script` is for its script."""
     lead = layout.lead
     uploads = [str(settings.datasets)] if ref is not None and ref["uploaded"] else []
     return Launch(
@@ -80,6 +87,7 @@ def launch_of(
         stop_path=str(paths.stop_file),
         lease_path=str(paths.lease_file),
         space_wait_s=settings.space_wait_s,
+        script=script,
     )
 
 
@@ -158,8 +166,10 @@ class GpusInUse(OSError):
         self.uuids = uuids
 
 
-def _reason_of(error: OSError | InvalidSpec) -> EndReason:
+def _reason_of(error: OSError | InvalidSpec | CannotRunScript) -> EndReason:
     """Why an attempt ends whose supervisor did not start. A disk that cannot be written is the host's fault."""
+    if isinstance(error, CannotRunScript):
+        return error.reason
     if isinstance(error, InvalidSpec):
         return EndReason.INTERNAL_ERROR
     is_space = is_full(error) or error.errno == errno.EIO
@@ -189,14 +199,15 @@ class Launcher:
         try:
             self._require_space()
             process = self._start_supervisor(self._task_of(lease, claimed_at))
-        except (OSError, InvalidSpec) as error:
+        except (OSError, InvalidSpec, CannotRunScript) as error:
             shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
             reason, why = _reason_of(error), in_words(error) if isinstance(error, OSError) else str(error)
+            why = why if isinstance(error, CannotRunScript) else f"the supervisor did not start: {why}"
             with self._sessions.begin() as session:
                 if isinstance(error, GpusInUse):  # so that its job does not get the same ones again
                     registration.mark_in_use(session, self._settings.host, error.uuids)
                 end(
-                    session, lease, reason, error=f"the supervisor did not start: {why}",
+                    session, lease, reason, error=why,
                     backoff_s=self._settings.restart_backoff_s, backoff_limit_s=self._settings.restart_backoff_limit_s,
                 )  # fmt: skip
                 release(session, attempt_id)
@@ -231,7 +242,12 @@ class Launcher:
         paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
         paths.create(layout.lead.ranks)
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
-        launch = launch_of(lease, spec, paths, settings, layout, ref)
+        script = prepare_script(
+            self._sessions, spec, paths, settings, hosts=[share.host for share in layout.shares], gpus=layout.ranks,
+            uploaded=ref is not None and ref["uploaded"],
+            source=None if ref is None else source_of(ref, settings.datasets),
+        )  # fmt: skip
+        launch = launch_of(lease, spec, paths, settings, layout, ref, script.launch)
         launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
         launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")
         mark, files = mark_of(lease.job_id, lease.number), files_of(settings)
@@ -239,7 +255,9 @@ class Launcher:
             os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank,
             variables=settings.rank_variables,
         )  # fmt: skip
-        member_tasks = [member_task(launch, share, paths, mark=mark) for share in layout.shares[1:]]
+        member_tasks = [
+            member_task(launch, share, paths, script.of_member(share.host), mark=mark) for share in layout.shares[1:]
+        ]
         members = members_launch(
             member_tasks, layout, paths,
             ssh=command(files), environment=environment, ready_within_s=settings.ranks_lease_s / 2,

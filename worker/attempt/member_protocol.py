@@ -1,8 +1,10 @@
 """The messages between a supervisor and the members on its other hosts, as JSON lines. Used at both ends.
 
-A member's first line of input is its `MemberTask`. After the member's first `here`, commands follow.
+A member's first line of input is its `MemberTask`. If that has `code_bytes`, the archive of a script follows in pieces.
+After the member's first `here`, commands follow.
 
-    in      {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
+    in      {"code": t}                                   a piece of the archive, in base64
+            {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
             {"do": "stop"}                                create the ranks' stop file
             {"do": "signal", "number": n}                 send them a signal
             {"do": "look", "number": i}                   answer how many processes are left; no rank starts any more
@@ -31,3 +33,5 @@ class MemberTask:
     launch: dict[str, Any]  # for its ranks: a `jobs.model.records.Launch`
     launch_file: str
     scratch: str
+    code_archive: str = ""  # where to put the archive of a script
+    code_bytes: int = 0  # its size; 0: there is none

@@ -17,6 +17,7 @@ from typing import Any
 
 from jobs.model.os_errors import in_words, without_paths
 from worker.attempt import lease_file
+from worker.attempt.code_transfer import send_code
 from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.log_file import opened_to_append
 from worker.attempt.member_protocol import HERE_PERIOD_S, MemberTask
@@ -43,6 +44,7 @@ class MembersLaunch:
     logs: str = ""
     lease_file: str = ""  # of the lead: until when the ranks on all hosts may run
     ready_within_s: float = 30.0
+    code_archive: str = ""  # of a script, to be sent to all members
 
 
 @dataclass
@@ -86,6 +88,10 @@ class Members:
             for address, member in zip(launch.addresses, launch.members, strict=True)
         ]
         members = cls(connections, silent_s=launch.ready_within_s)
+        if launch.code_archive:
+            outgoings = [connection.outgoing for connection in connections]
+            send_code(Path(launch.code_archive), outgoings, within_s=launch.ready_within_s)
+            Path(launch.code_archive).unlink()
         members._reader.start()
         try:
             members._wait_until(lambda connection: connection.clock_s is not None, launch.ready_within_s)

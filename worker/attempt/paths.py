@@ -1,5 +1,6 @@
 """The paths of an attempt's files on each of its hosts. Used by everything that writes or reads them."""
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +59,37 @@ class AttemptPaths:
         return self.root / "tmp"
 
     @property
+    def code_archive(self) -> Path:
+        """The archive of a script, until it is unpacked on all hosts."""
+        return self.host_dir / "code.archive"
+
+    @property
+    def code(self) -> Path:
+        """The copy of a script's code that the ranks of one host run in. It is removed at the end."""
+        return self.host_dir / "code"
+
+    @property
+    def lib(self) -> Path:
+        """The folder that is put on the path of a script's Python, for `hora.run`."""
+        return self.host_dir / "lib"
+
+    @property
+    def own_checkpoints(self) -> Path:
+        """Those that this attempt saves."""
+        return self.checkpoints / f"attempt-{self.number}"
+
+    @property
     def checkpoints(self) -> Path:
         return self.job_dir / "checkpoints"
 
     @property
     def artifacts(self) -> Path:
         return self.job_dir / "artifacts"
+
+    def remove_temporary(self) -> None:
+        """Remove what nobody needs after the attempt: temporary files, and the copy of a script's code."""
+        for folder in (self.scratch, self.code):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def of_member(self, host: str) -> "AttemptPaths":
         """The same attempt on one of its other hosts."""

@@ -18,6 +18,7 @@ from jobs.model.records import Launch, launch_file_name
 from worker.attempt.member_protocol import MemberTask
 from worker.attempt.members import MembersLaunch
 from worker.attempt.paths import AttemptPaths
+from worker.attempt.script_launch import NO_CODE, CodeOfMember, on_member
 
 LOCALHOST = "localhost"
 LOOPBACK = "lo"
@@ -114,12 +115,15 @@ def horovodrun_argv(
     ]  # fmt: skip
 
 
-def member_task(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: str) -> MemberTask:
+def member_task(
+    launch: Launch, share: HostShare, paths: AttemptPaths, code: CodeOfMember = NO_CODE, *, mark: str
+) -> MemberTask:
     """The task of the member on another host: the lead's launch file with that host's own devices and paths.
 
     Its files have a folder of their own. So they differ from the lead's files even if the hosts share their storage.
     """
     member_paths = paths.of_member(share.host)
+    script = launch.script and on_member(launch.spec, launch.script, member_paths, code.memory_bytes)
     member_launch = launch.model_copy(
         update={
             "threads_per_rank": share.threads_per_rank,
@@ -128,6 +132,7 @@ def member_task(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: 
             "logs_dir": str(member_paths.logs),
             "stop_path": str(member_paths.stop_file),
             "lease_path": str(member_paths.lease_file),
+            "script": script,
         }
     )
     return MemberTask(
@@ -137,6 +142,8 @@ def member_task(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: 
         launch=member_launch.model_dump(mode="json"),
         launch_file=str(paths.launch_dir / launch_file_name(share.address)),
         scratch=str(paths.scratch),  # all ranks get the same TMPDIR
+        code_archive=str(member_paths.code_archive) if code.archive_bytes else "",
+        code_bytes=code.archive_bytes,
     )
 
 
@@ -161,4 +168,5 @@ def members_launch(
         logs=str(paths.logs),
         lease_file=str(paths.lease_file),
         ready_within_s=ready_within_s,
+        code_archive=str(paths.code_archive) if any(task.code_bytes for task in tasks) else "",
     )

@@ -6,7 +6,6 @@ time, the ranks are killed and nothing more is written.
 
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -39,6 +38,7 @@ from worker.attempt.niceness import be_polite
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.rank_watch import RankWatch
 from worker.attempt.renewal import Renewal
+from worker.attempt.script_ending import explaining_exits
 from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
@@ -108,6 +108,7 @@ class Supervision:
         self._started_at = time.monotonic()
         self._requests_read_at = self._stored_at = 0.0
         self._gpus: list[str] = []
+        self._stopped_at: float | None = None  # on the clock of the ranks' records
 
     def run(self) -> None:
         """Watch, stop the remaining processes, judge, and store the end. Raises `StaleLease`."""
@@ -123,7 +124,7 @@ class Supervision:
             if is_full(error):
                 ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")
-        shutil.rmtree(self._paths.scratch, ignore_errors=True)
+        self._paths.remove_temporary()
         clean = clean and gpus_are_free(self._gpus)
         lost_uuids = lost_gpus(self._gpus)
         self._renewal.retry_while_away(lambda: self._store_end(ending, clean=clean, lost_uuids=lost_uuids))
@@ -147,6 +148,8 @@ class Supervision:
         self._renewal.retry_while_away(self._begin)
         be_polite()  # not earlier: on a busy host, the work up to here could then take longer than the lease
         stopped_for = self._watch()
+        if stopped_for is not None:
+            self._stopped_at = time.time()
         clean = self._stop(stopped_for)
         loss = self._members.why_lost()
         if stopped_for is None and loss is not None:
@@ -154,14 +157,19 @@ class Supervision:
         self._wait_for_lines()
         self._renewal.retry_while_away(lambda: self._intake.drain(meanwhile=self._renewal.renew_if_due))
         exits = self._lookout.exits() | self._intake.exits
+        launcher_says = _last_lines(self._paths.launcher_log)
+        if self._spec.is_script:
+            exits = explaining_exits(
+                exits, launcher_says=launcher_says, stopped_at=self._stopped_at, has_saved=self._intake.has_saved
+            )
         return judge(
             exits,
             ranks=self._ranks,
             started=len(self._intake.pids | exits),
             stopped_for=stopped_for,
             launcher_code=self._launcher.returncode,
-            launcher_says=_last_lines(self._paths.launcher_log),
-            per_gpu_batch=self._intake.plan.per_gpu_batch,
+            launcher_says=launcher_says,
+            per_gpu_batch=None if self._spec.is_script else self._intake.plan.per_gpu_batch,
             no_space=no_space_for(self._paths, self._config),
         ), clean
 
@@ -175,7 +183,8 @@ class Supervision:
         lead_ranks = range(len(attempt.shares[0]["slots"]))
         self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, lead_ranks, self._members)
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
-        self._rank_watch = RankWatch(self._intake, lead_ranks, started_at=self._started_at)
+        started_at = None if self._spec.is_script else self._started_at
+        self._rank_watch = RankWatch(self._intake, lead_ranks, started_at=started_at)
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
 
     def _watch(self) -> Ending | None:

@@ -19,8 +19,12 @@ class Incoming:
     def __init__(self, file: int) -> None:
         os.set_blocking(file, False)
         self.file = file
-        self._rest = b""
+        self._rest = bytearray()
         self.ended = False
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self.file
 
     def read(self) -> list[Message]:
         """The messages that have arrived."""
@@ -31,7 +35,9 @@ class Incoming:
                     break
             else:
                 self.ended = True
-        *lines, self._rest = self._rest.split(b"\n")
+        end = self._rest.rfind(b"\n") + 1
+        lines = bytes(self._rest[:end]).split(b"\n")
+        del self._rest[:end]
         return [message for line in lines if (message := _parsed(line)) is not None]
 
 
@@ -42,6 +48,10 @@ class Outgoing:
         os.set_blocking(file, False)
         self._file = file
         self.pending = bytearray()
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._file
 
     def send(self, message: Message) -> None:
         """Send a message after the pending ones. Raises `OSError` if the other side is gone."""

@@ -119,5 +119,6 @@ def _peers(settings: Settings, endpoint: Endpoint) -> str:
     shared_values = [
         endpoint.interface, str(settings.home), sys.executable, user_name(), settings.ssh_port,
         settings.data_root_list, settings.model_list, _versions(),
+        settings.code, settings.code_user, settings.environments, settings.code_requirements,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(shared_values).encode()).hexdigest()[:12]

@@ -1,0 +1,45 @@
+"""The folders of a script on one host: its code, and the library that it imports. Made by the launcher and by members.
+
+It imports little, because members start at once.
+"""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from jobs.runtime.files import make_private
+
+_LIBRARY = "hora"
+
+
+class BadCode(ValueError):
+    """The archive is damaged, or cannot be unpacked; the text is a sentence."""
+
+
+def library_folder() -> str:
+    """The real folder of the installed package `hora`, whose module `run` scripts import. It is not imported here."""
+    package = find_spec(_LIBRARY)
+    if package is None or not package.submodule_search_locations:
+        raise OSError(f"the package {_LIBRARY} is not installed on this host")
+    return os.path.realpath(package.submodule_search_locations[0])
+
+
+def unpack_code(archive: Path, *, digest: str, code_dir: Path, lib_dir: Path) -> None:
+    """Unpack an archive whose SHA-256 is `digest`, and link the library. Raises `BadCode`, `OSError`."""
+    import hashlib
+
+    from jobs.data.code_archives import BadArchive, unpack
+
+    with archive.open("rb") as file:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != digest:
+        raise BadCode(f"the archive of the code is damaged: its SHA-256 is {actual}, not {digest}")
+    make_private(code_dir)
+    try:
+        unpack(archive, code_dir)
+    except BadArchive as error:
+        raise BadCode(str(error)) from None
+    make_private(lib_dir)
+    link = lib_dir / _LIBRARY
+    link.unlink(missing_ok=True)
+    link.symlink_to(library_folder())

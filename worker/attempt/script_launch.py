@@ -1,0 +1,237 @@
+"""Builds the part of the launch file that is about a script, and fetches its code. Called by the launcher.
+
+CannotRunScript     the script cannot be started here; `reason` is why the attempt ends
+"""
+
+from collections.abc import Mapping, Sequence
+from configparser import ConfigParser
+from configparser import Error as WrongConfiguration
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from jobs.data.code import CodeNotFound, pieces_of
+from jobs.data.resolving import sizes_in
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host, Slot
+from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.model.records import ScriptLaunch
+from jobs.model.script_fields import UnknownPlaceholder, filled_in
+from jobs.model.script_values import placeholders
+from jobs.model.spec import Spec
+from jobs.model.states import EndReason
+from jobs.runtime.files import make_private
+from jobs.runtime.settings import Settings
+from worker.attempt.code_folder import BadCode, library_folder, unpack_code
+from worker.attempt.paths import AttemptPaths
+from worker.attempt.script_data import NoSuchData, ScriptData, script_data
+
+_GB = 1e9
+_SHARE_OF_MEMORY = 0.9  # of a host, for the scripts of all its slots
+
+
+class CannotRunScript(RuntimeError):
+    """A script cannot be started on this host; the text is a sentence."""
+
+    def __init__(self, reason: EndReason, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class CodeOfMember:
+    """What the task of another host says of a script: the size of its archive, and the memory of one rank there."""
+
+    archive_bytes: int = 0
+    memory_bytes: int | None = None
+
+
+NO_CODE = CodeOfMember()
+
+
+@dataclass(frozen=True)
+class PreparedScript:
+    """The script of an attempt, whose code lies unpacked on the lead host. Empty for Hora's own loop."""
+
+    launch: ScriptLaunch | None = None
+    archive_bytes: int = 0
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)  # by host what one rank may use
+
+    def of_member(self, host: str) -> CodeOfMember:
+        """What another host needs."""
+        return CodeOfMember(self.archive_bytes, self.memory_bytes.get(host))
+
+
+def prepare_script(
+    sessions: Sessions,
+    spec: Spec,
+    paths: AttemptPaths,
+    settings: Settings,
+    *,
+    hosts: Sequence[str],
+    gpus: int,
+    uploaded: bool,
+    source: str | None,
+) -> PreparedScript:
+    """Fetch and unpack the code of a job, if it has any, and build its part of the launch file of this host.
+
+    `source` is the path or URL of the registered data that it names; `uploaded`: it lies below the folder of datasets.
+    The archive is kept for the other `hosts`. Raises `CannotRunScript`, `OSError`.
+    """
+    if spec.code is None:
+        return PreparedScript()
+    require_allowed(spec, settings)
+    with sessions() as session:
+        sizes = None if spec.dataset is None else sizes_in(session, spec)
+        memory_bytes = memory_of_ranks(session, hosts, settings)
+    data = _data_of(spec, settings, source, uploaded=uploaded)
+    limit = memory_bytes[settings.host]
+    launch = script_launch(spec, paths, settings, gpus=gpus, sizes=sizes, data=data, memory_bytes=limit)
+    fetch_code(sessions, spec.code, paths.code_archive)
+    archive_bytes = paths.code_archive.stat().st_size
+    _unpack(paths, spec.code)
+    if len(hosts) == 1:
+        paths.code_archive.unlink()
+    return PreparedScript(launch, archive_bytes, memory_bytes)
+
+
+def memory_of_ranks(session: Session, hosts: Sequence[str], settings: Settings) -> dict[str, int]:
+    """By host the memory that one rank of a script may use: the operator's limit, or a slot's share of the memory."""
+    if settings.max_code_memory_gb is not None:
+        return dict.fromkeys(hosts, int(settings.max_code_memory_gb * _GB))
+    slots = select(func.count()).where(Slot.host == Host.name, Slot.retired_at.is_(None)).scalar_subquery()
+    rows = session.execute(select(Host.name, Host.info, slots).where(Host.name.in_(hosts)))
+    own = psutil.virtual_memory().total
+    return {
+        name: int(_SHARE_OF_MEMORY * (info.get("memory_bytes") or own) / max(count, 1)) for name, info, count in rows
+    }
+
+
+def require_allowed(spec: Spec, settings: Settings) -> None:
+    """Raises `CannotRunScript` if the operator of this host does not let it run this script.
+
+    Another host may. So the job goes back to the queue as long as it has restarts.
+    """
+    host = settings.host
+    if settings.code != "on":
+        raise CannotRunScript(EndReason.LAUNCH_FAILED, f"host {host} runs no code of users: HORA_CODE is off there")
+    if spec.environment != "default" and spec.environment not in settings.environment_paths:
+        message = f"host {host} has no environment {spec.environment}: it is not in HORA_ENVIRONMENTS there"
+        raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
+    if spec.requirements is not None:  # the environment with these packages is built and chosen here
+        message = f"host {host} installs no packages for jobs"
+        raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
+
+
+def fetch_code(sessions: Sessions, digest: str, archive: Path) -> None:
+    """Write the archive of the code from the database to a file. Raises `CannotRunScript`, `OSError`."""
+    try:
+        with sessions() as session, archive.open("wb") as file:
+            for piece in pieces_of(session, digest):
+                file.write(piece)
+    except CodeNotFound:
+        message = f"the archive of the code is gone: {digest}"
+        raise CannotRunScript(EndReason.INTERNAL_ERROR, message) from None
+
+
+def _unpack(paths: AttemptPaths, digest: str) -> None:
+    try:
+        unpack_code(paths.code_archive, digest=digest, code_dir=paths.code, lib_dir=paths.lib)
+    except BadCode as error:
+        raise CannotRunScript(EndReason.SCRIPT_FAILED, str(error)) from None
+    make_private(paths.own_checkpoints)
+
+
+def _data_of(spec: Spec, settings: Settings, source: str | None, *, uploaded: bool) -> ScriptData:
+    uploads = str(settings.datasets) if uploaded else None
+    try:
+        return script_data(spec.dataset, settings.data_root_list, registered=source, uploads=uploads)
+    except NoSuchData as error:
+        raise CannotRunScript(EndReason.BAD_DATA, str(error)) from None
+
+
+def script_launch(
+    spec: Spec,
+    paths: AttemptPaths,
+    settings: Settings,
+    *,
+    gpus: int,
+    sizes: DatasetSizes | None,
+    data: ScriptData,
+    memory_bytes: int | None,
+) -> ScriptLaunch:
+    """The script's part of the launch file of the lead host. Raises `CannotRunScript`."""
+    try:
+        plan = resolve_plan(spec, sizes, gpus=gpus)
+    except UnworkablePlan as error:
+        raise CannotRunScript(EndReason.BAD_DATA, f"{error.field}: {error}") from None
+    folder = settings.environment_paths.get(spec.environment)
+    own_folders = [str(paths.lib), library_folder(), str(paths.checkpoints)]
+    weights = settings.home / "weights"
+    if weights.is_dir():
+        own_folders.append(str(weights))
+    return ScriptLaunch(
+        command=_command(spec, plan, data.train, data.validation, artifacts=paths.artifacts),
+        plan=plan,
+        code_dir=str(paths.code),
+        lib_dir=str(paths.lib),
+        bin_dir=None if folder is None else f"{folder}/bin",
+        env=spec.env,
+        train=data.train,
+        validation=data.validation,
+        readable=[*data.readable, *own_folders, *environment_folders(folder)],
+        writable=[str(folder) for folder in (paths.code, paths.scratch, paths.own_checkpoints, paths.artifacts)],
+        scratch=str(paths.scratch),
+        user=settings.code_user,
+        memory_bytes=memory_bytes,
+        storage_bytes=_storage_bytes(settings),
+    )
+
+
+def _command(spec: Spec, plan: Plan, train: str | None, validation: str | None, *, artifacts: Path) -> list[str]:
+    values = placeholders(spec, plan, train=train, validation=validation, artifacts=str(artifacts))
+    try:
+        return [filled_in(argument, values) for argument in spec.command or []]
+    except UnknownPlaceholder as error:
+        raise CannotRunScript(EndReason.INTERNAL_ERROR, f"command: {error}") from None
+
+
+def on_member(spec: Spec, script: ScriptLaunch, member_paths: AttemptPaths, memory_bytes: int | None) -> ScriptLaunch:
+    """The same on another host of the attempt, which has no checkpoints and artifacts of the job.
+
+    What its ranks leave as artifacts goes to their temporary folder.
+    """
+    own = {script.code_dir: str(member_paths.code), script.lib_dir: str(member_paths.lib)}
+    shared = {str(member_paths.checkpoints), str(member_paths.own_checkpoints), str(member_paths.artifacts)}
+    return script.model_copy(
+        update={
+            "command": _command(spec, script.plan, script.train, script.validation, artifacts=member_paths.scratch),
+            "code_dir": str(member_paths.code),
+            "lib_dir": str(member_paths.lib),
+            "readable": [own.get(path, path) for path in script.readable if path not in shared],
+            "writable": [own.get(path, path) for path in script.writable if path not in shared],
+            "memory_bytes": memory_bytes,
+        }
+    )
+
+
+def environment_folders(folder: str | None) -> list[str]:
+    """What a script must be able to read to run a Python environment: its folder, and that of the Python below it."""
+    if folder is None:
+        return []
+    configuration = ConfigParser()
+    try:
+        configuration.read_string("[venv]\n" + Path(folder, "pyvenv.cfg").read_text("utf-8"))
+        home = configuration["venv"]["home"]
+    except (OSError, ValueError, KeyError, WrongConfiguration):
+        return [folder]  # it is no virtual environment, so it has a Python of its own
+    base = Path(home).resolve().parent
+    return [folder] if base == base.parent else [folder, str(base)]
+
+
+def _storage_bytes(settings: Settings) -> int:
+    own = int(settings.max_code_storage_gb * _GB)
+    return own if settings.max_job_storage_bytes is None else min(own, settings.max_job_storage_bytes)
