@@ -24,6 +24,7 @@ from jobs.telemetry.thinning import Thinning
 from worker.datasets.folders import OldDatasets
 from worker.job_folders import job_folders, remove_folders
 from worker.old_artifacts import OldArtifacts
+from worker.old_packages import OldPackages
 from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,8 @@ class Retention(PeriodicThread):
         self._settings = settings
         self._datasets = OldDatasets(sessions, settings.datasets, keep_uploads_days=settings.keep_uploads_days)
         self._files = OldFiles(sessions, settings.runs_dir, host=settings.host, keep_days=settings.keep_files_days)
+        most_bytes = int(settings.keep_requirements_gb * 1e9)
+        self._packages = OldPackages(settings.packages_dir, most_bytes=most_bytes)
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
 
     def once(self) -> None:
@@ -57,6 +60,7 @@ class Retention(PeriodicThread):
         keep_keys_days = config.keep_idempotency_days
         self._in_batches(self._files.remove_some)
         self._in_batches(self._datasets.remove_some)
+        self._in_batches(self._packages.remove_some)
         self._tidy_rows(lambda session: mark_artifacts_removed(session, keep_days=config.keep_artifacts_days))
         self._in_batches(self._artifacts.remove_some)
         self._tidy_rows(lambda session: remove_old(session, keep_days=config.keep_deliveries_days))

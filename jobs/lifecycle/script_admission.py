@@ -6,7 +6,7 @@ from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import DATASETS
 from jobs.model.plan import Plan, resolve_plan
 from jobs.model.problems import FieldProblem
-from jobs.model.script_fields import UnknownPlaceholder, filled_in
+from jobs.model.script_fields import OWN_ENVIRONMENTS, UnknownPlaceholder, filled_in
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec
 from jobs.model.synthetic import is_synthetic
@@ -18,8 +18,8 @@ def script_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
     """Every field of a script's spec that cannot work on this stack, with what is allowed."""
     if not site.runs_code:
         yield FieldProblem("code", "this stack runs no code of its users: its operator has to set HORA_CODE=on")
-    if spec.environment not in ("default", *site.environments):
-        there_are = ", ".join(("default", *site.environments))
+    if spec.environment not in (*OWN_ENVIRONMENTS, *site.environments):
+        there_are = ", ".join((*OWN_ENVIRONMENTS, *site.environments))
         yield FieldProblem("environment", f"no such environment; there are: {there_are}", spec.environment)
     if spec.requirements is not None and not site.installs_requirements:
         message = "this stack installs no packages for jobs: its operator has to set HORA_CODE_REQUIREMENTS=on"

@@ -379,6 +379,20 @@ class Expected(BaseModel):
     classes: int
 
 
+class ScriptPackages(BaseModel):
+    """The packages that a host installs for a script, unless an earlier job had the same."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    requirements: list[str] = []
+    file: str | None = None  # a file with further ones, one on a line
+    base: str  # the Python of the environment on top of which they come
+    alone: bool = False  # nothing of that environment but its Python
+    folder: str  # of all installed sets of the host
+    timeout_s: float
+    most_bytes: int  # of this set
+
+
 class ScriptLaunch(BaseModel):
     """The part of a launch file that is about a script: what each rank of the host starts, and what it may use.
 
@@ -392,6 +406,7 @@ class ScriptLaunch(BaseModel):
     code_dir: str  # the unpacked archive, where the command starts; this attempt's own copy
     lib_dir: str  # a folder for PYTHONPATH, in which `hora.run` lies
     bin_dir: str | None = None  # of the environment, first on PATH; null: the worker's own
+    packages: ScriptPackages | None = None  # then their environment is first on PATH
     env: dict[str, str] = {}
     train: str | None = None  # the path or URL of the dataset's training part
     validation: str | None = None

@@ -130,8 +130,8 @@ class Spec(SpecPart):
     )
     environment: EnvironmentName = Field(
         "default",
-        description="The [Python environment](scripts.md#environments) of the script: `default` is that of the worker;"
-        " the operator can list others.",
+        description="The [Python environment](scripts.md#environments) of the script: `default` is that of the worker,"
+        " `empty` has no packages. The operator can list others.",
     )
     requirements: Requirements | None = Field(
         None,

@@ -66,8 +66,8 @@ _ENVIRONMENT = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})=(/[^=,:]*)")
 def _environments(text: str) -> str:
     for entry in _names(text):
         match = _ENVIRONMENT.fullmatch(entry)
-        if match is None or match[1] == "default":
-            raise ValueError(f"write each environment as name=/path, not {entry!r}; `default` is the worker's own")
+        if match is None or match[1] in ("default", "empty"):  # as in `jobs.model.script_fields`
+            raise ValueError(f"write each environment as name=/path, not {entry!r}; default and empty are always there")
     return text
 
 
@@ -144,6 +144,15 @@ class Settings(BaseSettings):
         "off",
         description="`on`: a spec may name [packages](scripts.md#requirements) that workers install for its script."
         " For workers and api.",
+    )
+    requirements_timeout_s: _Seconds = Field(900.0, description="Time limit for installing the packages of a script.")
+    max_requirements_gb: _Gigabytes = Field(
+        10.0, description="The most that the installed packages of one script may take on a host."
+    )
+    keep_requirements_gb: _Gigabytes = Field(
+        50.0,
+        description="What all installed packages of scripts may take on a host. Beyond it those that were not used for"
+        " the longest time are removed.",
     )
     max_code_mb: float = Field(
         64.0, gt=0, le=1024, description="The largest archive of code, in units of 10^6 bytes. For the api."
@@ -417,6 +426,11 @@ class Settings(BaseSettings):
     def datasets(self) -> Path:
         """Where uploaded archives and datasets lie: the api writes there, and every worker reads and unpacks."""
         return (self.datasets_dir or self.home / "datasets").absolute()
+
+    @property
+    def packages_dir(self) -> Path:
+        """The installed packages of scripts, one folder a set."""
+        return self.home / "packages"
 
     @property
     def cpu_slots(self) -> int:
