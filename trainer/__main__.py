@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -49,6 +50,8 @@ def main(launch_dir: str) -> None:
         on_lease_over=lambda: _leave_at_lease_end(recorder),
     )
     watch.start()
+    if launch_values.get("script") is not None:
+        _leave(*_run_script(launch_values, started_at, recorder, watch), recorder)
     _leave(*_run_to_exit(launch_values, started_at, recorder, watch), recorder)
 
 
@@ -71,6 +74,24 @@ def _redirect_output(path: Path) -> None:
     os.dup2(log, 2)
     os.close(log)
     sys.stdout, sys.stderr = log_stream(1), log_stream(2)
+
+
+_before_leaving: list[Callable[[], None]] = []
+
+
+def _run_script(
+    launch_values: dict[str, Any], started_at: float, recorder: Recorder, watch: StopWatch
+) -> tuple[str, str | None, int]:
+    """(reason, message, exit code) of a script. Never raises."""
+    from trainer.script.running import ScriptRun
+
+    log = Path(launch_values["logs_dir"], f"rank-{os.environ.get('HOROVOD_RANK', '0')}.log")
+    script_run = ScriptRun(launch_values, started_at, recorder, watch, log=log)
+    _before_leaving.append(script_run.kill)
+    try:
+        return script_run.run()
+    except BaseException as error:
+        return errors.exit_of_error(error, stop_asked=watch.asked_by_file)
 
 
 def _run_to_exit(
@@ -125,6 +146,8 @@ def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> N
     os._exit and not sys.exit: stopping TensorFlow's and Horovod's threads can take seconds, and can hang if a peer is
     gone. Everything that must reach the disk is written by now.
     """
+    for end in _before_leaving:
+        end()
     print(f"leaving: {reason}" + (f": {message}" if message else ""), flush=True)
     sys.stderr.flush()
     recorder.close(json.dumps({"kind": "exit", "at": time.time(), "reason": reason, "message": message}))

@@ -77,6 +77,7 @@ class StopWatch(threading.Thread):
     ) -> None:
         super().__init__(name="stop-watch", daemon=True)
         self.requested = threading.Event()
+        self.terminated = False  # by SIGTERM
         self.asked_by_file = False  # else by SIGTERM alone, as when horovodrun ends the peers of a failed rank
         self.stage = Stage.SETTING_UP
         self._stop_path = stop_path
@@ -101,6 +102,7 @@ class StopWatch(threading.Thread):
             if self._lease.is_over():
                 self._on_lease_over()
             self.asked_by_file = self.asked_by_file or self._stop_path.exists()
+            self.terminated = self.terminated or term is not None
             if term or self.asked_by_file:
                 self.requested.set()
                 if self.stage is Stage.SETTING_UP or (term and self.stage is Stage.FINISHING):

@@ -1,0 +1,109 @@
+"""The checkpoints of a script, as its rank 0 sees them: which one is the newest, and which are removed.
+
+The script makes the folders (`hora.run.checkpoint`): `checkpoints/attempt-N/step-0000000123`, complete when they have
+that name. What the rank knows of the run at each of them is in a file beside them, which the script cannot write.
+"""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.runtime.files import bytes_below, unless_full
+
+_ATTEMPT = re.compile(r"attempt-(\d+)")
+_STEP = re.compile(r"step-(\d{10})")
+_UNFINISHED = ".unfinished-"
+_STATES = "script.json"
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far the run was when a checkpoint was saved, over all attempts. Early stopping continues from it too."""
+
+    epochs: int = 0  # that ended
+    steps: int = 0  # with a measured time
+    steps_s: float = 0.0
+    wall_s: float = 0.0  # since the first report, without the set-up of later attempts
+    best: float | None = None
+    waited: int = 0  # epochs since the best one
+
+
+class Checkpoints:
+    """The complete checkpoints of a job on this host."""
+
+    def __init__(self, folder: Path, *, attempt: int, keep: int) -> None:
+        self._folder = folder
+        self.own = folder / f"attempt-{attempt}"
+        self._keep = keep
+
+    def newest(self) -> Path | None:
+        """The newest complete checkpoint of all attempts; None if there is none."""
+        found = self._complete()
+        return found[-1] if found else None
+
+    def state_at(self, step: int) -> RunState:
+        """What was known of the run at the checkpoint of this step."""
+        states = self._states()
+        return states.get(str(step), RunState())
+
+    def saved(self, step: int, state: RunState) -> tuple[int, int]:
+        """Note that the checkpoint of a step is complete, and remove the oldest ones beyond the number to keep.
+
+        Returns how many are left, and their bytes.
+        """
+        complete = self._complete()
+        for folder in complete[: -self._keep]:
+            shutil.rmtree(folder, ignore_errors=True)
+        kept = complete[-self._keep :]
+        known = {str(step_of(folder)) for folder in kept}
+        states = {**self._states(), str(step): state}
+        with unless_full():
+            self._write({number: asdict(state) for number, state in states.items() if number in known})
+        return len(kept), bytes_below(self._folder)
+
+    def remove_unfinished(self) -> None:
+        """Remove what attempts left that ended while they saved. The own one may save at any time."""
+        for attempt in self._attempts():
+            if attempt != self.own:
+                for folder in attempt.glob(f"{_UNFINISHED}*"):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _attempts(self) -> list[Path]:
+        try:
+            entries = list(os.scandir(self._folder))
+        except FileNotFoundError:
+            return []
+        return [Path(e.path) for e in entries if _ATTEMPT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+
+    def _complete(self) -> list[Path]:
+        """All complete ones, sorted by step, then by attempt."""
+        found: list[tuple[int, int, Path]] = []
+        for attempt in self._attempts():
+            number = int(attempt.name.rpartition("-")[2])
+            found += [
+                (step_of(Path(entry.path)), number, Path(entry.path))
+                for entry in os.scandir(attempt)
+                if _STEP.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+        return [folder for _, _, folder in sorted(found)]
+
+    def _states(self) -> dict[str, RunState]:
+        try:
+            stored = json.loads((self._folder / _STATES).read_bytes())
+            return {step: RunState(**values) for step, values in stored.items()}
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def _write(self, states: dict[str, dict[str, Any]]) -> None:
+        unfinished = self._folder / f".{_STATES}"
+        unfinished.write_text(json.dumps(states), "utf-8")
+        unfinished.replace(self._folder / _STATES)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step of a checkpoint, from the name of its folder."""
+    return int(checkpoint.name.rpartition("-")[2])

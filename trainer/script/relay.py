@@ -1,0 +1,200 @@
+"""Turns what a script tells its rank into the rank's records, and measures the time between reports.
+
+Pure but for the checkpoints: the caller appends the records. They are plain dictionaries with the fields of
+`jobs.model.records`, because a script does not wait for pydantic.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from trainer.script.channel import Message
+from trainer.script.checkpoints import Checkpoints, RunState
+from trainer.script.patience import Patience
+
+Record = dict[str, Any]
+
+_PARTS_OF_STEP = {"data": "data_wait_s", "allreduce": "allreduce_s"}
+_MOST_METRICS = 256
+
+
+class Relay:
+    """The reports of one rank. `checkpoints` are those of rank 0, which also writes what is about the whole job."""
+
+    def __init__(
+        self,
+        write: Callable[[Record], None],
+        *,
+        plan: Mapping[str, Any],
+        started_at: float,
+        checkpoints: Checkpoints | None,
+        patience: Patience | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._write = write
+        self._plan = plan
+        self._started_at = started_at
+        self._checkpoints = checkpoints
+        self._patience = patience
+        self._now = now
+        self._state = RunState()
+        self._setup: dict[str, float] = {}
+        self._resumed_step: int | None = None
+        self._first_at: float | None = None  # of the first report, progress or checkpoint
+        self._step: tuple[int, float] | None = None  # the last one, and when it was reported
+        self._epoch = 0
+        self._epoch_at: float | None = None
+        self._waits: dict[str, float] = {}  # seconds of phases since the last report with a step
+
+    def take(self, message: Message) -> None:
+        """Write the records of a message."""
+        at = min(max(message["at"], self._started_at), self._now() + 1.0)  # a clock that runs away is not believed
+        match message["kind"]:
+            case "phase":
+                self._take_phase(message["name"], message["duration_s"])
+            case "resumed":
+                if self._first_at is None:
+                    self._resumed_step = message["step"]
+            case "report":
+                self._begin(at, step=message.get("step"), epoch=message.get("epoch"))
+                self._take_report(at, message)
+            case "progress":
+                self._begin(at)
+                if self._checkpoints is not None:
+                    self._write({"kind": "progress", "at": at, "done": message["done"], "total": message.get("total")})
+            case "checkpoint":
+                self._begin(at)
+                self._take_checkpoint(at, message)
+
+    @property
+    def should_stop_early(self) -> bool:
+        """Whether the monitored metric has stopped improving."""
+        return self._patience is not None and self._patience.is_over
+
+    def summary(self, *, stopped_early: bool) -> Record:
+        """The record of a run that came to its end."""
+        self._begin(self._now())
+        assert self._first_at is not None
+        state = self._present(self._now())
+        rate = self._plan["global_batch"] * state.steps / state.steps_s if state.steps and state.steps_s else None
+        summary = {
+            "epochs_run": state.epochs or None,
+            "train_samples_per_s": rate,
+            "wall_s": state.wall_s,
+            "setup_s": self._first_at - self._started_at,
+            "stopped_early": stopped_early,
+        }
+        return {"kind": "summary", "at": self._now(), "summary": summary}
+
+    def _take_phase(self, name: str, duration_s: float) -> None:
+        if self._first_at is None:
+            self._setup[name] = self._setup.get(name, 0.0) + duration_s
+        else:
+            self._waits[name] = self._waits.get(name, 0.0) + duration_s
+
+    def _begin(self, at: float, *, step: int | None = None, epoch: int | None = None) -> None:
+        """The set-up is over with the first report: write its phases, and where the run continues."""
+        if self._first_at is not None:
+            return
+        self._first_at = at
+        if self._checkpoints is None:
+            return
+        for name, duration_s in self._setup.items():
+            self._write({"kind": "phase_ended", "at": at, "name": name, "duration_s": duration_s})
+        start_step, start_epoch = self._start(step, epoch)
+        if self._resumed_step is not None:
+            self._state = self._checkpoints.state_at(self._resumed_step)
+            self._epoch = self._state.epochs
+            if self._patience is not None:
+                self._patience.resume(self._state.best, self._state.waited)
+        planned = {"plan": self._plan, "start_step": start_step, "start_epoch": start_epoch}
+        self._write({"kind": "planned", "at": at, **planned})
+
+    def _start(self, step: int | None, epoch: int | None) -> tuple[int, int]:
+        """The step and the epoch after which the run continues: what an earlier attempt reported later is void.
+
+        A script without steps counts epochs. A script that loaded no checkpoint begins with what it reports first.
+        """
+        resumed = self._resumed_step
+        first = epoch if step is None else step
+        continues = resumed is not None and (first is None or first > resumed)
+        after = resumed if continues else max((first or 0) - 1, 0)
+        return after or 0, max((epoch or 1) - 1, 0)
+
+    def _take_report(self, at: float, message: Message) -> None:
+        for name, seconds in message.get("phases", {}).items():
+            self._waits[name] = self._waits.get(name, 0.0) + seconds
+        step, epoch, metrics = message.get("step"), message.get("epoch"), message["metrics"]
+        record: Record = {"kind": "report", "at": at, "step": step, "epoch": epoch, "metrics": dict(metrics)}
+        if step is not None:
+            record |= self._times_of_step(at, step)
+        elif epoch is not None:
+            record |= self._times_of_epoch(at, epoch)
+            self._watch_metric(metrics)
+        if step is not None or epoch is not None:
+            self._add_other_phases(record["metrics"])
+        self._write(record)
+
+    def _times_of_step(self, at: float, step: int) -> Record:
+        """The mean times of the steps since the last report. None are known for the first one, and for one again."""
+        before, self._step = self._step, (step, at)
+        if self._epoch_at is None:
+            self._epoch_at = at
+        parts = {field: self._waits.pop(name, None) for name, field in _PARTS_OF_STEP.items()}
+        if before is None or step <= before[0] or at <= before[1]:
+            return {}
+        steps, seconds = step - before[0], at - before[1]
+        self._state = replace(self._state, steps=self._state.steps + steps, steps_s=self._state.steps_s + seconds)
+        waits = {field: min(waited / steps, seconds / steps) for field, waited in parts.items() if waited is not None}
+        return {
+            "step_time_s": seconds / steps,
+            "samples_per_s": self._plan["global_batch"] * steps / seconds,
+            **waits,
+        }
+
+    def _times_of_epoch(self, at: float, epoch: int) -> Record:
+        is_new, began_at = epoch > self._epoch, self._epoch_at
+        if not is_new:
+            return {}
+        self._epoch, self._epoch_at = epoch, at
+        self._state = replace(self._state, epochs=epoch)
+        return {} if began_at is None else {"wall_s": at - began_at}
+
+    def _add_other_phases(self, metrics: dict[str, float]) -> None:
+        """Phases that are no part of every step become metrics of the report."""
+        for name in [name for name in self._waits if name not in _PARTS_OF_STEP]:
+            if len(metrics) < _MOST_METRICS:
+                metrics.setdefault(f"{name}_s", self._waits.pop(name))
+
+    def _watch_metric(self, metrics: Mapping[str, float]) -> None:
+        if self._patience is not None:
+            self._patience.note(metrics)
+
+    def _take_checkpoint(self, at: float, message: Message) -> None:
+        if self._checkpoints is None:
+            return
+        step = message["step"]
+        kept, stored_bytes = self._checkpoints.saved(step, self._present(at))
+        self._write(
+            {
+                "kind": "checkpoint",
+                "at": at,
+                "epoch": self._epoch,
+                "step": step,
+                "path": str(self._checkpoints.own / f"step-{step:010d}"),
+                "duration_s": message["duration_s"],
+                "kept": kept,
+                "stored_bytes": stored_bytes,
+            }
+        )
+
+    def _present(self, at: float) -> RunState:
+        """The state of the run now."""
+        patience = self._patience
+        return replace(
+            self._state,
+            wall_s=self._state.wall_s + (at - (self._first_at if self._first_at is not None else at)),
+            best=patience.best if patience is not None else None,
+            waited=patience.waited if patience is not None else 0,
+        )

@@ -1,0 +1,280 @@
+"""Runs a script in place of the training loop: starts its process, watches it, and writes the records of its rank.
+
+Called by `trainer.__main__`. Standard library only: pydantic is imported when it costs the script no time any more.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from jobs.runtime.files import make_private
+from trainer.recorder import Recorder
+from trainer.script import confinement
+from trainer.script.agreement import Agreement, announce_stop, announced_stop, leave
+from trainer.script.channel import Channel
+from trainer.script.checkpoints import Checkpoints
+from trainer.script.child_environment import child_environment, run_values
+from trainer.script.control import Control
+from trainer.script.exits import FAILED_CODE, Exit, exit_of_child
+from trainer.script.limits import Limits
+from trainer.script.packages import CannotInstall, InstalledSet, Packages, install, requirements_in
+from trainer.script.patience import Patience
+from trainer.script.relay import Record, Relay
+from trainer.script.store import Store
+from trainer.stopping import Stage, StopWatch
+
+_LOOK_S = 0.1
+_LIMITS_S = 0.5
+_ANNOUNCED_S = 0.5
+_TERM_GRACE_S = 0.7  # less than the supervisor gives a rank between SIGTERM and SIGKILL
+_MEET_S = 60.0
+_EARLY = "early_stopped"
+
+
+class ScriptRun:
+    """One rank's script, from its folders to the reason of its end."""
+
+    def __init__(
+        self, launch: dict[str, Any], started_at: float, recorder: Recorder, watch: StopWatch, *, log: Path
+    ) -> None:
+        self._launch = launch
+        self._script: dict[str, Any] = launch["script"]
+        self._started_at = started_at
+        self._recorder = recorder
+        self._watch = watch
+        self._log = log
+        self._rank, self._local_rank, self._size = (
+            int(os.environ.get(f"HOROVOD_{name}", default))
+            for name, default in (("RANK", 0), ("LOCAL_RANK", 0), ("SIZE", 1))
+        )
+        self._store = Store()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._limits: Limits | None = None
+        self._installed: InstalledSet | None = None
+        self._agreement: Agreement | None = None
+        self._stop_reason: str | None = None
+        self._looked = dict.fromkeys(("limits", "announced"), 0.0)
+
+    def run(self) -> Exit:
+        """Run the script to its end. Returns the rank's exit: reason, message, code."""
+        try:
+            bin_dirs, readable = self._environment()
+            self._prepare()
+            self._start(bin_dirs, readable)
+        except CannotInstall as error:
+            return "script_failed", str(error), FAILED_CODE
+        self._watch.stage = Stage.TRAINING
+        try:
+            ended = self._watch_to_end()
+        finally:
+            self.kill()
+        if self._size > 1 and self._agreement is None:
+            leave(self._control, self._store, rank=self._rank)
+        self._take_messages(to_the_end=True)
+        self._recorder.flush()
+        if ended[2] == 0 and self._rank == 0:
+            self._write(self._relay.summary(stopped_early=ended[0] == _EARLY))
+        confinement.take_back(self._folders, self._script.get("user"))
+        if self._installed is not None:
+            os.close(self._installed.lock)
+        return ended
+
+    def kill(self) -> None:
+        """Kill every process of the script. Safe from any thread."""
+        if self._limits is not None:
+            self._limits.kill()
+
+    def _environment(self) -> tuple[list[str], list[str]]:
+        """The folders of programs that come first, and what must be readable for them. Installs what is needed."""
+        wanted = self._script.get("packages")
+        if wanted is not None:
+            from_file = requirements_in(Path(wanted["file"])) if wanted.get("file") else []
+            packages = Packages(
+                [*wanted["requirements"], *from_file], Path(wanted["base"]), wanted["alone"], Path(wanted["folder"]),
+                wanted["timeout_s"], wanted["most_bytes"],
+            )  # fmt: skip
+            self._installed = install(packages)
+            folder = str(self._installed.bin_dir)
+            return [folder], [str(self._installed.bin_dir.parent)]
+        own = str(Path(sys.executable).parent)
+        return [self._script.get("bin_dir") or own], []
+
+    def _prepare(self) -> None:
+        """Make the rank's folders, its channel and its run file."""
+        launch, script = self._launch, self._script
+        self._scratch = Path(script["scratch"], f"rank-{self._rank}")
+        own = self._scratch / ".run"
+        make_private(own)
+        self._channel, self._control = Channel(own / "channel"), Control(own / "control")
+        checkpoints = Checkpoints(
+            Path(launch["checkpoints_dir"]), attempt=launch["attempt"], keep=launch["spec"]["checkpoint"]["keep"]
+        )
+        artifacts = Path(launch["artifacts_dir"]) if self._rank == 0 else self._scratch / "artifacts"
+        self._folders = [self._scratch]
+        if self._local_rank == 0:
+            self._folders.append(Path(script["code_dir"]))
+        make_private(artifacts)
+        if self._rank == 0:
+            checkpoints.remove_unfinished()
+            make_private(checkpoints.own)
+            self._folders += [artifacts, checkpoints.own]
+        newest = checkpoints.newest()
+        folders = {
+            "channel": str(own / "channel"), "control": str(own / "control"), "artifacts": str(artifacts),
+            "checkpoints": str(checkpoints.own), "latest_checkpoint": None if newest is None else str(newest),
+        }  # fmt: skip
+        self._run_file = own / "run.json"
+        self._run_file.write_bytes(_json(run_values(
+            launch, rank=self._rank, size=self._size, local_rank=self._local_rank, folders=folders,
+        )))  # fmt: skip
+        self._relay = Relay(
+            self._write, plan=script["plan"], started_at=self._started_at,
+            checkpoints=checkpoints if self._rank == 0 else None, patience=self._patience(),
+        )  # fmt: skip
+        confinement.give(self._folders, script.get("user"))
+
+    def _patience(self) -> Patience | None:
+        stopping = self._launch["spec"].get("early_stopping")
+        if stopping is None or self._rank != 0:
+            return None
+        from jobs.model.spec import spec_from  # takes long to import
+
+        monitor = stopping["monitor"]
+        is_lower_better = spec_from(self._launch["spec"]).is_lower_better(monitor)
+        return Patience(
+            monitor, patience=stopping["patience"], min_delta=stopping["min_delta"], is_lower_better=is_lower_better
+        )
+
+    def _start(self, bin_dirs: list[str], readable: list[str]) -> None:
+        script = self._script
+        environment = child_environment(
+            os.environ, env=script["env"], bin_dirs=bin_dirs, lib_dir=script["lib_dir"], scratch=str(self._scratch),
+            run_file=str(self._run_file), master=self._meeting_place(),
+        )  # fmt: skip
+        view = confinement.View([*script["readable"], *readable], [*script["writable"], str(self._scratch)])
+        self._log_began = self._log.stat().st_size if self._log.exists() else 0
+        sys.stdout.flush()
+        try:
+            self._child = confinement.start(
+                script["command"], folder=Path(script["code_dir"]), environment=environment, view=view,
+                user=script.get("user"),
+            )  # fmt: skip
+        except OSError as error:
+            raise CannotInstall(f"{script['command'][0]!r} cannot be started: {error.strerror or error}") from None
+        self._pidfd = os.pidfd_open(self._child.pid)
+        self._limits = Limits(
+            self._child.pid, memory_bytes=script.get("memory_bytes"), storage_bytes=script.get("storage_bytes"),
+            folders=[*self._folders, self._log],
+        )  # fmt: skip
+
+    def _meeting_place(self) -> tuple[str, str]:
+        """The address and port where libraries such as torch.distributed let ranks meet: a free port of rank 0."""
+        if self._rank == 0:
+            with socket.socket() as free:
+                free.bind(("", 0))
+                port = str(free.getsockname()[1])
+            if self._size > 1:
+                self._store.put("master-port", port)
+        else:
+            port = self._store.wait_for("master-port", within_s=_MEET_S) or "0"
+        return self._store.address or "127.0.0.1", port
+
+    def _watch_to_end(self) -> Exit:
+        assert self._child is not None
+        looks = select.poll()
+        looks.register(self._pidfd, select.POLLIN)
+        looks.register(self._channel.descriptor, select.POLLIN)
+        while self._child.poll() is None:
+            looks.poll(1000 * _LOOK_S)
+            self._take_messages()
+            if (ended := self._end_it()) is not None:
+                return ended
+            self._stop_if_wanted()
+        return self._own_end(self._child.returncode)
+
+    def _own_end(self, code: int) -> Exit:
+        """The exit of a script that ended by itself. A wish to stop explains it if the script has been told."""
+        if code == 0 and self._stop_reason is not None and self._control.was_told:
+            return self._stop_reason, None, 0
+        return exit_of_child(code, self._log, log_began=self._log_began)
+
+    def _end_it(self) -> Exit | None:
+        """End a script that uses too much, or that was sent SIGTERM."""
+        if self._is_time("limits", _LIMITS_S) and self._limits and (excess := self._limits.exceeded()) is not None:
+            self.kill()
+            return (*excess, FAILED_CODE)
+        if self._watch.terminated:
+            self._terminate()
+            if self._watch.asked_by_file:
+                return "stop_requested", "it was ended by SIGTERM", 0
+            return "peer_lost", "it was ended by SIGTERM: a peer is gone", FAILED_CODE
+        return None
+
+    def _terminate(self) -> None:
+        assert self._child is not None
+        try:
+            os.killpg(self._child.pid, signal.SIGTERM)
+            self._child.wait(_TERM_GRACE_S)
+        except (ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
+            pass
+
+    def _stop_if_wanted(self) -> None:
+        """Agree with the other ranks on where to stop, once anybody wants that."""
+        if self._agreement is not None:
+            return
+        reason = None
+        if self._watch.asked_by_file:
+            reason = "stop_requested"
+        elif self._launch["spec"].get("early_stopping"):
+            reason = self._early_stop()
+        if reason is not None:
+            self._stop_reason = reason
+            self._agreement = Agreement(self._control, self._store, rank=self._rank, size=self._size)
+            self._agreement.start()
+
+    def _early_stop(self) -> str | None:
+        if self._rank == 0:
+            if not self._relay.should_stop_early:
+                return None
+            announce_stop(self._store, _EARLY)
+            return _EARLY
+        return announced_stop(self._store) if self._is_time("announced", _ANNOUNCED_S) else None
+
+    def _take_messages(self, *, to_the_end: bool = False) -> None:
+        while True:
+            messages = list(self._channel.messages())
+            for message in messages:
+                self._relay.take(message)
+            if not messages or not to_the_end:
+                return
+
+    def _write(self, record: Record) -> None:
+        self._recorder.buffer(_Line(_json(record).decode()))
+
+    def _is_time(self, what: str, period_s: float) -> bool:
+        now = time.monotonic()
+        if now - self._looked[what] < period_s:
+            return False
+        self._looked[what] = now
+        return True
+
+
+class _Line:
+    """A record that is JSON already, as `Recorder.buffer` takes it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def model_dump_json(self) -> str:
+        return self._text
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
