@@ -1,20 +1,94 @@
-"""Archives of code as files: unpacks them. Called by the launcher and by members on other hosts.
+"""Archives of code: what is in them, and unpacking them. They come from strangers: `jobs.data.archives` has the guards.
 
-BadArchive      the archive cannot be unpacked; the text is a sentence
+Called by the process of the api that looks at a new archive (`api.code_inspection`), and by workers.
+
+    BadArchive      the archive is refused; the text is for its sender
 """
 
-import tarfile
+import hashlib
+import stat
 from pathlib import Path
+from typing import NamedTuple
+
+from jobs.data.archives import Content, Counter, Limits, Refused, checked_entries, refusing_damage, unpack_tree
+from jobs.model.printable import is_printable
+
+MOST_UNPACKED_BYTES = 2 * 10**9
+MOST_FILES = 10_000  # and folders
+_MOST_RATIO = 20.0  # unpacked bytes for each byte of the archive; the first 64 MB are always allowed
+_CHUNK_BYTES = 1024 * 1024
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class BadArchive(ValueError):
-    """The archive cannot be unpacked, or holds what it may not; the text is a sentence."""
+    """The archive is refused."""
+
+
+class CodeFile(NamedTuple):
+    """A file of an archive of code."""
+
+    path: str  # with "/" between its parts
+    size_bytes: int
+    sha256: str  # of its content, in hex
+
+
+def inspect(archive: Path, *, most_bytes: int = MOST_UNPACKED_BYTES) -> list[CodeFile]:
+    """The files of an archive (.tar.gz, .tar or .zip), sorted by path. Raises `BadArchive`.
+
+    `most_bytes` is how many bytes may come out of it. It writes nothing and reads every file.
+    """
+    limits = _limits(most_bytes)
+    try:
+        _check_kind(archive)
+        counter = Counter(limits, archive.stat().st_size)
+        with refusing_damage():
+            files = [
+                _file_of("/".join(parts), entry.content)
+                for parts, entry in checked_entries(archive, counter, limits)
+                if _is_printable("/".join(parts)) and entry.content is not None
+            ]
+    except Refused as refusal:
+        raise BadArchive(str(refusal)) from refusal
+    return sorted(files)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive into a folder, and nothing outside it. Raises `BadArchive`, and `OSError` of the disk."""
+    """Unpack into `folder`, which must not exist. Only its owner may use what is in it.
+
+    Executable files stay executable; links, devices and special modes never arise. Raises `BadArchive`, and `OSError`,
+    for example if the disk is full or the folder exists.
+    """
     try:
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder, filter="data")
-    except tarfile.TarError as error:
-        raise BadArchive(f"the archive of the code cannot be unpacked: {error}") from None
+        _check_kind(archive)
+        unpack_tree(archive, folder, _limits(MOST_UNPACKED_BYTES), keep_executable=True)
+    except Refused as refusal:
+        raise BadArchive(str(refusal)) from refusal
+
+
+def _limits(most_bytes: int) -> Limits:
+    return Limits(max_bytes=most_bytes, max_entries=MOST_FILES, max_ratio=_MOST_RATIO)
+
+
+def _check_kind(archive: Path) -> None:
+    """Refuse what is no archive of code. Raises `BadArchive`."""
+    if not stat.S_ISREG(archive.stat().st_mode):
+        raise BadArchive("this is not a file")
+    with archive.open("rb") as file:
+        head = file.read(512)
+    is_archive = head[:2] in (b"PK", b"\x1f\x8b") or head[257:262] == b"ustar" or not head.strip(b"\0")
+    if not is_archive or head[:4] == _ZSTD:
+        raise BadArchive("the file is not a known kind of archive: .tar.gz, .tar or .zip")
+
+
+def _is_printable(path: str) -> bool:
+    if not is_printable(path):
+        raise BadArchive(f"the archive will not be unpacked: the name {ascii(path)[:100]} has unprintable characters")
+    return True
+
+
+def _file_of(path: str, content: Content) -> CodeFile:
+    sha256, size_bytes = hashlib.sha256(), 0
+    while chunk := content.read(_CHUNK_BYTES):
+        sha256.update(chunk)
+        size_bytes += len(chunk)
+    return CodeFile(path, size_bytes, sha256.hexdigest())

@@ -3,6 +3,7 @@
 name_text       the text of a name, checked
 label_text      the same of a label's value, which may be empty
 one_form        a text as it would be stored: a filter and the name that it looks for compare equal
+is_printable    whether a text has no character that a name may not hold
 cleaned         a name made from any text
 """
 
@@ -39,6 +40,11 @@ def label_text(text: str) -> str:
 def one_form(text: str) -> str:
     """The text composed (NFC) and without white space at its ends: equal for all ways to type one name."""
     return _AT_EITHER_END.sub("", unicodedata.normalize("NFC", text))
+
+
+def is_printable(text: str) -> bool:
+    """Whether each character can be printed, and none reorders the text around it."""
+    return not any(map(_is_refused, text))
 
 
 def cleaned(text: str, most: int) -> str:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from worker.datasets.archives import Limits, Refused, unpack
+from jobs.data.archives import Limits, Refused, unpack
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

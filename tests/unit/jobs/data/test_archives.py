@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.data.archives import Limits, Refused, parts_of, unpack
 from tests.archives import (
     chips,
     gzipped,
@@ -21,7 +22,6 @@ from tests.archives import (
     zip_with_false_size,
 )
 from worker.datasets import unpacking
-from worker.datasets.archives import Limits, Refused, parts_of, unpack
 
 LIMITS = Limits(max_bytes=100 * 2**20, max_entries=1000, max_ratio=200)
 FILES = {"chips/cracked/1.png": b"one", "chips/whole/2.png": b"two"}

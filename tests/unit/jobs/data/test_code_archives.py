@@ -1,0 +1,99 @@
+"""Archives of code: what is in them, what is refused, and what unpacking leaves."""
+
+import hashlib
+import io
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.data.code_archives import MOST_FILES, BadArchive, CodeFile, inspect, unpack
+from tests.archives import gzipped, member, tar_of, zip_link, zip_of
+
+FILES = {"train.py": b"print('hi')\n", "lib/größe.py": b"x = 1\n"}
+ARCHIVES = {"zip": zip_of(FILES), "tar": tar_of(FILES), "tar.gz": gzipped(tar_of(FILES))}
+
+
+def written(folder: Path, content: bytes) -> Path:
+    """A file with this content."""
+    path = folder / "archive"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_files_are_listed_by_path_with_their_hash(kind: str, tmp_path: Path) -> None:
+    files = inspect(written(tmp_path, ARCHIVES[kind]))
+    assert files == [
+        CodeFile(path, len(FILES[path]), hashlib.sha256(FILES[path]).hexdigest()) for path in sorted(FILES)
+    ]
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_unpacked_files_are_those_of_the_archive(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    unpack(written(tmp_path, ARCHIVES[kind]), folder)
+    assert {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == FILES
+
+
+def test_programs_stay_executable_and_lose_every_special_mode(tmp_path: Path) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        for name, mode in (("run.sh", 0o6755), ("data.txt", 0o1666)):
+            info = tarfile.TarInfo(name)
+            info.mode = mode
+            file.addfile(info, io.BytesIO(b""))
+    unpack(written(tmp_path, archive.getvalue()), tmp_path / "code")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "code").iterdir()}
+    assert modes == {"run.sh": 0o700, "data.txt": 0o600}
+
+
+HOSTILE = {
+    "link out": (tar_of({"a.py": b""}, member("out", tarfile.SYMTYPE, "/etc/passwd")), "belongs to a link"),
+    "link inside": (tar_of({"a.py": b""}, member("b.py", tarfile.SYMTYPE, "a.py")), "belongs to a link"),
+    "hard link": (tar_of({"a.py": b""}, member("b.py", tarfile.LNKTYPE, "/etc/shadow")), "belongs to a link"),
+    "link in a zip": (zip_link("out", "/etc/passwd"), "belongs to a link"),
+    "device": (tar_of({"a.py": b""}, member("null", tarfile.CHRTYPE)), "belongs to a link, a device"),
+    "pipe": (tar_of({"a.py": b""}, member("pipe", tarfile.FIFOTYPE)), "belongs to a link, a device"),
+    "name that leads outside": (tar_of({"../a.py": b""}), "leads outside the archive"),
+    "absolute name": (tar_of({"/tmp/a.py": b""}), "is absolute"),
+    "name twice": (tar_of({"a.py": b"", "./a.py": b""}), "occurs twice"),
+    "names that differ in case": (zip_of({"a.py": b"", "A.py": b""}), "occurs twice"),
+    "long name": (tar_of({"a" * 256: b""}), "is too long"),
+    "bomb": (gzipped(tar_of({"zeros": bytes(80_000_000)})), "bytes come out of it"),
+    "too many files": (tar_of({f"{number}.py": b"" for number in range(MOST_FILES + 1)}), "more than 10000 files"),
+    "no file": (tar_of({}, member("a", tarfile.DIRTYPE)), "no file in the archive"),
+    "nothing": (b"", "no file in the archive"),
+    "no archive": (b"print('train')\n", "not a known kind of archive: .tar.gz, .tar or .zip"),
+    "archive for data alone": (b"\x28\xb5\x2f\xfd" + bytes(100), "not a known kind of archive"),
+    "cut off": (ARCHIVES["tar.gz"][:-20], "cannot be read"),
+    "damaged": (ARCHIVES["tar.gz"][:40] + b"\xff" * 20 + ARCHIVES["tar.gz"][60:], "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("read", [inspect, lambda path: unpack(path, path.parent / "code")], ids=["inspect", "unpack"])
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_archive_is_refused_with_a_reason(case: str, read: Callable[[Path], object], tmp_path: Path) -> None:
+    archive, reason = HOSTILE[case]
+    with pytest.raises(BadArchive, match=reason):
+        read(written(tmp_path, archive))
+    outside = {path.name for path in tmp_path.iterdir()} - {"archive", "code"}
+    assert outside == set()
+
+
+def test_name_that_reorders_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadArchive, match="unprintable characters"):
+        inspect(written(tmp_path, zip_of({"a\u202eyp.txt": b""})))
+
+
+def test_limit_of_the_caller_counts(tmp_path: Path) -> None:
+    with pytest.raises(BadArchive, match="more than 1000 bytes come out"):
+        inspect(written(tmp_path, tar_of({"a.py": bytes(2000)})), most_bytes=1000)
+
+
+def test_unpacking_never_writes_into_a_folder_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    with pytest.raises(FileExistsError):
+        unpack(written(tmp_path, ARCHIVES["zip"]), tmp_path / "code")
