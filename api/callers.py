@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from api.access import login_sessions
 from api.deps import Services, ServicesHere
 from api.problems import Forbidden, InsufficientScope, Unauthorized
+from jobs.data.code import runs_code
 from jobs.model.scopes import Scope
 from jobs.people import project_admission, rights, tokens
 from jobs.people.audit import Actor
@@ -67,8 +68,13 @@ class Caller:
             rights.require_steering(session, self.user, subject=named, owner=owned.owner, project=owned.project)
 
     def require_resuming(self, session: Session, noun: str, owned: Owned) -> None:
-        """Refuse callers who may not resume a job or a study (`noun`). Raises `NotAllowed`."""
+        """Refuse callers who may not resume a job or a study (`noun`): to resume it is to submit it again.
+
+        Raises `NotAllowed`, `InsufficientScope`.
+        """
         self.require_steering(session, noun, owned)
+        if runs_code(session, owned.id):
+            self.require_scope(Scope.CODE)
         project_admission.require_resumer(
             session, owned.project, self.applicant, subject=f"{noun} {owned.id}", owner=owned.owner
         )
@@ -153,6 +159,10 @@ async def _admin(caller: CallerHere) -> None:
     caller.require_scope(Scope.ADMIN)
 
 
+async def _coder(caller: CallerHere) -> None:
+    caller.require_scope(Scope.CODE)
+
+
 class _Guarded(APIRoute):
     """A route that checks the token first. FastAPI by itself would read and check the body before that."""
 
@@ -168,6 +178,7 @@ class _Guarded(APIRoute):
 
 
 ADMIN_ONLY = Depends(_admin)  # for `dependencies=` of a route
+CODE_ONLY = Depends(_coder)
 
 
 def scope_of(dependant: Dependant, method: str) -> Scope:
@@ -175,6 +186,8 @@ def scope_of(dependant: Dependant, method: str) -> Scope:
     guards = {dependency.call for dependency in dependant.dependencies}
     if _admin in guards:
         return Scope.ADMIN
+    if _coder in guards:
+        return Scope.CODE
     return Scope.READ if _any_token in guards or method in _SAFE_METHODS else Scope.SUBMIT
 
 

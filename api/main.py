@@ -38,6 +38,7 @@ from api.routes import (
     analysis,
     artifacts,
     catalog,
+    code,
     datasets,
     health,
     hosts,
@@ -146,7 +147,7 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 def _add_routes(app: FastAPI) -> None:
     for part in (
         lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
-        artifacts, webhooks, datasets, uploads,
+        artifacts, webhooks, datasets, uploads, code,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

@@ -25,6 +25,7 @@ from starlette.requests import ClientDisconnect
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
 from jobs.data.artifact_files import ArtifactNotFound
 from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
+from jobs.data.code import CodeNotFound
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
 from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
 from jobs.db.cursors import InvalidCursor
@@ -154,6 +155,7 @@ _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "dataset"): DatasetNotFound,
     ("path", "version"): DatasetNotFound,
     ("path", "upload_id"): UploadNotFound,
+    ("path", "digest"): CodeNotFound,
     ("path", "token_id"): TokenNotFound,
     ("path", "user_name"): UserNotFound,
 }
@@ -195,6 +197,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     HostNotFound: _no_such("host"),
     DatasetNotFound: _no_such("dataset"),
     UploadNotFound: _no_such("upload"),
+    CodeNotFound: _no_such("code"),
     TokenNotFound: _no_such("token"),
     UserNotFound: _no_such("user"),
     ProjectNotFound: _no_such("project"),

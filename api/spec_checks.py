@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from jobs.data.code import may_use
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
 from jobs.lifecycle.admission import missing_paths, unsupported, unusable_weights
@@ -70,6 +71,7 @@ class StateChecks:
         self._applicant = applicant
         self._projects: dict[str, Project | None] = {}
         self._weights: dict[tuple[str, str], list[FieldProblem]] = {}
+        self._usable_code: dict[str, bool] = {}
         self._shortages: dict[SlotRequest, Shortage | None] = {}
 
     def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
@@ -78,9 +80,22 @@ class StateChecks:
             return checked.unsupported
         spec = checked.spec
         return [
-            *checked.missing, *self._unusable_weights(spec), *self._lack_of_room(spec), *self._wrong_project(spec),
-            *checked.unworkable,
+            *checked.missing, *self._unknown_code(spec), *self._unusable_weights(spec), *self._lack_of_room(spec),
+            *self._wrong_project(spec), *checked.unworkable,
         ]  # fmt: skip
+
+    def _unknown_code(self, spec: Spec) -> list[FieldProblem]:
+        """The problem of code that was not sent, or that the applicant may not see."""
+        if spec.code is None:
+            return []
+        if spec.code not in self._usable_code:
+            applicant = self._applicant
+            self._usable_code[spec.code] = may_use(
+                self._session, spec.code, user=applicant.user, is_admin=applicant.is_admin
+            )
+        if self._usable_code[spec.code]:
+            return []
+        return [FieldProblem("code", "no such code: send it with POST /v1/code", spec.code)]
 
     def _unusable_weights(self, spec: Spec) -> list[FieldProblem]:
         if spec.model is None:

@@ -11,6 +11,7 @@ Both take the same steps:
 6. After the commit, send a hint to the dispatchers.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from fastapi import Response
@@ -23,6 +24,7 @@ from api.polling import versions
 from api.polling.entity_tags import job_tag, study_tag
 from api.row_views import job_view
 from api.spec_checks import CheckedSpec, StateChecks, check_spec
+from jobs.data.code import mark_used
 from jobs.data.resolving import Registry
 from jobs.db.tables import Job
 from jobs.insight.advice.quote import preview
@@ -52,8 +54,10 @@ def submit_job(
 ) -> Response:
     """Submit a job. `clone_of` is the job whose spec was changed to this one.
 
-    Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
+    Raises `InvalidSpec`, `IdempotencyConflict`, `InsufficientScope`, and what `jobs.people.project_admission.admit`
+    raises.
     """
+    _require_scope_of(caller, [spec])
     checked = check_spec(spec, services.site, Registry(services.sessions))
     if dry_run:  # it takes no key
         idempotency = None
@@ -67,6 +71,7 @@ def submit_job(
             storage = StorageLimits(services.settings.max_job_storage_gb, services.settings.cache_limit_gb)
             outlook = preview(session, checked.spec, plan, storage=storage)
             return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
+        _mark_code_used(session, [checked])
         job = write_job(session, spec=checked.spec, plan=plan, owner=caller.user, idempotency=idempotency)
         if clone_of is None:
             audit.record(session, caller.actor, "job.submitted", job.id, name=job.name, project=job.project)
@@ -87,6 +92,7 @@ def submit_study(
     Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
     """
     cells = cells_of(study)
+    _require_scope_of(caller, [cell.spec for cell in cells])
     registry = Registry(services.sessions)
     checked = [check_spec(cell.spec, services.site, registry) for cell in cells]
     if dry_run:  # it takes no key
@@ -100,12 +106,23 @@ def submit_study(
         _require_share(session, services, caller, jobs=jobs)
         if dry_run:
             return as_json(_preview_of(study, planned))
+        _mark_code_used(session, checked)
         study_id = store.write_study(session, study, planned, owner=caller.user, idempotency=idempotency)
         audit.record(session, caller.actor, "study.submitted", study_id, name=study.name)
         answer = _study_answer(session, study_id, is_replay=False)
     services.limits.add_changes(caller.bearer, jobs - 1)
     services.hints.dispatch()
     return answer
+
+
+def _require_scope_of(caller: Caller, specs: Iterable[Spec]) -> None:
+    """Raises `InsufficientScope` for scripts without the scope code."""
+    if any(spec.code is not None for spec in specs):
+        caller.require_scope(Scope.CODE)
+
+
+def _mark_code_used(session: Session, checked: Iterable[CheckedSpec]) -> None:
+    mark_used(session, {one.spec.code for one in checked if one.spec.code is not None})
 
 
 def _require_share(session: Session, services: Services, caller: Caller, *, jobs: int) -> None:

@@ -52,6 +52,11 @@ class UploadFile:
         """The size of the file, with the bytes of requests that broke off."""
         return os.fstat(self._file).st_size
 
+    @property
+    def descriptor(self) -> int:
+        """The open file, for reading."""
+        return self._file
+
     def write(self, offset: int, piece: bytes | bytearray) -> None:
         """Write a piece at its offset. Raises `DiskFull`."""
         view = memoryview(piece)

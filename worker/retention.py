@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from jobs.data import code
 from jobs.data.artifacts import mark_artifacts_removed
 from jobs.db.engine import Sessions
 from jobs.insight.analysis.keeping import Keeping
@@ -68,6 +69,7 @@ class Retention(PeriodicThread):
         self._tidy_rows(lambda session: retention.remove_audit(session, keep_days=config.keep_audit_days))
         self._tidy_rows(lambda session: retention.remove_idempotency_keys(session, keep_days=keep_keys_days))
         self._tidy_rows(lambda session: retention.remove_tokens(session, keep_days=_KEEP_TOKENS_DAYS))
+        self._tidy_rows(lambda session: code.remove_unused(session, keep_days=config.keep_code_days))
         self._tidy_rows(OldHostSamples(config.keep_steps_days).remove_some)
         self._tidy_rows(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days))
         # A job is thinned only when it has been analysed: the analysis needs every step.

@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api import upload_files
 from api.callers import Caller, CallerHere, router
+from api.code_reading import require_code_allowed
 from api.deps import Cursor, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.middleware import CHUNK_BYTES
 from api.openapi import problems
@@ -55,10 +56,15 @@ def start_upload(
 ) -> UploadView:
     """Start an upload. Then send the pieces of the archive to `/content`, one after the other."""
     settings = services.settings
-    most_bytes = int(settings.max_upload_gb * 1e9)
+    is_code = new.purpose == "code"
+    if is_code:
+        require_code_allowed(services, caller)
+    most_bytes = int(settings.max_code_mb * 1e6 if is_code else settings.max_upload_gb * 1e9)
     if new.size_bytes > most_bytes:
         problem = FieldProblem(
-            "size_bytes", f"an archive may have at most {most_bytes} bytes here", str(new.size_bytes)
+            "size_bytes",
+            f"an archive{' of code' * is_code} may have at most {most_bytes} bytes here",
+            str(new.size_bytes),
         )
         raise invalid([problem])
     upload_files.require_room(settings, new.size_bytes)

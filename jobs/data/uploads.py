@@ -66,7 +66,7 @@ def start(session: Session, new: NewUpload, *, owner: str, most_open: int) -> Up
     open_ones = select(func.count()).select_from(Upload).where(Upload.owner == owner, Upload.removed_at.is_(None))
     if session.execute(open_ones).scalar_one() >= most_open:
         raise TooManyUploads(most_open)
-    row = Upload(id=new_id(), owner=owner, **new.model_dump())
+    row = Upload(id=new_id(), owner=owner, **new.model_dump(exclude={"purpose"}))
     session.add(row)
     session.flush()
     session.refresh(row)

@@ -122,6 +122,10 @@ class NewUpload(BaseModel):
     filename: FileName
     size_bytes: Annotated[int, Field(ge=1, lt=2**53)]
     sha256: Annotated[Sha256 | None, Field(description="SHA-256 of the whole file, to be checked")] = None
+    purpose: Annotated[
+        Literal["data", "code"],
+        Field(description="`code`: for `POST /v1/code`. What is wrong with that is said before the bytes are sent"),
+    ] = "data"
 
 
 class UploadView(View):

@@ -1,0 +1,62 @@
+"""Looks at archives of code in a process of its own (`api.code_inspection`), without the secrets of this one.
+
+Called by the routes of code and of uploads. A request takes a turn before, so that few such processes run at once.
+
+    BadArchive      the archive is refused; the text is for its sender
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import structlog
+
+from api.callers import Caller
+from api.deps import Services
+from api.problems import Problem
+from api.upload_files import UploadFile
+from jobs.data.code import PIECE_BYTES, NewCode
+from jobs.data.code_archives import MOST_UNPACKED_BYTES, BadArchive, CodeFile
+from jobs.model.scopes import Scope
+
+_LIMIT_S = 90.0
+_log = structlog.get_logger(__name__)
+
+
+def require_code_allowed(services: Services, caller: Caller) -> None:
+    """Refuse callers who may not send code, and all where the operator runs none. Raises `Problem`."""
+    caller.require_scope(Scope.CODE)
+    if not services.site.runs_code:
+        detail = "this stack runs no code of its users: its operator has to set HORA_CODE=on"
+        raise Problem(409, "code-off", "Code is off", detail)
+
+
+def look_at(file: UploadFile) -> NewCode:
+    """What is in the archive. Raises `BadArchive`."""
+    environment = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    argv = [sys.executable, "-m", "api.code_inspection", str(MOST_UNPACKED_BYTES)]
+    try:
+        process = subprocess.run(
+            argv, stdin=file.descriptor, capture_output=True, env=environment, timeout=_LIMIT_S, check=True
+        )
+    except subprocess.TimeoutExpired:
+        raise BadArchive("the archive takes too long to read") from None
+    except subprocess.CalledProcessError as error:
+        _log.error(
+            "archive not read", returncode=error.returncode, stderr=error.stderr[-2000:].decode(errors="replace")
+        )
+        raise BadArchive("the archive cannot be read: it takes too much time or memory") from None
+    answer = json.loads(process.stdout)
+    if "refused" in answer:
+        raise BadArchive(answer["refused"])
+    return NewCode(answer["digest"], file.size_bytes, [CodeFile(*values) for values in answer["files"]])
+
+
+def pieces_of(file: UploadFile) -> Iterator[bytes]:
+    """The bytes of the archive, in pieces as they are stored."""
+    position = 0
+    while piece := os.pread(file.descriptor, PIECE_BYTES, position):
+        position += len(piece)
+        yield piece

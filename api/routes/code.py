@@ -1,0 +1,175 @@
+"""Archives of code: send one that was uploaded, look into it, and download it."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, Path, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from api import code_reading, upload_files
+from api.callers import CODE_ONLY, Caller, CallerHere, router
+from api.code_reading import require_code_allowed
+from api.costs import INSPECTION_TAKES_A_TURN
+from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
+from api.openapi import headers, problems
+from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known
+from api.problems import invalid
+from api.upload_files import UploadFile
+from jobs.data import code, uploads
+from jobs.data.code import NewCode
+from jobs.data.code_archives import BadArchive
+from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
+from jobs.db.tables import Upload
+from jobs.model.problems import FieldProblem
+from jobs.model.scopes import Scope
+from jobs.people import audit
+from jobs.views.code import CodeView, NewCodeArchive
+
+routes = router("code")
+
+_NEW: dict[str, Any] = {"upload": {"summary": "An archive that was uploaded", "value": {"upload": "5r0x8b2k9m1d"}}}
+_SENT: dict[int | str, dict[str, Any]] = {
+    200: {"model": CodeView, "description": "The same archive was sent before"},
+    201: headers("Location"),
+}
+_NO_SUCH_CODE = problems(s404="No such archive, or the caller may not see it")
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The archive",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_KINDS = {b"PK": "zip", b"\x1f\x8b": "tar.gz"}
+
+Digest = Annotated[
+    str,
+    Path(
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the archive's bytes",
+        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+    ),
+]
+
+
+@routes.post(
+    "/code",
+    status_code=201,
+    response_model=CodeView,
+    responses=_SENT
+    | problems(
+        s409="The stack runs no code, or a request still sends a piece of the upload",
+        s413="The body is too large",
+        s415="The body is not JSON",
+        s507="The disk is full",
+    ),
+    dependencies=[CODE_ONLY, INSPECTION_TAKES_A_TURN, Depends(only_json)],
+)
+def send_code(
+    services: ServicesHere, caller: CallerHere, new: Annotated[NewCodeArchive, Body(openapi_examples=_NEW)]
+) -> Response:
+    """Store an uploaded archive of code under its digest, which a spec can then name. The upload is used up.
+
+    Start the upload with `purpose: code`. An archive that was sent before gets 200 and is not stored twice.
+    """
+    require_code_allowed(services, caller)
+    _usable_upload(services, caller, new.upload)
+    with UploadFile(services.settings.datasets, new.upload) as file:
+        # This request has locked the file by now: nobody changes its bytes.
+        row = _usable_upload(services, caller, new.upload)
+        archive = _archive_in(file, row)
+        answer = _stored(services, caller, new.upload, archive, file)
+    upload_files.remove(services.settings.datasets, new.upload)
+    return answer
+
+
+def _usable_upload(services: Services, caller: Caller, upload_id: str) -> Upload:
+    """The upload, if an archive of code can be made from it. Raises `Forbidden`, and 422 at the field."""
+    try:
+        with services.sessions.begin() as session:
+            row = uploads.for_dataset(session, upload_id)
+            caller.require_owner(f"upload {upload_id}", row.owner)
+    except UploadNotFound:
+        raise _wrong_upload(upload_id, "there is no such upload") from None
+    except (UploadGone, UploadInUse, UploadUnfinished) as error:
+        raise _wrong_upload(upload_id, str(error)) from None
+    most_bytes = int(services.settings.max_code_mb * 1e6)
+    if row.size_bytes > most_bytes:
+        message = f"an archive of code may have at most {most_bytes} bytes here, and this one has {row.size_bytes}"
+        raise _wrong_upload(upload_id, message)
+    return row
+
+
+def _wrong_upload(upload_id: str, message: str) -> Exception:
+    return invalid([FieldProblem("upload", message, upload_id)])
+
+
+def _archive_in(file: UploadFile, row: Upload) -> NewCode:
+    """What is in an uploaded archive. Raises 422 at the field."""
+    if file.size_bytes != row.size_bytes:
+        raise _wrong_upload(row.id, f"{file.size_bytes} of its {row.size_bytes} bytes are on the disk: send it again")
+    try:
+        archive = code_reading.look_at(file)
+    except BadArchive as error:
+        raise _wrong_upload(row.id, str(error)) from None
+    if row.sha256 not in (None, archive.digest):
+        message = f"it has another SHA-256 than its sender stated ({archive.digest}): send it again"
+        raise _wrong_upload(row.id, message)
+    return archive
+
+
+def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode, file: UploadFile) -> Response:
+    with services.sessions.begin() as session:
+        uploads.for_dataset(session, upload_id)
+        is_new = code.store(session, archive, code_reading.pieces_of(file), owner=caller.user)
+        uploads.mark_removed(session, upload_id)
+        audit.record(session, caller.actor, "code.sent", archive.digest, size_bytes=archive.size_bytes)
+        row = code.get_code(session, archive.digest, user=caller.user, is_admin=caller.may(Scope.ADMIN))
+        view = CodeView.model_validate(row)
+    if not is_new:
+        return as_json(view)
+    return as_json(view, 201, {"Location": f"/v1/code/{view.digest}"})
+
+
+@routes.get("/code/{digest}", response_model=CodeView, responses=UNCHANGED | _NO_SUCH_CODE)
+def get_code(digest: Digest, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None) -> Response:
+    """Get an archive's files. Only for who sent it, and for everybody once a job runs it."""
+    with services.sessions() as session:
+        row = code.get_code(session, digest, user=caller.user, is_admin=caller.may(Scope.ADMIN))
+        view = CodeView.model_validate(row)
+    return answer_or_304(view, if_none_match)
+
+
+@routes.get("/code/{digest}/archive", response_class=Response, responses=_BYTES | UNCHANGED | _NO_SUCH_CODE)
+def download_code(
+    digest: Digest, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Download an archive: a .tar.gz, .tar or .zip, as it was sent. Its bytes have the digest as their SHA-256."""
+    with services.sessions() as session:
+        row = code.get_code(session, digest, user=caller.user, is_admin=caller.may(Scope.ADMIN), with_files=False)
+        size_bytes = row.size_bytes
+        kept = {"ETag": f'"{digest}"', "Cache-Control": "private, max-age=31536000, immutable"}
+        if is_known(kept["ETag"], if_none_match):
+            return Response(status_code=304, headers=kept)
+        first = code.piece_of(session, digest, 0)
+    kind = _KINDS.get(first[:2], "tar")
+    sent = kept | {
+        "Content-Length": str(size_bytes),
+        "Content-Encoding": "identity",
+        "Content-Disposition": f'attachment; filename="code-{digest[:12]}.{kind}"',
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return StreamingResponse(_pieces(services, digest, first, size_bytes), 200, sent, "application/octet-stream")
+
+
+async def _pieces(services: Services, digest: str, first: bytes, size_bytes: int) -> AsyncIterator[bytes]:
+    """The bytes of an archive. A slow reader holds no connection of the database."""
+    yield first
+    for number in range(1, -(-size_bytes // code.PIECE_BYTES)):
+        yield await run_in_threadpool(_piece, services, digest, number)
+
+
+def _piece(services: Services, digest: str, number: int) -> bytes:
+    with services.sessions() as session:
+        return code.piece_of(session, digest, number)

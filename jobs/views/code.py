@@ -1,0 +1,36 @@
+"""Archives of code."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobs.views.base import View
+
+
+class NewCodeArchive(BaseModel):
+    """An archive of code that was uploaded (.tar.gz, .tar or .zip)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    upload: Annotated[str, Field(pattern="^[0-9a-z]{1,32}$", description="The id of a complete upload")]
+
+
+class CodeFileView(View):
+    """A file of an archive of code."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+class CodeView(View):
+    """An archive of code. It never changes."""
+
+    digest: str = Field(description="SHA-256 of the archive's bytes: the `code` of a spec")
+    size_bytes: int
+    unpacked_bytes: int
+    files: Sequence[CodeFileView] = Field(description="Sorted by path")
+    created_at: datetime
+    used_at: datetime = Field(description="When it was last sent, or a job was submitted with it")

@@ -1,0 +1,213 @@
+"""Archives of code over HTTP: sent, looked at, downloaded, and named by jobs and studies."""
+
+import hashlib
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select
+
+from jobs.data import code
+from jobs.db.engine import Sessions
+from jobs.db.tables import CodeArchive, CodePiece, CodeSender, Job
+from jobs.runtime.settings import Settings
+from tests.archives import gzipped, member, tar_of, zip_of
+from tests.code import archive_of, send_code, store_code, upload_code
+from tests.integration.api.starting_rows import TOKEN
+
+SCRIPT = {"command": ["python", "train.py"]}
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, code="on", max_code_mb=4)
+
+
+def count(sessions: Sessions, table: Any) -> int:
+    with sessions() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def field_of(answer: Any) -> tuple[int, str, str]:
+    """The status of a refusal, the first field that it names, and the sentence."""
+    assert answer.headers["Content-Type"] == "application/problem+json", answer.text
+    error = answer.json()["errors"][0]
+    return answer.status_code, error["field"], error["message"]
+
+
+def test_sent_archive_is_described_and_comes_back_as_it_was(api: TestClient, configuration: Settings) -> None:
+    archive = archive_of({"train.py": "print(1)\n", "lib/a.py": "x = 1\n"})
+    digest = hashlib.sha256(archive).hexdigest()
+    answer = send_code(api, archive)
+    assert (answer.status_code, answer.headers["Location"]) == (201, f"/v1/code/{digest}")
+    view = answer.json()
+    assert (view["digest"], view["size_bytes"], view["unpacked_bytes"]) == (digest, len(archive), 15)
+    assert [file["path"] for file in view["files"]] == ["lib/a.py", "train.py"]
+    assert view["files"][1]["sha256"] == hashlib.sha256(b"print(1)\n").hexdigest()
+    assert api.get(f"/v1/code/{digest}").json() == view
+    download = api.get(f"/v1/code/{digest}/archive")
+    assert download.content == archive
+    assert download.headers["Content-Disposition"] == f'attachment; filename="code-{digest[:12]}.tar.gz"'
+    assert "immutable" in download.headers["Cache-Control"]
+    again = api.get(f"/v1/code/{digest}/archive", headers={"If-None-Match": download.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert not any((configuration.datasets / ".uploads").iterdir())
+
+
+def test_large_archive_is_stored_in_pieces_and_comes_back(api: TestClient, sessions: Sessions) -> None:
+    noise = b"".join(hashlib.sha256(str(number).encode()).digest() for number in range(100_000))
+    archive = zip_of({"weights.bin": noise, "a.py": b""})
+    answer = send_code(api, archive)
+    assert answer.status_code == 201, answer.text
+    assert count(sessions, CodePiece) == -(-len(archive) // code.PIECE_BYTES) > 3
+    download = api.get(f"/v1/code/{answer.json()['digest']}/archive")
+    assert download.content == archive
+    assert download.headers["Content-Disposition"].endswith('.zip"')
+
+
+def test_same_archive_is_stored_once(api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient]) -> None:
+    first = send_code(api, archive_of())
+    again = send_code(api, archive_of())
+    of_another = send_code(client_of("ann", "code"), archive_of())
+    assert [answer.status_code for answer in (first, again, of_another)] == [201, 200, 200]
+    assert first.json()["digest"] == of_another.json()["digest"]
+    assert (count(sessions, CodeArchive), count(sessions, CodePiece), count(sessions, CodeSender)) == (1, 1, 2)
+
+
+REFUSED = {
+    "link out": (tar_of({"a.py": b""}, member("out", tarfile.SYMTYPE, "/etc/passwd")), "belongs to a link"),
+    "name that leads outside": (tar_of({"../a.py": b""}), "leads outside the archive"),
+    "bomb": (gzipped(tar_of({"zeros": bytes(90_000_000)})), "bytes come out of it"),
+    "no archive": (b"print()", "not a known kind of archive"),
+    "cut off": (archive_of()[:-30], "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_hostile_archive_is_refused_at_the_field(case: str, api: TestClient, sessions: Sessions) -> None:
+    archive, reason = REFUSED[case]
+    upload_id = upload_code(api, archive)
+    status, field, message = field_of(api.post("/v1/code", json={"upload": upload_id}))
+    assert (status, field) == (422, "upload")
+    assert reason in message
+    assert count(sessions, CodeArchive) == 0
+    assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is None
+
+
+def test_size_over_the_limit_is_refused_before_the_bytes_are_sent(api: TestClient) -> None:
+    new = {"filename": "code.tar.gz", "size_bytes": 2 * 10**9, "purpose": "code"}
+    status, field, message = field_of(api.post("/v1/uploads", json=new))
+    assert (status, field) == (422, "size_bytes")
+    assert message == "an archive of code may have at most 4000000 bytes here"
+
+
+def test_data_over_the_limit_of_code_is_refused_as_code(api: TestClient) -> None:
+    upload_id = upload_code(api, bytes(4_000_001), purpose="data")
+    status, field, message = field_of(api.post("/v1/code", json={"upload": upload_id}))
+    assert (status, field) == (422, "upload")
+    assert "at most 4000000 bytes" in message
+
+
+def test_archive_with_another_hash_than_stated_is_refused(api: TestClient) -> None:
+    answer = send_code(api, archive_of(), sha256="0" * 64)
+    assert "another SHA-256" in field_of(answer)[2]
+
+
+def test_upload_has_to_be_there_complete_and_ones_own(api: TestClient, client_of: Callable[..., TestClient]) -> None:
+    assert field_of(api.post("/v1/code", json={"upload": "nothere"}))[1:] == ("upload", "there is no such upload")
+    new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
+    unfinished = api.post("/v1/uploads", json=new).json()["id"]
+    assert "has 0 of 10 bytes" in field_of(api.post("/v1/code", json={"upload": unfinished}))[2]
+    upload_id = upload_code(api, archive_of())
+    assert client_of("ann", "code").post("/v1/code", json={"upload": upload_id}).status_code == 403
+    assert api.post("/v1/code", json={"upload": upload_id}).status_code == 201
+    assert "its bytes are gone" in field_of(api.post("/v1/code", json={"upload": upload_id}))[2]
+
+
+def test_archive_is_for_its_senders_until_a_job_runs_it(api: TestClient, client_of: Callable[..., TestClient]) -> None:
+    sender, other = client_of("ann", "code"), client_of("ben", "code")
+    digest = send_code(sender, archive_of()).json()["digest"]
+    for path in (f"/v1/code/{digest}", f"/v1/code/{digest}/archive"):
+        assert (sender.get(path).status_code, api.get(path).status_code) == (200, 200)
+        hidden, missing = other.get(path), other.get(path.replace(digest, "0" * 64))
+        assert (hidden.status_code, hidden.json()["title"]) == (404, missing.json()["title"])
+    spec = {**SCRIPT, "code": digest}
+    refusal = other.post("/v1/jobs", json=spec)
+    assert field_of(refusal) == (422, "code", "no such code: send it with POST /v1/code")
+    assert sender.post("/v1/jobs", json=spec).status_code == 201
+    assert other.get(f"/v1/code/{digest}").status_code == 200
+    assert other.post("/v1/jobs", json=spec).status_code == 201
+
+
+def test_script_needs_the_scope_code(api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient]) -> None:
+    digest = store_code(sessions, owner="ann")
+    narrow, wide = client_of("ann", "submit"), client_of("ann", "code")
+    spec = {**SCRIPT, "code": digest}
+    job_id = wide.post("/v1/jobs", json=spec).json()["id"]
+    study = {"name": "s", "base": spec, "grid": {"seed": [1, 2]}}
+    study_id = wide.post("/v1/studies", json=study).json()["id"]
+    for path in (f"/v1/jobs/{job_id}", f"/v1/studies/{study_id}"):
+        assert wide.post(f"{path}/pause").status_code == 202
+    asked = [
+        ("/v1/jobs", spec), ("/v1/jobs?dry_run=true", spec), (f"/v1/jobs/{job_id}/clone", {"priority": 1}),
+        (f"/v1/jobs/{job_id}/clone?dry_run=true", {}), ("/v1/studies", study), ("/v1/studies?dry_run=true", study),
+        (f"/v1/jobs/{job_id}/resume", None), (f"/v1/studies/{study_id}/resume", None),
+    ]  # fmt: skip
+    for path, body in asked:
+        refusal = narrow.post(path, json=body)
+        assert refusal.status_code == 403, path
+        assert 'error="insufficient_scope", scope="code"' in refusal.headers["WWW-Authenticate"]
+        allowed = wide.post(path, json=body)
+        assert allowed.status_code in (200, 201, 202), allowed.text
+    new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
+    assert narrow.post("/v1/uploads", json=new).status_code == 403
+    assert narrow.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+
+
+def test_job_keeps_its_code_and_its_time_of_use(api: TestClient, sessions: Sessions) -> None:
+    digest = store_code(sessions)
+    with sessions.begin() as session:
+        session.get_one(CodeArchive, digest).used_at = func.now() - func.make_interval(0, 0, 0, 40)
+    job = api.post("/v1/jobs", json={**SCRIPT, "code": digest}).json()
+    assert job["code"] == job["spec"]["code"] == digest
+    with sessions.begin() as session:
+        assert session.get_one(Job, job["id"]).code == digest
+        assert not code.remove_unused(session, keep_days=30)
+        assert session.get(CodeArchive, digest) is not None
+
+
+def test_stack_that_runs_no_code_says_so(database: str, tmp_path: Path, sessions: Sessions) -> None:
+    from api.main import app_for
+
+    digest = store_code(sessions)
+    off = Settings(database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path)
+    with TestClient(app_for(off), headers={"Authorization": f"Bearer {TOKEN}"}) as api:
+        new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
+        for refusal in (api.post("/v1/code", json={"upload": "any"}), api.post("/v1/uploads", json=new)):
+            assert (refusal.status_code, refusal.json()["type"]) == (409, "urn:hora:problem:code-off")
+        status, field, message = field_of(api.post("/v1/jobs", json={**SCRIPT, "code": digest}))
+    assert (status, field) == (422, "code")
+    assert "HORA_CODE=on" in message
+
+
+def test_audit_log_says_who_sent_code(api: TestClient, client_of: Callable[..., TestClient]) -> None:
+    digest = send_code(client_of("ann", "code"), archive_of()).json()["digest"]
+    entry = api.get("/v1/audit", params={"subject": digest}).json()["items"][0]
+    assert (entry["action"], entry["actor"]) == ("code.sent", "ann")
+
+
+def test_oldest_unused_archives_of_a_user_make_room(sessions: Sessions) -> None:
+    digests = [store_code(sessions, {"a.py": str(number)}, owner="ann") for number in range(code.MOST_UNUSED)]
+    store_code(sessions, {"a.py": "1"}, owner="ben")
+    newest = store_code(sessions, {"a.py": "newest"}, owner="ann")
+    with sessions() as session:
+        left = set(session.scalars(select(CodeArchive.digest)))
+        of_ann = set(session.scalars(select(CodeSender.digest).where(CodeSender.owner == "ann")))
+    assert left == {*digests[1:], newest} == of_ann
+    second = store_code(sessions, {"a.py": "newer"}, owner="ann")
+    with sessions() as session:
+        left = set(session.scalars(select(CodeArchive.digest)))
+    assert left == {*digests[1:], newest, second}  # the second one is ben's too
