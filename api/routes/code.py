@@ -10,10 +10,10 @@ from fastapi.responses import StreamingResponse
 from api import code_reading, upload_files
 from api.callers import CODE_ONLY, Caller, CallerHere, router
 from api.code_reading import require_code_allowed
-from api.costs import INSPECTION_TAKES_A_TURN
+from api.costs import INSPECTION_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
-from api.openapi import headers, problems
-from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known
+from api.openapi import CREATED, problems
+from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known, tag_of
 from api.problems import invalid
 from api.upload_files import UploadFile
 from jobs.data import code, uploads
@@ -31,7 +31,7 @@ routes = router("code")
 _NEW: dict[str, Any] = {"upload": {"summary": "An archive that was uploaded", "value": {"upload": "5r0x8b2k9m1d"}}}
 _SENT: dict[int | str, dict[str, Any]] = {
     200: {"model": CodeView, "description": "The same archive was sent before"},
-    201: headers("Location"),
+    **CREATED,
 }
 _NO_SUCH_CODE = problems(s404="No such archive, or the caller may not see it")
 _BYTES: dict[int | str, dict[str, Any]] = {
@@ -126,12 +126,11 @@ def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode
         audit.record(session, caller.actor, "code.sent", archive.digest, size_bytes=archive.size_bytes)
         row = code.get_code(session, archive.digest, user=caller.user, is_admin=caller.may(Scope.ADMIN))
         view = CodeView.model_validate(row)
-    if not is_new:
-        return as_json(view)
-    return as_json(view, 201, {"Location": f"/v1/code/{view.digest}"})
+    tag = {"ETag": tag_of(view.model_dump_json())}
+    return as_json(view, 201, tag | {"Location": f"/v1/code/{view.digest}"}) if is_new else as_json(view, headers=tag)
 
 
-@routes.get("/code/{digest}", response_model=CodeView, responses=UNCHANGED | _NO_SUCH_CODE)
+@routes.get("/code/{digest}", response_model=CodeView, responses=UNCHANGED | _NO_SUCH_CODE, dependencies=[TAKES_A_TURN])
 def get_code(digest: Digest, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get an archive's files. Only for who sent it, and for everybody once a job runs it."""
     with services.sessions() as session:

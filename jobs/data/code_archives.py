@@ -15,6 +15,7 @@ from jobs.model.printable import is_printable
 
 MOST_UNPACKED_BYTES = 2 * 10**9
 MOST_FILES = 10_000  # and folders
+_MOST_NAMES_BYTES = 1024 * 1024  # of all paths together
 _MOST_RATIO = 20.0  # unpacked bytes for each byte of the archive; the first 64 MB are always allowed
 _CHUNK_BYTES = 1024 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -49,6 +50,8 @@ def inspect(archive: Path, *, most_bytes: int = MOST_UNPACKED_BYTES) -> list[Cod
             ]
     except Refused as refusal:
         raise BadArchive(str(refusal)) from refusal
+    if sum(len(file.path.encode()) for file in files) > _MOST_NAMES_BYTES:
+        raise BadArchive("the archive will not be unpacked: its names take more than a megabyte")
     return sorted(files)
 
 

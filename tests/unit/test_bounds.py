@@ -25,6 +25,7 @@ ROWS_OF = {
     "create_webhook": "webhooks",
     "test_webhook": "webhook_deliveries",
     "start_upload": "uploads",
+    "send_code": "code_archives code_senders code_pieces",
     "register_dataset": "dataset_versions",
     **dict.fromkeys(
         (

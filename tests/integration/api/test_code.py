@@ -47,7 +47,8 @@ def test_sent_archive_is_described_and_comes_back_as_it_was(api: TestClient, con
     assert (view["digest"], view["size_bytes"], view["unpacked_bytes"]) == (digest, len(archive), 15)
     assert [file["path"] for file in view["files"]] == ["lib/a.py", "train.py"]
     assert view["files"][1]["sha256"] == hashlib.sha256(b"print(1)\n").hexdigest()
-    assert api.get(f"/v1/code/{digest}").json() == view
+    read = api.get(f"/v1/code/{digest}")
+    assert (read.json(), read.headers["ETag"]) == (view, answer.headers["ETag"])
     download = api.get(f"/v1/code/{digest}/archive")
     assert download.content == archive
     assert download.headers["Content-Disposition"] == f'attachment; filename="code-{digest[:12]}.tar.gz"'
@@ -165,6 +166,21 @@ def test_script_needs_the_scope_code(api: TestClient, sessions: Sessions, client
     new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
     assert narrow.post("/v1/uploads", json=new).status_code == 403
     assert narrow.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+
+
+def test_script_without_data_and_model_can_be_read_everywhere(api: TestClient, sessions: Sessions) -> None:
+    digest = store_code(sessions)
+    job = api.post("/v1/jobs", json={**SCRIPT, "code": digest, "name": "regression"}).json()
+    assert job["spec"]["dataset"] is job["spec"]["model"] is None
+    parts = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts", "/events", "/artifacts")
+    for path in (*(f"/v1/jobs/{job['id']}{part}" for part in parts), "/v1/jobs", "/metrics"):
+        assert api.get(path).status_code == 200, path
+    found = api.get("/v1/jobs", params={"search": "regression"}).json()["items"]
+    assert [each["id"] for each in found] == [job["id"]]
+    for sort in ("name", "-created", "val_accuracy", "loss"):
+        assert api.get("/v1/jobs", params={"sort": sort}).status_code in (200, 422), sort
+    preview = api.post("/v1/jobs", params={"dry_run": True}, json={**SCRIPT, "code": digest})
+    assert preview.status_code == 200, preview.text
 
 
 def test_job_keeps_its_code_and_its_time_of_use(api: TestClient, sessions: Sessions) -> None:

@@ -3,6 +3,7 @@
 Each is refused at its field, or stored as it is. That what is stored is not run: `tests/acceptance/test_threats.py`.
 """
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -10,8 +11,13 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
+from jobs.db.engine import Sessions
 from jobs.model.spec import Spec
-from tests.integration.api.starting_rows import SPEC
+from jobs.runtime.settings import Settings
+from tests.code import archive_of, store_code
+from tests.integration.api.starting_rows import SPEC, TOKEN
+
+DIGEST = hashlib.sha256(archive_of()).hexdigest()
 
 HOSTILE = {
     "substitution": "$(touch canary)",
@@ -56,8 +62,28 @@ def _flat(annotation: Any) -> Iterator[Any]:
 FIELDS = sorted(set(text_fields(Spec)))
 
 
+# What these hold is for a program: only NUL is refused, which no argument and no row may have.
+FREE_TEXTS = {"command", "params", "env"}
+SCRIPT_FIELDS = FREE_TEXTS | {"code", "environment", "requirements", "goal"}
+
+
+def script_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
+    """The smallest spec of a script with `text` in one field."""
+    script: dict[str, Any] = {"code": DIGEST, "command": ["python", "train.py"]}
+    values: dict[str, Any] = {
+        "command": ["python", text],
+        "params": {"key": text, text: "value"},
+        "env": {"KEY": text},
+        "requirements": [text],
+        "goal": {path[-1]: text, **({} if path[-1] == "metric" else {"metric": "val_iou"})},
+    }
+    return script | {path[0]: values.get(path[0], text)}
+
+
 def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
     """The smallest spec with `text` in one field."""
+    if path[0] in SCRIPT_FIELDS:
+        return script_with(path, text)
     spec: dict[str, Any] = {**SPEC, "dataset": {"source": "digits"}, "model": {"name": "mlp"}}
     if path == ("labels",):
         return spec | {"labels": {"key": text, text: "value"}}
@@ -69,6 +95,25 @@ def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
         place = place.setdefault(part, {})
     place[last] = text
     return spec
+
+
+def texts_in(value: Any) -> list[Any]:
+    """All texts of a JSON value, keys included."""
+    if isinstance(value, dict):
+        return [*value, *(text for inner in value.values() for text in texts_in(inner))]
+    return [text for inner in value for text in texts_in(inner)] if isinstance(value, list) else [value]
+
+
+@pytest.fixture
+def configuration(database: str, sessions: Sessions) -> Settings:
+    assert store_code(sessions) == DIGEST
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN, code="on")
+
+
+def test_texts_of_scripts_are_stored_where_they_may_be(api: TestClient) -> None:
+    for path in (("command",), ("params",), ("env",), ("requirements",)):
+        answer = api.post("/v1/jobs", json=script_with(path, "einops"))
+        assert answer.status_code == (422 if path == ("requirements",) else 201), answer.text  # no stack installs them
 
 
 def test_the_text_fields_of_a_spec_are_found() -> None:
@@ -88,8 +133,8 @@ def test_hostile_text_is_refused_at_its_field_or_stored_as_it_is(
                 stored = answer.json()["spec"]
                 for part in path:
                     stored = stored[part]
-                assert text in (stored if isinstance(stored, dict) else [stored])
-                assert not set(text) & set(map(chr, range(32)))
+                assert text in texts_in(stored)
+                assert path[0] in FREE_TEXTS or not set(text) & set(map(chr, range(32)))
             else:
                 assert answer.status_code == 422, answer.text
                 named = [error["field"] for error in answer.json()["errors"]]

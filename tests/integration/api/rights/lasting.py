@@ -10,6 +10,7 @@ ROWS_OF_USERS = {
     "studies": "it submits only when somebody resumes it, who must be allowed to submit, as its owner must",
     "webhooks": "it sends: `rights_now.why_no_messages`, before each try",
     "uploads": "each piece, and the dataset made of it, is a request of its owner",
+    "code_senders": "it lets its owner read the archive; to run it is a request of its own, with the scope code",
     "dataset_versions": "a worker looks at the data once; then everybody may train on it",
     "tokens": "a token, a link or a session is looked up again every 3 s; revoking a token ends its links and sessions",
     "project_members": "it is a right itself, and is asked for at each act",

@@ -135,10 +135,12 @@ def sending(ok: int, **values: Any) -> tuple[Case, ...]:
 
 IN_VISION = SPEC | {"project": "vision"}
 GRID = {"grid": {"seed": [1, 2]}}
-READ, SUBMIT, ADMIN = Scope.READ, Scope.SUBMIT, Scope.ADMIN
+READ, SUBMIT, CODE, ADMIN = Scope.READ, Scope.SUBMIT, Scope.CODE, Scope.ADMIN
+SCRIPT = {"command": ["python", "train.py"]}
 TOKENS = (
     Case("read_token", "alice"),
     Case("submit_token", "alice", needs=SUBMIT),
+    Case("code_token", "alice", needs=CODE),
     Case("admin_token", "", needs=ADMIN),
     Case("token_of_dora", "dora"),
 )
@@ -181,6 +183,8 @@ ROWS = (
         Case(query="?dry_run=true", body=SPEC, writes=False),
         Case(query="?dry_run=true", body=IN_VISION, may="alice bob", writes=False),
         Case(ok=201, body=SPEC | {"model": {"name": "lenet5", "weights": "job:{ended_job}"}}),
+        Case(ok=201, body=SCRIPT | {"code": "{used_code}"}, needs=CODE),
+        Case(query="?dry_run=true", body=SCRIPT | {"code": "{used_code}"}, needs=CODE, writes=False),
         # A repeat gives the first answer again: it only reads what everybody may read.
         Case(ok=201, body=IN_VISION, may="alice bob ella", headers={"Idempotency-Key": "of-ella"}, writes=False),
     ),
@@ -190,13 +194,17 @@ ROWS = (
         Case("left_job", "alice bob", 201),
         Case("shut_job", ok=201),
         Case("left_job", ok=201, body={"project": "default"}),
+        Case("paused_script", ok=201, needs=CODE),
     ),
     row("POST /v1/jobs/{job_id}/cancel", SUBMIT, *steered(202, "job"), Case("ended_job", "alice bob", 409)),
     row(
         "POST /v1/jobs/{job_id}/pause", SUBMIT,
         *steered(202, "job", writes=False), Case("queued_job", "alice bob", 202),
     ),
-    row("POST /v1/jobs/{job_id}/resume", SUBMIT, *resumed("job"), Case("ended_job", "alice bob", 409)),
+    row(
+        "POST /v1/jobs/{job_id}/resume", SUBMIT,
+        *resumed("job"), Case("ended_job", "alice bob", 409), Case("paused_script", "alice", 202, needs=CODE),
+    ),
     # Studies
     row("GET /v1/studies", READ),
     row("GET /v1/studies/{study_id}", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
@@ -206,11 +214,28 @@ ROWS = (
         Case(ok=201, body=GRID | {"base": SPEC}),
         Case(ok=201, body=GRID | {"base": IN_VISION}, may="alice bob"),
         Case(query="?dry_run=true", body=GRID | {"base": IN_VISION}, may="alice bob", writes=False),
+        Case(ok=201, body=GRID | {"base": SCRIPT | {"code": "{used_code}"}}, needs=CODE),
     ),
     row("POST /v1/studies/{study_id}/cancel", SUBMIT, *steered(202, "study")),
     row("POST /v1/studies/{study_id}/pause", SUBMIT, *steered(202, "study")),
-    row("POST /v1/studies/{study_id}/resume", SUBMIT, *resumed("study")),
+    row(
+        "POST /v1/studies/{study_id}/resume", SUBMIT,
+        *resumed("study"), Case("paused_scripts", "alice", 202, needs=CODE),
+    ),
     row("POST /v1/studies/{study_id}/notes", SUBMIT, *steered(201, "study", body={"text": "so far"})),
+    # Code
+    row(
+        "POST /v1/code", CODE,
+        Case(body={"upload": "{code_upload}"}, may="alice", ok=201),
+        Case(body={"upload": "{code_of_dora}"}, may="dora", ok=200),
+    ),
+    *(
+        row(
+            f"GET /v1/code/{{digest}}{part}", READ,
+            Case("used_code"), Case("sent_code", may="dora", refused="404 code-not-found"),
+        )
+        for part in ("", "/archive")
+    ),
     # Hosts and what a spec can name
     row("GET /v1/hosts", READ),
     row("GET /v1/hosts/{name}", READ, Case("ha")),
@@ -225,6 +250,7 @@ ROWS = (
         "POST /v1/tokens", READ,
         Case(ok=201, body={"name": "x", "scope": "read"}),
         Case(ok=201, body={"name": "x", "scope": "submit"}, needs=SUBMIT),
+        Case(ok=201, body={"name": "x", "scope": "code"}, needs=CODE),
         Case(ok=201, body={"name": "x", "scope": "admin"}, needs=ADMIN),
         Case(ok=201, body={"name": "x", "scope": "read", "user": "dora"}, may="dora"),
     ),
@@ -232,10 +258,12 @@ ROWS = (
         "GET /v1/tokens", READ,
         Case(shows=(
             Shown("read_token", "alice", admins=False), Shown("submit_token", "alice", SUBMIT, admins=False),
+            Shown("code_token", "alice", CODE, admins=False),
             Shown("admin_token", "alice", ADMIN, admins=False), Shown("token_of_dora", "dora", admins=False),
         )),
         Case(query="?user=alice", may="alice", shows=(
-            Shown("read_token", "alice"), Shown("submit_token", "alice", SUBMIT), Shown("admin_token", "alice", ADMIN),
+            Shown("read_token", "alice"), Shown("submit_token", "alice", SUBMIT),
+            Shown("code_token", "alice", CODE), Shown("admin_token", "alice", ADMIN),
         )),
     ),
     row("GET /v1/tokens/{token_id}", READ, *TOKENS),
@@ -289,7 +317,11 @@ ROWS = (
         Case(ok=201, body={"name": "stones", "source": "stones"}),
         Case(ok=201, body={"name": "stones", "upload": "{complete_upload}"}, may="alice"),
     ),
-    row("POST /v1/uploads", SUBMIT, Case(ok=201, body={"filename": "a.zip", "size_bytes": 9})),
+    row(
+        "POST /v1/uploads", SUBMIT,
+        Case(ok=201, body={"filename": "a.zip", "size_bytes": 9}),
+        Case(ok=201, body={"filename": "a.zip", "size_bytes": 9, "purpose": "code"}, needs=CODE),
+    ),
     row("GET /v1/uploads", READ, Case(shows=(Shown("upload", "alice", admins=False),))),
     row("GET /v1/uploads/{upload_id}", READ, Case("upload", "alice")),
     row(

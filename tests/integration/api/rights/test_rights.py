@@ -37,7 +37,7 @@ def world(postgres_url: str, _template: str, tmp_path_factory: pytest.TempPathFa
     with a_clone(postgres_url, _template) as database:
         settings = Settings(
             database_url=database, broker_url="memory://", home=folder, data_roots=str(folder / "data"),
-            rate_limit_per_s=1e6, auth_failures_per_s=1e6,
+            code="on", rate_limit_per_s=1e6, auth_failures_per_s=1e6,
         )  # fmt: skip
         engine, app = engine_for(database), app_for(settings)
         ids = people.make(sessions_for(engine), settings)

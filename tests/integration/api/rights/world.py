@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
-from sqlalchemy import Connection, Engine, func, text, update
+from sqlalchemy import Connection, Engine, func, or_, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from api.access.login_sessions import csrf_token
@@ -42,11 +42,13 @@ from jobs.model.states import EndReason, Status
 from jobs.people.tokens import add_user, store_token
 from jobs.runtime.settings import Settings
 from jobs.views.studies import StudySpec
+from tests.code import archive_of, store_code
 from tests.integration.api.rights.asking import HOST
-from tests.integration.api.rights.table import IN_VISION
+from tests.integration.api.rights.table import IN_VISION, SCRIPT
 from tests.integration.api.starting_rows import SPEC
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+SENT = {"sent.py": ""}  # code that no job runs
 PEOPLE = ("alice", "bob", "ella", "dora", "fred", "gus")
 
 
@@ -105,6 +107,7 @@ class World(NamedTuple):
     def undone(self) -> Iterator[Connection]:
         """Let the app work in one transaction, and roll it back."""
         services: Services = self.app.state.services
+        files = {Path(entry.path): Path(entry.path).read_bytes() for entry in self._entries()}
         with self.engine.connect() as connection:
             sessions = sessionmaker(connection, join_transaction_mode="create_savepoint", expire_on_commit=False)
             transaction = connection.begin()  # the sessions' own ones are savepoints in it
@@ -116,11 +119,17 @@ class World(NamedTuple):
                 if _has_written(connection):
                     connection.execute(text("SELECT pg_stat_force_next_flush()"))  # or the next one would count it
                 transaction.rollback()
+                for path, content in files.items():
+                    if not path.exists():
+                        path.write_bytes(content)
 
     def files(self) -> list[tuple[str, int]]:
         """The files of uploads, with their sizes."""
+        return sorted((entry.name, entry.stat().st_size) for entry in self._entries())
+
+    def _entries(self) -> list[os.DirEntry[str]]:
         folder = self.settings.datasets / ".uploads"
-        return sorted((entry.name, entry.stat().st_size) for entry in os.scandir(folder)) if folder.is_dir() else []
+        return list(os.scandir(folder)) if folder.is_dir() else []
 
 
 def rows_written(connection: Connection) -> int:
@@ -140,10 +149,12 @@ def make(sessions: Sessions, settings: Settings) -> dict[str, str]:
     """Make everything. Returns the ids of objects, and the values for other names, by name."""
     for name in ("chips", "stones"):
         (Path(settings.data_roots) / name).mkdir(parents=True)
+    digests = {"used_code": store_code(sessions), "sent_code": store_code(sessions, SENT, owner="dora")}
     with sessions.begin() as session:
         _make_people(session)
         _make_hosts(session)
-        ids = _make_jobs(session) | _make_studies(session) | _make_webhooks(session) | _make_data(session)
+        ids = digests | _make_scripts(session, digests["used_code"]) | _make_code_uploads(session, settings)
+        ids |= _make_jobs(session) | _make_studies(session) | _make_webhooks(session) | _make_data(session)
         ids |= _make_tokens(session)
     artifacts = settings.runs_dir / ids["ended_job"] / "artifacts"
     artifacts.mkdir(parents=True)
@@ -216,6 +227,30 @@ def _make_studies(session: Session) -> dict[str, str]:
         "left_study": submit("ella", IN_VISION),
         "shut_study": submit("fred", SPEC),
     }
+
+
+def _make_scripts(session: Session, digest: str) -> dict[str, str]:
+    script = SCRIPT | {"code": digest}
+    spec = spec_from(script)
+    job = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="alice")
+    study = StudySpec.model_validate({"name": "grid", "base": script, "grid": {"seed": [1, 2]}})
+    study_id = write_study(
+        session, study, [(cell, resolve_plan(cell.spec, None)) for cell in cells_of(study)], owner="alice"
+    )
+    session.execute(update(Job).where(or_(Job.id == job.id, Job.study_id == study_id)).values(paused_at=func.now()))
+    return {"paused_script": job.id, "paused_scripts": study_id}
+
+
+def _make_code_uploads(session: Session, settings: Settings) -> dict[str, str]:
+    folder = settings.datasets / ".uploads"
+    folder.mkdir(parents=True)
+    for owner, files in (("alice", {"new.py": ""}), ("dora", SENT)):
+        archive = archive_of(files)
+        (folder / f"codeof{owner}").write_bytes(archive)
+        size = {"size_bytes": len(archive), "received_bytes": len(archive)}
+        row = Upload(id=f"codeof{owner}", owner=owner, filename="c.tar.gz", completed_at=func.now(), **size)
+        session.add(row)
+    return {"code_upload": "codeofalice", "code_of_dora": "codeofdora"}
 
 
 def _make_webhooks(session: Session) -> dict[str, str]:

@@ -88,6 +88,12 @@ def test_name_that_reorders_text_is_refused(tmp_path: Path) -> None:
         inspect(written(tmp_path, zip_of({"a\u202eyp.txt": b""})))
 
 
+def test_names_that_take_megabytes_are_refused(tmp_path: Path) -> None:
+    folder = "/".join(["d" * 200] * 4)
+    with pytest.raises(BadArchive, match="names take more than a megabyte"):
+        inspect(written(tmp_path, tar_of({f"{folder}/{number}": b"" for number in range(1500)})))
+
+
 def test_limit_of_the_caller_counts(tmp_path: Path) -> None:
     with pytest.raises(BadArchive, match="more than 1000 bytes come out"):
         inspect(written(tmp_path, tar_of({"a.py": bytes(2000)})), most_bytes=1000)
