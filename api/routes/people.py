@@ -34,7 +34,7 @@ UserName = Annotated[
 ]
 
 _TOKENS = {
-    "for a script": {"value": {"name": "nightly training", "scope": "submit", "expires_in_s": 2592000}},
+    "for a nightly job": {"value": {"name": "nightly training", "scope": "submit", "expires_in_s": 2592000}},
     "for a colleague": {"value": {"name": "first token", "user": "alice", "scope": "submit"}},
     "for a screen": {"value": {"name": "wall", "scope": "read", "rate_limit_per_s": 5}},
 }

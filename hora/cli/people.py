@@ -42,7 +42,7 @@ Life = Annotated[
 @tokens.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name that says what it is for.")],
-    scope: Annotated[str, typer.Option(help="read, submit or admin. Each includes those before it.")] = "submit",
+    scope: Annotated[str, typer.Option(help="read, submit, code or admin. Each includes those before it.")] = "submit",
     user: Annotated[
         str | None,
         typer.Option(help="The user of the token. A new name makes a new user. Without it: you. Only for admins."),

@@ -224,7 +224,7 @@ class Settings(BaseSettings):
     rate_limit_per_s: float = Field(
         100.0,
         gt=0,
-        description="Requests a second for a token of the scopes `read` and `submit` without a"
+        description="Requests a second for a token of the scopes `read`, `submit` and `code` without a"
         " [limit of its own](access.md#rate-limits).",
     )
     user_rate_limit_per_s: float = Field(

@@ -1,0 +1,102 @@
+"""Archives of code as rows: which are removed, and that none is removed under a job."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+from sqlalchemy import func, select, text, update
+
+from jobs.data import code
+from jobs.db.engine import Sessions
+from jobs.db.tables import CodeArchive, CodePiece, CodeSender
+from jobs.lifecycle import retention
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from tests.code import archive_of, store_code
+from tests.waiting import until
+
+
+def unused_for(sessions: Sessions, days: float, name: str = "a") -> str:
+    """An archive that was last used so many days ago; its digest."""
+    digest = store_code(sessions, {f"{name}.py": ""})
+    with sessions.begin() as session:
+        at = func.now() - timedelta(days=days)
+        session.execute(update(CodeArchive).where(CodeArchive.digest == digest).values(used_at=at))
+    return digest
+
+
+def submit(sessions: Sessions, digest: str) -> None:
+    """A job with this code."""
+    spec = spec_from({"code": digest, "command": ["python", "a.py"]})
+    with sessions.begin() as session:
+        code.mark_used(session, [digest])
+        write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="alice")
+
+
+def remove_unused(sessions: Sessions) -> bool:
+    with sessions.begin() as session:
+        assert retention.take_lock(session)
+        return code.remove_unused(session, keep_days=30)
+
+
+def left(sessions: Sessions) -> set[str]:
+    with sessions() as session:
+        return set(session.scalars(select(CodeArchive.digest)))
+
+
+def test_archives_that_no_job_names_are_removed_some_days_after_their_last_use(sessions: Sessions) -> None:
+    named, old, recent = (unused_for(sessions, days, name) for days, name in ((31, "a"), (31, "b"), (29, "c")))
+    submit(sessions, named)
+    with sessions.begin() as session:
+        session.execute(update(CodeArchive).where(CodeArchive.digest == named).values(used_at=text("'2020-01-01'")))
+    assert not remove_unused(sessions)
+    assert left(sessions) == {named, recent}
+    with sessions() as session:
+        for table in (CodePiece, CodeSender):
+            assert session.scalar(select(func.count()).where(table.digest == old)) == 0
+
+
+def test_archives_are_removed_in_batches(sessions: Sessions) -> None:
+    for number in range(21):
+        unused_for(sessions, 40, str(number))
+    assert [remove_unused(sessions) for _ in range(2)] == [True, False]
+    assert left(sessions) == set()
+
+
+def test_archive_stays_while_a_job_is_submitted_with_it(sessions: Sessions) -> None:
+    digest = unused_for(sessions, 31)
+    with sessions.begin() as session:
+        assert code.may_use(session, digest, user="admin", is_admin=False)
+        assert not remove_unused(sessions)
+    assert left(sessions) == {digest}
+
+
+def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessions) -> None:
+    digest = unused_for(sessions, 31)
+
+    def may_use() -> bool:
+        with sessions.begin() as session:
+            return code.may_use(session, digest, user="admin", is_admin=False)
+
+    with ThreadPoolExecutor(1) as pool, sessions() as watching:
+        with sessions.begin() as session:
+            code.remove_unused(session, keep_days=30)
+            answer = pool.submit(may_use)
+            waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            until(lambda: watching.scalar(waiting), what="a submission that waits")
+        assert answer.result() is False
+
+
+def test_archive_that_is_sent_again_stays(sessions: Sessions) -> None:
+    digest = unused_for(sessions, 31)
+    assert store_code(sessions, {"a.py": ""}) == digest
+    assert not remove_unused(sessions)
+    assert left(sessions) == {digest}
+
+
+def test_pieces_add_up_to_the_archive(sessions: Sessions) -> None:
+    digest = store_code(sessions, {"a.py": "x"})
+    with sessions() as session:
+        assert (
+            b"".join(code.pieces_of(session, digest)) == archive_of({"a.py": "x"}) == code.piece_of(session, digest, 0)
+        )
