@@ -46,6 +46,7 @@ Digest = Annotated[
     str,
     Path(
         pattern="^[0-9a-f]{64}$",
+        json_schema_extra={"format": "digest"},
         description="SHA-256 of the archive's bytes",
         examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
     ),

@@ -68,8 +68,8 @@ def _check_json(value: object, depth: int) -> None:
             _check_json(inner, depth + 1)
 
 
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 # A `format` names the syntax of a text: see tests/fuzz/texts.py.
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(json_schema_extra={"format": "digest"})]
 Argument = Annotated[
     str,
     StringConstraints(max_length=16_384),

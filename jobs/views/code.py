@@ -14,7 +14,14 @@ class NewCodeArchive(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    upload: Annotated[str, Field(pattern="^[0-9a-z]{1,32}$", description="The id of a complete upload")]
+    upload: Annotated[
+        str,
+        Field(
+            pattern="^[0-9a-z]{1,32}$",
+            description="The id of a complete upload",
+            json_schema_extra={"format": "upload-id"},
+        ),
+    ]
 
 
 class CodeFileView(View):

@@ -25,6 +25,8 @@ def remember_texts(path: str, content: bytes, entity_tag: str | None) -> None:
         remember("cursor", document["next_cursor"])
     if isinstance(document.get("id"), str):
         remember(f"{noun_of(path)}-id", document["id"])
+    if isinstance(document.get("digest"), str):
+        remember("digest", document["digest"])
     for item in document.get("items") or []:
         if isinstance(item, dict) and isinstance(item.get("id"), str):
             remember(f"{noun_of(path)}-id", item["id"])

@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 import httpx2
 
+from tests.code import archive_of
 from tests.fuzz.answers import fault_of, noun_of, remember_texts
-from tests.fuzz.texts import ODD, TEXTS, Text, damaged, one_of, seen, some_headers, with_checksum
+from tests.fuzz.texts import ODD, TEXTS, Text, damaged, one_of, remember, seen, some_headers, with_checksum
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _INTEGERS = [-1, 0, 1, 2, 3, 10, 100, 1000, 10_001, 2**31, 2**53, 2**63, 2**64, 10**30]
@@ -25,7 +26,8 @@ _MOMENTS = one_of(
     "2030-01-31T09:00:00+99:99", "2030-01-31", "٢٠٣٠-01-31T09:00:00Z", "2030-02-30T00:00:00Z", "1e3", "-1",
 )  # fmt: skip
 _FIELDS_OF_SPECS = ["dataset", "dataset.source", "dataset.validation", "dataset.image_size", "model", "model.weights",
-                    "batch_size", "gpus", "learning_rate", "name", "labels", "epocs", "", "dataset.x.y"]  # fmt: skip
+                    "batch_size", "gpus", "learning_rate", "name", "labels", "epocs", "", "dataset.x.y", "code",
+                    "command"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,22 @@ class Requests:
         value = self._value(random, content["schema"])
         if operation == "submit_study":
             value = {"base": self._value(random, self._schemas["Spec"]), "grid": self._grid(random)}
+        elif operation == "submit_job" and isinstance(value, dict) and random.random() < 0.4:
+            value = self._script(random, value)
         elif operation == "clone_job" and random.random() < 0.7:
             value = self._value(random, self._schemas["Spec"])
         if random.random() < 0.05:
             value = random.choice([[], None, 5, "x", {}, {"a": {}}, [[[]]]])
         text = json.dumps(value, ensure_ascii=random.random() < 0.5).encode(errors="surrogatepass")
         return text if random.random() < 0.97 else text[: random.randint(0, len(text))] + b"\xff"
+
+    def _script(self, random: Random, value: dict[str, Any]) -> dict[str, Any]:
+        """The spec with what a script needs, and without what it may not have."""
+        spec = self._schemas["Spec"]["properties"]
+        needed = {name: self._value(random, spec[name]) for name in ("code", "command")}
+        other = random.choice(["params", "env", "environment", "requirements", "goal"])
+        kept = {name: inner for name, inner in value.items() if name not in ("dataset", "model")}
+        return kept | needed | {other: self._value(random, spec[other])}
 
     def _grid(self, random: Random) -> dict[str, Any]:
         fields = random.sample(_FIELDS_OF_SPECS, random.randint(0, 2))
@@ -187,6 +199,7 @@ def faults(
         requests = Requests(client.get("/openapi.json").raise_for_status().json(), without=without)
         for request in _first():
             _sent(client, request)
+        _send_code(client)
         while time.monotonic() < ends_at and len(fault_of_operation) < most:
             number += 1
             request = requests.make(Random(f"{seed} {number}"))  # noqa: S311 - the same with each run
@@ -211,6 +224,20 @@ def _first() -> Iterator[Request]:
         yield Request("POST", path, "first", headers=as_json, body=json.dumps(document).encode())
     for path in ("/v1/jobs", "/v1/projects", "/v1/models", "/v1/datasets"):
         yield Request("GET", path, "first", [("limit", "1")])
+
+
+def _send_code(client: httpx2.Client) -> None:
+    """An archive that specs can name, and an upload that can become one."""
+    for number in range(2):
+        archive = archive_of({"train.py": str(number)})
+        new = {"filename": "code.tar.gz", "size_bytes": len(archive), "purpose": "code"}
+        upload_id = client.post("/v1/uploads", json=new).raise_for_status().json()["id"]
+        remember("upload-id", upload_id)
+        content, octets = f"/v1/uploads/{upload_id}/content?offset=0", {"Content-Type": "application/octet-stream"}
+        client.put(content, content=archive, headers=octets).raise_for_status()
+        if number == 0:
+            sent = client.post("/v1/code", json={"upload": upload_id}).raise_for_status()
+            remember_texts("/v1/code", sent.content, None)
 
 
 def _sent(client: httpx2.Client, request: Request) -> str | None:

@@ -8,6 +8,7 @@ Called by `python -m tests.fuzz` for many minutes, and by a test for some second
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from hora.stack.control import Stack
 from tests.fuzz.raw_sockets import fuzz_raw_sockets
@@ -21,7 +22,10 @@ _SHOWN = 6000  # characters of a finding
 
 def fuzz_a_stack(home: Path, *, seconds: int, seed: int, report: Path) -> list[str]:
     """`fuzz` on an api of its own without a worker: jobs stay queued, and no webhook is sent."""
-    with Stack(home, port=0, slots=2, parts=("database", "broker", "migrations", "api")) as stack:
+    with (
+        patch.dict("os.environ", {"HORA_CODE": "on"}),
+        Stack(home, port=0, slots=2, parts=("database", "broker", "migrations", "api")) as stack,
+    ):
         failed_outputs = fuzz(stack.url, stack.token, seconds=seconds, seed=seed, report=report)
         return failed_outputs + _fuzz_sockets(stack, seconds=max(2, seconds // 10), seed=seed, report=report)
 

@@ -179,6 +179,7 @@ TEXTS: dict[str, Text] = {
     "artifact-path": damaged(one_of("model.weights.h5", "checkpoints/1", "logs/rank0.txt", "a/../b", "//", "x" * 5000)),
     "byte-range": in_header(damaged(one_of(_byte_range, several(_byte_range, between=",")))),
     "cursor": _opaque("cursor", with_checksum(_lists)),
+    "digest": damaged(seen("digest", "0" * 64)),
     "entity-tags": in_header(
         damaged(one_of("*", several(_entity_tag, between=", "), _entity_tag, 'W/"' + "x" * 9000 + '"'))
     ),
@@ -196,6 +197,7 @@ TEXTS: dict[str, Text] = {
     "source": damaged(_source),
     "statuses": _some_of("queued", "running", "succeeded", "failed", "cancelled"),
     "weights": damaged(_weights),
+    "upload-id": damaged(one_of(seen("upload-id", "x"), "x")),
     "web-address": damaged(_web_address),
 }
 
