@@ -82,7 +82,8 @@ EnvName = Annotated[
 ]
 EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(_storable)]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
-OWN_ENVIRONMENTS = ("default", "empty")  # the worker's packages, or none; the operator lists more
+EMPTY = "empty"  # the environment without any package
+OWN_ENVIRONMENTS = ("default", EMPTY)  # `default` has the worker's packages; the operator lists more
 # One line of a requirements file: a name with versions, extras and markers (PEP 508), but no option, URL or path.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?\s*([<>=!~][A-Za-z0-9.*+!,<>=~ -]*)?(;[ -~]*)?"

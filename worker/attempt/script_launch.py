@@ -3,6 +3,7 @@
 CannotRunScript     the script cannot be started here; `reason` is why the attempt ends
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as WrongConfiguration
@@ -18,8 +19,8 @@ from jobs.data.resolving import sizes_in
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Slot
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
-from jobs.model.records import ScriptLaunch
-from jobs.model.script_fields import UnknownPlaceholder, filled_in
+from jobs.model.records import ScriptLaunch, ScriptPackages
+from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE, UnknownPlaceholder, filled_in
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason
@@ -118,11 +119,11 @@ def require_allowed(spec: Spec, settings: Settings) -> None:
     host = settings.host
     if settings.code != "on":
         raise CannotRunScript(EndReason.LAUNCH_FAILED, f"host {host} runs no code of users: HORA_CODE is off there")
-    if spec.environment != "default" and spec.environment not in settings.environment_paths:
+    if spec.environment not in (*OWN_ENVIRONMENTS, *settings.environment_paths):
         message = f"host {host} has no environment {spec.environment}: it is not in HORA_ENVIRONMENTS there"
         raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
-    if spec.requirements is not None:  # the environment with these packages is built and chosen here
-        message = f"host {host} installs no packages for jobs"
+    if spec.requirements is not None and settings.code_requirements != "on":
+        message = f"host {host} installs no packages for jobs: HORA_CODE_REQUIREMENTS is off there"
         raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
 
 
@@ -179,6 +180,7 @@ def script_launch(
         code_dir=str(paths.code),
         lib_dir=str(paths.lib),
         bin_dir=None if folder is None else f"{folder}/bin",
+        packages=_packages(spec, paths, settings, folder),
         env=spec.env,
         train=data.train,
         validation=data.validation,
@@ -188,6 +190,22 @@ def script_launch(
         user=settings.code_user,
         memory_bytes=memory_bytes,
         storage_bytes=_storage_bytes(settings),
+    )
+
+
+def _packages(spec: Spec, paths: AttemptPaths, settings: Settings, folder: str | None) -> ScriptPackages | None:
+    """What the ranks have to install. None if the environment has all that the script needs."""
+    if spec.requirements is None and spec.environment != EMPTY:
+        return None
+    from_file = spec.requirements == REQUIREMENTS_FILE
+    return ScriptPackages(
+        requirements=[] if isinstance(spec.requirements, str) else spec.requirements or [],
+        file=str(paths.code / REQUIREMENTS_FILE) if from_file else None,
+        base=sys.executable if folder is None else f"{folder}/bin/python",
+        alone=spec.environment == EMPTY,
+        folder=str(settings.packages_dir),
+        timeout_s=settings.requirements_timeout_s,
+        most_bytes=int(settings.max_requirements_gb * _GB),
     )
 
 
@@ -211,11 +229,18 @@ def on_member(spec: Spec, script: ScriptLaunch, member_paths: AttemptPaths, memo
             "command": _command(spec, script.plan, script.train, script.validation, artifacts=member_paths.scratch),
             "code_dir": str(member_paths.code),
             "lib_dir": str(member_paths.lib),
+            "packages": _packages_on(script.packages, member_paths),
             "readable": [own.get(path, path) for path in script.readable if path not in shared],
             "writable": [own.get(path, path) for path in script.writable if path not in shared],
             "memory_bytes": memory_bytes,
         }
     )
+
+
+def _packages_on(packages: ScriptPackages | None, paths: AttemptPaths) -> ScriptPackages | None:
+    if packages is None or packages.file is None:
+        return packages
+    return packages.model_copy(update={"file": str(paths.code / REQUIREMENTS_FILE)})
 
 
 def environment_folders(folder: str | None) -> list[str]:
