@@ -69,6 +69,26 @@ match MOOD:
     case "without a device":
         say("exit", reason="no_device", message="local rank 0 on host ha has no GPU")
         sys.exit(1)
+    case "script fails":
+        say("report", step=1, metrics={"mae": 1})
+        say("exit", reason="script_failed", message="the script exited with 1: ValueError: no such column")
+        sys.exit(1)
+    case "script saves and fails":
+        say("checkpoint", epoch=1, step=1, path="/x", duration_s=0.1)
+        say("exit", reason="script_failed", message="the script exited with 1: ValueError: no such column")
+        sys.exit(1)
+    case "script fails when stopped":
+        say("report", step=1, metrics={"mae": 1})
+        while not (ROOT / "stop").exists():
+            time.sleep(0.02)
+        say("exit", reason="script_failed", message="the script exited with 1: KeyboardInterrupt")
+        sys.exit(1)
+    case "script without reports":
+        time.sleep(3)
+        say("exit", reason="completed")
+    case "script stalls":
+        say("report", step=1, metrics={"mae": 1})
+        time.sleep(600)
     case "brief":
         train(5)
         say("exit", reason="completed")

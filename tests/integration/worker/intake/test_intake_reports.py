@@ -1,0 +1,200 @@
+"""What the reports of a script change in the database, and the last and the best of every metric of a job."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import JobEvent, LogLine, MetricPoint
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, get_job
+from jobs.model.records import (
+    CheckpointSaved,
+    EpochEnded,
+    Planned,
+    ProgressMade,
+    Reported,
+    ScriptSummary,
+    Summarized,
+)
+from jobs.model.states import EndReason, EventKind
+from jobs.telemetry import series
+from tests.integration.jobs import code_rows, job_rows
+from tests.integration.worker.intake.rank_files import PLAN, SUMMARY, progress, rank_started, write
+from worker.attempt.intake import Intake
+from worker.attempt.paths import AttemptPaths, paths_of
+
+
+@pytest.fixture
+def lease(sessions: Sessions) -> Lease:
+    """An attempt of a script on two ranks."""
+    digest = code_rows.an_archive(sessions, b"of two files")
+    return job_rows.a_claimed_attempt(sessions, code=digest, command=["python", "train.py"], dataset="digits")
+
+
+def reported(at: float = 1.0, **fields: Any) -> Reported:
+    own = {name: fields.pop(name) for name in list(fields) if name in Reported.model_fields}
+    return Reported(at=at, metrics=fields, **own)
+
+
+def curve(sessions: Sessions, lease: Lease, name: str, rank: int) -> list[tuple[float, float | None]]:
+    with sessions() as session:
+        found = series.metrics(session, get_job(session, lease.job_id), names=[name], ranks=[rank], max_points=10**6)
+    return [point for one in found for point in zip(one.x, one.y, strict=True)]
+
+
+def metrics(sessions: Sessions, lease: Lease) -> dict[str, Any]:
+    return job_rows.the_job(sessions, lease.job_id).metrics
+
+
+def restarted(sessions: Sessions, lease: Lease, folder: Path, *, lost: int = 2) -> tuple[Lease, AttemptPaths, Intake]:
+    """The next attempt of the same job, with its intake."""
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.RANK_FAILED)
+        leases.release(session, lease.attempt_id)
+    second = job_rows.an_attempt(sessions, lease.job_id)
+    with sessions.begin() as session:
+        leases.claim(session, second.attempt_id, lease_s=60)
+    paths = paths_of(folder, second.job_id, second.number)
+    paths.create()
+    return second, paths, Intake(sessions, second, paths, ranks=lost)
+
+
+def test_steps_become_curves_of_their_ranks_and_progress(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN))
+    write(paths, 0, *(reported(step=step, mae=1.0 / step, step_time_s=0.5) for step in range(1, 31)))
+    write(paths, 1, *(reported(step=step, mae=2.0, samples_per_s=9.0) for step in range(1, 4)))
+    intake.store_new()
+    assert curve(sessions, lease, "mae", 0)[-1] == (30, 1 / 30)
+    assert curve(sessions, lease, "step_time_s", 0) == [(step, 0.5) for step in range(1, 31)]
+    assert curve(sessions, lease, "samples_per_s", 1) == [(1, 9.0), (2, 9.0), (3, 9.0)]
+    stored = progress(sessions, lease)
+    assert (stored["step"], stored["steps"], stored["eta_s"]) == (30, 300, 135.0)
+    kinds = job_rows.kinds(sessions, lease.job_id)
+    assert kinds.count(EventKind.FIRST_STEP) == 1
+    assert metrics(sessions, lease) == {"mae": {"last": 1 / 30, "best": 1 / 30, "best_epoch": None}}
+    assert intake.steps_seen == 33
+
+
+def test_the_end_of_an_epoch_is_a_point_over_all_ranks_and_one_event(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, reported(step=10, mae=1.0), reported(epoch=1, wall_s=2.0, val_mae=0.7), reported(epoch=1, r2=0.1))
+    write(paths, 0, reported(epoch=2, val_mae=math.nan))
+    write(paths, 1, reported(epoch=1, seen=5.0))
+    intake.store_new()
+    assert curve(sessions, lease, "val_mae", -1) == [(10, 0.7), (11, None)]
+    assert curve(sessions, lease, "epoch_s", -1) == [(10, 2.0)]
+    assert curve(sessions, lease, "seen", 1) == [(1, 5.0)]
+    with sessions() as session:
+        query = select(JobEvent.data).where(JobEvent.kind == EventKind.EPOCH_ENDED).order_by(JobEvent.id)
+        events = session.scalars(query).all()
+    assert events == [
+        {"epoch": 1, "step": 10, "val_mae": 0.7, "epoch_s": 2.0}, {"epoch": 2, "step": 11, "val_mae": None},
+    ]  # fmt: skip
+    assert progress(sessions, lease)["metrics"] == {"val_mae": None}
+    assert progress(sessions, lease)["epoch"] == 2
+    assert metrics(sessions, lease)["val_mae"] == {"last": None, "best": 0.7, "best_epoch": 1}
+    assert "seen" not in metrics(sessions, lease), "of another rank"
+
+
+def test_progress_in_own_units_has_an_end_time(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, ProgressMade(at=10.0, done=0.0, total=8.0), ProgressMade(at=20.0, done=2.0, total=8.0))
+    write(paths, 0, reported(step=1, mae=1.0, step_time_s=100.0))
+    write(paths, 1, ProgressMade(at=30.0, done=7.0, total=8.0))
+    intake.store_new()
+    stored = progress(sessions, lease)
+    assert (stored["done"], stored["total"], stored["eta_s"]) == (2.0, 8.0, 30.0)
+    assert EventKind.FIRST_STEP in job_rows.kinds(sessions, lease.job_id)
+
+
+def test_a_restart_makes_later_values_void_and_keeps_the_best_before_it(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, tmp_path: Path
+) -> None:
+    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN))
+    for epoch, mae in enumerate([0.5, 0.3, 0.1], start=1):
+        write(paths, 0, reported(step=10 * epoch, loss=mae), reported(epoch=epoch, val_mae=mae))
+    write(paths, 0, CheckpointSaved(at=5.0, epoch=2, step=20, path="/x", duration_s=0.1))
+    intake.store_new()
+    assert intake.has_saved
+    assert metrics(sessions, lease)["val_mae"] == {"last": 0.1, "best": 0.1, "best_epoch": 3}
+
+    second, its_paths, its_intake = restarted(sessions, lease, tmp_path / "second")
+    assert not its_intake.has_saved
+    write(its_paths, 0, rank_started(0), Planned(at=6.0, plan=PLAN, start_epoch=2, start_step=20))
+    its_intake.store_new()
+    kept = {"last": 0.3, "best": 0.3, "best_epoch": 2}
+    assert metrics(sessions, second)["val_mae"] == kept
+    assert metrics(sessions, second)["loss"] == {"last": 0.3, "best": 0.3, "best_epoch": None}
+    write(its_paths, 0, reported(step=30, loss=0.4), reported(epoch=3, val_mae=0.4))
+    its_intake.store_new()
+    assert metrics(sessions, second)["val_mae"] == kept | {"last": 0.4}
+    assert curve(sessions, second, "val_mae", -1) == [(10, 0.5), (20, 0.3), (30, 0.4)]
+
+
+def test_a_summary_gets_every_metric_and_the_best_epoch_of_the_goal(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    for epoch, (accuracy, mae) in enumerate([(0.5, 3.0), (0.9, 2.0), (0.8, 1.0)], start=1):
+        write(paths, 0, reported(epoch=epoch, val_accuracy=accuracy, val_mae=mae))
+    intake.store_new()
+    write(paths, 0, reported(test_accuracy=0.7), Summarized(at=9.0, summary=ScriptSummary(wall_s=1.0, setup_s=2.0)))
+    intake.store_new()
+    summary = job_rows.the_job(sessions, lease.job_id).summary or {}
+    assert (summary["best_epoch"], summary["val_accuracy"], summary["test_accuracy"]) == (2, 0.9, 0.7)
+    assert (summary["wall_s"], summary["val_loss"]) == (1.0, None)
+    assert summary["metrics"]["val_mae"] == {"last": 1.0, "best": 1.0, "best_epoch": 3}
+    assert summary["metrics"] == metrics(sessions, lease)
+
+
+def test_jobs_of_hora_s_own_loop_have_the_metrics_too(sessions: Sessions, tmp_path: Path) -> None:
+    lease = job_rows.a_claimed_attempt(sessions)
+    paths = paths_of(tmp_path, lease.job_id, lease.number)
+    paths.create()
+    intake = Intake(sessions, lease, paths, ranks=2)
+    for epoch, loss in enumerate([0.5, 0.25, 0.75], start=1):
+        times = {"wall_s": 2.0, "samples_per_s": 640.0, "learning_rate": 0.001}
+        write(paths, 0, EpochEnded(at=5.0, epoch=epoch, step=10 * epoch, metrics={"val_loss": loss}, **times))
+    write(paths, 0, Summarized(at=6.0, summary=SUMMARY))
+    intake.store_new()
+    expected = {"val_loss": {"last": 0.75, "best": 0.25, "best_epoch": 2}}
+    assert metrics(sessions, lease) == expected
+    summary = job_rows.the_job(sessions, lease.job_id).summary or {}
+    assert (summary["metrics"], summary["best_epoch"]) == (expected, SUMMARY.best_epoch)
+
+
+def test_a_new_reader_goes_on_where_another_one_ended(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, *(reported(step=step, mae=1.0) for step in range(1, 21)), reported(epoch=1, val_mae=0.5))
+    intake.store_new()
+    write(paths, 0, *(reported(step=step, mae=9.0) for step in range(15, 23)), reported(epoch=2, val_mae=0.6))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    assert curve(sessions, lease, "mae", 0)[-3:] == [(20, 1.0), (21, 9.0), (22, 9.0)]
+    assert metrics(sessions, lease)["val_mae"] == {"last": 0.6, "best": 0.5, "best_epoch": 1}
+
+
+def test_a_flood_of_reports_is_stored_in_batches_and_its_excess_is_left_out(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    names = [f"m{number}" for number in range(1200)]
+    write(paths, 0, *(reported(step=step, mae=1.0) for step in range(1, 100_001)))
+    write(paths, 0, *(reported(step=100_001, **dict.fromkeys(names[at : at + 100], 1.0)) for at in range(0, 1200, 100)))
+    batches = 0
+    while intake.store_new():
+        batches += 1
+    assert batches > 1
+    with sessions() as session:
+        lines = session.scalars(select(LogLine.text).where(LogLine.text.like("hora:%"))).all()
+        stored_names = session.scalars(select(MetricPoint.name).distinct()).all()
+    assert len(curve(sessions, lease, "mae", 0)) == 100_000
+    assert len(metrics(sessions, lease)) == 1000
+    assert len(set(stored_names) - {"mae"}) == 999
+    assert len(lines) == 1

@@ -1,0 +1,97 @@
+"""The archive of a script on its way to a member on another host, as real processes; a shell stands for ssh."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from jobs.lifecycle.store import Lease
+from jobs.model.spec import spec_from
+from jobs.runtime.settings import Settings
+from tests.integration.jobs.code_rows import packed
+from tests.waiting import until
+from worker.attempt import lease_file
+from worker.attempt.launcher import launch_of
+from worker.attempt.members import MemberFailed, Members, MembersLaunch
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.processes import sweep
+from worker.attempt.script_data import ScriptData
+from worker.attempt.script_launch import CodeOfMember, script_launch
+from worker.attempt.shares import HostShare, Layout, member_task, members_launch
+
+FILES = {"train.py": b"print('hi')\n", "data.bin": os.urandom(3_000_000)}
+LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
+HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh does
+Start = Callable[..., Members]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> AttemptPaths:
+    paths = paths_of(tmp_path / "runs", "j", 1)
+    paths.create()
+    paths.code_archive.write_bytes(packed(FILES))
+    return paths
+
+
+@pytest.fixture
+def start(paths: AttemptPaths, tmp_path: Path) -> Iterator[Start]:
+    """Starts the member of a script; it is released after the test."""
+    mark = f"member_code{time.monotonic_ns()}.1"
+    started: list[Members] = []
+
+    def start(*, digest: str | None = None, train: str | None = None, size: int | None = None) -> Members:
+        content = paths.code_archive.read_bytes()
+        digest = digest or hashlib.sha256(content).hexdigest()
+        spec, settings = spec_from({"code": digest, "command": ["python", "train.py"]}), Settings(home=tmp_path)
+        data = ScriptData(train, None, [])
+        script = script_launch(spec, paths, settings, gpus=2, sizes=None, data=data, memory_bytes=5)
+        launch = launch_of(Lease(1, "token", "j", 1), spec, paths, settings, LAYOUT, script=script)
+        code = CodeOfMember(size or len(content), 7)
+        member = member_task(launch, LAYOUT.shares[1], paths, code, mark=mark)
+        lease_file.extend(paths.lease_file, time.monotonic() + 60)
+        members = members_launch([member], LAYOUT, paths, ssh=HERE, environment=os.environ, ready_within_s=20)
+        started.append(Members.start(MembersLaunch(**asdict(members))))
+        return started[-1]
+
+    yield start
+    for members in started:
+        with suppress(OSError):
+            members.close()
+    sweep(mark)
+
+
+def test_a_member_has_the_code_before_its_ranks_may_start(start: Start, paths: AttemptPaths) -> None:
+    members, there = start(), paths.of_member("other")
+    assert (paths.launch_dir / "10.0.0.2.json").exists()
+    assert {name: (there.code / name).read_bytes() for name in FILES} == FILES
+    assert (there.lib / "hora" / "__init__.py").is_file()
+    assert not there.code_archive.exists()
+    assert not paths.code_archive.exists(), "it was sent to all"
+    assert members.why_lost() is None
+    members.ask_to_stop()
+    until(there.stop_file.exists, what="a command after the code")
+    members.close()
+    until(lambda: not there.code.exists(), what="the end of the member")
+
+
+def test_a_damaged_archive_ends_the_launch_with_a_sentence(start: Start, paths: AttemptPaths) -> None:
+    with pytest.raises(MemberFailed, match=r"host other: .*the archive of the code is damaged"):
+        start(digest="c" * 64)
+    assert not (paths.launch_dir / "10.0.0.2.json").exists(), "no rank may start"
+
+
+def test_data_that_the_other_host_does_not_have_ends_the_launch(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(MemberFailed, match="there is no nothing, which the lead host has"):
+        start(train=str(tmp_path / "nothing"))
+
+
+def test_an_archive_that_is_larger_than_a_pipe_and_its_memory_arrives_whole(start: Start, paths: AttemptPaths) -> None:
+    files = {"large.bin": os.urandom(24_000_000)}
+    paths.code_archive.write_bytes(packed(files))
+    start()
+    assert (paths.of_member("other").code / "large.bin").read_bytes() == files["large.bin"]
