@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Subquery, and_, func, or_, select
+from sqlalchemy import Subquery, and_, case, func, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MetricPoint
@@ -21,7 +21,7 @@ Axis = Literal["step", "epoch", "time"]
 Numbers = npt.NDArray[np.float64]
 Positions = npt.NDArray[Any]  # on an axis: float64; int64 on the axis of steps
 
-_IN_EVERY_EPOCH = "loss"  # every epoch has a value
+_IN_EVERY_EPOCH = "loss"  # of Hora's own loop: every epoch has a value
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,15 @@ def epoch_scale(session: Session, job: Job) -> EpochScale | None:
 
 def epoch_scales(session: Session, jobs: Sequence[Job]) -> dict[str, EpochScale | None]:
     """The scale of each of these jobs, by its id."""
-    ids = [job.id for job in jobs]
+    ids, scripts = [job.id for job in jobs], [job.id for job in jobs if job.code is not None]
     point, until = MetricPoint, valid_until(*ids)
+    # Every value of an epoch has the same step. Those that a script reports without an epoch come later.
+    end = case((point.job_id.in_(scripts), func.min(point.step)), else_=func.max(point.step))
     rows = session.execute(
-        select(point.job_id, point.epoch, func.max(point.step))
+        select(point.job_id, point.epoch, end)
         .outerjoin(until, and_(until.c.job_id == point.job_id, until.c.number == point.attempt))
-        .where(point.job_id.in_(ids), point.name == _IN_EVERY_EPOCH, point.rank == ALL_RANKS)
+        .where(point.job_id.in_(ids), point.rank == ALL_RANKS, point.epoch > 0)
+        .where(or_(point.name == _IN_EVERY_EPOCH, point.job_id.in_(scripts)))
         .where(or_(until.c.step.is_(None), point.step <= until.c.step))
         .group_by(point.job_id, point.epoch)
         .order_by(point.job_id, point.epoch)

@@ -1,17 +1,19 @@
 """The points of a job for another tracking server: curves by step, samples of its slots by second."""
 
 import math
-from collections.abc import Iterator
+import posixpath
+import re
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Float, cast, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
 from jobs.telemetry.axes import start_of, valid_until
 from jobs.telemetry.blocks import at_ticks, floats, integers, steps_of
-from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS
 from jobs.telemetry.sampled_metrics import SLOT_METRICS
 
 # Over all ranks, once an epoch; and of rank 0, at every n-th step.
@@ -19,6 +21,7 @@ _EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "learning_rate
                   "data_wait_s", "allreduce_s")  # fmt: skip
 _STEP_METRICS = ("loss", "accuracy", "step_time_s", "data_wait_s", "allreduce_s", "samples_per_s")
 _SAMPLED = {name: metric.mirrored for name, metric in SLOT_METRICS.items() if metric.mirrored is not None}
+_NOT_IN_A_KEY = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 _SETTLING = timedelta(seconds=15)  # until the samples of all hosts are stored
 _ALL_SENT_S = 512.0  # up to this second every sample is sent
 
@@ -53,7 +56,7 @@ def _from_rows(session: Session, job: Job, after: int, until: float, every: int)
     rows = session.execute(
         select(point.attempt, point.name, point.rank, point.value, point.at, point.step)
         .outerjoin(void, void.c.number == point.attempt)
-        .where(point.job_id == job.id, point.name.in_({*_EPOCH_METRICS, *_STEP_METRICS}))
+        .where(point.job_id == job.id, _is_sent_of(job, point.name, {*_EPOCH_METRICS, *_STEP_METRICS}))
         .where(point.rank.in_([ALL_RANKS, 0]), point.step > after)
         .where(or_(void.c.step.is_(None), point.step <= void.c.step))
     )
@@ -68,7 +71,8 @@ def _from_blocks(session: Session, job: Job, after: int, until: float, every: in
         select(block.attempt, block.name, block.first_step, block.last_step, block.steps, block.times, block.numbers)
         .add_columns(void.c.step)
         .outerjoin(void, void.c.number == block.attempt)
-        .where(block.job_id == job.id, block.name.in_(_STEP_METRICS), block.rank == 0, block.last_step > after)
+        .where(block.job_id == job.id, block.rank == 0, block.last_step > after)
+        .where(_is_sent_of(job, block.name, _STEP_METRICS))
         .execution_options(yield_per=100)
     )
     for attempt, name, first, last, gaps, times, numbers, void_after in rows:
@@ -79,8 +83,16 @@ def _from_blocks(session: Session, job: Job, after: int, until: float, every: in
             yield attempt, Point(_key(name, 0), value, _ms(at_ticks(ticks)), step)
 
 
+def _is_sent_of(job: Job, column: InstrumentedAttribute[str], names: Collection[str]) -> ColumnElement[bool]:
+    """Whether a metric is sent: these of Hora's own loop, and all that a script reports."""
+    return column.in_(names) if job.code is None else column.not_in(RANK_EPOCH_METRICS)
+
+
 def _key(name: str, rank: int) -> str:
-    return name if rank == ALL_RANKS else f"step/{name}"
+    """The name there. MLflow refuses some characters, and names that are no plain paths."""
+    key = _NOT_IN_A_KEY.sub("_", name)
+    key = key if posixpath.normpath(key) == key else key.replace("/", "_")
+    return key if rank == ALL_RANKS else f"step/{key}"
 
 
 def samples(

@@ -103,6 +103,20 @@ def test_the_end_of_an_epoch_is_a_point_over_all_ranks_and_one_event(
     assert "seen" not in metrics(sessions, lease), "of another rank"
 
 
+def test_steps_lie_between_the_epochs_of_a_script_without_a_loss(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    for epoch in (1, 2):
+        steps = range(4 * epoch - 3, 4 * epoch + 1)
+        write(paths, 0, *(reported(step=step, mae=1.0) for step in steps), reported(epoch=epoch, val_mae=1.0))
+    write(paths, 0, reported(wer=1.0), reported(wer=2.0))
+    intake.store_new()
+    with sessions() as session:
+        job = get_job(session, lease.job_id)
+        (mae,) = series.metrics(session, job, names=["mae"], ranks=[0], axis="epoch")
+    assert mae.x == [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
+
+
 def test_progress_in_own_units_has_an_end_time(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
