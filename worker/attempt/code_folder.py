@@ -34,11 +34,10 @@ def unpack_code(archive: Path, *, digest: str, code_dir: Path, lib_dir: Path) ->
         actual = hashlib.file_digest(file, "sha256").hexdigest()
     if actual != digest:
         raise BadCode(f"the archive of the code is damaged: its SHA-256 is {actual}, not {digest}")
-    make_private(code_dir)
     try:
         unpack(archive, code_dir)
     except BadArchive as error:
-        raise BadCode(str(error)) from None
+        raise BadCode(f"the archive of the code cannot be unpacked: {error}") from None
     make_private(lib_dir)
     link = lib_dir / _LIBRARY
     link.unlink(missing_ok=True)
