@@ -1,0 +1,138 @@
+"""Scripts under real horovodrun: their curves, their end, and how they go on after a restart."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from tests.acceptance.conftest import Json, kinds, no_process_left, points, rank_pids
+from tests.integration.jobs import code_rows
+from tests.waiting import until
+
+STEPS, EPOCH = 40, 10
+SCRIPT = f"""
+import sys, time
+from hora import run
+
+latest = run.latest_checkpoint()
+done = 0 if latest is None else int((latest / "step").read_text())
+print("from step", done, "with", sys.argv[1:], flush=True)
+for step in range(done + 1, {STEPS} + 1):
+    time.sleep(float(run.params["pace_s"]))
+    if step == run.params.get("fails_at") and run.rank == 1:
+        raise ValueError("no such column")
+    run.report(step=step, mae=1 / step)
+    if step % {EPOCH} == 0:
+        run.report(epoch=step // {EPOCH}, val_mae=2 / step)
+        with run.checkpoint(step) as folder:
+            (folder / "step").write_text(str(step))
+if run.rank == 0:
+    (run.artifacts / "model.txt").write_text("trained")
+"""
+
+
+@pytest.fixture(scope="module")
+def stack_of_code(session_folder: Path) -> Iterator[Stack]:
+    """A stack that runs the code of its users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        patch.setenv("HORA_RESTART_BACKOFF_S", "0.1")
+        with Stack(session_folder / "of-code", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def person(stack_of_code: Stack) -> Iterator[Service]:
+    with Service(stack_of_code.url, stack_of_code.token) as client:
+        yield client
+
+
+def submitted(stack: Stack, *, script: str = SCRIPT, **fields: Any) -> str:
+    """A job of two ranks that runs this script."""
+    engine = engine_for(stack.database_url)
+    sessions = sessions_for(engine)
+    digest = code_rows.an_archive(sessions, code_rows.packed({"train.py": script.encode()}))
+    command = ["python", "train.py", "--batch={batch_size}", "{params.pace_s}"]
+    spec = spec_from(
+        {"code": digest, "command": command, "batch_size": 8, "gpus": 2, "goal": {"metric": "val_mae"}} | fields
+    )
+    with sessions.begin() as session:
+        job_id = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
+    engine.dispose()
+    return job_id
+
+
+def ended(client: Service, job_id: str) -> Json:
+    def job_if_ended() -> Json | None:
+        job = client.job(job_id)
+        return job if job["ended_at"] is not None else None
+
+    return until(job_if_ended, what=f"the end of {job_id}")
+
+
+def whole_curves(client: Service, job_id: str) -> None:
+    for rank in (0, 1):
+        assert points(client, job_id, "mae", axis="step", rank=rank) == {step: 1 / step for step in range(1, STEPS + 1)}
+    val_mae = points(client, job_id, "val_mae", axis="step")
+    assert val_mae == {step: 2 / step for step in range(EPOCH, STEPS + 1, EPOCH)}
+
+
+def test_a_script_on_two_ranks_leaves_curves_metrics_and_an_artifact(stack_of_code: Stack, person: Service) -> None:
+    job_id = submitted(stack_of_code, params={"pace_s": 0.01})
+    job = ended(person, job_id)
+    assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
+    whole_curves(person, job_id)
+    best = {"last": 2 / STEPS, "best": 2 / STEPS, "best_epoch": STEPS // EPOCH}
+    assert job["metrics"]["val_mae"] == job["summary"]["metrics"]["val_mae"] == best
+    assert job["summary"]["best_epoch"] == STEPS // EPOCH
+    assert {"first_step", "epoch_ended", "checkpoint_saved"} <= set(kinds(person, job_id))
+    lines = [line["text"] for line in person.logs(job_id)]
+    assert "from step 0 with ['--batch=8', '0.01']" in lines
+    artifacts = stack_of_code.home / "runs" / job_id / "artifacts"
+    assert (artifacts / "model.txt").read_text() == "trained"
+    assert not (stack_of_code.home / "runs" / job_id / "attempt-1" / "code").exists()
+    no_process_left(person, job_id)
+
+
+def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code: Stack, person: Service) -> None:
+    job_id = submitted(stack_of_code, params={"pace_s": 0.1})
+    until(lambda: "checkpoint_saved" in kinds(person, job_id), what="a checkpoint")
+    os.kill(rank_pids(person, job_id, 1)[1], signal.SIGKILL)
+    job = ended(person, job_id)
+    assert (job["status"], job["restarts"]) == ("succeeded", 1)
+    first, second = person.attempts(job_id)
+    assert first["end_reason"] == "rank_failed"
+    assert second["resumed_step"] >= EPOCH
+    whole_curves(person, job_id)
+
+
+def test_a_script_that_fails_before_a_checkpoint_ends_with_its_exception(stack_of_code: Stack, person: Service) -> None:
+    job = ended(person, submitted(stack_of_code, params={"pace_s": 0.01, "fails_at": 3}))
+    assert (job["status"], job["end_reason"], job["attempt"]) == ("failed", "script_failed", 1)
+    assert "ValueError: no such column" in job["error"]
+
+
+def test_a_script_that_fails_after_a_checkpoint_uses_up_its_restarts(stack_of_code: Stack, person: Service) -> None:
+    params = {"pace_s": 0.01, "fails_at": 15}
+    job = ended(person, submitted(stack_of_code, params=params, max_restarts=1))
+    # The second attempt fails before it has saved anything, as a further one would.
+    assert (job["end_reason"], job["attempt"], job["restarts"]) == ("script_failed", 2, 1)
+
+
+def test_a_script_is_cancelled(stack_of_code: Stack, person: Service) -> None:
+    job_id = submitted(stack_of_code, params={"pace_s": 1.0})
+    until(lambda: "first_step" in kinds(person, job_id), what="a report")
+    person.cancel(job_id)
+    job = ended(person, job_id)
+    assert (job["status"], job["end_reason"]) == ("cancelled", "cancelled")
+    assert job["metrics"]["mae"]["best"] is not None
+    no_process_left(person, job_id)
