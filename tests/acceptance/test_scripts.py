@@ -28,7 +28,7 @@ done = 0 if latest is None else int((latest / "step").read_text())
 print("from step", done, "with", sys.argv[1:], flush=True)
 for step in range(done + 1, {STEPS} + 1):
     time.sleep(float(run.params["pace_s"]))
-    if step == run.params.get("fails_at") and run.rank == 1:
+    if step == run.params.get("fails_at"):
         raise ValueError("no such column")
     run.report(step=step, mae=1 / step)
     if step % {EPOCH} == 0:
@@ -79,8 +79,8 @@ def ended(client: Service, job_id: str) -> Json:
     return until(job_if_ended, what=f"the end of {job_id}")
 
 
-def whole_curves(client: Service, job_id: str) -> None:
-    for rank in (0, 1):
+def whole_curves(client: Service, job_id: str, *ranks: int) -> None:
+    for rank in ranks:
         assert points(client, job_id, "mae", axis="step", rank=rank) == {step: 1 / step for step in range(1, STEPS + 1)}
     val_mae = points(client, job_id, "val_mae", axis="step")
     assert val_mae == {step: 2 / step for step in range(EPOCH, STEPS + 1, EPOCH)}
@@ -90,12 +90,12 @@ def test_a_script_on_two_ranks_leaves_curves_metrics_and_an_artifact(stack_of_co
     job_id = submitted(stack_of_code, params={"pace_s": 0.01})
     job = ended(person, job_id)
     assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
-    whole_curves(person, job_id)
+    whole_curves(person, job_id, 0, 1)
     best = {"last": 2 / STEPS, "best": 2 / STEPS, "best_epoch": STEPS // EPOCH}
     assert job["metrics"]["val_mae"] == job["summary"]["metrics"]["val_mae"] == best
     assert job["summary"]["best_epoch"] == STEPS // EPOCH
     assert {"first_step", "epoch_ended", "checkpoint_saved"} <= set(kinds(person, job_id))
-    lines = [line["text"] for line in person.logs(job_id)]
+    lines = [line["text"] for line in person.logs(job_id)["items"]]
     assert "from step 0 with ['--batch=8', '0.01']" in lines
     artifacts = stack_of_code.home / "runs" / job_id / "artifacts"
     assert (artifacts / "model.txt").read_text() == "trained"
@@ -112,7 +112,7 @@ def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code
     first, second = person.attempts(job_id)
     assert first["end_reason"] == "rank_failed"
     assert second["resumed_step"] >= EPOCH
-    whole_curves(person, job_id)
+    whole_curves(person, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
 
 
 def test_a_script_that_fails_before_a_checkpoint_ends_with_its_exception(stack_of_code: Stack, person: Service) -> None:
@@ -124,7 +124,7 @@ def test_a_script_that_fails_before_a_checkpoint_ends_with_its_exception(stack_o
 def test_a_script_that_fails_after_a_checkpoint_uses_up_its_restarts(stack_of_code: Stack, person: Service) -> None:
     params = {"pace_s": 0.01, "fails_at": 15}
     job = ended(person, submitted(stack_of_code, params=params, max_restarts=1))
-    # The second attempt fails before it has saved anything, as a further one would.
+    # The second attempt goes on from step 10 and fails before it has saved anything, as a further one would.
     assert (job["end_reason"], job["attempt"], job["restarts"]) == ("script_failed", 2, 1)
 
 
