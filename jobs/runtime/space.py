@@ -30,6 +30,7 @@ FOLDERS: Mapping[str, Callable[[Settings], Path]] = {
     "datasets": lambda settings: settings.datasets,
     "cache": lambda settings: settings.home / "cache",
     "weights": lambda settings: settings.home / "weights",
+    "packages": lambda settings: settings.packages_dir,
     "database": lambda settings: settings.home / "postgres",
     "logs": lambda settings: settings.home / "logs",
     "sockets": lambda settings: settings.home / "run",

@@ -13,7 +13,9 @@ ROOMS = ("api", "hora", "jobs", "migrations", "trainer", "worker")
 # Processes that leave the umask to the person, and why.
 OF_A_PERSON = {
     "api/document.py": "prints, for developers",
+    "api/code_inspection.py": "writes to a pipe, and may write to no file",
     "api/plot.py": "writes to a pipe",
+    "hora/run.py": "is a part of a person's script; ranks start scripts with a umask that closes what they make",
     "hora/__main__.py": "writes where its person says; in HORA_HOME with modes of its own",
     "migrations/__main__.py": "writes to the database, and source files for developers",
 }
@@ -22,10 +24,15 @@ OPEN_MODES = {
     ("hora/service/downloads.py", "0o666"): "a person's own download, under the umask of the person",
     ("hora/stack/postgres.py", "0o710"): "the group of the database's user passes through",
     ("hora/stack/postgres.py", "0o750"): "the group of the database's user runs its programs",
+    ("trainer/script/packages.py", "0o711"): "scripts may run as another user",
+    ("trainer/script/packages.py", "0o644"): "scripts may run as another user",
     ("hora/stack/postgres.py", "0o640"): "the group of the database's user reads its programs",
 }
 # Folders that are made without a mode, and why.
-OPEN_FOLDERS = {"hora/service/downloads.py": "a person's own download, under the umask of the person"}
+OPEN_FOLDERS = {
+    "hora/service/downloads.py": "a person's own download, under the umask of the person",
+    "hora/run.py": "a script's own folders, under the umask of the script",
+}
 
 
 def modules() -> Iterator[tuple[str, str]]:
@@ -54,7 +61,9 @@ def test_no_mode_has_rights_for_others_without_a_reason() -> None:
     constants = {"jobs/runtime/files.py", "jobs/runtime/closed_home.py", "hora/doctor/machine.py", "hora/config.py"}
     assert constants <= {name for name, _ in literals}
     open_modes = {(name, mode) for name, mode in literals if int(mode, 8) & 0o077 and int(mode, 8) != 0o077}
-    masks = {("jobs/runtime/closed_home.py", "0o011"), ("hora/home.py", "0o022")}  # of modes that are looked at
+    masks = {  # of modes that are looked at, and the one that lets scripts read their packages
+        ("jobs/runtime/closed_home.py", "0o011"), ("hora/home.py", "0o022"), ("trainer/script/packages.py", "0o022"),
+    }  # fmt: skip
     assert open_modes - masks == set(OPEN_MODES)
 
 

@@ -30,6 +30,8 @@ class GuardedRoute:
         """The scope that the token must have, by the route's dependencies. Fails for a route without a guard."""
         if "_admin" in self.guards:
             return Scope.ADMIN
+        if "_coder" in self.guards:
+            return Scope.CODE
         if "_any_token" in self.guards:
             return Scope.READ
         assert "_reader_or_submitter" in self.guards, f"{self.method} {self.path} is not made by api.callers.router"
