@@ -39,7 +39,7 @@ def main() -> int:
     os.umask(PRIVATE_UMASK)
     configure_process()
     allow_files(settings())
-    close_home(settings().home)
+    close_home(settings().home, scripts_pass=settings().code_user is not None)
     server = uvicorn.Server(config_for(app_for(settings()), settings(), **vars(options)))
     with suppress(KeyboardInterrupt):
         server.run()

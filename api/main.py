@@ -73,7 +73,7 @@ def create_app() -> FastAPI:
     os.umask(PRIVATE_UMASK)
     configure_process()
     _log.warning("started without limits for headers and connections", do="start it with: python -m api")
-    close_home(settings().home)
+    close_home(settings().home, scripts_pass=settings().code_user is not None)
     return app_for(settings())
 
 

@@ -84,7 +84,7 @@ class Home:
         """Make the home and its log folder, closed to others. Raises `StackError`."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            close_home(self.path)
+            close_home(self.path, scripts_pass="HORA_CODE_USER" in os.environ)
             (self.path / "logs").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.path, error) from error

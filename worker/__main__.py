@@ -10,6 +10,6 @@ from worker.app import Worker
 
 os.umask(PRIVATE_UMASK)
 make_private(settings().home)
-close_home(settings().home)
+close_home(settings().home, scripts_pass=settings().code_user is not None)
 configure_logging("worker", host=settings().host)
 Worker(settings()).run()

@@ -219,7 +219,7 @@ class Agent(PeriodicThread):
                 attempt, paths, f"the supervisor {fault}", intake,
                 stopped_at=stopped_at, no_space=no_space_for(paths, self._settings),
             )  # fmt: skip
-            paths.remove_temporary()
+            paths.tidy(self._settings.script_user)
             self._end(lease, ending.reason, ending.without_folders(self._settings.datasets, self._settings.home).error)
 
     def _sweep(self, attempt: Attempt) -> bool:

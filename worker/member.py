@@ -12,7 +12,6 @@ import errno
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import time
@@ -22,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.model.os_errors import in_words
+from jobs.runtime import script_user
 from jobs.runtime.files import PRIVATE_UMASK, make_private
 from worker.attempt import lease_file, stop_file
-from worker.attempt.code_folder import BadCode, unpack_code
+from worker.attempt.code_folder import BadCode, hand_over, unpack_code
 from worker.attempt.code_transfer import receive_code
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
@@ -131,6 +131,7 @@ class Member:
         )  # fmt: skip
         digest = self._task.launch["spec"]["code"]
         unpack_code(archive, digest=digest, code_dir=Path(script["code_dir"]), lib_dir=Path(script["lib_dir"]))
+        hand_over(script)
         archive.unlink()
         for message in rest:
             self._carry_out(message)
@@ -156,9 +157,9 @@ class Member:
         """End every process of the attempt and remove its temporary files."""
         self._remove_launch_file()
         sweep(self._task.mark)
-        shutil.rmtree(self._task.scratch, ignore_errors=True)
-        if self._task.code_bytes:
-            shutil.rmtree(self._task.launch["script"]["code_dir"], ignore_errors=True)
+        script = self._task.launch["script"]
+        of_script = [] if script is None else [script["code_dir"], script["shared_memory"]]
+        script_user.remove([Path(folder) for folder in (self._task.scratch, *of_script)])
 
     def _send_here(self) -> None:
         self._here_sent_at = time.monotonic()

@@ -81,7 +81,7 @@ def main() -> int:
     leave_signals: list[int] = []  # handled from the start, so that the ranks are stopped properly
     signal.signal(signal.SIGTERM, lambda number, _: leave_signals.append(number))
     task = json.load(sys.stdin)
-    from worker.attempt.processes import adopt_orphans
+    from jobs.runtime.processes import adopt_orphans
 
     adopt_orphans()  # before there can be an orphan: one with an empty environment would never be found
     members = start_members(task)

@@ -411,8 +411,10 @@ class ScriptLaunch(BaseModel):
     train: str | None = None  # the path or URL of the dataset's training part
     validation: str | None = None
     readable: list[str] = []  # what the script may read beside the system, its environment and its own folders
-    writable: list[str] = []
+    writable: list[str] = []  # likewise; each rank has a folder of its own beside
+    home: str  # of the worker
     scratch: str  # its TMPDIR and HOME, gone after the attempt; one folder a rank
+    shared_memory: str  # the folder in memory that it sees as /dev/shm, gone after the attempt
     user: str | None = None  # runs the script; null: the user of the worker
     memory_bytes: int | None = None  # of all processes of one rank together
     storage_bytes: int | None = None  # of all that the script writes on this host

@@ -16,13 +16,19 @@ _FILES = ("url", "token", "state.json", "keeper.lock")
 _PASSAGE = 0o011
 
 
-def close_home(home: Path) -> None:
-    """Close the home and what is at its top, as far as it exists and belongs to this user."""
+def close_home(home: Path, *, scripts_pass: bool = False) -> None:
+    """Close the home and what is at its top, as far as it exists and belongs to this user.
+
+    `scripts_pass`: scripts run as another user, who was let through to their own folders.
+    """
     # A database of another user is below. `hora.stack.postgres` lets that user pass; nothing here may undo it.
     passage = _PASSAGE if _is_of_another_user(home / DATABASE) else 0
-    _close(home, keeps=passage)
+    script_passage = _PASSAGE if scripts_pass else 0
+    _close(home, keeps=passage | script_passage)
     _close(home / SOCKETS, keeps=passage)
-    for name in (*FOLDERS, *_FILES):
+    for name in FOLDERS:
+        _close(home / name, keeps=script_passage)
+    for name in _FILES:
         _close(home / name)
 
 

@@ -3,6 +3,7 @@
 Used by the worker (supervisors, ranks) and by the local stack's keeper. Linux only: everything is read from /proc.
 """
 
+import ctypes
 import os
 import time
 from collections.abc import Collection, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 MARK = "HORA_ATTEMPT"  # in the environment of every process of an attempt, beside HORA_HOME
 SUPERVISOR_MARK = "HORA_SUPERVISED_ATTEMPT"  # in that of its supervisor
 _EMPTY_LOOKS = 5
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _EXEC_LOOKS = 1000  # a millisecond apart: an exec takes about that long
 
@@ -123,3 +125,21 @@ def command_line(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return []
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parents die, in any session and with any environment."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_orphans(spared: Collection[int]) -> None:
+    """Reap the adopted children of this process that died. Other code waits for those in `spared`."""
+    while True:
+        try:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if dead is None or dead.si_pid in spared:
+            return
+        with suppress(ChildProcessError):
+            os.waitpid(dead.si_pid, os.WNOHANG)

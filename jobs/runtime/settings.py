@@ -131,8 +131,8 @@ class Settings(BaseSettings):
         None,
         pattern=r"^[a-z_][a-z0-9_-]*$",
         max_length=32,
-        description="The user of the host that scripts run as, beside which they can read nothing of the worker. The"
-        " worker needs the right to change to it. Without it scripts run as the worker's user. For workers.",
+        description="The user of the host that [scripts run as](scripts.md#protection). The worker needs the right to"
+        " change to it. Without it scripts run as the worker's user, and as `nobody` where that is root. For workers.",
     )
     environments: Annotated[str, AfterValidator(_environments)] = Field(
         "",
@@ -426,6 +426,11 @@ class Settings(BaseSettings):
     def datasets(self) -> Path:
         """Where uploaded archives and datasets lie: the api writes there, and every worker reads and unpacks."""
         return (self.datasets_dir or self.home / "datasets").absolute()
+
+    @property
+    def script_user(self) -> str | None:
+        """The user that runs scripts on this host; None: that of the worker."""
+        return self.code_user or ("nobody" if os.geteuid() == 0 else None)
 
     @property
     def packages_dir(self) -> Path:

@@ -1,20 +1,73 @@
 """Starts the process of a script, so that it can reach only what it needs. Called by the rank that watches over it.
 
-Standard library only: people wait for the first line of their script.
+What holds it depends on the host (`protections` says which of these there are):
+
+- bubblewrap gives it file systems and processes of its own: it sees nothing else. Needs namespaces of the kernel.
+- Landlock lets it open nothing else. It still sees which processes there are.
+- A user of its own (`HORA_CODE_USER`) keeps from it what is the worker's. Needs the right to change to that user.
+
+In every case it has no capabilities, cannot get more rights by any program, and ends with its rank. Standard library
+only: people wait for the first line of their script.
+
+    CannotStart     the script cannot be started; the text is a sentence
 """
 
+import json
+import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
+
+from jobs.runtime.files import make_private
+from jobs.runtime.script_user import give, ids_of, let_pass
+from trainer.script import drop_rights
+from trainer.script.view import TEMPORARY, View, arguments, readable_everywhere, writable_everywhere
+
+_PROGRAM = Path(drop_rights.__file__)
+_NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
+_MOST_PROCESSES = 4096  # and threads, beside those that the user has already where it has no namespace of its own
+_TRY_S = 10.0
+_ENTERED = "entered\n"
+
+
+class CannotStart(Exception):
+    """The script cannot be started; the text is a sentence."""
 
 
 @dataclass(frozen=True)
-class View:
-    """What a script may use of the file system beside the system's own programs and libraries. Absolute paths."""
+class Protections:
+    """What this host has to hold scripts."""
 
-    readable: Sequence[str]
-    writable: Sequence[str]
+    bubblewrap: bool
+    landlock: int  # its version; 0: none
+    is_root: bool  # this process runs as the host's administrator
+
+
+@cache
+def protections() -> Protections:
+    """What this host has to hold scripts."""
+    return Protections(_bubblewrap_works(), drop_rights.landlock_version(), os.geteuid() == 0)
+
+
+def _bubblewrap_works() -> bool:
+    """Whether bubblewrap is installed and may make namespaces here, which many containers do not allow."""
+    argv = ["bwrap", *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+    try:
+        tried = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_TRY_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return tried.returncode == 0
 
 
 def start(
@@ -24,22 +77,101 @@ def start(
     environment: Mapping[str, str],
     view: View,
     user: str | None,
-    keep_open: Sequence[int] = (),
+    home: Path,
+    most_file_bytes: int | None,
 ) -> "subprocess.Popen[bytes]":
     """Start the command in `folder` with exactly this environment, in a session of its own.
 
-    It inherits stdout, stderr and the descriptors in `keep_open`, and ends with this process. `user` is the name of the
-    user to run as; None: that of this process. Raises `OSError` if it cannot be started.
+    It inherits stdout and stderr, and nothing else. `home` is the folder of this host's worker. Raises `CannotStart`,
+    `OSError`.
     """
-    return subprocess.Popen(
-        list(command), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, pass_fds=tuple(keep_open),
-        start_new_session=True,
-    )  # fmt: skip
+    has, view = protections(), replace(view, readable=[*view.readable, str(_PROGRAM)])
+    make_private(Path(view.temporary))
+    make_private(Path(view.shared_memory))
+    give([Path(view.temporary), Path(view.shared_memory)], user)
+    if user is not None and not has.bubblewrap:
+        for path in (str(folder), *view.readable, *view.writable):
+            let_pass(Path(path), home)
+    own = {"TMPDIR": TEMPORARY} if has.bubblewrap else {}  # a short name: sockets may have no long ones
+    reading, report = os.pipe()
+    try:
+        orders = {
+            "report": report,
+            "limits": _limits(most_file_bytes, user, has),
+            "ids": None if user is None else ids_of(user),
+            "python": sys.executable,
+            "umask": 0o077 if user is None else 0o007,
+            "parent": None if has.bubblewrap else os.getpid(),
+            "landlock": _landlock(view, has),
+        }
+        child = subprocess.Popen(
+            [
+                *(_bubblewrap(view, folder, user) if has.bubblewrap else []),
+                os.path.realpath(sys.executable), "-I", "-S", str(_PROGRAM), json.dumps(orders), *command,
+            ],
+            cwd=folder, env={**environment, **own}, stdin=subprocess.DEVNULL, pass_fds=(report,),
+            start_new_session=True,
+        )  # fmt: skip
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(report)
+    with open(reading) as answer:
+        _require_started(answer.read(), command[0], child)
+    return child
 
 
-def give(folders: Sequence[Path], user: str | None) -> None:
-    """Let the script's user write below these folders. Call it before `start`. Raises `OSError`."""
+def _require_started(answer: str, program: str, child: "subprocess.Popen[bytes]") -> None:
+    """Raises `CannotStart` if the report of the first program says so."""
+    entered, _, problem = answer.partition(_ENTERED)
+    if answer.startswith(_ENTERED) and not problem and not entered:
+        return
+    child.wait()
+    if problem:
+        raise CannotStart(f"{program!r} cannot be started: {problem}")
+    raise CannotStart("the view of the file system for the script could not be made; the log says more")
 
 
-def take_back(folders: Sequence[Path], user: str | None) -> None:
-    """Let the worker's user own again what the script left there. Call it when no process of the script is left."""
+def _limits(most_file_bytes: int | None, user: str | None, has: Protections) -> dict[str, int]:
+    """Limits of the kernel, by their names in `resource`."""
+    limits = {"RLIMIT_CORE": 0}
+    if most_file_bytes is not None:
+        limits["RLIMIT_FSIZE"] = most_file_bytes
+    has_own_count = has.bubblewrap and not has.is_root  # a namespace of users counts its processes by itself
+    uid = os.geteuid() if user is None else ids_of(user)[0]
+    limits["RLIMIT_NPROC"] = _MOST_PROCESSES + (0 if has_own_count else _tasks_of(uid))
+    return limits
+
+
+def _tasks_of(uid: int) -> int:
+    """How many threads the processes of a user have now."""
+    count = 0
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{name}/task"))
+        except OSError:
+            continue  # it has ended
+    return count
+
+
+def _bubblewrap(view: View, folder: Path, user: str | None) -> list[str]:
+    to_change_user = () if user is None else ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+    drop = ("--cap-drop", "ALL", *to_change_user) if os.geteuid() == 0 else ()
+    return [str(shutil.which("bwrap")), *_NAMESPACES, *drop, *arguments(view, folder=str(folder)), "--"]
+
+
+def _landlock(view: View, has: Protections) -> dict[str, list[str]] | None:
+    if has.bubblewrap or not has.landlock:
+        return None
+    return {"readable": readable_everywhere(view), "writable": writable_everywhere(view)}
+
+
+def main() -> None:
+    """Print what this host has to hold scripts, as JSON; for `hora doctor`."""
+    print(json.dumps(asdict(protections())))
+
+
+if __name__ == "__main__":
+    main()

@@ -6,21 +6,22 @@ Called by `trainer.__main__`. Standard library only: pydantic is imported when i
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jobs.runtime.files import make_private
+from jobs.runtime.script_user import give
 from trainer.recorder import Recorder
-from trainer.script import confinement
 from trainer.script.agreement import Agreement, announce_stop, announced_stop, leave
 from trainer.script.channel import Channel
 from trainer.script.checkpoints import Checkpoints
 from trainer.script.child_environment import child_environment, run_values
+from trainer.script.confinement import CannotStart, start
 from trainer.script.control import Control
 from trainer.script.exits import FAILED_CODE, Exit, exit_of_child
 from trainer.script.limits import Limits
@@ -28,6 +29,7 @@ from trainer.script.packages import CannotInstall, InstalledSet, Packages, insta
 from trainer.script.patience import Patience
 from trainer.script.relay import Record, Relay
 from trainer.script.store import Store
+from trainer.script.view import View
 from trainer.stopping import Stage, StopWatch
 
 _LOOK_S = 0.1
@@ -68,7 +70,7 @@ class ScriptRun:
             bin_dirs, readable = self._environment()
             self._prepare()
             self._start(bin_dirs, readable)
-        except CannotInstall as error:
+        except (CannotInstall, CannotStart) as error:
             return "script_failed", str(error), FAILED_CODE
         self._watch.stage = Stage.TRAINING
         try:
@@ -81,7 +83,6 @@ class ScriptRun:
         self._recorder.flush()
         if ended[2] == 0 and self._rank == 0:
             self._write(self._relay.summary(stopped_early=ended[0] == _EARLY))
-        confinement.take_back(self._folders, self._script.get("user"))
         if self._installed is not None:
             os.close(self._installed.lock)
         return ended
@@ -117,14 +118,12 @@ class ScriptRun:
             Path(launch["checkpoints_dir"]), attempt=launch["attempt"], keep=launch["spec"]["checkpoint"]["keep"]
         )
         artifacts = Path(launch["artifacts_dir"]) if self._rank == 0 else self._scratch / "artifacts"
-        self._folders = [self._scratch]
-        if self._local_rank == 0:
-            self._folders.append(Path(script["code_dir"]))
         make_private(artifacts)
+        self._given = [self._scratch]
         if self._rank == 0:
             checkpoints.remove_unfinished()
             make_private(checkpoints.own)
-            self._folders += [artifacts, checkpoints.own]
+            self._given += [artifacts, checkpoints.own]
         newest = checkpoints.newest()
         folders = {
             "channel": str(own / "channel"), "control": str(own / "control"), "artifacts": str(artifacts),
@@ -138,7 +137,7 @@ class ScriptRun:
             self._write, plan=script["plan"], started_at=self._started_at,
             checkpoints=checkpoints if self._rank == 0 else None, patience=self._patience(),
         )  # fmt: skip
-        confinement.give(self._folders, script.get("user"))
+        give(self._given, script.get("user"))
 
     def _patience(self) -> Patience | None:
         stopping = self._launch["spec"].get("early_stopping")
@@ -158,20 +157,24 @@ class ScriptRun:
             os.environ, env=script["env"], bin_dirs=bin_dirs, lib_dir=script["lib_dir"], scratch=str(self._scratch),
             run_file=str(self._run_file), master=self._meeting_place(),
         )  # fmt: skip
-        view = confinement.View([*script["readable"], *readable], [*script["writable"], str(self._scratch)])
+        shared_memory = Path(script["shared_memory"])
+        view = View(
+            readable=[*script["readable"], *readable], writable=[*script["writable"], str(self._scratch)],
+            temporary=str(self._scratch / "tmp"), shared_memory=str(shared_memory), gpus=self._launch["gpu_uuids"],
+        )  # fmt: skip
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
         sys.stdout.flush()
-        try:
-            self._child = confinement.start(
-                script["command"], folder=Path(script["code_dir"]), environment=environment, view=view,
-                user=script.get("user"),
-            )  # fmt: skip
-        except OSError as error:
-            raise CannotInstall(f"{script['command'][0]!r} cannot be started: {error.strerror or error}") from None
+        storage_bytes = script.get("storage_bytes")
+        self._child = start(
+            script["command"], folder=Path(script["code_dir"]), environment=environment, view=view,
+            user=script.get("user"), home=Path(script["home"]), most_file_bytes=storage_bytes,
+        )  # fmt: skip
         self._pidfd = os.pidfd_open(self._child.pid)
+        is_first_here = self._local_rank == 0  # it counts what the ranks of the host share
         self._limits = Limits(
-            self._child.pid, memory_bytes=script.get("memory_bytes"), storage_bytes=script.get("storage_bytes"),
-            folders=[*self._folders, self._log],
+            self._child.pid, memory_bytes=script.get("memory_bytes"), storage_bytes=storage_bytes,
+            folders=[*self._given, self._log, *([Path(script["code_dir"])] if is_first_here else [])],
+            shared_memory=shared_memory if is_first_here else None,
         )  # fmt: skip
 
     def _meeting_place(self) -> tuple[str, str]:
@@ -219,11 +222,10 @@ class ScriptRun:
 
     def _terminate(self) -> None:
         assert self._child is not None
-        try:
-            os.killpg(self._child.pid, signal.SIGTERM)
+        assert self._limits is not None
+        self._limits.terminate()
+        with suppress(subprocess.TimeoutExpired):
             self._child.wait(_TERM_GRACE_S)
-        except (ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
-            pass
 
     def _stop_if_wanted(self) -> None:
         """Agree with the other ranks on where to stop, once anybody wants that."""

@@ -4,10 +4,13 @@ It imports little, because members start at once.
 """
 
 import os
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from jobs.runtime.files import make_private
+from jobs.runtime.script_user import give, open_to_read
 
 _LIBRARY = "hora"
 
@@ -22,6 +25,16 @@ def library_folder() -> str:
     if package is None or not package.submodule_search_locations:
         raise OSError(f"the package {_LIBRARY} is not installed on this host")
     return os.path.realpath(package.submodule_search_locations[0])
+
+
+def hand_over(script: Mapping[str, Any]) -> None:
+    """Let the user of scripts, if there is one, write its code and read what it needs. Raises `OSError`.
+
+    `script` is the part of the launch file that is about it (`jobs.model.records.ScriptLaunch`).
+    """
+    user, home = script["user"], script["home"]
+    give([Path(script["code_dir"])], user)
+    open_to_read([path for path in script["readable"] if Path(path).is_relative_to(home)], user)
 
 
 def unpack_code(archive: Path, *, digest: str, code_dir: Path, lib_dir: Path) -> None:

@@ -1,12 +1,15 @@
 """The paths of an attempt's files on each of its hosts. Used by everything that writes or reads them."""
 
-import shutil
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.runtime import script_user
 from jobs.runtime.files import make_private
 from worker.attempt import notes, stop_file
+
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - below it is a folder of the attempt
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ class AttemptPaths:
         return self.host_dir / "lib"
 
     @property
+    def shared_memory(self) -> Path:
+        """The folder in memory that the scripts of one host share, outside the job's folder."""
+        return Path(_SHARED_MEMORY, "hora-" + hashlib.sha256(str(self.host_dir).encode()).hexdigest()[:16])
+
+    @property
     def own_checkpoints(self) -> Path:
         """Those that this attempt saves."""
         return self.checkpoints / f"attempt-{self.number}"
@@ -86,10 +94,14 @@ class AttemptPaths:
     def artifacts(self) -> Path:
         return self.job_dir / "artifacts"
 
-    def remove_temporary(self) -> None:
-        """Remove what nobody needs after the attempt: temporary files, and the copy of a script's code."""
-        for folder in (self.scratch, self.code):
-            shutil.rmtree(folder, ignore_errors=True)
+    def tidy(self, code_user: str | None) -> None:
+        """Remove what nobody needs after the attempt: temporary files, and a script's code. Own what a script left.
+
+        `code_user` is the user that ran the script. Call it when no process of the attempt is left.
+        """
+        if self.code.exists():
+            script_user.take_back([self.artifacts, self.own_checkpoints], code_user)
+        script_user.remove([self.scratch, self.code, self.shared_memory])
 
     def of_member(self, host: str) -> "AttemptPaths":
         """The same attempt on one of its other hosts."""

@@ -5,7 +5,6 @@ change that. A process that cleared its environment is found below the superviso
 attempt. Used by the supervisor at the end of an attempt, by the agent after a crash, and by members on other hosts.
 """
 
-import ctypes
 import os
 import signal
 import time
@@ -14,26 +13,7 @@ from contextlib import suppress
 
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, descendants, environment, pids, state_and_parent
 
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _LOOKS = 2  # a single look may miss a process that is just getting another parent
-
-
-def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parents die, in any session and with any environment."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def reap_orphans(spared: Collection[int]) -> None:
-    """Reap the adopted children of this process that died. Other code waits for those in `spared`."""
-    while True:
-        try:
-            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if dead is None or dead.si_pid in spared:
-            return
-        with suppress(ChildProcessError):
-            os.waitpid(dead.si_pid, os.WNOHANG)
 
 
 def pids_with_mark(mark: str) -> list[int]:

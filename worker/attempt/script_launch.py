@@ -26,7 +26,7 @@ from jobs.model.spec import Spec
 from jobs.model.states import EndReason
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
-from worker.attempt.code_folder import BadCode, library_folder, unpack_code
+from worker.attempt.code_folder import BadCode, hand_over, library_folder, unpack_code
 from worker.attempt.paths import AttemptPaths
 from worker.attempt.script_data import NoSuchData, ScriptData, script_data
 
@@ -89,14 +89,25 @@ def prepare_script(
         sizes = None if spec.dataset is None else sizes_in(session, spec)
         memory_bytes = memory_of_ranks(session, hosts, settings)
     data = _data_of(spec, settings, source, uploaded=uploaded)
+    _require_apart(data, settings)
     limit = memory_bytes[settings.host]
     launch = script_launch(spec, paths, settings, gpus=gpus, sizes=sizes, data=data, memory_bytes=limit)
     fetch_code(sessions, spec.code, paths.code_archive)
     archive_bytes = paths.code_archive.stat().st_size
     _unpack(paths, spec.code)
+    hand_over(launch.model_dump())
     if len(hosts) == 1:
         paths.code_archive.unlink()
     return PreparedScript(launch, archive_bytes, memory_bytes)
+
+
+def _require_apart(data: ScriptData, settings: Settings) -> None:
+    """Raises `CannotRunScript` if a script could read the files of the worker as its data."""
+    home = settings.home.resolve()
+    for path in data.readable:
+        if home.is_relative_to(Path(path).resolve()):
+            message = f"the dataset holds {home}, which no script may read: name a folder without it"
+            raise CannotRunScript(EndReason.BAD_DATA, message)
 
 
 def memory_of_ranks(session: Session, hosts: Sequence[str], settings: Settings) -> dict[str, int]:
@@ -185,9 +196,11 @@ def script_launch(
         train=data.train,
         validation=data.validation,
         readable=[*data.readable, *own_folders, *environment_folders(folder)],
-        writable=[str(folder) for folder in (paths.code, paths.scratch, paths.own_checkpoints, paths.artifacts)],
+        writable=[str(folder) for folder in (paths.code, paths.own_checkpoints, paths.artifacts)],
+        home=str(settings.home),
         scratch=str(paths.scratch),
-        user=settings.code_user,
+        shared_memory=str(paths.shared_memory),
+        user=settings.script_user,
         memory_bytes=memory_bytes,
         storage_bytes=_storage_bytes(settings),
     )
@@ -232,6 +245,7 @@ def on_member(spec: Spec, script: ScriptLaunch, member_paths: AttemptPaths, memo
             "packages": _packages_on(script.packages, member_paths),
             "readable": [own.get(path, path) for path in script.readable if path not in shared],
             "writable": [own.get(path, path) for path in script.writable if path not in shared],
+            "shared_memory": str(member_paths.shared_memory),
             "memory_bytes": memory_bytes,
         }
     )

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from jobs.runtime.processes import reap_orphans
 from worker.attempt import stop_file
-from worker.attempt.processes import pids_of_attempt, reap_orphans, send_signal
+from worker.attempt.processes import pids_of_attempt, send_signal
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 0.05  # between two looks

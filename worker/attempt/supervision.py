@@ -124,7 +124,7 @@ class Supervision:
             if is_full(error):
                 ending = Ending(EndReason.NO_SPACE, f"host {self._config.host} has no space for the supervisor")
         _log.info("attempt ended: %s %s", ending.reason, ending.error or "")
-        self._paths.remove_temporary()
+        self._paths.tidy(self._config.script_user)
         clean = clean and gpus_are_free(self._gpus)
         lost_uuids = lost_gpus(self._gpus)
         self._renewal.retry_while_away(lambda: self._store_end(ending, clean=clean, lost_uuids=lost_uuids))
