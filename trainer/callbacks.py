@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from jobs.model.plan import Plan
 from jobs.model.records import CheckpointSaved, CheckpointSkipped
-from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
+from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.runtime.files import bytes_below
 from trainer.checkpoint import saved_in
 from trainer.errors import NoSpace
@@ -32,7 +32,6 @@ from trainer.state import Progress, Stopping
 Weights = list[NDArray[Any]]
 
 TRY_AGAIN_S = 5.0  # after a checkpoint for which there was no space
-_DEFAULT_MONITOR = "val_accuracy"  # what "best epoch" means when early stopping is off
 
 
 @dataclass(frozen=True)
@@ -123,21 +122,23 @@ class EarlyStopping(Callback):
     """Remembers the best epoch. Stops after `patience` epochs that were not better by `min_delta`.
 
     It runs on every rank and on averaged metrics, so all ranks stop at the same epoch. It has the rule of Keras's
-    callback of this name. Without a spec it only remembers.
+    callback of this name. Without early stopping it only remembers, by the goal's metric.
     """
 
     def __init__(
         self,
-        spec: EarlyStoppingSpec | None,
+        spec: Spec,
         state: Stopping,
         best_weights: Weights | None,
         weights_now: Callable[[], Weights],
     ) -> None:
         self.state = state
         self.best_weights = best_weights
-        self._spec = spec
-        self._monitor = spec.monitor if spec else _DEFAULT_MONITOR
-        self._min_delta = spec.min_delta if spec else 0.0
+        self._spec = spec.early_stopping
+        monitor = spec.best_by(EPOCH_METRICS)
+        assert monitor is not None, "some epoch metric always counts"
+        self._monitor, self._is_lower_better = monitor, spec.is_lower_better(monitor)
+        self._min_delta = self._spec.min_delta if self._spec else 0.0
         self._weights_now = weights_now
 
     @property
@@ -175,13 +176,8 @@ class EarlyStopping(Callback):
         best = self.state.best
         if best is None or math.isnan(best):
             return best is None or not math.isnan(value)
-        gain = best - value if _is_better_lower(self._monitor) else value - best
+        gain = best - value if self._is_lower_better else value - best
         return gain > self._min_delta  # never true of NaN
-
-
-def _is_better_lower(metric: str) -> bool:
-    """Whether a metric is a loss or a time, by its name. Keras does the same in its mode `auto`."""
-    return metric.endswith("loss") or (metric.endswith("_s") and not metric.endswith("_per_s"))
 
 
 class Checkpointing(Callback):

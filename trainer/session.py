@@ -175,7 +175,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         session.phases.end("first_step")
 
     early_stopping = EarlyStopping(
-        spec.early_stopping, state.stopping, session.best_weights, lambda: weights_of(trainable.model.weights)
+        spec, state.stopping, session.best_weights, lambda: weights_of(trainable.model.weights)
     )
     checkpointing = Checkpointing(
         write_checkpoint, session.job_recorder, state.progress, every_epochs=spec.checkpoint.every_epochs

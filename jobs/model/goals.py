@@ -1,4 +1,4 @@
-"""Which metrics are better when lower. Pure; used by specs, reports, advice, lists and charts.
+"""Which metrics are better when lower, and which one counts. Pure; used by specs, reports, advice, lists and charts.
 
 A spec's `goal` says it for one metric. All others are judged by their name.
 """
@@ -27,6 +27,17 @@ def is_better_lower(metric: str) -> bool:
     return is_time or _LOWER.search(metric) is not None
 
 
+# Measured by Hora, beside what a job reports: times and rates, and what is sampled of slots and hosts.
+TIMES = frozenset({
+    "learning_rate", "step_time_s", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s", "step_time_p50_s",
+    "step_time_p95_s", "epoch_data_wait_s", "epoch_allreduce_s",
+})  # fmt: skip
+SAMPLED = frozenset({
+    "gpu_percent", "gpu_memory_bytes", "gpu_power_w", "gpu_temperature_c", "gpu_sm_clock_mhz", "gpu_throttle",
+    "gpu_processes", "cpu_percent", "memory_bytes", "network_received_bytes_per_s", "network_sent_bytes_per_s",
+    "disk_read_bytes_per_s", "disk_written_bytes_per_s",
+})  # fmt: skip
+
 _FIRST_CHOICES = ("val_accuracy", "val_loss")
 _LAST_CHOICES = ("accuracy", "loss")
 
@@ -34,11 +45,13 @@ _LAST_CHOICES = ("accuracy", "loss")
 def goal_metric(spec_goal: "GoalSpec | None", names: Collection[str]) -> str | None:
     """The metric that says how good a job is: its goal, else the first of the reported `names` that is a usual one.
 
-    The names are tried in this sequence: `val_accuracy`, `val_loss`, any `val_*`, `accuracy`, `loss`, any other. None
-    without a goal and without names.
+    The names are tried in this sequence: `val_accuracy`, `val_loss`, any `val_*`, `accuracy`, `loss`, any other that
+    Hora did not measure itself. Of several, the first by the alphabet counts. None without a goal and without such
+    names.
     """
     if spec_goal is not None:
         return spec_goal.metric
-    validation = sorted(name for name in names if name.startswith("val_"))
-    choices = (*_FIRST_CHOICES, *validation, *_LAST_CHOICES, *names)
+    reported = sorted(set(names) - TIMES - SAMPLED)
+    validation = [name for name in reported if name.startswith("val_")]
+    choices = (*_FIRST_CHOICES, *validation, *_LAST_CHOICES, *reported)
     return next((name for name in choices if name in names), None)

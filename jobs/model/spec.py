@@ -7,7 +7,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from jobs.model.goals import is_better_lower
+from jobs.model.goals import goal_metric, is_better_lower
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
 from jobs.model.problems import InvalidSpec, field_problems, wrong_inner_field
 from jobs.model.script_fields import (
@@ -60,8 +60,8 @@ from jobs.model.synthetic import SyntheticData, WrongSynthetic, is_synthetic, sy
 from jobs.model.yaml_text import load_yaml
 
 __all__ = [
-    "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec", "CheckpointSpec",
-    "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name", "Pixels", "ProbeSpec",
+    "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
+    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name", "Pixels", "ProbeSpec",
     "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url", "is_synthetic",
     "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
@@ -384,13 +384,15 @@ class Spec(SpecPart):
     def _monitors_what_is_reported(cls, stopping: EarlyStopping | None, info: ValidationInfo) -> EarlyStopping | None:
         if stopping is None or "code" not in info.data:
             return stopping
+        goal: GoalSpec | None = info.data.get("goal")
         if info.data["code"] is None:
             _require_epoch_metric("monitor", stopping.monitor)
-            return stopping
+            if goal is None or "monitor" in stopping.model_fields_set:
+                return stopping
+            return stopping.model_copy(update={"monitor": goal.metric})
         if "restore_best_weights" in stopping.model_fields_set and stopping.restore_best_weights:
             message = "a script keeps its weights itself: leave this out"
             raise wrong_inner_field("restore_best_weights", stopping.restore_best_weights, message)
-        goal: GoalSpec | None = info.data.get("goal")
         if "monitor" not in stopping.model_fields_set and goal is None:
             raise ValueError("say which metric of the script to monitor: set monitor here, or goal")
         monitor = stopping.monitor if "monitor" in stopping.model_fields_set or goal is None else goal.metric
@@ -435,6 +437,13 @@ class Spec(SpecPart):
     def is_script(self) -> bool:
         """Whether the job runs a person's own code, and not the loop of Hora."""
         return self.code is not None
+
+    def best_by(self, names: Collection[str]) -> str | None:
+        """The metric that decides which epoch is the best: that of early stopping, else the goal.
+
+        Without both it is chosen from the `names` of the reported metrics.
+        """
+        return goal_metric(self.goal, names) if self.early_stopping is None else self.early_stopping.monitor
 
     def is_lower_better(self, metric: str) -> bool:
         """Whether a lower value of this metric is better: as the goal says, else by its name."""

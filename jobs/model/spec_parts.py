@@ -146,7 +146,7 @@ class EarlyStopping(SpecPart):
         json_schema_extra={"examples": list(EPOCH_METRICS)},
         description="The metric to watch, averaged over all ranks: `loss`, `accuracy`, `val_loss`, `val_accuracy`,"
         " `samples_per_s`, `epoch_s`, `data_wait_s` or `allreduce_s`. Losses and times are better when lower, the"
-        " others when higher. A script: any metric that it reports; by default its `goal`.",
+        " others when higher. A script: any metric that it reports. If there is a `goal`, its metric is the default.",
     )
     patience: int = Field(3, ge=1, le=10_000, description="How many epochs without an improvement end the training.")
     min_delta: float = Field(0.001, ge=0, description="The smallest change that counts as an improvement.")

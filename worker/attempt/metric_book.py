@@ -9,13 +9,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple
 
+from jobs.model.goals import TIMES
 from jobs.model.records import MetricSummary
-
-# Measured by Hora, beside what a job reports.
-TIMES = frozenset({
-    "learning_rate", "step_time_s", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s", "step_time_p50_s",
-    "step_time_p95_s", "epoch_data_wait_s", "epoch_allreduce_s",
-})  # fmt: skip
 
 
 class Value(NamedTuple):

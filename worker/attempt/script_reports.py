@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from jobs.model.goals import TIMES
 from jobs.model.records import ProgressMade, Reported
 from jobs.telemetry.ingest import ALL_RANKS
-from worker.attempt.metric_book import TIMES
 
 MOST_METRICS = 1000  # names in one job
 MOST_WITHOUT_STEP = 300_000  # values of rank 0 in one attempt that belong to an epoch or to the run: each is a row

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
-from jobs.model.spec import EpochMetric
+from jobs.model.spec import EpochMetric, GoalSpec, Spec, spec_from
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Checkpointing, EarlyStopping
 from trainer.state import Progress, Stopping
@@ -15,10 +15,14 @@ from trainer.state import Progress, Stopping
 NAN = float("nan")
 
 
-def stopping(spec: EarlyStoppingSpec | None, **series: list[float]) -> EarlyStopping:
+def spec_with(early_stopping: EarlyStoppingSpec | None, goal: GoalSpec | None = None) -> Spec:
+    return spec_from({"dataset": "digits"}).model_copy(update={"early_stopping": early_stopping, "goal": goal})
+
+
+def stopping(rule: EarlyStoppingSpec | None, goal: GoalSpec | None = None, **series: list[float]) -> EarlyStopping:
     """Early stopping after epochs with these metrics; the weights of an epoch are its number."""
     now = [0]
-    early_stopping = EarlyStopping(spec, Stopping(), None, lambda: [np.array(now[0])])
+    early_stopping = EarlyStopping(spec_with(rule, goal), Stopping(), None, lambda: [np.array(now[0])])
     (name, values) = next(iter(series.items()))
     for number, value in enumerate(values, start=1):
         now[0] = number
@@ -44,11 +48,11 @@ def test_a_loss_is_better_when_it_is_lower() -> None:
 
 
 def test_a_time_is_better_when_it_is_lower_and_a_rate_when_it_is_higher() -> None:
-    early_stopping = EarlyStopping(EarlyStoppingSpec(monitor="epoch_s"), Stopping(), None, list)
+    early_stopping = EarlyStopping(spec_with(EarlyStoppingSpec(monitor="epoch_s")), Stopping(), None, list)
     for number, epoch_s in enumerate([3.0, 2.0, 4.0], start=1):
         early_stopping.on_epoch_end(epoch(number, {}, epoch_s=epoch_s))
     assert early_stopping.state.best_epoch == 2
-    early_stopping = EarlyStopping(EarlyStoppingSpec(monitor="samples_per_s"), Stopping(), None, list)
+    early_stopping = EarlyStopping(spec_with(EarlyStoppingSpec(monitor="samples_per_s")), Stopping(), None, list)
     for number, samples_per_s in enumerate([5.0, 9.0, 7.0], start=1):
         early_stopping.on_epoch_end(epoch(number, {}, samples_per_s=samples_per_s))
     assert early_stopping.state.best_epoch == 2
@@ -66,7 +70,7 @@ def test_nan_is_never_better(losses: list[float], best_epoch: int) -> None:
 
 
 def test_after_best_share_is_the_share_of_time_after_the_best_epoch() -> None:
-    early_stopping = EarlyStopping(EarlyStoppingSpec(), Stopping(), None, list)
+    early_stopping = EarlyStopping(spec_with(EarlyStoppingSpec()), Stopping(), None, list)
     for number, (value, epoch_s) in enumerate([(0.5, 3.0), (0.9, 2.0), (0.8, 1.0), (0.7, 2.0)], start=1):
         early_stopping.on_epoch_end(epoch(number, {"val_accuracy": value}, epoch_s=epoch_s))
     assert early_stopping.state.after_best_share == 3 / 8
@@ -89,6 +93,12 @@ def test_last_epoch_is_kept_and_the_best_one_named_without_restoring(spec: Early
     assert after.best_weights is None
     assert (after.kept_epoch, after.kept_metrics) == (3, {"val_accuracy": 0.7})
     assert after.state.best_epoch == 2
+
+
+def test_without_early_stopping_the_goal_says_which_epoch_is_best() -> None:
+    losses = [1.0, 0.5, 0.7]
+    assert stopping(None, GoalSpec(metric="val_loss"), val_loss=losses).state.best_epoch == 2
+    assert stopping(None, GoalSpec(metric="val_loss", mode="max"), val_loss=losses).state.best_epoch == 1
 
 
 def test_training_never_stops_early_when_early_stopping_is_off() -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from jobs.model.goals import goal_metric
+from jobs.model.goals import SAMPLED, TIMES, goal_metric
 from jobs.model.spec_parts import GoalSpec
+from jobs.telemetry.ingest import RANK_EPOCH_METRICS
+from jobs.telemetry.sampled_metrics import METRIC_NAMES
 
 
 @pytest.mark.parametrize(
@@ -14,12 +16,19 @@ from jobs.model.spec_parts import GoalSpec
         (["loss", "val_mae", "val_iou"], "val_iou"),
         (["loss", "accuracy"], "accuracy"),
         (["wer", "loss"], "loss"),
-        (["wer", "bleu"], "wer"),
+        (["wer", "bleu"], "bleu"),
+        (["epoch_s", "gpu_percent", "samples_per_s", "wer"], "wer"),
+        (["epoch_s", "learning_rate", "memory_bytes"], None),
         ([], None),
     ],
 )
 def test_without_a_goal_the_usual_names_count_first(names: list[str], expected: str | None) -> None:
     assert goal_metric(None, names) == expected
+
+
+def test_what_hora_samples_is_no_goal_by_itself() -> None:
+    assert set(METRIC_NAMES) == SAMPLED
+    assert set(RANK_EPOCH_METRICS) <= TIMES
 
 
 def test_a_goal_counts_even_if_it_is_not_reported() -> None:
