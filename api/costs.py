@@ -68,7 +68,7 @@ def _turn_if(takes_long: Callable[[Request], bool]) -> Any:
 def _has_long_page(request: Request) -> bool:
     limit = request.query_params.get("limit", "")
     is_long = len(limit) > 3 or (limit.isdecimal() and int(limit) > _QUICK_LIMIT)
-    return is_long or "search" in request.query_params
+    return is_long or "search" in request.query_params or "metrics." in request.query_params.get("sort", "")
 
 
 def _has_long_history(request: Request) -> bool:

@@ -28,7 +28,7 @@ from api.problems import invalid
 from api.row_views import job_view
 from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
-from jobs.lifecycle.list_sorts import Order
+from jobs.lifecycle.list_sorts import MetricOrder, Order, known_order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
@@ -81,10 +81,11 @@ Search = Annotated[
     ),
 ]
 Sort = Annotated[
-    Order,
+    Order | MetricOrder,
+    BeforeValidator(known_order),
     Query(
         description="The field to sort by; a minus puts the greatest first. A time that has not come yet counts as the "
-        "greatest. Jobs without the figure come last in both directions"
+        "greatest. Jobs without the figure come last in both directions. `metrics.NAME` is the best value of a metric",
     ),
 ]
 
@@ -115,8 +116,8 @@ async def list_all_jobs(
         ),
         order=sort, limit=limit, cursor=cursor,
     )  # fmt: skip
-    # A search is slow. Polls that share their reads must not wait for it.
-    if if_none_match is None or search is not None:
+    # Polls that share their reads must not wait for a slow one.
+    if if_none_match is None or query.reads_all:
         return await run_in_threadpool(_page, services, query, if_none_match)
     tag = await services.job_tags.page_tag(query)
     return unchanged(tag) if is_known(tag, if_none_match) else await run_in_threadpool(_page, services, query)

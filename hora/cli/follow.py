@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from hora.render.jobs import epoch_line, progress_line, standing, status
+from hora.render.metrics import goal_of
 from hora.render.text import plain
 from hora.service import Json, Service
 
@@ -52,7 +53,7 @@ def live_bar(console: Console) -> Iterator[Watch]:
                 status=status(job),
                 total=progress.get("steps") or None,
                 completed=progress.get("step") or 0,
-                progress=standing(job) or (progress_line(progress) if job.get("attempt") else ""),
+                progress=standing(job) or (progress_line(progress, goal=goal_of(job)) if job.get("attempt") else ""),
             )
 
         yield watch
@@ -93,14 +94,14 @@ def _state_line(job: Json) -> str:
 def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]:
     """A line for each epoch and each lost attempt since the last printed event. Updates that event in `printed`."""
     lines, reason = [], ""
-    epochs = (job.get("plan") or {}).get("epochs")
+    epochs, goal = (job.get("progress") or {}).get("epochs"), goal_of(job)
     for event in client.events(job["id"]):
         if event["id"] <= (printed["event"] or 0):
             continue
         printed["event"] = event["id"]
         data = event.get("data") or {}
         if event["kind"] == "epoch_ended":
-            lines.append(epoch_line(data, epochs))
+            lines.append(epoch_line(data, epochs, goal=goal))
         elif event["kind"] == "requeued":
             lines.append(
                 f"attempt {event.get('attempt')} {_REQUEUED.get(reason, 'was lost')}; the job waits for its next one"

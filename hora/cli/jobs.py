@@ -140,9 +140,13 @@ def list_jobs(
     sort: Annotated[
         str | None,
         typer.Option(
-            metavar="[-]FIELD", help="Sort by a field, such as priority. - puts the greatest first: -ended_at."
+            metavar="[-]FIELD",
+            help="Sort by a field, such as priority or metrics.val_iou. - puts the greatest first: -ended_at.",
         ),
     ] = None,
+    metric: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Show the best value of this metric; repeatable.")
+    ] = [],  # noqa: B006 - typer copies it
     limit: Limit = 50,
     watch: Annotated[bool, typer.Option("--watch", help="Update the list every two seconds.")] = False,
     as_json: AsJson = False,
@@ -165,9 +169,9 @@ def list_jobs(
             return list(islice(client.jobs(**filters, page_size=min(limit, 100)), limit))
 
         if watch:
-            watch_table(lambda: jobs_table(fetch()), as_json)
+            watch_table(lambda: jobs_table(fetch(), metrics=metric), as_json)
         else:
-            print_json({"items": fetch()}) if as_json else display(jobs_table(fetch()))
+            print_json({"items": fetch()}) if as_json else display(jobs_table(fetch(), metrics=metric))
 
 
 @app.command()

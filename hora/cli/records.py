@@ -10,6 +10,7 @@ from hora.cli.options import AsJson, JobId
 from hora.cli.output import console_of, print_json, say, tell
 
 app = typer.Typer()
+_MOST_POINTS = 500  # of a series: a terminal shows fewer
 
 
 @app.command()
@@ -42,19 +43,21 @@ def metrics(
     name: Annotated[str | None, typer.Option(help="Only this metric, such as samples_per_s.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plot a job's loss and accuracy over its epochs."""
+    """Plot a job's metrics over its epochs, or over its steps if it reports no epochs."""
     from hora.connection import connect
-    from hora.render.plot import plots
+    from hora.render.plot import OVER_ALL_RANKS, plots
 
     with connect() as client:
         series = client.metrics(job_id, name=name, axis="epoch")
-    if as_json:
-        print_json({"series": series})
-        return
+        if as_json:
+            print_json({"series": series})
+            return
+        of_epochs = [one for one in series if one["rank"] == OVER_ALL_RANKS]
+        of_steps = client.metrics(job_id, name=name, rank=0, max_points=_MOST_POINTS)
     console = console_of()
     colour = console.is_terminal and not console.no_color
-    figures = plots(series, width=min(console.width, 100), colour=colour, names=[name] if name else [])
+    figures = plots([*of_epochs, *of_steps], width=min(console.width, 100), colour=colour, names=[name] if name else [])
     for figure in figures:
         print(figure, end="\n\n")
     if not figures:
-        say("No epoch has ended yet.")
+        say("There are no values yet.")

@@ -8,8 +8,29 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
+from hora.render.metrics import (
+    ACCURACY,
+    best_of,
+    goal_of,
+    goal_value,
+    metric,
+    metric_rows,
+    names_of_epoch,
+    present_goal,
+)
 from hora.render.probe import probe_progress, probe_rows
-from hora.render.text import ago, count, duration, number, ordinal, percent, plain, plain_lines, ranges
+from hora.render.text import (
+    ago,
+    count,
+    duration,
+    heading,
+    number,
+    ordinal,
+    percent,
+    plain,
+    plain_lines,
+    ranges,
+)
 from jobs.runtime.files import size_text
 
 STATUS_STYLE = {
@@ -60,28 +81,40 @@ def devices(attempt: Json | None, hosts: Sequence[Json]) -> str | None:
     return "\n".join([f"{len(held)} CPU slot{'s' if len(held) > 1 else ''}", *sorted(problems)])
 
 
-def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
-    """One line a job. If jobs wait, one column says why."""
+def jobs_table(jobs: Iterable[Json], now: datetime | None = None, *, metrics: Sequence[str] = ()) -> Table:
+    """One line a job, with the best value of each metric, or of its goal. If jobs wait, one column says why."""
     jobs = list(jobs)
-    columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", "VAL ACCURACY>", "SAMPLES/S>", "SUBMITTED"]
+    only_accuracy = {goal_of(job) for job in jobs} <= {ACCURACY, None}
+    results = [heading(name, figures=True) for name in metrics] or ["VAL ACCURACY>" if only_accuracy else "GOAL>"]
+    columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", *results, "SAMPLES/S>", "SUBMITTED"]
     waits = any(map(standing, jobs))
     table = table_of(*columns, *(["IN QUEUE"] if waits else []))
     for job in jobs:
         progress, summary = job.get("progress") or {}, job.get("summary") or {}
-        metrics = progress.get("metrics") or {}
-        epoch = f"{progress.get('epoch', 0)}/{progress.get('epochs') or '?'}" if job.get("attempt") else "-"
         table.add_row(
             plain(job["id"]),
             plain(job["name"]),
             status(job),
             str(job["gpus"]),
-            epoch,
-            number(summary.get("val_accuracy", metrics.get("val_accuracy"))),
+            _epochs(progress) if job.get("attempt") else "-",
+            *([metric(best_of(job, name)) for name in metrics] or [goal_value(job, with_name=not only_accuracy)]),
             count(summary.get("train_samples_per_s", progress.get("samples_per_s"))),
             ago(job.get("created_at"), now),
             *([standing(job) or "-"] if waits else []),
         )
     return table
+
+
+def _epochs(progress: Json) -> str:
+    """3/30; of a script that counts in units of its own: 40/100."""
+    if progress.get("done") is not None:
+        return _own_units(progress)
+    return f"{progress.get('epoch', 0)}/{progress.get('epochs') or '?'}"
+
+
+def _own_units(progress: Mapping[str, Any]) -> str:
+    total = "" if progress.get("total") is None else f"/{progress['total']:g}"
+    return f"{progress['done']:g}{total}"
 
 
 def job_details(
@@ -124,7 +157,7 @@ def job_details(
         "keeps": _kept_files(job),
     }
     if job.get("attempt") and not job.get("summary"):
-        rows["progress"] = progress_line(progress)
+        rows |= {"progress": progress_line(progress, goal=goal_of(job)), **metric_rows(job)}
     return facts({**rows, **_results(job), **(more or {})})
 
 
@@ -166,19 +199,20 @@ def _results(job: Json) -> dict[str, object]:
         return probe_rows(job)
     if not summary:
         return {}
-    epochs = (job.get("plan") or {}).get("epochs")
+    epochs = (job.get("progress") or {}).get("epochs")
     stopped = ", stopped early" if summary.get("stopped_early") else ""
-    after_best = summary.get("after_best_share")
+    after_best, is_script = summary.get("after_best_share"), job.get("code") is not None
     return {
         "best epoch": f"{summary.get('best_epoch')}, with {percent(after_best)} of the time after it"
         if after_best
         else summary.get("best_epoch"),
-        "val accuracy": number(summary.get("val_accuracy")),
-        "val loss": number(summary.get("val_loss")),
+        "val accuracy": None if is_script else number(summary.get("val_accuracy")),
+        "val loss": None if is_script else number(summary.get("val_loss")),
         "test accuracy": number(summary["test_accuracy"]) if summary.get("test_accuracy") is not None else None,
         "samples/s": count(summary.get("train_samples_per_s")),
         "training time": duration(summary.get("wall_s")),
         "epochs run": f"{summary.get('epochs_run')} of {epochs}{stopped}" if epochs else summary.get("epochs_run"),
+        **metric_rows(job),
     }
 
 
@@ -203,28 +237,29 @@ def _setup(phases: Mapping[str, float]) -> str | None:
     return ", ".join(f"{plain(name).replace('_', ' ')} {duration(phases[name])}" for name in names) or None
 
 
-def progress_line(progress: Mapping[str, Any]) -> str:
+def progress_line(progress: Mapping[str, Any], *, goal: str | None = None) -> str:
     """Progress in one line: epoch 3/30  step 120/1400  5,210 samples/s  val_accuracy 0.9312  ETA 12.0 s."""
     if "per_gpu_batch" in progress:
         return probe_progress(progress)
     metrics = progress.get("metrics") or {}
-    name = "val_accuracy" if "val_accuracy" in metrics else "accuracy"
+    name = present_goal(metrics, goal)
     steps = f"/{progress['steps']}" if progress.get("steps") else ""
+    is_counted = progress.get("done") is not None
     parts = [
-        f"epoch {progress.get('epoch', 0)}/{progress.get('epochs') or '?'}",
-        f"step {progress.get('step', 0)}{steps}",
+        f"done {_own_units(progress)}" if is_counted else "",
+        f"epoch {_epochs({**progress, 'done': None})}" if progress.get("epoch") or not is_counted else "",
+        f"step {progress.get('step', 0)}{steps}" if progress.get("step") or not is_counted else "",
         f"{count(progress['samples_per_s'])} samples/s" if progress.get("samples_per_s") is not None else "",
-        f"{name} {number(metrics[name])}" if metrics.get(name) is not None else "",
+        f"{plain(name)} {metric(metrics[name])}" if name is not None and metrics[name] is not None else "",
         f"ETA {duration(progress['eta_s'])}" if progress.get("eta_s") is not None else "",
     ]
     return "  ".join(part for part in parts if part)
 
 
-def epoch_line(data: Mapping[str, Any], epochs: int | None) -> str:
+def epoch_line(data: Mapping[str, Any], epochs: int | None, *, goal: str | None = None) -> str:
     """One epoch's figures in one line."""
-    metrics = [name for name in data if name.removeprefix("val_") in ("loss", "accuracy")]
-    metrics.sort(key=lambda name: (name.startswith("val_"), name not in {"loss", "val_loss"}))
-    parts = [f"epoch {data.get('epoch')}/{epochs or '?'}", *(f"{name} {number(data[name])}" for name in metrics)]
+    names = names_of_epoch(data, goal=goal)
+    parts = [f"epoch {data.get('epoch')}/{epochs or '?'}", *(f"{plain(name)} {metric(data[name])}" for name in names)]
     if data.get("samples_per_s") is not None:
         parts.append(f"{count(data['samples_per_s'])} samples/s")
     return "  ".join(parts)

@@ -7,10 +7,11 @@ import plotille
 
 from hora.errors import Json
 from hora.render.text import plain
+from jobs.model.goals import TIMES
 
 OVER_ALL_RANKS = -1
-_ABOUT_SPEED = frozenset({"samples_per_s", "learning_rate", "epoch_s", "data_wait_s", "allreduce_s"})
 _FIRST = ("loss", "accuracy")  # the order of the plots; others follow by name
+_MOST = 20  # plots, unless metrics are named
 _COLOURS = ("cyan", "yellow")  # training, validation
 _MARKS = (None, "x")
 
@@ -20,12 +21,16 @@ def plots(
 ) -> list[str]:
     """One plot for each metric over the epochs, with its validation counterpart in the same one.
 
-    Without `names` the figures about speed and rate are left out.
+    A metric that has no value over all ranks is plotted over the steps of rank 0. Without `names` the figures about
+    speed and rate are left out.
     """
-    epochs = [one for one in series if one["rank"] == OVER_ALL_RANKS and any(y is not None for y in one["y"])]
-    epochs = [one for one in epochs if (one["name"] in names if names else _base(one["name"]) not in _ABOUT_SPEED)]
-    epochs.sort(key=lambda one: (_place(_base(one["name"])), one["name"].startswith("val_")))
-    return [_plot(list(group), width, height, colour) for _, group in groupby(epochs, lambda one: _base(one["name"]))]
+    known = [one for one in series if any(y is not None for y in one["y"])]
+    known = [one for one in known if (one["name"] in names if names else _base(one["name"]) not in TIMES)]
+    of_epochs = {_base(one["name"]) for one in known if one["rank"] == OVER_ALL_RANKS}
+    shown = [one for one in known if one["rank"] == (OVER_ALL_RANKS if _base(one["name"]) in of_epochs else 0)]
+    shown.sort(key=lambda one: (_place(_base(one["name"])), one["name"].startswith("val_")))
+    groups = [list(group) for _, group in groupby(shown, lambda one: _base(one["name"]))]
+    return [_plot(group, width, height, colour) for group in (groups if names else groups[:_MOST])]
 
 
 def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
@@ -34,11 +39,12 @@ def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
     figure.width, figure.height, figure.with_colors = max(width - 14, 20), height, colour
     figure.color_mode = "names"
     figure.origin = False  # no axes through zero: a loss never reaches it
-    figure.x_label, figure.y_label = "epoch", plain(_base(group[0]["name"]))
+    over_epochs = group[0]["rank"] == OVER_ALL_RANKS
+    figure.x_label, figure.y_label = "epoch" if over_epochs else "step", plain(_base(group[0]["name"]))
     figure.register_label_formatter(float, _label)
     figure.register_label_formatter(int, _label)
-    last = max(x for one in group for x in one["x"])
-    figure.set_x_limits(min_=1, max_=max(last, 2))
+    first, last = (end(x for one in group for x in one["x"]) for end in (min, max))
+    figure.set_x_limits(min_=min(first, 1), max_=max(last, 2))
     for one, tint, mark in zip(group, _COLOURS, _MARKS, strict=False):
         points = [(x, y) for x, y in zip(one["x"], one["y"], strict=True) if y is not None]
         xs, ys = [x for x, _ in points], [y for _, y in points]

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.jobs import table_of
-from hora.render.studies import heading, note_line, value, values_line
-from hora.render.text import count, duration, number, percent, plain
+from hora.render.studies import note_line, value, values_line
+from hora.render.text import count, duration, heading, number, percent, plain
 
 _BEST = {
     "wall_s": "fastest",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.jobs import STATUS_STYLE, facts, table_of
-from hora.render.text import ago, count, plain, plain_lines
+from hora.render.text import ago, count, heading, plain, plain_lines
 
 _ENDED = ("succeeded", "failed", "cancelled")
 
@@ -59,11 +59,6 @@ def value(given: Any) -> str:
 def values_line(values: Mapping[str, Any]) -> str:
     """The values of a cell in one line: gpus=2 batch_size=64."""
     return " ".join(f"{plain(field)}={value(given)}" for field, given in values.items())
-
-
-def heading(field: str, *, figures: bool = False) -> str:
-    """The head of the column for a field of the grid."""
-    return plain(field).upper().replace("_", " ") + (">" if figures else "")
 
 
 def studies_table(studies: Iterable[Json], now: datetime | None = None) -> Table:

@@ -32,6 +32,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def heading(name: str, *, figures: bool = False) -> str:
+    """The head of the column for a field or a metric."""
+    return plain(name).upper().replace("_", " ") + (">" if figures else "")
+
+
 def count(value: float | None) -> str:
     """A large figure, with a comma between thousands."""
     return "-" if value is None else f"{value:,.0f}"

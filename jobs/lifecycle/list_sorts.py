@@ -2,21 +2,25 @@
 
 Used by `jobs.lifecycle.listing`.
 
-Each order has an index, which is read forwards and backwards. `SORTED_BY` and `Job` declare them.
+Each order of `Order` has an index, which is read forwards and backwards. `SORTED_BY` and `Job` declare them. An order
+by a metric has none, because metrics have any names.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter
 from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, literal, literal_column
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeEngine
 
 from jobs.db.cursors import Moment, Text, positions
 from jobs.db.tables import SORTED_BY, Job
+from jobs.model.goals import METRIC_NAME
 
 Order = Literal[
     "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-duration", "duration",
@@ -24,6 +28,24 @@ Order = Literal[
     "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss", "val_loss",
     "-train_samples_per_s", "train_samples_per_s",
 ]  # fmt: skip
+
+_OF_METRIC = "metrics."
+_METRIC_ORDER = METRIC_NAME.replace("^", r"^-?metrics\.")
+# By the best value of a metric: metrics.val_iou, and from the greatest on -metrics.val_iou.
+MetricOrder = Annotated[
+    str, StringConstraints(pattern=_METRIC_ORDER), Field(json_schema_extra={"format": "metric-order"})
+]
+
+
+def known_order(text: Any) -> Any:
+    """Refuse a text that is no order, with a sentence that says what is allowed. For pydantic."""
+    fields = [order for order in get_args(Order) if not order.startswith("-")]
+    if isinstance(text, str) and text.removeprefix("-") not in fields and not re.match(_METRIC_ORDER, text):
+        similar = get_close_matches(text.removeprefix("-"), fields, n=1)
+        meant = f"; did you mean {similar[0]}?" if similar else ""
+        raise ValueError(f"allowed: {', '.join(fields)} and metrics.NAME, each also with a minus in front{meant}")
+    return text
+
 
 Stored = datetime | str | int | float  # in a cursor
 
@@ -83,6 +105,16 @@ def _result(name: str) -> SortKey:
     return _figure(name, "summary", name, Float(53), float)
 
 
+def _best_of(metric: str) -> SortKey:
+    """The best value of a metric, so far. A job may not have it."""
+
+    def of(job: Job) -> Stored:
+        value: float | None = job.metrics.get(metric, {}).get("best")
+        return NOTHING if value is None else float(value)
+
+    return SortKey(Job.metrics[metric]["best"].astext.cast(Float(53)), of, float | Nothing, is_nullable=True)
+
+
 KEYS: dict[str, SortKey | None] = {
     "created_at": None,  # all orders end with it
     "started_at": _time("started_at"),
@@ -108,6 +140,26 @@ KEYS: dict[str, SortKey | None] = {
     "train_samples_per_s": _result("train_samples_per_s"),
 }
 
-POSITIONS: dict[str, TypeAdapter[tuple[Stored, ...]]] = {
-    name: positions(*([] if key is None else [key.stored]), Moment, Text) for name, key in KEYS.items()
-}
+
+def _positions(key: SortKey | None) -> TypeAdapter[tuple[Stored, ...]]:
+    return positions(*([] if key is None else [key.stored]), Moment, Text)
+
+
+_POSITIONS = {name: _positions(key) for name, key in KEYS.items()}
+_POSITIONS_BY_METRIC = _positions(_best_of(""))
+
+
+def key_of(order: str) -> SortKey | None:
+    """The key of an order; None for the time of creation alone."""
+    field = order.removeprefix("-")
+    return _best_of(field.removeprefix(_OF_METRIC)) if is_by_metric(order) else KEYS[field]
+
+
+def is_by_metric(order: str) -> bool:
+    """Whether this is an order by a metric, which has no index."""
+    return order.removeprefix("-").startswith(_OF_METRIC)
+
+
+def positions_in(order: str) -> TypeAdapter[tuple[Stored, ...]]:
+    """The kind of the positions in a list of this order."""
+    return _POSITIONS_BY_METRIC if is_by_metric(order) else _POSITIONS[order.removeprefix("-")]

@@ -1,7 +1,8 @@
 """The list of jobs: filtered, in a total order, page by page. Called by the api.
 
 A page begins after a key (the sort key, then creation time and id). So page 1,000 costs as much as page 1, and no job
-is seen twice. Every order has an index. So does every filter in the order of creation, with three exceptions:
+is seen twice. Every order has an index, except those by a metric: the database sorts all jobs that have it. Every
+filter in the order of creation has an index too, with three exceptions:
 
 - Labels. If few jobs have them, the database uses the index on labels. If many do, it reads in the order of the list.
 - A study. Its jobs are few: the database finds them all and sorts them.
@@ -38,7 +39,7 @@ from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Job, JobText
 from jobs.db.text_search import contains, limited_search
-from jobs.lifecycle.list_sorts import KEYS, NOTHING, POSITIONS, Order, SortKey, Stored
+from jobs.lifecycle.list_sorts import NOTHING, MetricOrder, Order, SortKey, Stored, is_by_metric, key_of, positions_in
 from jobs.model.states import Status
 
 Columns = TypeVarTuple("Columns")
@@ -91,19 +92,24 @@ class ListQuery:
     """A request for a page of the list: which jobs, in which order, how many at most, and after which one."""
 
     filter: JobFilter = JobFilter()
-    order: Order = "-created_at"
+    order: Order | MetricOrder = "-created_at"
     limit: int = 50
     cursor: str | None = None
 
     @property
     def key(self) -> SortKey | None:
         """The sort key of the list; None for the time of creation alone."""
-        return KEYS[self.order.removeprefix("-")]
+        return key_of(self.order)
 
     @property
     def falls(self) -> bool:
         """Whether the list goes from the greatest to the least, in every key. So one index serves both directions."""
         return self.order.startswith("-")
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the database has to read all jobs, because no index helps it."""
+        return self.filter.search is not None or is_by_metric(self.order)
 
     @property
     def identity(self) -> str:
@@ -118,7 +124,7 @@ class ListQuery:
     @property
     def positions(self) -> TypeAdapter[Position]:
         """The kind of the list's positions."""
-        return POSITIONS[self.order.removeprefix("-")]
+        return positions_in(self.order)
 
     def position(self, session: Session) -> Position | None:
         """The keys after which the page begins; None at the start of the list. Raises `InvalidCursor`."""

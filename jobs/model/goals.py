@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobs.model.spec_parts import GoalSpec
 
-METRIC_NAME = r"^[A-Za-z_][A-Za-z0-9_.:/@-]*$"
+METRIC_NAME = r"^[A-Za-z_][A-Za-z0-9_.:/@-]{0,63}$"
 # The last word of the name, or all of it: val_loss, MAE, test_rmse, wer.
 _LOWER = re.compile(
     r"(^|[_./:@-])(loss|cost|nll|bce|kl|crossentropy|cross_entropy|mae|mse|rmse|mape|msle|rmsle|error|err|errors|perplexity|ppl|wer|cer|fid|bpc"

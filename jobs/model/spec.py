@@ -61,9 +61,9 @@ from jobs.model.yaml_text import load_yaml
 
 __all__ = [
     "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
-    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name", "Pixels", "ProbeSpec",
-    "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url", "is_synthetic",
-    "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
+    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name",
+    "Pixels", "ProbeSpec", "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url",
+    "is_synthetic", "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.

@@ -30,7 +30,7 @@ EpochMetric = Literal[
     "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
 ]
 EPOCH_METRICS: tuple[str, ...] = get_args(EpochMetric)
-MetricName = Annotated[str, StringConstraints(pattern=METRIC_NAME, max_length=64)]
+MetricName = Annotated[str, StringConstraints(pattern=METRIC_NAME)]
 
 
 class SpecPart(BaseModel):

@@ -190,6 +190,9 @@ TEXTS: dict[str, Text] = {
     "argument": damaged(one_of("python", "train.py", "--lr={params.lr}", "{batch_size}", "{{x}}", "{no}", "{", "")),
     "label": damaged(filled("{}:{}", _word, _word)),
     "media-types": in_header(damaged(media_type)),
+    "metric-order": damaged(
+        filled("{}metrics.{}", one_of("", "-"), one_of("val_iou", "a.b/c@d:e-f", "", "x" * 64, "x" * 65, "x'y", "ü"))
+    ),
     "model": damaged(one_of("lenet5", "mlp", "resnet50", "os:system", "a.b.c:d", ".", "a..b:c", "__builtins__:eval")),
     "requirement": damaged(
         one_of("einops", "einops>=0.8", "x[a,b]==1.*; python_version<'4'", "-r x", "a @ file:///etc")

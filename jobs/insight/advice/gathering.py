@@ -42,7 +42,7 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
         analysis=analysis,
         end_reason=job.end_reason,
         error=job.error,
-        summary=summary_in(job.summary),
+        summary=summary_in(job.summary, spec),
         probe=None if job.probe is None else ProbeFindings.model_validate(job.probe),
         data=data,
         model=None if spec.model is None else MODELS.get(spec.model.name),

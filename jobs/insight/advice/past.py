@@ -81,11 +81,9 @@ def cache_of(spec: Spec) -> str:
     return "none" if spec.dataset is None else spec.dataset.cache
 
 
-def summary_in(stored: Mapping[str, Any] | None) -> Summary | None:
+def summary_in(stored: Mapping[str, Any] | None, spec: Spec) -> Summary | None:
     """The summary in a job's row; None for a script, which measures too little of it."""
-    if stored is None or stored.get("parameters") is None:
-        return None
-    return Summary.model_validate(stored)
+    return None if stored is None or spec.is_script else Summary.model_validate(stored)
 
 
 def past_jobs(session: Session, work_key: str) -> list[PastJob]:
@@ -156,12 +154,13 @@ def sizes_in(dataset: Mapping[str, Any] | None) -> DatasetSizes | None:
 def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
     """A row as a `PastJob`; None for a row of another version that this one does not understand."""
     try:
+        spec = Spec.model_validate_json(json.dumps(row.spec))
         return PastJob(
             id=row.id,
-            spec=Spec.model_validate_json(json.dumps(row.spec)),
+            spec=spec,
             plan=Plan.model_validate(row.plan),
             run_key=row.run_key,
-            summary=summary_in(row.summary),
+            summary=summary_in(row.summary, spec),
             probe=None if row.probe is None else ProbeFindings.model_validate(row.probe),
             sizes=sizes_in(row.dataset),
             device=None if ran_on is None else ran_on.device,

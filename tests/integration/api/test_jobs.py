@@ -1,6 +1,7 @@
 """Listing, looking up and cancelling jobs."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -82,6 +83,9 @@ WRONG_QUERIES = [
     ("limit=501", "limit"),
     (f"limit={'9' * 50}", "limit"),
     ("sort=spec", "sort"),
+    ("sort=metrics.", "sort"),
+    ("sort=--metrics.x", "sort"),
+    (f"sort=metrics.{'x' * 65}", "sort"),
     ("since=2030-01-01", "since"),
     ("since=2030-01-01T00:00:00", "since"),
     ("until=1893456000", "until"),
@@ -107,6 +111,25 @@ def test_a_wrong_query_is_refused(api: TestClient, subtests: pytest.Subtests) ->
             answer = api.get(f"/v1/jobs?{query}")
             assert answer.status_code == 422, answer.text
             assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_jobs_are_sorted_by_the_best_value_of_any_metric(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    ids = [submit_job() for _ in range(5)]
+    with sessions.begin() as session:
+        for job_id, best in zip(ids, (0.5, -2.5, None, 1e-9), strict=False):
+            store.touch(session, job_id, metrics={"val:iou/1.x": {"last": 9.0, "best": best, "best_epoch": 1}})
+
+    least_first = [ids[1], ids[3], ids[0], ids[2], ids[4]]
+    for limit in (1, 2, 50):
+        assert [*chain(*pages(api, limit=limit, sort="metrics.val:iou/1.x"))] == least_first
+        greatest_first = [ids[0], ids[3], ids[1], ids[4], ids[2]]
+        assert [*chain(*pages(api, limit=limit, sort="-metrics.val:iou/1.x"))] == greatest_first
+    cursor = api.get("/v1/jobs", params={"limit": 1, "sort": "metrics.a"}).json()["next_cursor"]
+    assert api.get("/v1/jobs", params={"limit": 1, "sort": "metrics.b", "cursor": cursor}).status_code == 422
+    answer = api.get("/v1/jobs", params={"sort": "val_acuracy"}).json()
+    assert "did you mean val_accuracy?" in answer["detail"]
 
 
 def test_a_cursor_is_valid_only_for_its_own_query(api: TestClient, submit_job: Submit) -> None:
@@ -190,7 +213,8 @@ def test_progress_and_summary_are_shown_as_stored(api: TestClient, submit_job: S
     job = api.get(f"/v1/jobs/{job_id}").json()
 
     assert job["progress"] == {
-        "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5,
+        "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5, "done": None,
+        "total": None,
     }  # fmt: skip
     assert job["summary"]["val_accuracy"] == 0.97
     assert job["summary"]["val_loss"] is None

@@ -8,16 +8,17 @@ from sqlalchemy import Engine, text
 from jobs.db import text_search
 from jobs.db.engine import Sessions
 from jobs.db.text_search import TooMuchToSearch
-from jobs.lifecycle.list_sorts import Order
+from jobs.lifecycle.list_sorts import MetricOrder, Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
 from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
+METRIC = "metrics.val/iou.x"
 # Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.
 _JOBS = text("""
     INSERT INTO jobs (id, name, owner, status, spec, plan, summary, labels, gpus, priority, created_at, started_at,
-        ended_at, checkpoint_bytes, artifact_bytes)
+        ended_at, checkpoint_bytes, artifact_bytes, metrics)
     SELECT lpad(n::text, 12, '0'), 'Name-' || n % 50, 'user-' || n % 20,
         (ARRAY['succeeded', 'failed', 'cancelled', 'queued'])[1 + n % 4],
         jsonb_build_object('dataset', jsonb_build_object('source', '/data/Set_' || n % 30),
@@ -31,9 +32,11 @@ _JOBS = text("""
         CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 977) * interval '1 minute' END,
         CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 983) * interval '1 hour 0.001234 seconds' END,
         CASE WHEN n % 3 > 0 THEN n % 29 * 1000000000::bigint END,
-        CASE WHEN n % 5 > 0 THEN n % 31 * 500000000::bigint END
+        CASE WHEN n % 5 > 0 THEN n % 31 * 500000000::bigint END,
+        CASE WHEN n % 7 < 5 THEN jsonb_build_object(:metric, jsonb_build_object('last', n,
+            'best', CASE WHEN n % 6 > 0 THEN n % 37 / 37.0 - 0.5 END, 'best_epoch', 3)) ELSE '{}' END
     FROM generate_series(1, :jobs) AS n
-""")
+""").bindparams(metric=METRIC.removeprefix("metrics."))
 FIGURES = {
     "stored": "greatest(checkpoint_bytes + artifact_bytes, checkpoint_bytes, artifact_bytes, 0)",
     "batch_size": "(plan -> 'global_batch')::bigint",
@@ -41,11 +44,12 @@ FIGURES = {
     "val_accuracy": "(summary ->> 'val_accuracy')::float8",
     "val_loss": "(summary -> 'val_loss')::float8",
     "train_samples_per_s": "(summary -> 'train_samples_per_s')::float8",
+    METRIC: "(metrics #>> '{val/iou.x,best}')::float8",
 }
-ORDERS: tuple[Order, ...] = (
+ORDERS: tuple[Order | MetricOrder, ...] = (
     "-batch_size", "batch_size", "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss",
     "val_loss", "-train_samples_per_s", "train_samples_per_s", "-gpus", "gpus", "-duration", "duration",
-    "-stored", "stored",
+    "-stored", "stored", METRIC, f"-{METRIC}",
 )  # fmt: skip
 
 
@@ -55,7 +59,7 @@ def sessions_with_jobs(sessions: Sessions, engine: Engine) -> Sessions:
     return sessions
 
 
-def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
+def in_order(sessions: Sessions, condition: str, order: Order | MetricOrder) -> list[str]:
     """The ids as one sort of all rows has them: rows without a figure last, unfinished jobs as the longest."""
     column = order.removeprefix("-")
     key = FIGURES.get(column, "ended_at - started_at" if column == "duration" else column)
@@ -80,7 +84,9 @@ def test_all_filtered_pages_together_are_sorted_by_figures(
             search="USER-8", statuses=frozenset({Status.SUCCEEDED, Status.QUEUED})
         ),
     }
-    orders: tuple[Order, ...] = ("val_accuracy", "-val_accuracy", "-batch_size", "-duration", "-created_at")
+    orders: tuple[Order | MetricOrder, ...] = (
+        "val_accuracy", "-val_accuracy", "-batch_size", "-duration", "-created_at", METRIC, f"-{METRIC}",
+    )  # fmt: skip
     for condition, job_filter in filters.items():
         for order in orders:
             with subtests.test(condition=condition, order=order):

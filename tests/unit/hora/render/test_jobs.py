@@ -11,7 +11,7 @@ from hora.render.text import duration, ordinal, plain, ranges
 from tests.printed import as_text, facts_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-JOB = {
+JOB: Json = {
     "id": "0abc",
     "name": "digits-2",
     "status": "succeeded",
@@ -50,6 +50,46 @@ def test_jobs_table_has_a_line_for_a_job() -> None:
     head, line = as_text(jobs_table([JOB], NOW)).splitlines()
     assert head.split() == ["ID", "NAME", "STATUS", "GPUS", "EPOCH", "VAL", "ACCURACY", "SAMPLES/S", "SUBMITTED"]
     assert " ".join(line.split()) == "0abc digits-2 succeeded (early_stopped) 2 7/30 0.9733 12,506 1 min 30 s ago"
+
+
+SCRIPT: Json = JOB | {
+    "spec": {"dataset": None, "model": None, "goal": None},
+    "code": "0" * 64,
+    "progress": {"epoch": 0, "epochs": None, "step": 40, "steps": None, "eta_s": None, "done": 40.0, "total": 100.0},
+    "summary": {"best_epoch": None, "epochs_run": None, "val_accuracy": None, "val_loss": None, "wall_s": 9.0},
+    "metrics": {
+        "loss": {"last": 0.5, "best": 0.25, "best_epoch": None},
+        "val_mae": {"last": 0.004, "best": 0.00125, "best_epoch": 3},
+    },
+}
+
+
+def test_jobs_table_shows_the_goal_of_each_job_or_the_metrics_that_are_named() -> None:
+    jobs = [JOB | {"metrics": {"val_accuracy": {"last": 0.9, "best": 0.98, "best_epoch": 4}}}, SCRIPT]
+    head, digits, script = as_text(jobs_table(jobs, NOW)).splitlines()
+    assert "GOAL" in head.split()
+    assert "val_accuracy 0.9733" in digits
+    assert "40/100" in script
+    assert "val_mae 0.00125" in script
+    head, digits, script = as_text(jobs_table(jobs, NOW, metrics=["val_mae", "loss"])).splitlines()
+    assert "VAL MAE    LOSS" in head
+    assert "0.00125  0.2500" in script
+    assert "GOAL" not in head
+    goal = SCRIPT | {"spec": {"goal": {"metric": "loss", "mode": "min"}}}
+    assert "loss 0.2500" in as_text(jobs_table([goal], NOW))
+
+
+def test_job_details_show_every_metric_of_a_script() -> None:
+    facts = facts_of(job_details(SCRIPT, NOW))
+    assert facts["val_mae"] == "0.00125 in epoch 3 (goal), last 0.004"
+    assert facts["loss"] == "0.2500, last 0.5000"
+    assert "val accuracy" not in facts
+    running = facts_of(job_details(SCRIPT | {"summary": None}, NOW))
+    assert running["progress"] == "done 40/100  step 40"
+    assert running["val_mae"] == facts["val_mae"]
+    many = {f"m{number:03}": {"last": 1.0, "best": 1.0, "best_epoch": None} for number in range(100)}
+    facts = facts_of(job_details(SCRIPT | {"metrics": many}, NOW))
+    assert (facts["m000"], facts["more metrics"]) == ("1.0000 (goal)", "80")
 
 
 def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
@@ -170,7 +210,7 @@ def test_job_details_show_the_data_and_the_set_up_times() -> None:
 
 def test_best_epoch_is_shown_with_the_share_of_time_after_it() -> None:
     def best_epoch_row(share: float | None) -> str:
-        summary = {**JOB["summary"], "after_best_share": share}  # type: ignore[dict-item]
+        summary = {**JOB["summary"], "after_best_share": share}
         (line,) = [
             line for line in as_text(job_details({**JOB, "summary": summary}, NOW)).splitlines() if "best" in line
         ]
@@ -184,7 +224,7 @@ def test_best_epoch_is_shown_with_the_share_of_time_after_it() -> None:
 def test_progress_line_leaves_out_unknown_figures() -> None:
     assert progress_line({"epoch": 0, "epochs": 30, "step": 0, "steps": None}) == "epoch 0/30  step 0"
     assert (
-        progress_line({**JOB["progress"], "metrics": {"accuracy": 0.9, "val_accuracy": 0.91}})  # type: ignore[dict-item]
+        progress_line({**JOB["progress"], "metrics": {"accuracy": 0.9, "val_accuracy": 0.91}})
         == "epoch 7/30  step 70/300  5,210 samples/s  val_accuracy 0.9100  ETA 12.0 s"
     )
 
@@ -204,6 +244,15 @@ def test_epoch_line_shows_training_metrics_before_validation_metrics() -> None:
         epoch_line(data, 4)
         == "epoch 3/4  loss 0.2600  accuracy 0.9300  val_loss 0.2000  val_accuracy -  18,054 samples/s"
     )
+
+
+def test_lines_about_progress_and_epochs_show_any_metric_and_the_goal_first() -> None:
+    data = {"epoch": 3, "step": 30, "val_mae": 0.2, "loss": 0.26, "val_iou": 0.5, "learning_rate": 0.1, "epoch_s": 0.07}
+    assert epoch_line(data, None, goal="val_iou") == "epoch 3/?  val_iou 0.5000  loss 0.2600  val_mae 0.2000"
+    metrics = {name: data[name] for name in ("val_mae", "loss", "val_iou")}
+    progress = {"epoch": 3, "epochs": None, "step": 30, "metrics": metrics}
+    assert progress_line(progress) == "epoch 3/?  step 30  val_iou 0.5000"
+    assert progress_line(progress, goal="val_mae") == "epoch 3/?  step 30  val_mae 0.2000"
 
 
 def test_control_characters_in_text_are_escaped() -> None:

@@ -22,6 +22,20 @@ def test_default_plots_show_loss_and_accuracy_with_its_validation() -> None:
     assert max(len(line) for line in (loss + accuracy).splitlines()) <= 90
 
 
+def test_a_metric_without_epochs_is_plotted_over_the_steps_of_rank_0() -> None:
+    steps = [{"name": "val/iou", "rank": rank, "x": [0, 100, 200], "y": [0.1, 0.2, 0.3]} for rank in (0, 1)]
+    loss, _, iou = plots([*SERIES, *steps], width=80)
+    assert "(epoch)" in loss
+    assert "(val/iou)" in iou
+    assert "(step)" in iou
+
+
+def test_of_many_metrics_only_some_are_plotted() -> None:
+    many = [{"name": f"m{number}", "rank": -1, "x": [1, 2], "y": [0.1, 0.2]} for number in range(50)]
+    assert len(plots(many, width=80)) == 20
+    assert len(plots(many, width=80, names=[one["name"] for one in many])) == 50
+
+
 def test_names_select_the_metrics_to_plot() -> None:
     (speed,) = plots(SERIES, width=80, names=["samples_per_s"])
     assert "(samples_per_s)" in speed

@@ -15,7 +15,7 @@ from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, BY_NUMBER, BY_TIME, BY_TIME_AND_NUMBER, InvalidCursor, as_text
 from jobs.db.engine import OF_PROCESS
 from jobs.db.signing import SIGNATURE_BYTES, signature
-from jobs.lifecycle.list_sorts import POSITIONS
+from jobs.lifecycle.list_sorts import KEYS, positions_in
 
 MOMENT = datetime(2030, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
 POSITIONS_OF_KINDS: list[tuple[TypeAdapter[Any], tuple[Any, ...]]] = [
@@ -24,14 +24,14 @@ POSITIONS_OF_KINDS: list[tuple[TypeAdapter[Any], tuple[Any, ...]]] = [
     (BY_NUMBER, (2**62,)),
     (BY_TIME, (MOMENT, "3k9v")),
     (BY_TIME_AND_NUMBER, (MOMENT, 7)),
-    (POSITIONS["created_at"], (MOMENT, "3k9v")),
-    (POSITIONS["name"], ("😀" * 128, MOMENT, "3k9v")),
-    (POSITIONS["started_at"], (MOMENT, MOMENT, "3k9v")),
-    (POSITIONS["started_at"], ("", MOMENT, "3k9v")),
-    (POSITIONS["duration"], (-5, MOMENT, "3k9v")),
-    (POSITIONS["val_loss"], (5e-324, MOMENT, "3k9v")),
-    (POSITIONS["val_loss"], ("", MOMENT, "3k9v")),
-    (POSITIONS["learning_rate"], (0.1 + 0.2, MOMENT, "3k9v")),
+    (positions_in("created_at"), (MOMENT, "3k9v")),
+    (positions_in("name"), ("😀" * 128, MOMENT, "3k9v")),
+    (positions_in("started_at"), (MOMENT, MOMENT, "3k9v")),
+    (positions_in("started_at"), ("", MOMENT, "3k9v")),
+    (positions_in("duration"), (-5, MOMENT, "3k9v")),
+    (positions_in("val_loss"), (5e-324, MOMENT, "3k9v")),
+    (positions_in("val_loss"), ("", MOMENT, "3k9v")),
+    (positions_in("learning_rate"), (0.1 + 0.2, MOMENT, "3k9v")),
 ]
 
 
@@ -80,7 +80,7 @@ FOREIGN = [
 ]  # fmt: skip
 KINDS = {
     "name": BY_NAME, "number": BY_NUMBER, "time": BY_TIME, "time and number": BY_TIME_AND_NUMBER,
-    **{f"jobs by {key}": kind for key, kind in POSITIONS.items()},
+    **{f"jobs by {key}": positions_in(key) for key in KEYS},
 }  # fmt: skip
 
 

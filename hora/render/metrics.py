@@ -1,0 +1,69 @@
+"""What the command line shows of a job's metrics, under any names. From the API's JSON. Pure; used by `hora.render`."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from hora.errors import Json
+from hora.render.text import number, plain
+from jobs.model.goals import TIMES, goal_metric
+
+ACCURACY = "val_accuracy"
+_MOST_ROWS = 20  # of a job's metrics: a script may report a thousand
+_MOST_OF_EPOCH = 8
+_USUAL = frozenset({"loss", "accuracy", "val_loss", ACCURACY})  # of Hora's own loop: other rows show them
+
+
+def metric(value: float | None) -> str:
+    """A value of a metric: with four digits after the point, or with four significant ones where these say more."""
+    is_usual = value is None or value == 0 or 0.01 <= abs(value) < 1e5
+    return number(value) if is_usual else f"{value:.4g}"
+
+
+def goal_of(job: Json) -> str | None:
+    """The metric that says how good a job is; None before it has one."""
+    goal = (job.get("spec") or {}).get("goal") or {}
+    return goal.get("metric") or goal_metric(None, job.get("metrics") or {})
+
+
+def best_of(job: Json, name: str) -> float | None:
+    """The best value of a metric of a job so far."""
+    best: float | None = ((job.get("metrics") or {}).get(name) or {}).get("best")
+    return best
+
+
+def goal_value(job: Json, *, with_name: bool) -> str:
+    """The value of the goal: 0.9312, or val_mae 0.3120. The accuracy is that of the kept weights, or of now."""
+    name = goal_of(job) or ACCURACY
+    value = best_of(job, name)
+    if name == ACCURACY:
+        now = ((job.get("progress") or {}).get("metrics") or {}).get(name)
+        value = (job.get("summary") or {}).get(name, now)
+    return f"{plain(name)} {metric(value)}" if with_name and value is not None else metric(value)
+
+
+def metric_rows(job: Json) -> dict[str, object]:
+    """A row for each metric that no other row shows, the goal first: best and last value."""
+    metrics, goal = job.get("metrics") or {}, goal_of(job)
+    own = metrics.keys() - (set() if job.get("code") else _USUAL)
+    names = sorted(own, key=lambda name: (name != goal, name))
+    rows: dict[str, object] = {plain(name): _summary(metrics[name], name == goal) for name in names[:_MOST_ROWS]}
+    return rows | ({"more metrics": len(names) - _MOST_ROWS} if len(names) > _MOST_ROWS else {})
+
+
+def _summary(values: Mapping[str, Any], is_goal: bool) -> str:
+    """0.3120 in epoch 3 (goal), last 0.3312."""
+    epoch = "" if values.get("best_epoch") is None else f" in epoch {values['best_epoch']}"
+    last = "" if values["last"] == values["best"] else f", last {metric(values['last'])}"
+    return f"{metric(values['best'])}{epoch}{' (goal)' if is_goal else ''}{last}"
+
+
+def names_of_epoch(names: Iterable[str], *, goal: str | None = None) -> list[str]:
+    """Which metrics a line about an epoch shows: the goal, losses, others; those of training before validation."""
+    own = [name for name in names if name not in TIMES | {"epoch", "step"}]
+    own.sort(key=lambda name: (name != goal, name.startswith("val_"), not name.endswith("loss")))
+    return own[:_MOST_OF_EPOCH]
+
+
+def present_goal(metrics: Collection[str], goal: str | None) -> str | None:
+    """The metric that a line about the present shows: the goal if it is reported, else the usual one."""
+    return goal if goal in metrics else goal_metric(None, metrics)
