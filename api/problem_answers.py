@@ -31,6 +31,7 @@ from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
 from jobs.db.cursors import InvalidCursor
 from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
+from jobs.insight.studies.report import ImpossibleTarget
 from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
@@ -190,6 +191,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     DefaultProject: _wrong_named_field,
     InvalidCursor: _wrong_field("cursor"),
     TooMuchToSearch: _wrong_field("search"),
+    ImpossibleTarget: _wrong_field("target"),
     ForbiddenAddress: _wrong_field("url"),
     RequestValidationError: _of_parameters,
     JobNotFound: _no_such("job"),

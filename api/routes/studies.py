@@ -219,9 +219,9 @@ def get_report(
     target: Annotated[
         float | None,
         Query(
-            gt=0,
-            le=1,
-            description="The target: a val_accuracy. By default the study's own, or one that most cells reach",
+            allow_inf_nan=False,
+            description="The target: a value of the goal's metric. By default the study's own, or one that most cells "
+            "reach",
         ),
     ] = None,
     form: Annotated[

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.jobs import table_of
+from hora.render.metrics import ACCURACY, metric
 from hora.render.studies import note_line, value, values_line
 from hora.render.text import count, duration, heading, number, percent, plain
 
@@ -55,14 +56,17 @@ def report_table(report: Json, without: Collection[str] = ()) -> Table:
 def _columns(report: Json) -> list[_Column]:
     hosts = [_Column("HOSTS", None, _hosts)] if _crosses_hosts(report["cells"]) else []
     target = [_Column("TO TARGET", "time_to_target_s", _to_target)] if report["target"] else []
+    goal = (report.get("goal") or {}).get("metric", ACCURACY)
+    of_goal = [] if goal == ACCURACY else [_Column(heading(goal), "goal", lambda cell: _metric(cell, goal))]
     return [
         *hosts,
         _Column("REPEATS", None, lambda cell: _repeats(cell, report["repeats"])),
         _Column("TIME", "wall_s", lambda cell: _interval(cell["wall_s"], duration, _seconds)),
         _Column("SET-UP", None, lambda cell: _mean(cell["setup_s"], duration)),
         _Column("SAMPLES/S", "samples_per_s", lambda cell: _interval(cell["samples_per_s"], count, count)),
+        *of_goal,
         _Column("VAL ACCURACY", "val_accuracy", lambda cell: _interval(cell["val_accuracy"], number, number)),
-        _Column("VS BASELINE", None, _difference),
+        _Column("VS BASELINE", None, lambda cell: _difference(cell, of_accuracy=goal == ACCURACY)),
         _Column("EPOCHS", None, lambda cell: _mean(cell["epochs_run"], lambda mean: f"{mean:g}"[:4])),
         *target,
         _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
@@ -76,6 +80,7 @@ def report_lines(report: Json) -> list[str]:
     return [
         *([] if report["complete"] else ["Not all jobs have ended: these are the results so far."]),
         *_baseline(report),
+        *_goal(report.get("goal")),
         *_target(report["target"]),
         *_host_boundary(report["cells"]),
         *_best_cells(report),
@@ -102,6 +107,12 @@ def _target(target: Json | None) -> list[str]:
     return [f"To target: training time to {plain(target['metric']).replace('_', ' ')} {target['value']:g}, {why}."]
 
 
+def _goal(goal: Json | None) -> list[str]:
+    if goal is None or goal["metric"] == ACCURACY:
+        return []
+    return [f"The goal is {plain(goal['metric'])}: {'lower' if goal['mode'] == 'min' else 'higher'} is better."]
+
+
 def _host_boundary(cells: Iterable[Json]) -> list[str]:
     """A mark at the smallest GPU count whose ranks communicate over the network."""
     across = [cell for cell in cells if (cell["hosts"] or 1) > 1]
@@ -113,9 +124,12 @@ def _host_boundary(cells: Iterable[Json]) -> list[str]:
 
 def _best_cells(report: Json) -> list[str]:
     cells: list[Json] = report["cells"]
+    goal = (report.get("goal") or {}).get("metric", ACCURACY)
+    words = {**_BEST, "goal": f"best {plain(goal)}"}
     names: dict[int, list[str]] = {}
     for figure, position in report["best"].items():
-        names.setdefault(position, []).append(_BEST.get(figure, plain(figure)))
+        if figure != "goal" or goal != ACCURACY:  # that is "most accurate"
+            names.setdefault(position, []).append(words.get(figure, plain(figure)))
     if len(cells) < 2 or not names:
         return []
     best = [f"{', '.join(what)}: {values_line(cells[position]['values'])}" for position, what in names.items()]
@@ -157,13 +171,20 @@ def _share(share: float | None) -> str:
     return "-" if share is None else percent(share)
 
 
-def _difference(cell: Json) -> str:
-    """How far the accuracy is from the baseline's: -0.0120, with a mark where that is more than chance."""
+def _difference(cell: Json, *, of_accuracy: bool) -> str:
+    """How far the goal is from the baseline's: -0.0120, with a mark where that is more than chance."""
     agreement = cell["accuracy_agreement"]
     if agreement is None:
         return "-"
     mark = {True: "", False: " differs", None: " ?"}[agreement["agrees"]]
-    return f"{round(agreement['difference'], 4) + 0.0:+.4f}{mark}"  # + 0.0: no -0.0000
+    away = agreement["difference"]
+    if not of_accuracy:
+        return f"{away:+.4g}{mark}"
+    return f"{round(away, 4) + 0.0:+.4f}{mark}"  # + 0.0: no -0.0000
+
+
+def _metric(cell: Json, name: str) -> str:
+    return _interval((cell.get("metrics") or {}).get(name), metric, metric)
 
 
 def _to_target(cell: Json) -> str:

@@ -89,11 +89,18 @@ def study_facts(study: Json, now: datetime | None = None) -> Table:
             "jobs": jobs_line(study),
             "varies": plain(", ".join(study["varied"]) or "nothing"),
             "repeats": study["repeats"],
-            "target": None if target is None else f"val accuracy {target:g}",
+            "target": None if target is None else f"{_goal(study)} {target:g}",
             "submitted": ago(study.get("created_at"), now),
             "notes": "\n".join(map(note_line, study.get("notes") or [])) or None,
         }
     )
+
+
+def _goal(study: Json) -> str:
+    """The metric of its target, as far as the base says it."""
+    base = study.get("base") or {}
+    metric = (base.get("goal") or {}).get("metric")
+    return plain(metric) if metric else "goal" if base.get("code") else "val accuracy"
 
 
 def note_line(note: Json) -> str:

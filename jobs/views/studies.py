@@ -48,10 +48,8 @@ class StudySpec(BaseModel):
     max_jobs: int = Field(100, ge=1, le=MAX_JOBS, description="A study with more jobs is refused. At most 1,000.")
     target: float | None = Field(
         None,
-        gt=0,
-        le=1,
-        description="A `val_accuracy`. The report says the time and GPU-hours until it was reached. With `null` the"
-        " report [chooses one](studies.md#the-report).",
+        description="A value of the [goal](studies.md#the-goal), such as a `val_accuracy` of 0.9. The report says the"
+        " time and GPU-hours until it was reached. With `null` the report [chooses one](studies.md#the-report).",
     )
     note: Note | None = Field(None, description="The first of the study's notes.")
 
@@ -155,10 +153,27 @@ class Interval(_Frozen):
     values: list[float] = Field(description="The value of each repeat, sorted by repeat")
 
 
-class Agreement(_Frozen):
-    """Whether a cell reaches the same accuracy as the same cell on the baseline's GPUs."""
+class Goal(_Frozen):
+    """The metric by which cells are compared."""
 
-    difference: float = Field(description="This cell's mean val_accuracy - the baseline's")
+    metric: str
+    mode: Literal["min", "max"] = Field(description="`min`: lower is better")
+
+    @property
+    def is_lower_better(self) -> bool:
+        """Whether a lower value is better."""
+        return self.mode == "min"
+
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether it is a share of samples. Differences are percentage points then."""
+        return self.metric.removeprefix("val_") == "accuracy"
+
+
+class Agreement(_Frozen):
+    """Whether a cell reaches the same value of the goal as the same cell on the baseline's GPUs."""
+
+    difference: float = Field(description="This cell's mean of the goal's metric - the baseline's")
     low: float | None = Field(description="Lower end of the difference's 95 % interval (Welch's t)")
     high: float | None
     agrees: bool | None = Field(description="Null: there are too few repeats to decide")
@@ -178,6 +193,9 @@ class CellReport(_Frozen):
     setup_s: Interval | None
     samples_per_s: Interval | None
     val_accuracy: Interval | None
+    metrics: dict[str, Interval] = Field(
+        {}, description="The best value of each metric of the jobs, by name. The goal is among the first 100"
+    )
     epochs_run: Interval | None
     time_to_target_s: Interval | None = Field(
         description="Training time of the epochs up to the first one that reached the target. Null: not every repeat "
@@ -199,7 +217,7 @@ class Baseline(_Frozen):
 
 
 class Target(_Frozen):
-    """The validation accuracy to which time and GPU-hours are measured."""
+    """The value of the goal to which time and GPU-hours are measured."""
 
     metric: str = "val_accuracy"
     value: float
@@ -218,8 +236,9 @@ class StudyReport(_Frozen):
         description="strong: the global batch stays the same; weak: the batch per GPU stays the same"
     )
     baseline: Baseline | None
+    goal: Goal | None = Field(None, description="Null: it is not known before the jobs report metrics")
     target: Target | None
     cells: list[CellReport]
-    best: dict[str, int] = Field(description="The best cell by accuracy, time, ...: its position in `cells`")
+    best: dict[str, int] = Field(description="The best cell by `goal`, time, ...: its position in `cells`")
     findings: list[str] = Field(description="What the figures show, one sentence each")
     notes: list[NoteView] = Field(description="Oldest first")

@@ -7,25 +7,26 @@ person can check it by hand.
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil, floor
+from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from jobs.insight.studies.statistics import difference, interval
 from jobs.model.states import TERMINAL, Status
-from jobs.views.studies import Agreement, Baseline, CellReport, Interval, Target
+from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Interval, Target
 
-_SAME_ACCURACY = 0.01  # one point: anything less is no difference
-_MOST_CELLS = 0.75  # the share of cells with results that reach a target chosen from them
+_SAME = 0.01  # one point of an accuracy, and one percent of another metric: anything less is no difference
+_MOST_METRICS = 100  # of a cell
+_OF_KEPT_WEIGHTS = ("val_accuracy", "val_loss")  # where Hora's own loop trained, their values are in the summary
 _LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target")
 _MORE_IS_BETTER = ("samples_per_s", "val_accuracy")
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """The accuracy after one epoch, and how long its steps and its validation took."""
+    """The goal's value after one epoch, and how long its steps and its validation took."""
 
-    val_accuracy: float | None
+    value: float | None
     epoch_s: float
 
 
@@ -41,51 +42,46 @@ class Run:
     leased_slot_s: float  # slots x seconds, over its attempts
     summary: Mapping[str, Any]
     epochs: Sequence[Epoch]
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in the job's row
 
     @property
     def is_good(self) -> bool:
         """Whether its figures count."""
         return self.status is Status.SUCCEEDED
 
-    @property
-    def best_accuracy(self) -> float | None:
-        """The greatest val_accuracy of any epoch."""
-        return max((epoch.val_accuracy for epoch in self.epochs if epoch.val_accuracy is not None), default=None)
+    def best(self, goal: Goal) -> float | None:
+        """The goal's best value of any epoch."""
+        values = [epoch.value for epoch in self.epochs if epoch.value is not None]
+        return (min if goal.is_lower_better else max)(values, default=None)
 
-    def seconds_to(self, target: float) -> float | None:
-        """The time of the epochs up to the first whose val_accuracy is at least `target`; None where none is."""
+    def seconds_to(self, target: float, goal: Goal) -> float | None:
+        """The time of the epochs up to the first whose value is as good as the target; None where none is."""
         taken_s = 0.0
         for epoch in self.epochs:
             taken_s += epoch.epoch_s
-            if epoch.val_accuracy is not None and epoch.val_accuracy >= target:
+            if epoch.value is not None and (epoch.value <= target if goal.is_lower_better else epoch.value >= target):
                 return taken_s
         return None
 
+    def figure(self, metric: str) -> float | None:
+        """A metric's value as a result: that of the kept weights if it is known, else the best one."""
+        if metric in _OF_KEPT_WEIGHTS and self.summary.get(metric) is not None:
+            return float(self.summary[metric])
+        best = self.metrics.get(metric, {}).get("best")
+        return None if best is None else float(best)
 
-def target_from(cells: Sequence[Sequence[Run]]) -> Target | None:
-    """The default target: the highest whole percent that every repeat reached in three of four cells.
-
-    Cells without a repeat that succeeded do not count. None if there are only such cells.
-    """
-    reached = []
-    for runs in cells:
-        levels = [run.best_accuracy for run in runs if run.is_good]
-        measured = [level for level in levels if level is not None]
-        if measured:
-            reached.append(min(measured))
-    if not reached:
-        return None
-    reached.sort(reverse=True)
-    at_least = ceil(_MOST_CELLS * len(reached))
-    percent = floor(100 * reached[at_least - 1] + 1e-9)
-    return Target(value=percent / 100, chosen_by="results") if percent > 0 else None
+    @property
+    def metric_names(self) -> set[str]:
+        """The metrics that have a value as a result."""
+        names = {*self.metrics, *(name for name in _OF_KEPT_WEIGHTS if self.summary.get(name) is not None)}
+        return {name for name in names if self.figure(name) is not None}
 
 
-def cell_report(values: Mapping[str, Any], runs: Sequence[Run], target: Target | None) -> CellReport:
+def cell_report(values: Mapping[str, Any], runs: Sequence[Run], goal: Goal | None, target: Target | None) -> CellReport:
     """The figures of one cell by itself. `runs` are by repeat."""
     good = [run for run in runs if run.is_good]
     gpus = runs[0].gpus
-    times = [None if target is None else run.seconds_to(target.value) for run in good]
+    times = [None if target is None or goal is None else run.seconds_to(target.value, goal) for run in good]
     reached = [time for time in times if time is not None]
     time_to_target = interval(reached) if len(reached) == len(good) else None
     hosts = [run.hosts for run in runs if run.hosts is not None]
@@ -101,6 +97,7 @@ def cell_report(values: Mapping[str, Any], runs: Sequence[Run], target: Target |
         setup_s=_interval(good, "setup_s"),
         samples_per_s=_interval(good, "train_samples_per_s"),
         val_accuracy=_interval(good, "val_accuracy"),
+        metrics=_metrics(good, goal),
         epochs_run=_interval(good, "epochs_run"),
         time_to_target_s=time_to_target,
         gpu_hours_to_target=interval([gpus * time / 3600 for time in reached]) if time_to_target else None,
@@ -117,6 +114,23 @@ def _interval(runs: Sequence[Run], name: str) -> Interval | None:
     return interval([float(run.summary[name]) for run in runs if run.summary.get(name) is not None])
 
 
+def _metrics(runs: Sequence[Run], goal: Goal | None) -> dict[str, Interval]:
+    """The intervals of the metrics, the goal first, then by name."""
+    first = None if goal is None else goal.metric
+    names = sorted(set().union(*(run.metric_names for run in runs)), key=lambda name: (name != first, name))
+    metrics = {}
+    for name in names[:_MOST_METRICS]:
+        values = [value for run in runs if (value := run.figure(name)) is not None and isfinite(value)]
+        if (found := interval(values)) is not None:
+            metrics[name] = found
+    return metrics
+
+
+def of_goal(cell: CellReport, goal: Goal | None) -> Interval | None:
+    """The goal's metric of a cell."""
+    return None if goal is None else cell.metrics.get(goal.metric)
+
+
 def baseline_of(cells: Sequence[CellReport], varied: Sequence[str]) -> Baseline | None:
     """The least GPU count with a result, or with a job that may bring one; None if the grid does not vary it."""
     if "gpus" not in varied:
@@ -125,12 +139,12 @@ def baseline_of(cells: Sequence[CellReport], varied: Sequence[str]) -> Baseline 
     return Baseline(gpus=min(counts)) if counts else None
 
 
-def compared_with(cells: Sequence[CellReport], baseline: Baseline | None) -> list[CellReport]:
+def compared_with(cells: Sequence[CellReport], baseline: Baseline | None, goal: Goal | None) -> list[CellReport]:
     """The cells with their speed-up, efficiency and agreement against the same cell at the baseline's GPU count."""
     if baseline is None:
         return list(cells)
     bases = {other_values(cell): cell for cell in cells if cell.gpus == baseline.gpus}
-    return [_against(cell, bases.get(other_values(cell))) for cell in cells]
+    return [_against(cell, bases.get(other_values(cell)), goal) for cell in cells]
 
 
 def other_values(cell: CellReport, *without: str) -> str:
@@ -139,7 +153,7 @@ def other_values(cell: CellReport, *without: str) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _against(cell: CellReport, base: CellReport | None) -> CellReport:
+def _against(cell: CellReport, base: CellReport | None, goal: Goal | None) -> CellReport:
     if base is None:
         return cell
     speedup = _ratio(base.wall_s, cell.wall_s)
@@ -148,7 +162,7 @@ def _against(cell: CellReport, base: CellReport | None) -> CellReport:
             "speedup": speedup,
             "throughput_speedup": _ratio(cell.samples_per_s, base.samples_per_s),
             "efficiency": None if speedup is None else speedup * base.gpus / cell.gpus,
-            "accuracy_agreement": None if cell is base else _agreement(cell.val_accuracy, base.val_accuracy),
+            "accuracy_agreement": None if cell is base else _agreement(cell, base, goal),
         }
     )
 
@@ -157,23 +171,31 @@ def _ratio(above: Interval | None, below: Interval | None) -> float | None:
     return above.mean / below.mean if above is not None and below is not None and below.mean > 0 else None
 
 
-def _agreement(here: Interval | None, there: Interval | None) -> Agreement | None:
-    if here is None or there is None:
+def _agreement(cell: CellReport, base: CellReport, goal: Goal | None) -> Agreement | None:
+    here, there = of_goal(cell, goal), of_goal(base, goal)
+    if goal is None or here is None or there is None:
         return None
+    same = _SAME if goal.is_accuracy else _SAME * abs(there.mean)
     away = here.mean - there.mean
     low, high = difference(here.values, there.values) or (None, None)
-    agrees = None if low is None or high is None else low <= 0 <= high or abs(away) < _SAME_ACCURACY
+    agrees = None if low is None or high is None else low <= 0 <= high or abs(away) < same
     return Agreement(difference=away, low=low, high=high, agrees=agrees)
 
 
-def best_of(cells: Sequence[CellReport]) -> dict[str, int]:
-    """For each figure that any cell has: the position of the best cell."""
+def best_of(cells: Sequence[CellReport], goal: Goal | None) -> dict[str, int]:
+    """For each figure that any cell has, and for the goal: the position of the best cell."""
+    figures: dict[str, tuple[int, list[Interval | None]]] = {
+        name: (sign, [getattr(cell, name) for cell in cells])
+        for sign, names in ((1, _LESS_IS_BETTER), (-1, _MORE_IS_BETTER))
+        for name in names
+    }
+    if goal is not None:
+        figures["goal"] = (1 if goal.is_lower_better else -1, [of_goal(cell, goal) for cell in cells])
     best = {}
-    for sign, names in ((1, _LESS_IS_BETTER), (-1, _MORE_IS_BETTER)):
-        for name in names:
-            means = [(sign * figure.mean, at) for at, cell in enumerate(cells) if (figure := getattr(cell, name))]
-            if means:
-                best[name] = min(means)[1]
+    for name, (sign, intervals) in figures.items():
+        means = [(sign * figure.mean, at) for at, figure in enumerate(intervals) if figure is not None]
+        if means:
+            best[name] = min(means)[1]
     return best
 
 

@@ -1,6 +1,6 @@
 """The findings of a study: sentences about its figures. Pure; called by `report`.
 
-First come speed (whether more GPUs pay, and where they stop to) and accuracy, then reasons to be careful.
+First come speed (whether more GPUs pay, and where they stop to) and the goal, then reasons to be careful.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,13 +8,14 @@ from itertools import combinations, pairwise
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
-from jobs.insight.studies.figures import groups_over_gpus, other_values
+from jobs.insight.studies.figures import groups_over_gpus, of_goal, other_values
 from jobs.insight.studies.statistics import difference
-from jobs.views.studies import Baseline, CellReport
+from jobs.views.studies import Agreement, Baseline, CellReport, Goal
 
 _MOST_LISTED = 6  # more comparisons of a kind share a sentence
 _AS_FAST = 0.03  # a ratio this close to 1 is no difference
 _A_POINT = 0.01
+_WORTH_OF_GOAL = 0.02  # a change of another goal than an accuracy, as a share of it
 _WORTH_MENTIONING = 1.1  # ratio of throughputs
 _NOT_COMPARED = frozenset({"gpus", "seed", "placement"})
 _PHRASES = {
@@ -28,6 +29,7 @@ _NAMED_BY_VALUE = frozenset({"dataset", "dataset.source", "model", "model.name"}
 def findings_of(
     cells: Sequence[CellReport],
     *,
+    goal: Goal | None,
     varied: Sequence[str],
     baseline: Baseline | None,
     repeats: int,
@@ -37,11 +39,11 @@ def findings_of(
     sentences: list[str] = []
     if baseline is not None:
         sentences += [*_speedups(cells, baseline), *_poor_steps(cells), *_hosts(cells)]
-        sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline)]
+        sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline, goal)]
         sentences += _unequal_epochs(cells, baseline)
     for field in varied:
         if field not in _NOT_COMPARED:
-            sentences += _trade_off(cells, field)
+            sentences += _trade_off(cells, field, goal)
     return [*sentences, *_cautions(cells, repeats, on_fewer_gpus)]
 
 
@@ -131,21 +133,31 @@ def _within_chance(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[
         )
 
 
-def _agreements(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
+def _agreements(cells: Sequence[CellReport], baseline: Baseline, goal: Goal | None) -> Iterator[str]:
+    if goal is None:
+        return
     judged = [(cell, cell.accuracy_agreement) for cell in cells if cell.accuracy_agreement is not None]
     differing = [(cell, agreement) for cell, agreement in judged if agreement.agrees is False]
     for cell, agreement in differing[:_MOST_LISTED]:
-        points = 100 * agreement.difference
         yield (
-            f"{_where(cell)}val_accuracy on {_gpus(cell.gpus)} was {abs(points):.1f} points "
-            f"{'above' if points > 0 else 'below'} that on {baseline.gpus}, which is more than chance."
+            f"{_where(cell)}{goal.metric} on {_gpus(cell.gpus)} was {_distance(cell, agreement, goal)} "
+            f"{'above' if agreement.difference > 0 else 'below'} that on {baseline.gpus}, which is more than chance."
         )
     agreeing = sum(agreement.agrees is True for _, agreement in judged)
     if agreeing:
         yield (
-            f"val_accuracy on more GPUs agrees with that on {_gpus(baseline.gpus)} in {agreeing} of {len(judged)} "
+            f"{goal.metric} on more GPUs agrees with that on {_gpus(baseline.gpus)} in {agreeing} of {len(judged)} "
             f"cell{'' if len(judged) == 1 else 's'}."
         )
+
+
+def _distance(cell: CellReport, agreement: Agreement, goal: Goal) -> str:
+    """How far a cell is from the baseline: 1.2 points; of another goal than an accuracy 0.031 (12 %)."""
+    away, here = abs(agreement.difference), of_goal(cell, goal)
+    if goal.is_accuracy:
+        return f"{100 * away:.1f} points"
+    there = 0.0 if here is None else here.mean - agreement.difference
+    return f"{away:.3g}" + (f" ({100 * away / abs(there):.0f} %)" if there else "")
 
 
 def _unequal_epochs(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
@@ -162,16 +174,19 @@ def _unequal_epochs(cells: Sequence[CellReport], baseline: Baseline) -> Iterator
             )
 
 
-def _trade_off(cells: Sequence[CellReport], field: str) -> Iterator[str]:
-    """One value of a field against another: the greatest against the least, or the most accurate against the least."""
-    values = {str(cell.values[field]): cell.values[field] for cell in cells if cell.val_accuracy is not None}
+def _trade_off(cells: Sequence[CellReport], field: str, goal: Goal | None) -> Iterator[str]:
+    """One value of a field against another: the greatest against the least, or the best by the goal against the worst.
+
+    Without a goal the last one against the first.
+    """
+    cells = [cell for cell in cells if cell.repeats and (goal is None or of_goal(cell, goal) is not None)]
+    values = {str(cell.values[field]): cell.values[field] for cell in cells}
     if len(values) < 2:
         return
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values.values()):
         base, changed = min(values.values()), max(values.values())
     else:
-        ranked = sorted(values.values(), key=lambda value: _accuracy(cells, field, value))
-        base, changed = ranked[0], ranked[-1]
+        base, changed = _worst_and_best(cells, field, list(values.values()), goal)
     pairs = _pairs(cells, field, base, changed)
     if not pairs:
         return
@@ -179,16 +194,36 @@ def _trade_off(cells: Sequence[CellReport], field: str) -> Iterator[str]:
     rate = _throughput_ratio(pairs)
     if rate >= _WORTH_MENTIONING or rate <= 1 / _WORTH_MENTIONING:
         effects.append(f"{_times(rate)} the samples per second")
-    points = fmean(
-        after.val_accuracy.mean - before.val_accuracy.mean
-        for before, after in pairs
-        if before.val_accuracy and after.val_accuracy
-    )
-    if abs(points) >= _A_POINT:
-        effects.append(f"val_accuracy {100 * abs(points):.1f} points {'higher' if points > 0 else 'lower'}")
+    effects += _change_of_goal(pairs, goal)
     if effects:
         sentence = f"{_phrase(field, changed)} instead of {_phrase(field, base)}: {', '.join(effects)}."
         yield _capitalized(sentence)
+
+
+def _worst_and_best(cells: Sequence[CellReport], field: str, values: list[Any], goal: Goal | None) -> tuple[Any, Any]:
+    """The values of a field with the worst and the best mean of the goal."""
+    if goal is None:
+        return values[0], values[-1]
+
+    def mean(value: Any) -> float:
+        return fmean(figure.mean for cell in cells if cell.values[field] == value and (figure := of_goal(cell, goal)))
+
+    ranked = sorted(values, key=mean, reverse=goal.is_lower_better)
+    return ranked[0], ranked[-1]
+
+
+def _change_of_goal(pairs: Sequence[tuple[CellReport, CellReport]], goal: Goal | None) -> Iterator[str]:
+    """val_accuracy 2.0 points higher; of another goal than an accuracy val_mae 12 % lower."""
+    if goal is None:
+        return
+    intervals = [(of_goal(before, goal), of_goal(after, goal)) for before, after in pairs]
+    means = [(before.mean, after.mean) for before, after in intervals if before is not None and after is not None]
+    change, level = fmean(after - before for before, after in means), fmean(abs(before) for before, _ in means)
+    direction = "higher" if change > 0 else "lower"
+    if goal.is_accuracy and abs(change) >= _A_POINT:
+        yield f"{goal.metric} {100 * abs(change):.1f} points {direction}"
+    elif not goal.is_accuracy and level and abs(change) >= _WORTH_OF_GOAL * level:
+        yield f"{goal.metric} {100 * abs(change) / level:.0f} % {direction}"
 
 
 def _throughput_ratio(pairs: Sequence[tuple[CellReport, CellReport]]) -> float:
@@ -204,16 +239,11 @@ def _throughput_ratio(pairs: Sequence[tuple[CellReport, CellReport]]) -> float:
 
 def _pairs(cells: Sequence[CellReport], field: str, base: Any, changed: Any) -> list[tuple[CellReport, CellReport]]:
     """The pairs of cells with results that differ in this field alone."""
-    complete = [cell for cell in cells if cell.val_accuracy is not None]
-    bases = {(cell.gpus, other_values(cell, field)): cell for cell in complete if cell.values[field] == base}
+    bases = {(cell.gpus, other_values(cell, field)): cell for cell in cells if cell.values[field] == base}
     pairs = [
-        (bases.get((cell.gpus, other_values(cell, field))), cell) for cell in complete if cell.values[field] == changed
+        (bases.get((cell.gpus, other_values(cell, field))), cell) for cell in cells if cell.values[field] == changed
     ]
     return [(before, after) for before, after in pairs if before is not None]
-
-
-def _accuracy(cells: Sequence[CellReport], field: str, value: Any) -> float:
-    return fmean(cell.val_accuracy.mean for cell in cells if cell.val_accuracy and cell.values[field] == value)
 
 
 def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence[str]) -> Iterator[str]:

@@ -7,16 +7,18 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jobs.views.studies import CellReport, Interval, StudyReport
+from jobs.views.studies import CellReport, Goal, Interval, StudyReport
 
 _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
     "gpu_hours",
 )  # fmt: skip
+_MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
+_METRIC = "metric"  # any: nobody knows how large its values are
 # What a formula begins with; in Chinese and Japanese spreadsheets also in full width.
 _FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds of one slot to months of many
@@ -50,10 +52,28 @@ def _state(report: StudyReport) -> str:
         sentences.append("The global batch stays as GPUs are added (strong scaling).")
     elif report.scaling == "weak":
         sentences.append("The batch of each GPU stays as GPUs are added (weak scaling).")
+    sentences += _of_goal(report.goal)
     if report.target is not None:
         chosen = {"results": "which most cells reach", "study": "as the study asks", "request": "as asked for"}
-        sentences.append(f"The target is a val_accuracy of {report.target.value:g}, {chosen[report.target.chosen_by]}.")
+        target = f"{_markdown(report.target.metric)} of {report.target.value:g}"
+        sentences.append(f"The target is {_article(target)} {target}, {chosen[report.target.chosen_by]}.")
     return " ".join(sentences)
+
+
+def _of_goal(goal: Goal | None) -> list[str]:
+    if goal is None or goal.is_accuracy:
+        return []
+    return [f"The goal is {_markdown(goal.metric)}: {'lower' if goal.is_lower_better else 'higher'} is better."]
+
+
+def _article(words: str) -> str:
+    return "an" if words[0] in "aeiouAEIOU" else "a"
+
+
+def _metric_names(report: StudyReport) -> list[str]:
+    """The metrics of any cell that have no figure of their own name, the goal first."""
+    names = {name: None for cell in report.cells for name in cell.metrics if name not in _FIGURES}
+    return list(names)
 
 
 def _table(report: StudyReport) -> str:
@@ -63,16 +83,19 @@ def _table(report: StudyReport) -> str:
         "gpu_hours": "GPU-hours",
     }  # fmt: skip
     figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
+    metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
     scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
-    rows = [[*(_markdown(field) for field in fields), *hosts, "runs", *scaled, *(names[name] for name in figure_names)]]
+    heads = [*map(_markdown, metrics), *(names[name] for name in figure_names)]
+    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *heads]]
     rows.append(["---"] * len(rows[0]))
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
         spread = [str(cell.hosts) if cell.hosts is not None else ""] if hosts else []
         ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
-        figures = [_interval(name, getattr(cell, name)) for name in figure_names]
+        figures = [_interval(_METRIC, cell.metrics.get(name)) for name in metrics]
+        figures += [_interval(name, getattr(cell, name)) for name in figure_names]
         rows.append([*values, *spread, _runs(cell), *ratios, *figures])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -98,6 +121,8 @@ def _interval(name: str, figure: Interval | None) -> str:
 
 
 def _number(name: str, value: float) -> str:
+    if name == _METRIC:
+        return f"{value:.4g}"
     return f"{value:,.3g}" if name in _SIGNIFICANT else f"{value:,.{_DIGITS.get(name, 2)}f}"
 
 
@@ -125,21 +150,30 @@ def comma_separated(report: StudyReport) -> str:
     intervals = [f"{name}{part}" for name in _FIGURES for part in ("", "_low", "_high")]
     compared = ["speedup", "throughput_speedup", "efficiency", "accuracy_difference", "accuracy_agrees"]
     counts = ["gpus", "hosts", "repeats", "failed", "unfinished", "reached_target"]
-    writer.writerow([_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs")])
+    metrics = sorted({name for cell in report.cells for name in cell.metrics})
+    of_metrics = [f"metrics.{name}{part}" for name in metrics for part in ("", "_low", "_high")]
+    writer.writerow([_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *of_metrics)])
     for cell in report.cells:
-        writer.writerow(map(_cell, _row(cell, fields, counts)))
+        row = [*_row(cell, fields, counts), *_ends(cell.metrics.get(name) for name in metrics)]
+        writer.writerow(map(_cell, row))
     return out.getvalue()
 
 
 def _row(cell: CellReport, fields: Sequence[str], counts: Sequence[str]) -> list[Any]:
     row = [_value(cell.values[field]) for field in fields] + [getattr(cell, name) for name in counts]
-    for name in _FIGURES:
-        figure: Interval | None = getattr(cell, name)
-        row += [None] * 3 if figure is None else [figure.mean, figure.low, figure.high]
+    row += _ends(getattr(cell, name) for name in _FIGURES)
     agreement = cell.accuracy_agreement
     row += [cell.speedup, cell.throughput_speedup, cell.efficiency]
     row += [None, None] if agreement is None else [agreement.difference, agreement.agrees]
     return [*row, " ".join(cell.jobs)]
+
+
+def _ends(intervals: Iterable[Interval | None]) -> list[float | None]:
+    """The mean and both ends of each."""
+    ends: list[float | None] = []
+    for one in intervals:
+        ends += [None] * 3 if one is None else [one.mean, one.low, one.high]
+    return ends
 
 
 def _value(value: Any) -> Any:

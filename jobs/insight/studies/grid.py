@@ -12,9 +12,10 @@ from math import prod
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
+from jobs.insight.studies.goals import goal_of, impossible
 from jobs.model.printable import MOST_IN_NAME, cleaned
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.spec import Spec, set_field, spec_from
@@ -26,6 +27,7 @@ _NOT_VARIED = {
     "labels": "labels change nothing that a study measures",
     "probe": "a study consists of trainings; submit a batch probe by itself",
 }
+_WITH_ANY_NAMES = ("params", "env")  # objects of a script's spec whose fields have any names
 _SEEDS = 2**32
 MOST_CELL_BYTES = 64 * 1024  # of a cell's spec as it is written: there may be a thousand cells
 
@@ -44,7 +46,7 @@ def cells_of(study: StudySpec) -> list[Cell]:
 
     An empty grid makes one cell: the base.
     """
-    problems = [*_wrong_fields(study), *_wrong_values(study)]
+    problems = [*_wrong_fields(study), *_wrong_values(study), *_wrong_target(study)]
     if not problems:
         problems = [*_wrong_numbers(study), *_too_large(study)]
     if problems:
@@ -137,13 +139,33 @@ def _text(value: Any) -> str:
 
 def _wrong_fields(study: StudySpec) -> Iterator[FieldProblem]:
     for field in study.grid:
-        top = field.partition(".")[0]
+        top, _, inner = field.partition(".")
         if top in _NOT_VARIED:
             yield FieldProblem(f"grid.{field}", f"cannot be varied: {_NOT_VARIED[top]}")
+        elif top in _WITH_ANY_NAMES and inner:
+            yield from _wrong_inner(study, field)
         elif not _is_field(Spec, field.split(".")):
             yield FieldProblem(f"grid.{field}", "a spec has no such field; write fields of objects as dataset.fraction")
     if study.base.get("probe") is not None:
         yield FieldProblem("base.probe", _NOT_VARIED["probe"])
+
+
+def _wrong_inner(study: StudySpec, field: str) -> Iterator[FieldProblem]:
+    """A problem if a field inside `params` or `env` cannot be set, because what would hold it is no object."""
+    *outer, last = field.split(".")
+    if "" in (*outer, last):
+        yield FieldProblem(f"grid.{field}", "a name between two dots is empty; write fields of objects as params.lr")
+        return
+    holders: list[tuple[str, Any]] = [("base", study.base)]
+    for at, name in enumerate(outer):
+        holders = [(f"{place}.{name}", value[name]) for place, value in holders if name in value]
+        path = ".".join(outer[: at + 1])
+        holders += [(f"grid.{path}[{number}]", value) for number, value in enumerate(study.grid.get(path, []))]
+        for place, value in holders:
+            if not isinstance(value, dict):
+                message = f"{place} is {_text(value)[:80]}, no object, so it has no field {field[len(path) + 1 :]}"
+                yield FieldProblem(f"grid.{field}", message)
+                return
 
 
 def _is_field(model: type[BaseModel], names: Sequence[str]) -> bool:
@@ -173,6 +195,15 @@ def _wrong_values(study: StudySpec) -> Iterator[FieldProblem]:
             if first.setdefault(text, at) != at:
                 message = f"is the same value as {field}[{first[text]}]; for several runs of a cell use repeats"
                 yield FieldProblem(f"grid.{field}[{at}]", message, text[:80])
+
+
+def _wrong_target(study: StudySpec) -> Iterator[FieldProblem]:
+    try:
+        goal = goal_of(study.base, ())
+    except ValidationError:
+        return  # the cells say what is wrong with it
+    if study.target is not None and goal is not None and (problem := impossible(study.target, goal, study.base)):
+        yield FieldProblem("target", problem, f"{study.target:g}")
 
 
 def _wrong_numbers(study: StudySpec) -> list[FieldProblem]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from jobs.views.studies import CellReport, Interval, StudyReport
+from jobs.insight.studies.figures import of_goal
+from jobs.views.studies import CellReport, Goal, Interval, StudyReport
 
 
 class _Part(BaseModel):
@@ -49,20 +50,27 @@ _Point = tuple[float, float | None, float | None]  # a value and its interval
 
 
 def plot_of(report: StudyReport) -> Plot:
-    """Speed-up and time or accuracy over GPUs; if GPUs do not vary, throughput and accuracy over another field."""
+    """Speed-up and time or the goal over GPUs; if GPUs do not vary, throughput and the goal over another field."""
     target = report.target
     timed = target is not None and any(cell.time_to_target_s is not None for cell in report.cells)
-    if report.baseline is not None:
-        first = _over_gpus(report, report.baseline.gpus)
-        other = (_time, "s of training") if timed else (_accuracy, "val_accuracy")
-        title = f"Time to val_accuracy {target.value:g}" if timed and target is not None else "Accuracy"
-        second = _panel(report, "gpus", title, *other)
-    else:
-        field = report.varied[0] if report.varied else ""
+    field = report.varied[0] if report.varied else ""
+    if report.baseline is None:
         first = _panel(report, field, "Throughput", _throughput, "samples/s")
-        second = _panel(report, field, "Accuracy", _accuracy, "val_accuracy")
+        second = _of_goal(report, field)
+    else:
+        first = _over_gpus(report, report.baseline.gpus)
+        second = _of_goal(report, "gpus")
+        if timed and target is not None:
+            second = _panel(report, "gpus", f"Time to {target.metric} {target.value:g}", _time, "s of training")
     state = "" if report.complete else " (so far)"
     return Plot(title=f"{report.name}{state}", panels=[panel for panel in (first, second) if panel.lines])
+
+
+def _of_goal(report: StudyReport, field: str) -> Panel:
+    goal = report.goal
+    title = "" if goal is None else "Accuracy" if goal.is_accuracy else goal.metric
+    better = "" if goal is None or goal.is_accuracy else f" ({'lower' if goal.is_lower_better else 'higher'} is better)"
+    return _panel(report, field, title + better, lambda cell: _value(cell, goal), "" if goal is None else goal.metric)
 
 
 def _over_gpus(report: StudyReport, baseline: int) -> Panel:
@@ -126,8 +134,11 @@ def _time(cell: CellReport) -> _Point | None:
     return _of(cell.time_to_target_s)
 
 
-def _accuracy(cell: CellReport) -> _Point | None:
-    return _of(cell.val_accuracy)
+def _value(cell: CellReport, goal: Goal | None) -> _Point | None:
+    figure = of_goal(cell, goal)
+    if figure is None or (goal is not None and goal.is_accuracy):
+        return _of(figure)
+    return figure.mean, figure.low, figure.high
 
 
 def _throughput(cell: CellReport) -> _Point | None:

@@ -11,25 +11,30 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MetricPoint, Study
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with, target_from
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.findings import findings_of
+from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
 from jobs.model.states import TERMINAL
 from jobs.telemetry.ingest import ALL_RANKS
-from jobs.views.studies import StudyReport, Target
+from jobs.views.studies import Goal, StudyReport, Target
+
+
+class ImpossibleTarget(ValueError):
+    """The requested target can never be reached."""
 
 
 def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:
     """The results of a study so far. `target` replaces the study's own.
 
-    Raises `jobs.insight.studies.store.StudyNotFound`.
+    Raises `jobs.insight.studies.store.StudyNotFound`, `ImpossibleTarget`.
     """
     study = get_study(session, study_id)
-    runs = _runs(session, study)
-    chosen = _target(study, target) or target_from(runs)
-    cells = [cell_report(values, runs[at], chosen) for at, values in enumerate(study.cells)]
+    goal, runs = _goal_and_runs(session, study)
+    chosen = None if goal is None else _target(study, goal, target) or target_from(runs, goal)
+    cells = [cell_report(values, runs[at], goal, chosen) for at, values in enumerate(study.cells)]
     baseline = baseline_of(cells, list(study.grid))
-    cells = compared_with(cells, baseline)
+    cells = compared_with(cells, baseline, goal)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
     return StudyReport(
         study_id=study.id,
@@ -39,20 +44,23 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
         complete=all(run.status in TERMINAL for cell in runs for run in cell),
         scaling=_scaling(study),
         baseline=baseline,
+        goal=goal,
         target=chosen,
         cells=cells,
-        best=best_of(cells),
+        best=best_of(cells, goal),
         findings=findings_of(
-            cells, varied=list(study.grid), baseline=baseline, repeats=study.repeats, on_fewer_gpus=fewer
+            cells, goal=goal, varied=list(study.grid), baseline=baseline, repeats=study.repeats, on_fewer_gpus=fewer
         ),
         notes=notes_of(session, study_id),
     )
 
 
-def _target(study: Study, requested: float | None) -> Target | None:
+def _target(study: Study, goal: Goal, requested: float | None) -> Target | None:
     if requested is not None:
-        return Target(value=requested, chosen_by="request")
-    return None if study.target is None else Target(value=study.target, chosen_by="study")
+        if problem := impossible(requested, goal, study.base):
+            raise ImpossibleTarget(problem)
+        return Target(metric=goal.metric, value=requested, chosen_by="request")
+    return None if study.target is None else Target(metric=goal.metric, value=study.target, chosen_by="study")
 
 
 def _scaling(study: Study) -> Literal["weak", "strong"] | None:
@@ -61,17 +69,18 @@ def _scaling(study: Study) -> Literal["weak", "strong"] | None:
     return "strong" if study.base.get("batch_per") == "global" else "weak"
 
 
-def _runs(session: Session, study: Study) -> list[list[Run]]:
-    """The newest job of each repeat, by cell."""
+def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[list[Run]]]:
+    """The goal, and the newest job of each repeat, by cell."""
     newest = newest_jobs([study.id]).subquery()
     rows = session.execute(
-        select(Job.id, Job.study_cell, Job.status, Job.gpus, Job.summary)
+        select(Job.id, Job.study_cell, Job.status, Job.gpus, Job.summary, Job.metrics)
         .join(newest, newest.c.id == Job.id)
         .order_by(Job.study_cell, Job.study_repeat)
     ).all()
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
-    epochs = _epochs(session, ids, attempts)
+    goal = goal_of(study.base, {name for row in rows for name in row.metrics})
+    epochs = {} if goal is None else _epochs(session, ids, attempts, goal.metric)
     runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
         own_attempts = attempts.get(row.id, [])
@@ -83,10 +92,11 @@ def _runs(session: Session, study: Study) -> list[list[Run]]:
             fewest_gpus=min((attempt.gpus for attempt in own_attempts), default=None),
             leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in own_attempts),
             summary=row.summary or {},
+            metrics=row.metrics,
             epochs=epochs.get(row.id, []),
         )
         runs[row.study_cell].append(run)
-    return runs
+    return goal, runs
 
 
 def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[Any]]:
@@ -105,13 +115,16 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
 
 
 def _epochs(
-    session: Session, job_ids: Sequence[str], attempts: Mapping[str, Sequence[Any]]
+    session: Session, job_ids: Sequence[str], attempts: Mapping[str, Sequence[Any]], metric: str
 ) -> Mapping[str, Sequence[Epoch]]:
-    """The epochs of each job in sequence. If two attempts ran an epoch, only the valid one counts."""
+    """The epochs of each job in sequence. If two attempts ran an epoch, only the valid one counts.
+
+    A script whose first report ends an epoch has no time for that epoch: it is a part of the set-up.
+    """
     point = MetricPoint
     rows = session.execute(
         select(point.job_id, point.name, point.epoch, point.step, point.attempt, point.value)
-        .where(point.job_id.in_(job_ids), point.name.in_(["val_accuracy", "epoch_s"]), point.rank == ALL_RANKS)
+        .where(point.job_id.in_(job_ids), point.name.in_([metric, "epoch_s"]), point.rank == ALL_RANKS, point.epoch > 0)
         .order_by(point.job_id, point.step, point.attempt)
     )
     values: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
@@ -121,9 +134,7 @@ def _epochs(
             values[row.job_id][row.epoch][row.name] = row.value
     return {
         job_id: [
-            Epoch(_number(metrics.get("val_accuracy")), metrics["epoch_s"])
-            for _, metrics in sorted(by_epoch.items())
-            if "epoch_s" in metrics
+            Epoch(_number(metrics.get(metric)), metrics.get("epoch_s", 0.0)) for _, metrics in sorted(by_epoch.items())
         ]
         for job_id, by_epoch in values.items()
     }

@@ -116,3 +116,17 @@ def test_narrow_terminal_leaves_out_minor_columns_and_names_them() -> None:
 def test_a_study_without_a_grid_has_a_table_too() -> None:
     alone = {**ONE, "values": {}}
     assert "12.3 s" in as_text(report_table(report(alone, varied=[])))
+
+
+def test_another_goal_has_a_column_and_a_line() -> None:
+    one = cell(1, val_accuracy=interval(0.97), metrics={"val_mae": interval(0.00125, 0.0005)})
+    two = cell(
+        2, metrics={"val_mae": interval(0.5), "wer": interval(3.0)},
+        accuracy_agreement={"difference": 0.49875, "low": None, "high": None, "agrees": None},
+    )  # fmt: skip
+    told = report(one, two, goal={"metric": "val_mae", "mode": "min"}, best={"goal": 0, "val_accuracy": 0})
+    assert [row["VAL MAE"] for row in rows(told)] == ["0.00125 ± 0.0005", "0.5000"]
+    assert rows(told)[1]["VS BASELINE"] == "+0.4988 ?"
+    lines = report_lines(told)
+    assert "The goal is val_mae: lower is better." in lines
+    assert "Best: best val_mae, most accurate: gpus=1 batch_size=64." in lines

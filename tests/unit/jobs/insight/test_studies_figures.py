@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with, target_from
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
+from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.model.states import Status
-from jobs.views.studies import Baseline, CellReport, Target
+from jobs.views.studies import Baseline, CellReport, Goal, Target
+
+ACCURACY, MAE = Goal(metric="val_accuracy", mode="max"), Goal(metric="val_mae", mode="min")
 
 
 def run(
@@ -17,6 +20,7 @@ def run(
     status: Status = Status.SUCCEEDED,
     accuracies: Sequence[float | None] = (0.5, 0.9),
     hosts: int | None = 1,
+    metrics: dict[str, float | None] | None = None,
     **summary: Any,
 ) -> Run:
     """A job whose epochs took a second each."""
@@ -31,12 +35,13 @@ def run(
         leased_slot_s=gpus * (wall_s + 2.0),
         summary=figures | {"epochs_run": len(accuracies)} | summary if good else {},
         epochs=[Epoch(accuracy, 1.0) for accuracy in accuracies],
+        metrics={name: {"last": 99.0, "best": best, "best_epoch": 1} for name, best in (metrics or {}).items()},
     )
 
 
-def cell(runs: Sequence[Run], target: float | None = None, **values: Any) -> CellReport:
+def cell(runs: Sequence[Run], target: float | None = None, goal: Goal = ACCURACY, **values: Any) -> CellReport:
     chosen = None if target is None else Target(value=target, chosen_by="request")
-    return cell_report({"gpus": runs[0].gpus, **values}, runs, chosen)
+    return cell_report({"gpus": runs[0].gpus, **values}, runs, goal, chosen)
 
 
 def mean(cell: CellReport, name: str) -> float | None:
@@ -83,11 +88,11 @@ def test_target_from_results_is_reached_by_every_repeat_of_three_cells_in_four()
     cells = [[run(accuracies=(0.1, level)) for level in pair] for pair in levels]
     nothing = [run(status=Status.FAILED, accuracies=(1.0,))]
 
-    assert target_from([*cells, nothing]) == Target(value=0.93, chosen_by="results")
-    assert target_from(cells[:2]) == Target(value=0.95, chosen_by="results")
-    assert target_from([[run(accuracies=(0.58,))]]) == Target(value=0.58, chosen_by="results")
-    assert target_from([nothing, [run(accuracies=())]]) is None
-    assert target_from([[run(accuracies=(0.001,))]]) is None
+    assert target_from([*cells, nothing], ACCURACY) == Target(value=0.93, chosen_by="results")
+    assert target_from(cells[:2], ACCURACY) == Target(value=0.95, chosen_by="results")
+    assert target_from([[run(accuracies=(0.58,))]], ACCURACY) == Target(value=0.58, chosen_by="results")
+    assert target_from([nothing, [run(accuracies=())]], ACCURACY) is None
+    assert target_from([[run(accuracies=(0.001,))]], ACCURACY) is None
 
 
 def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
@@ -96,7 +101,7 @@ def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
         cell([run(4, gpus=4), run(8, gpus=4)], batch_size=8), cell([run(30, gpus=4)], batch_size=16),
     ]  # fmt: skip
     baseline = baseline_of(cells, ["gpus", "batch_size"])
-    compared = compared_with(cells, baseline)
+    compared = compared_with(cells, baseline, ACCURACY)
 
     assert baseline == Baseline(gpus=1)
     assert [cell_report.speedup for cell_report in compared] == pytest.approx([1.0, 1.0, 2.0, 1.0])
@@ -107,7 +112,7 @@ def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
 
 def test_efficiency_is_relative_to_a_baseline_of_several_gpus() -> None:
     cells = [cell([run(12, gpus=2)]), cell([run(4, gpus=8)])]
-    found = compared_with(cells, baseline_of(cells, ["gpus"]))
+    found = compared_with(cells, baseline_of(cells, ["gpus"]), ACCURACY)
 
     assert [(one.speedup, one.efficiency) for one in found] == [(1.0, 1.0), (3.0, 0.75)]
 
@@ -120,14 +125,14 @@ def test_gpu_count_whose_jobs_failed_is_not_the_baseline() -> None:
     assert baseline_of([cell([run(status=Status.RUNNING)]), *there], ["gpus"]) == Baseline(gpus=1)
     assert baseline_of([lost], ["gpus"]) is None
     assert baseline_of(there, ["batch_size"]) is None
-    assert [one.speedup for one in compared_with(there, None)] == [None, None]
+    assert [one.speedup for one in compared_with(there, None, ACCURACY)] == [None, None]
 
 
 def test_a_cell_whose_baseline_is_missing_has_no_speedup() -> None:
     cells = [cell([run(9)], batch_size=8), cell([run(status=Status.FAILED)], batch_size=16)]
     cells += [cell([run(3, gpus=2)], batch_size=8), cell([run(3, gpus=2)], batch_size=16)]
 
-    assert [one.speedup for one in compared_with(cells, Baseline(gpus=1))] == [1.0, None, 3.0, None]
+    assert [one.speedup for one in compared_with(cells, Baseline(gpus=1), ACCURACY)] == [1.0, None, 3.0, None]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,7 @@ def test_agreement_is_by_welch_or_within_a_point(there: list[float], here: list[
         cell([run(val_accuracy=value) for value in there]),
         cell([run(gpus=2, val_accuracy=value) for value in here]),
     ]
-    agreement = compared_with(cells, Baseline(gpus=1))[1].accuracy_agreement
+    agreement = compared_with(cells, Baseline(gpus=1), ACCURACY)[1].accuracy_agreement
 
     assert agreement is not None
     assert agreement.agrees is agrees
@@ -158,7 +163,78 @@ def test_best_cell_is_found_for_each_figure() -> None:
         cell([run(5, gpus=2, val_accuracy=0.8, accuracies=(0.95,))], target=0.9),
         cell([run(status=Status.FAILED)]),
     ]
-    assert best_of(cells) == {
+    assert best_of(cells, ACCURACY) == {
         "wall_s": 1, "time_to_target_s": 1, "gpu_hours": 0, "gpu_hours_to_target": 0, "samples_per_s": 1,
-        "val_accuracy": 0,
+        "val_accuracy": 0, "goal": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "names", "goal"),
+    [
+        ({"dataset": "digits"}, [], ACCURACY),
+        ({"dataset": "digits", "goal": {"metric": "val_loss"}}, ["val_accuracy"], Goal(metric="val_loss", mode="min")),
+        ({"code": "c", "goal": {"metric": "val_mae", "mode": "max"}}, [], Goal(metric="val_mae", mode="max")),
+        ({"code": "c"}, ["loss", "val_mae", "epoch_s"], MAE),
+        ({"code": "c"}, [], None),
+    ],
+)
+def test_the_goal_is_that_of_the_base_or_what_the_jobs_report(
+    base: dict[str, Any], names: list[str], goal: Goal | None
+) -> None:
+    assert goal_of(base, names) == goal
+
+
+def test_an_accuracy_of_hora_s_own_loop_cannot_be_above_1() -> None:
+    assert "did you mean 0.9?" in (impossible(90, ACCURACY, {"dataset": "digits"}) or "")
+    assert impossible(0, ACCURACY, {"dataset": "digits"}) is not None
+    assert impossible(0.9, ACCURACY, {"dataset": "digits"}) is None
+    assert impossible(90, ACCURACY, {"code": "c"}) is None
+    assert impossible(-3.5, MAE, {"code": "c"}) is None
+
+
+def test_a_goal_that_is_better_when_lower_has_a_target_a_time_and_a_best_cell() -> None:
+    good = [run(accuracies=(3.0, None, 0.123, 0.2), metrics={"val_mae": 0.123, "wer": 7.0, "nan": None})]
+    poor = [run(gpus=2, accuracies=(3.0, 0.5), metrics={"val_mae": 0.5})]
+    target = target_from([good] * 3 + [poor], MAE)
+    assert target == Target(metric="val_mae", value=0.13, chosen_by="results")
+
+    cells = [cell_report({"gpus": runs[0].gpus}, runs, MAE, target) for runs in (good, poor)]
+    assert [mean(one, "time_to_target_s") for one in cells] == [3.0, None]
+    assert {name: interval.mean for name, interval in cells[0].metrics.items()} == {
+        "val_mae": 0.123, "val_accuracy": 0.9, "wer": 7.0,
+    }  # fmt: skip
+    assert list(cells[0].metrics) == ["val_mae", "val_accuracy", "wer"], "the goal comes first"
+    assert best_of(cells, MAE)["goal"] == 0
+    assert best_of(cells, MAE.model_copy(update={"mode": "max"}))["goal"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "mode", "target"),
+    [(0.0123, "min", 0.013), (1234.0, "min", 1300.0), (1234.0, "max", 1200.0), (-0.57, "max", -0.57),
+     (-4.56, "max", -4.6), (0.0, "min", None)],
+)  # fmt: skip
+def test_a_target_from_results_is_a_round_value_that_was_reached(value: float, mode: Any, target: float | None) -> None:
+    found = target_from([[run(accuracies=(value,))]], Goal(metric="x", mode=mode))
+    assert (found and found.value) == target
+
+
+def test_another_metric_agrees_within_a_percent() -> None:
+    def agrees(*here: float) -> bool | None:
+        there = (4.0, 4.0001)
+        cells = [
+            cell([run(gpus=gpus, metrics={"val_mae": value}) for value in values], goal=MAE)
+            for gpus, values in ((1, there), (2, here))
+        ]
+        agreement = compared_with(cells, Baseline(gpus=1), MAE)[1].accuracy_agreement
+        return agreement and agreement.agrees
+
+    assert agrees(4.03, 4.0301) is True
+    assert agrees(4.05, 4.0501) is False
+
+
+def test_a_cell_has_a_limited_number_of_metrics_with_the_goal_among_them() -> None:
+    many = {f"m{number:03}": 1.0 for number in range(200)} | {"val_mae": 1.0}
+    found = cell([run(metrics=many)], goal=MAE).metrics  # type: ignore[arg-type]
+    assert len(found) == 100
+    assert next(iter(found)) == "val_mae"

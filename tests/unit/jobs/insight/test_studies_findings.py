@@ -6,7 +6,9 @@ from typing import Any
 from jobs.insight.studies.figures import baseline_of, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.statistics import interval
-from jobs.views.studies import CellReport
+from jobs.views.studies import CellReport, Goal
+
+ACCURACY = Goal(metric="val_accuracy", mode="max")
 
 
 def cell(
@@ -18,24 +20,34 @@ def cell(
     failed: int = 0,
     unfinished: int = 0,
     epochs: int = 10,
+    metrics: dict[str, Sequence[float]] | None = None,
     **values: Any,
 ) -> CellReport:
     """A cell whose repeats took equally long."""
+    intervals = {name: interval(figures) for name, figures in ({"val_accuracy": accuracy} | (metrics or {})).items()}
     return CellReport(
         values={"gpus": gpus, **values},
         gpus=gpus, hosts=hosts, jobs=["a", "b"], repeats=2, failed=failed, unfinished=unfinished,
         wall_s=interval([wall_s, wall_s]), setup_s=None, samples_per_s=interval([1000 / wall_s] * 2),
-        val_accuracy=interval(accuracy), epochs_run=interval([epochs, epochs]), time_to_target_s=None,
-        gpu_hours_to_target=None, reached_target=0, gpu_hours=None, speedup=None, throughput_speedup=None,
+        val_accuracy=interval(accuracy), metrics=intervals, epochs_run=interval([epochs, epochs]),
+        time_to_target_s=None, gpu_hours_to_target=None, reached_target=0, gpu_hours=None, speedup=None,
+        throughput_speedup=None,
         efficiency=None, accuracy_agreement=None,
     )  # fmt: skip
 
 
-def findings(*cells: CellReport, repeats: int = 2, on_fewer_gpus: Sequence[str] = ()) -> list[str]:
+def findings(
+    *cells: CellReport, repeats: int = 2, on_fewer_gpus: Sequence[str] = (), goal: Goal | None = ACCURACY
+) -> list[str]:
     varied = list(cells[0].values)
     baseline = baseline_of(cells, varied)
     return findings_of(
-        compared_with(cells, baseline), varied=varied, baseline=baseline, repeats=repeats, on_fewer_gpus=on_fewer_gpus
+        compared_with(cells, baseline, goal),
+        goal=goal,
+        varied=varied,
+        baseline=baseline,
+        repeats=repeats,
+        on_fewer_gpus=on_fewer_gpus,
     )
 
 
@@ -102,6 +114,23 @@ def test_larger_batch_is_reported_with_its_gain_and_its_cost() -> None:
 def test_text_values_are_compared_from_the_least_accurate_to_the_most() -> None:
     found = findings(cell(1, 5, accuracy=[0.9, 0.9], model="mlp"), cell(1, 10, accuracy=[0.95, 0.95], model="lenet5"))
     assert found == ["lenet5 instead of mlp: 0.5x the samples per second, val_accuracy 5.0 points higher."]
+
+
+def test_findings_are_about_the_goal_in_its_direction() -> None:
+    goal = Goal(metric="val_mae", mode="min")
+
+    def with_mae(gpus: int, wall_s: float, *mae: float, **values: Any) -> CellReport:
+        return cell(gpus, wall_s, metrics={"val_mae": mae}, **values)
+
+    found = findings(with_mae(1, 20, 0.25, 0.2501), with_mae(2, 10, 0.28, 0.2801), goal=goal)
+    assert "val_mae on 2 GPUs was 0.03 (12 %) above that on 1, which is more than chance." in found
+    assert not any("val_accuracy" in text for text in found)
+
+    name = "params.loss"
+    found = findings(with_mae(1, 10, 2.0, **{name: "l1"}), with_mae(1, 10, 4.0, **{name: "l2"}), goal=goal)
+    assert found == ["params.loss l1 instead of params.loss l2: val_mae 50 % lower."]
+    found = findings(with_mae(1, 10, 2.0, **{name: "l1"}), with_mae(1, 5, 4.0, **{name: "l2"}), goal=None)
+    assert found == ["params.loss l2 instead of params.loss l1: 2x the samples per second."]
 
 
 def test_values_that_make_no_difference_are_not_reported() -> None:

@@ -9,22 +9,28 @@ from jobs.insight.studies.figures import Epoch, Run, baseline_of, cell_report, c
 from jobs.insight.studies.formats import comma_separated, markdown
 from jobs.insight.studies.plots import plot_of
 from jobs.model.states import Status
-from jobs.views.studies import NoteView, StudyReport, Target
+from jobs.views.studies import Goal, NoteView, StudyReport, Target
 
+GOAL, MAE = Goal(metric="val_accuracy", mode="max"), Goal(metric="val_mae", mode="min")
 TARGET = Target(value=0.5, chosen_by="study")
+
+
+METRICS = {name: {"last": 1.0, "best": best} for name, best in {"val_mae": 0.012345, "=x": -3.0}.items()}
 
 
 def report(*cells: tuple[dict[str, Any], list[float]], **fields: Any) -> StudyReport:
     """A study by the training times of each cell's jobs; accuracy is 0.9."""
+    goal = fields.get("goal", GOAL)
     reports = [
-        cell_report(values, [a_run(values.get("gpus", 1), wall_s) for wall_s in walls], TARGET)
+        cell_report(values, [a_run(values.get("gpus", 1), wall_s) for wall_s in walls], goal, TARGET)
         for values, walls in cells
     ]
     varied = list(cells[0][0])
     baseline = baseline_of(reports, varied)
     whole: dict[str, Any] = {
         "study_id": "abc", "name": "s", "varied": varied, "repeats": 2, "complete": True, "scaling": None,
-        "baseline": baseline, "target": TARGET, "cells": compared_with(reports, baseline), "best": {}, "findings": [],
+        "baseline": baseline, "goal": goal, "target": TARGET,
+        "cells": compared_with(reports, baseline, goal), "best": {}, "findings": [],
         "notes": [],
     }  # fmt: skip
     return StudyReport(**whole | fields)
@@ -35,7 +41,7 @@ def a_run(gpus: int, wall_s: float) -> Run:
         "wall_s": wall_s, "setup_s": 1.0, "train_samples_per_s": 1000 / wall_s, "val_accuracy": 0.9, "epochs_run": 1,
     }  # fmt: skip
     hosts = 1 if gpus <= 4 else 2
-    return Run("j", Status.SUCCEEDED, gpus, hosts, gpus, gpus * wall_s, summary, [Epoch(0.9, wall_s)])
+    return Run("j", Status.SUCCEEDED, gpus, hosts, gpus, gpus * wall_s, summary, [Epoch(0.9, wall_s)], METRICS)
 
 
 def test_the_table_has_a_row_for_each_cell() -> None:
@@ -88,6 +94,25 @@ def test_csv_has_objects_as_json_and_empty_missing_figures() -> None:
     assert (row["model"], row["early_stopping"], row["wall_s_low"]) == ('{"name": "mlp"}', "null", "")
 
 
+def test_another_goal_than_the_accuracy_has_columns_in_all_formats() -> None:
+    target = Target(metric="val_mae", value=0.02, chosen_by="study")
+    told = report(({"gpus": 1}, [10, 10]), ({"gpus": 2}, [5, 5]), goal=MAE, target=target)
+    page = markdown(told)
+    assert "The goal is val_mae: lower is better. The target is a val_mae of 0.02, as the study asks." in page
+    head, _, row, _ = [line for line in page.splitlines() if line.startswith("|")]
+    assert head.startswith("| gpus | runs | speed-up | efficiency | val_mae | =x | time, s |")
+    assert row.startswith("| 1 | 2 | 1.00 | 1.00 | 0.01235 ± 0 | -3 ± 0 | 10.00 ± 0.00 |")
+
+    rows = list(csv.DictReader(io.StringIO(comma_separated(told))))
+    assert [float(row["metrics.val_mae"]) for row in rows] == [0.012345] * 2
+    assert float(rows[0]["metrics.=x_low"]) == -3.0
+    assert rows[0]["metrics.val_accuracy"] == rows[0]["val_accuracy"] == "0.9"
+
+    second = plot_of(report(({"params.lr": 0.1}, [1.0]), ({"params.lr": 0.2}, [1.0]), goal=MAE)).panels[1]
+    assert (second.title, second.y_label) == ("val_mae (lower is better)", "val_mae")
+    assert second.lines[0].y == [0.012345] * 2
+
+
 def test_speedup_plot_shows_the_ideal_and_the_host_boundary() -> None:
     cells = [({"gpus": gpus, "batch_size": batch}, [16 / gpus, 20 / gpus]) for batch in (8, 16) for gpus in (8, 2, 4)]
     first, second = plot_of(report(*cells)).panels
@@ -122,6 +147,6 @@ def test_plot_without_varied_gpus_has_the_first_field_on_its_axis() -> None:
 
 
 def test_a_study_without_results_has_no_panels() -> None:
-    cells = [cell_report({"gpus": 1}, [Run("j", Status.QUEUED, 1, None, None, 0, {}, [])], None)]
+    cells = [cell_report({"gpus": 1}, [Run("j", Status.QUEUED, 1, None, None, 0, {}, [])], GOAL, None)]
     plot = plot_of(report(({"gpus": 1}, [1.0]), cells=cells, complete=False))
     assert (plot.title, plot.panels) == ("s (so far)", [])

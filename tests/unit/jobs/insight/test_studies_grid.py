@@ -143,3 +143,40 @@ def test_empty_lists_duplicates_and_too_many_jobs_are_refused() -> None:
 def test_huge_grid_is_refused_before_it_is_expanded() -> None:
     grid = {field: list(range(1, 10_000)) for field in ("batch_size", "epochs", "seed", "warmup_epochs")}
     assert refused(grid).keys() == {"max_jobs"}
+
+
+SCRIPT = {"code": "9" * 64, "command": ["python", "train.py", "--lr={params.optimizer.lr}"]}
+
+
+def test_fields_of_params_and_env_are_varied_at_any_depth() -> None:
+    base = SCRIPT | {"params": {"optimizer": {"name": "sgd"}}}
+    cells = cells_of(study({"params.optimizer.lr": [0.1, 0.01], "params.new": [None], "env.MODE": ["a"]}, base))
+
+    assert [cell.spec.params for cell in cells] == [
+        {"optimizer": {"name": "sgd", "lr": rate}, "new": None} for rate in (0.1, 0.01)
+    ]
+    assert [cell.spec.env for cell in cells] == [{"MODE": "a"}] * 2
+    assert [cell.spec.name for cell in cells] == ["study lr 0.1 new null MODE a", "study lr 0.01 new null MODE a"]
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "message"),
+    [
+        ({"optimizer": "sgd"}, "params.optimizer.lr", "base.params.optimizer is sgd, no object, so it has no field lr"),
+        ({"a": {"b": [1]}}, "params.a.b.c", "base.params.a.b is [1], no object, so it has no field c"),
+        ({}, "params..lr", "a name between two dots is empty; write fields of objects as params.lr"),
+    ],
+)
+def test_a_field_inside_what_is_no_object_is_refused(params: dict[str, Any], field: str, message: str) -> None:
+    assert refused({field: [1]}, SCRIPT | {"params": params}) == {f"grid.{field}": message}
+
+
+def test_an_inner_field_of_a_value_of_the_grid_is_refused_if_that_is_no_object() -> None:
+    found = refused({"params.o": [{"lr": 1}, "adam"], "params.o.lr": [2]}, SCRIPT)
+    assert found == {"grid.params.o.lr": "grid.params.o[1] is adam, no object, so it has no field lr"}
+
+
+def test_a_target_that_no_job_can_reach_is_refused() -> None:
+    assert "did you mean 0.95?" in refused({}, target=95)["target"]
+    assert cells_of(study({}, BASE | {"goal": {"metric": "val_loss"}}, target=95))
+    assert cells_of(study({}, SCRIPT, target=-1e9))
