@@ -1,6 +1,7 @@
 """The views of rows that several routes answer with."""
 
 from jobs.db.tables import Job, Token
+from jobs.model.spec import knows_epochs
 from jobs.scheduling.queue import Standing
 from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
@@ -32,6 +33,7 @@ def token_view(token: Token) -> TokenView:
 def progress_of(job: Job) -> Progress:
     """The progress of a job."""
     epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
+    epochs = epochs if knows_epochs(job.spec) else None
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
     expected = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}
     progress = Progress.model_validate({**expected, **(job.progress or {})})

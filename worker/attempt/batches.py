@@ -27,7 +27,7 @@ from jobs.model.records import (
     Summarized,
     parse_record,
 )
-from jobs.model.spec import spec_from
+from jobs.model.spec import knows_epochs, spec_from
 from jobs.model.states import EventKind, Status
 from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
 from worker.attempt.metric_book import Value
@@ -67,7 +67,8 @@ class BatchBuilder:
         self._reports = reports or ScriptReports()
         self._counts_itself = False  # a script says how much of its work is done
         self._lease = lease
-        self._progress: dict[str, Any] = {"epochs": self.plan.epochs, "steps": _steps(self.plan)}
+        self._knows_epochs = knows_epochs(job.spec)
+        self._progress: dict[str, Any] = self._expected(self.plan)
         probe = spec_from(job.spec).probe
         self._probe = ProbeIntake(probe, job.probe) if probe else None
         self._step_time_s: float | None = None
@@ -144,7 +145,7 @@ class BatchBuilder:
         self.plan = record.plan
         batch.resumed_step = record.start_step
         batch.columns["plan"] = record.plan.model_dump(mode="json")
-        self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
+        self._progress |= self._expected(record.plan)
         self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
         if self.is_script:
             self._reports_of(batch).resume(Place(record.start_step, record.start_epoch))
@@ -265,6 +266,12 @@ class BatchBuilder:
         data = {"epoch": record.epoch, "step": record.step, **values}
         self._add_event(EventKind.EPOCH_ENDED, record.at, data, batch)
 
+    def _expected(self, plan: Plan) -> dict[str, Any]:
+        """How many epochs and steps there will be, where that is known."""
+        if not self._knows_epochs:
+            return {"epochs": None, "steps": None}
+        return {"epochs": plan.epochs, "steps": plan.epochs * (plan.steps_per_epoch or 0)}
+
     def _add_points(self, rank: int, step: int, epoch: int, at: float, values: dict[str, float], batch: Batch) -> None:
         lease, when = self._lease, _time(at)
         batch.metrics += [
@@ -282,10 +289,6 @@ def _columns_of(record: DataOpened | Summarized) -> dict[str, Any]:
         return {"summary": record.summary.model_dump(mode="json")}
     dataset = record.model_dump(mode="json", exclude={"at", "kind", "classes"})
     return {"dataset": dataset, "classes": record.classes}
-
-
-def _steps(plan: Plan) -> int:
-    return plan.epochs * (plan.steps_per_epoch or 0)
 
 
 def _time(seconds: float) -> datetime:

@@ -32,7 +32,8 @@ from worker.attempt.paths import AttemptPaths, paths_of
 def lease(sessions: Sessions) -> Lease:
     """An attempt of a script on two ranks."""
     digest = code_rows.an_archive(sessions, b"of two files")
-    return job_rows.a_claimed_attempt(sessions, code=digest, command=["python", "train.py"], dataset="digits")
+    script = {"code": digest, "command": ["python", "train.py"], "dataset": "digits"}
+    return job_rows.a_claimed_attempt(sessions, **script, epochs=20)
 
 
 def reported(at: float = 1.0, **fields: Any) -> Reported:
@@ -66,7 +67,7 @@ def restarted(sessions: Sessions, lease: Lease, folder: Path, *, lost: int = 2) 
 def test_steps_become_curves_of_their_ranks_and_progress(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
-    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN))
+    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN.model_copy(update={"epochs": 20})))
     write(paths, 0, *(reported(step=step, mae=1.0 / step, step_time_s=0.5) for step in range(1, 31)))
     write(paths, 1, *(reported(step=step, mae=2.0, samples_per_s=9.0) for step in range(1, 4)))
     intake.store_new()
@@ -74,7 +75,7 @@ def test_steps_become_curves_of_their_ranks_and_progress(
     assert curve(sessions, lease, "step_time_s", 0) == [(step, 0.5) for step in range(1, 31)]
     assert curve(sessions, lease, "samples_per_s", 1) == [(1, 9.0), (2, 9.0), (3, 9.0)]
     stored = progress(sessions, lease)
-    assert (stored["step"], stored["steps"], stored["eta_s"]) == (30, 300, 135.0)
+    assert (stored["step"], stored["steps"], stored["eta_s"]) == (30, 200, 85.0)
     kinds = job_rows.kinds(sessions, lease.job_id)
     assert kinds.count(EventKind.FIRST_STEP) == 1
     assert metrics(sessions, lease) == {"mae": {"last": 1 / 30, "best": 1 / 30, "best_epoch": None}}
@@ -115,6 +116,19 @@ def test_steps_lie_between_the_epochs_of_a_script_without_a_loss(
         job = get_job(session, lease.job_id)
         (mae,) = series.metrics(session, job, names=["mae"], ranks=[0], axis="epoch")
     assert mae.x == [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
+
+
+def test_how_far_a_script_goes_is_unknown_if_its_spec_says_no_epochs(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths
+) -> None:
+    with sessions.begin() as session:
+        job = get_job(session, lease.job_id)
+        job.spec = job.spec | {"epochs": 30}  # the default
+    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN), reported(step=1, epoch=1, mae=1.0, step_time_s=0.5))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    stored = progress(sessions, lease)
+    assert (stored["epoch"], stored["step"]) == (1, 1)
+    assert (stored["epochs"], stored["steps"], stored["eta_s"]) == (None, None, None)
 
 
 def test_progress_in_own_units_has_an_end_time(
