@@ -76,7 +76,9 @@ class Stall(_Frozen):
     began_at: datetime
     length_s: float = Field(description="Length, less the usual time of a step, validation or checkpoint")
     after_step: int
-    usual_step_s: float = Field(description="The median step time of the attempt")
+    usual_step_s: float = Field(
+        description="The median step time of the attempt; of a script the median time between two reports"
+    )
     ongoing: bool
     cause: StallCause
     rank: int | None = Field(description="The rank that the others waited for")
@@ -84,7 +86,7 @@ class Stall(_Frozen):
 
 
 class Learning(_Frozen):
-    """How the validation metric developed."""
+    """How the goal's metric developed, or the one that early stopping monitors."""
 
     metric: str
     best_epoch: int
@@ -94,6 +96,10 @@ class Learning(_Frozen):
     train_last: float | None = Field(description="The same metric on the training data, in the last epoch")
     val_loss_rise: float | None = Field(description="(val_loss of the last epoch - least val_loss) / least val_loss")
     overfits: bool
+    overfits_by: str | None = Field(
+        None, description="The metric that got worse although its counterpart on the training data got better"
+    )
+    worsening: float | None = Field(None, description="How far that metric is from its best value, as a share of it")
 
 
 class LedgerItem(StrEnum):

@@ -25,6 +25,8 @@ _RATE_STEP = 10  # the step in which rates are searched
 
 def batch_and_rate(e: Evidence) -> Proposal | None:
     """Propose another batch and a rate that fits it."""
+    if e.spec.is_script:
+        return None  # nobody knows whether it uses the plan's batch
     if e.status is Status.FAILED:
         return _smaller_batch(e) or _lower_rate(e)
     if e.spec.probe is not None:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
 from jobs.model.plan import DatasetSizes, Plan
-from jobs.model.records import ProbeFindings, Summary
+from jobs.model.records import ProbeFindings, ScriptSummary, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 
@@ -27,13 +27,14 @@ MIXED = " + "  # between the names, if a job ran on several models at once
 
 @dataclass(frozen=True)
 class PastJob:
-    """A job that has succeeded. `summary` of a training, `probe` of a batch probe."""
+    """A job that has succeeded. `summary` of a training in Hora's loop, `script` of a script, `probe` of a probe."""
 
     id: str
     spec: Spec
     plan: Plan
     run_key: str | None = None
     summary: Summary | None = None
+    script: ScriptSummary | None = None
     probe: ProbeFindings | None = None
     sizes: DatasetSizes | None = None  # of its data, before `fraction`
     device: str | None = CPU  # None if its host is not registered any more
@@ -161,6 +162,7 @@ def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
             plan=Plan.model_validate(row.plan),
             run_key=row.run_key,
             summary=summary_in(row.summary, spec),
+            script=ScriptSummary.model_validate(row.summary) if spec.is_script and row.summary is not None else None,
             probe=None if row.probe is None else ProbeFindings.model_validate(row.probe),
             sizes=sizes_in(row.dataset),
             device=None if ran_on is None else ran_on.device,

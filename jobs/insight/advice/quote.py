@@ -70,6 +70,8 @@ def quoted(planned: PlannedJob, alike: Sequence[PastJob]) -> Quote | None:
     spec = planned.spec
     if spec.probe is not None:
         return None
+    if spec.is_script:
+        return _quote_of_script(planned, alike)
     trained = [job for job in alike if job.spec.probe is None and job.summary is not None]
     throughput = Throughput(alike, hosts=planned.hosts)
     # Only the throughput of long jobs can be compared.
@@ -102,6 +104,29 @@ def _quote_of_the_same(planned: PlannedJob, same: Sequence[PastJob], long_ones: 
         samples_per_s=range_of(speeds) if speeds else None,
         gpu_hours=_gpu_hours(planned.spec.gpus, wall_s, setup_s),
         **scaling(planned.spec, long_ones),
+    )
+
+
+def _quote_of_script(planned: PlannedJob, alike: Sequence[PastJob]) -> Quote | None:
+    """A quote from runs of the same script with the same params. Nobody knows what others do with a sample."""
+    same = [job for job in alike if job.run_key == key_of(planned.spec) and job.script is not None]
+    same = _on_expected_hosts(same, planned)
+    if not same:
+        return None
+    results = [job.script for job in same if job.script is not None]
+    wall_s, setup_s = range_of([one.wall_s for one in results]), range_of([one.setup_s for one in results])
+    speeds = [one.train_samples_per_s for one in results if one.train_samples_per_s]
+    return Quote(
+        basis="same_spec",
+        jobs=[job.id for job in same],
+        epochs=None,
+        wall_s=wall_s,
+        setup_s=setup_s,
+        samples_per_s=range_of(speeds) if speeds else None,
+        gpu_hours=_gpu_hours(planned.spec.gpus, wall_s, setup_s),
+        speedup=None,
+        efficiency=None,
+        doubling_gain=None,
     )
 
 

@@ -41,6 +41,8 @@ def warnings_about(
     """All warnings. `hosts` is the least number of hosts that the job would run on."""
     if spec.probe is not None:
         return []
+    if spec.is_script:  # nobody knows what it does with epochs, batches and memory
+        return [*_time(spec, quote), *_boundary(spec, hosts)]
     return [
         *_doubling(spec, quote),
         *_time(spec, quote),
@@ -118,7 +120,7 @@ def _boundary(spec: Spec, hosts: int) -> Iterator[str]:
 
 def _storage(spec: Spec, alike: Sequence[PastJob], storage: StorageLimits) -> Iterator[str]:
     dataset = spec.dataset
-    if dataset is None or spec.is_script:
+    if dataset is None:
         return
     if dataset.cache != "none" and storage.cache_gb is not None and dataset.cache_limit_gb > storage.cache_gb:
         yield (

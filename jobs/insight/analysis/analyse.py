@@ -24,7 +24,7 @@ from jobs.insight.analysis.steps import Split
 from jobs.insight.analysis.verdicts import Facts, findings
 from jobs.views.analysis import Analysis, Stall
 
-VERSION = 2  # of the stored analyses: increase it when the same rows lead to another answer
+VERSION = 3  # of the stored analyses: increase it when the same rows lead to another answer
 MOST_STALLS = 20
 _SETTLED_AFTER = timedelta(minutes=1)  # the last samples and lines of a job arrive a little after its end
 
@@ -50,7 +50,9 @@ def analysed(evidence: Evidence) -> Analysis:
     training = [slot for slot in training if len(slot.busy)]
     ranks = max((one.ranks for one in usual_steps), default=1)
     communication = None if pattern is None else communication_of(pattern, evidence, training, ranks=ranks)
-    learned = learning.learning_of(evidence.epochs, evidence.spec, evidence.summary)
+    learned = learning.learning_of(
+        evidence.epochs, learning.monitored(evidence.spec, evidence.metrics), evidence.summary
+    )
     ledger = ledger_of(
         evidence.runs,
         pauses,

@@ -4,7 +4,7 @@ Times are POSIX seconds: those of steps, epochs and checkpoints by the clock of 
 leases by the clock of the database.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,8 @@ class Run:
     validated_at: Mapping[int, float] = field(default_factory=dict)  # by epoch
     saves: Sequence[tuple[float, float]] = ()  # checkpoints: from, to
     long_steps: Sequence[LongStep] = ()
+    is_script: bool = False
+    report_s: float | None = None  # the usual time between two reports of a script, which may lie many steps apart
 
     def is_void(self, step: int) -> bool:
         """Whether a later attempt ran this step again."""
@@ -82,6 +84,7 @@ class Steps:
     data_wait_s: Floats
     allreduce_s: Floats
     every: float = 1.0  # how many steps of the attempt each of these represents
+    has_waits: bool = True  # both waits were measured. A script may measure one alone; the other is 0 then
 
     @property
     def ranks(self) -> int:
@@ -91,7 +94,7 @@ class Steps:
     def where(self, chosen: NDArray[np.bool_]) -> "Steps":
         """The chosen steps."""
         times = (self.time_s[chosen], self.data_wait_s[chosen], self.allreduce_s[chosen])
-        return Steps(self.attempt, self.number[chosen], *times, every=self.every)
+        return Steps(self.attempt, self.number[chosen], *times, every=self.every, has_waits=self.has_waits)
 
 
 @dataclass(frozen=True)
@@ -142,4 +145,5 @@ class Evidence:
     epochs: Sequence[EpochFigures] = ()
     steps: Sequence[Steps] = ()
     samples: Sequence[SlotSamples] = ()
+    metrics: Collection[str] = ()  # the names of what it reported
     one_gpu_step_s: float | None = None  # the median step of the same work on one GPU, with the same batch on it

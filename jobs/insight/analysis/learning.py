@@ -1,67 +1,114 @@
-"""How validation went: the best epoch, and whether the network overfits. Pure; called by `analyse`."""
+"""How validation went: the best epoch, and whether the network overfits. Pure; called by `analyse` and `reading`."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
 from jobs.insight.analysis.evidence import EpochFigures
+from jobs.model.goals import goal_metric, is_better_lower
+from jobs.model.spec import EPOCH_METRICS, GoalSpec
 from jobs.views.analysis import Learning
 
-_DEFAULT_MONITOR = "val_accuracy"  # what "best epoch" means when early stopping is off
+_LOSSES = ("loss", "val_loss")
 _LAST = 3  # epochs that represent the end of the training
-_LEAST_AFTER = 5  # epochs after the least validation loss: early stopping waits for about as many
-_LEAST_RISE = 0.2  # of the validation loss over its least
-_OVER_NOISE = 3  # times what the validation loss changes from one epoch to the next
-_LEAST_GAIN = 0.1  # of the training loss meanwhile
+_LEAST_AFTER = 5  # epochs after the best validation: early stopping waits for about as many
+_LEAST_RISE = 0.2  # of the validation loss over its least, or of another metric from its best
+_OVER_NOISE = 3  # times what it changes from one epoch to the next
+_LEAST_GAIN = 0.1  # of the training loss meanwhile, or of another metric
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """The metric by which the best epoch is chosen, and the least improvement that counts."""
+
+    metric: str
+    is_lower_better: bool
+    min_delta: float = 0.0
+
+    @property
+    def in_training(self) -> str | None:
+        """The same metric on the training data; None if this is no metric of the validation."""
+        return self.metric.removeprefix("val_") if self.metric.startswith("val_") else None
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The metrics that can show overfitting, on the training data and in the validation. The first known counts."""
+        return [_LOSSES] if self.in_training is None else [_LOSSES, (self.in_training, self.metric)]
+
+
+def monitored(spec: Mapping[str, Any], names: Collection[str] = ()) -> Monitored | None:
+    """What decides which epoch is best, for a stored spec: early stopping, else the goal.
+
+    A script without both is judged by the `names` of its metrics. None if it has reported none.
+    """
+    stopping, goal = spec.get("early_stopping"), spec.get("goal")
+    goal_spec = None if goal is None else GoalSpec.model_validate(goal)
+    metric = goal_metric(goal_spec, names if spec.get("code") else EPOCH_METRICS)
+    if stopping:
+        metric = stopping["monitor"]
+    if metric is None:
+        return None
+    is_goal = goal_spec is not None and goal_spec.metric == metric
+    lower = goal_spec.is_lower_better if is_goal and goal_spec is not None else is_better_lower(metric)
+    return Monitored(metric, lower, stopping["min_delta"] if stopping else 0.0)
 
 
 def learning_of(
-    epochs: Sequence[EpochFigures], spec: Mapping[str, Any], summary: Mapping[str, Any] | None
+    epochs: Sequence[EpochFigures], goal: Monitored | None, summary: Mapping[str, Any] | None
 ) -> Learning | None:
     """How validation went; None before the first one. The epochs are in sequence."""
-    monitor, _ = monitored(spec)
-    values = [(figures.epoch, figures.values[monitor]) for figures in epochs if monitor in figures.values]
+    if goal is None:
+        return None
+    values = [(figures.epoch, figures.values[goal.metric]) for figures in epochs if goal.metric in figures.values]
     if not values:
         return None
-    best_epoch = best_epoch_of(epochs, spec)
+    best_epoch = best_epoch_of(epochs, goal)
     if summary is not None and summary["best_epoch"] in dict(values):
         best_epoch = summary["best_epoch"]  # it knows of epochs whose points are missing
-    losses = [
-        (figures.values["loss"], figures.values["val_loss"])
-        for figures in epochs
-        if {"loss", "val_loss"} <= figures.values.keys()
-    ]
+    pair, curves = _pair_of(epochs, goal)
+    is_higher_better = pair != _LOSSES and not goal.is_lower_better
+    losses = [(-train, -validation) for train, validation in curves] if is_higher_better else curves
     last = epochs[-1]
+    is_overfit = last.epoch > best_epoch and overfits(losses)
     return Learning(
-        metric=monitor,
+        metric=goal.metric,
         best_epoch=best_epoch,
         epochs_run=last.epoch,
         best=dict(values)[best_epoch],
         last=values[-1][1],
-        train_last=last.values.get(monitor.removeprefix("val_")) if monitor.startswith("val_") else None,
-        val_loss_rise=_rise(losses),
-        overfits=last.epoch > best_epoch and overfits(losses),
+        train_last=None if goal.in_training is None else last.values.get(goal.in_training),
+        val_loss_rise=_rise(losses) if pair == _LOSSES else None,
+        overfits=is_overfit,
+        overfits_by=pair[1] if is_overfit else None,
+        worsening=_rise(losses) if is_overfit else None,
     )
 
 
-def monitored(spec: Mapping[str, Any]) -> tuple[str, float]:
-    """The metric by which the best epoch is chosen, and the least improvement that counts."""
-    stopping = spec.get("early_stopping")
-    return (stopping["monitor"], stopping["min_delta"]) if stopping else (_DEFAULT_MONITOR, 0.0)
+def _pair_of(epochs: Sequence[EpochFigures], goal: Monitored) -> tuple[tuple[str, str], list[tuple[float, float]]]:
+    """The metrics that may show overfitting, and (training, validation) of each epoch that has both."""
+    for train, validation in goal.pairs:
+        curves = [
+            (figures.values[train], figures.values[validation])
+            for figures in epochs
+            if {train, validation} <= figures.values.keys()
+        ]
+        if curves:
+            return (train, validation), curves
+    return _LOSSES, []
 
 
-def best_epoch_of(epochs: Sequence[EpochFigures], spec: Mapping[str, Any]) -> int:
+def best_epoch_of(epochs: Sequence[EpochFigures], goal: Monitored) -> int:
     """The best epoch so far, by the rule of `trainer.callbacks.EarlyStopping`; 0 if no epoch has the metric."""
-    monitor, min_delta = monitored(spec)
     best, best_epoch = math.nan, 0
     for figures in epochs:
-        value = figures.values.get(monitor, math.nan)
+        value = figures.values.get(goal.metric, math.nan)
         if math.isnan(value):
             continue
-        gain = best - value if _is_better_lower(monitor) else value - best
-        if math.isnan(best) or gain > min_delta:
+        gain = best - value if goal.is_lower_better else value - best
+        if math.isnan(best) or gain > goal.min_delta:
             best, best_epoch = value, figures.epoch
     return best_epoch
 
@@ -69,7 +116,8 @@ def best_epoch_of(epochs: Sequence[EpochFigures], spec: Mapping[str, Any]) -> in
 def overfits(losses: Sequence[tuple[float, float]]) -> bool:
     """Whether the validation loss rose well above its least, and its noise, while the training loss still fell.
 
-    `losses` are (training, validation) of each epoch. A plateau is not overfitting.
+    `losses` are (training, validation) of each epoch: of a metric that is better when higher, its negative values. A
+    plateau is not overfitting.
     """
     validation = [value for _, value in losses]
     least = min(range(len(losses)), key=validation.__getitem__, default=0)
@@ -81,15 +129,10 @@ def overfits(losses: Sequence[tuple[float, float]]) -> bool:
     noise = median(abs(b - a) for a, b in pairwise(validation[least:]))
     half = len(after) // 2
     goes_on = fmean(value for _, value in after[half:]) > fmean(value for _, value in after[:half])
-    rises = end - then > max(_LEAST_RISE * then, _OVER_NOISE * noise)
-    return goes_on and rises and train_end < (1 - _LEAST_GAIN) * train_then
+    rises = end - then > max(_LEAST_RISE * abs(then), _OVER_NOISE * noise)
+    return goes_on and rises and train_then - train_end > _LEAST_GAIN * abs(train_then)
 
 
 def _rise(losses: Sequence[tuple[float, float]]) -> float | None:
     least = min((value for _, value in losses), default=0.0)
-    return losses[-1][1] / least - 1 if least > 0 else None
-
-
-def _is_better_lower(metric: str) -> bool:
-    """Whether lower values are better: for losses and times, which the trainer also knows by their names."""
-    return metric.endswith("loss") or (metric.endswith("_s") and not metric.endswith("_per_s"))
+    return (losses[-1][1] - least) / abs(least) if least else None

@@ -27,14 +27,15 @@ def ledger_of(
 ) -> Ledger:
     """The ledger over all attempts. `splits` say how the steps of an attempt spent their time, by its number.
 
-    `best_epoch` is None before the first validation. A probe has no epochs: everything after its set-up is useful.
+    `best_epoch` is None before the first validation. A probe has no epochs, and neither has a script that reports no
+    step and no epoch: everything after its set-up is useful.
     """
     items = dict.fromkeys(LedgerItem, 0.0)
     for run in runs:
         own = [(one.began_at, one.began_at + one.length_s) for one in pauses if one.attempt == run.number]
         walk = _Walk(run.leased_at, max(run.leased_at, run.ended_at), own)
-        if is_probe:
-            _walk_probe(run, walk)
+        if is_probe or (run.is_script and not run.epochs):
+            _walk_without_epochs(run, walk)
         else:
             _walk_training(run, walk, splits.get(run.number, Split()), best_epoch)
         for item, seconds in walk.spent.items():
@@ -86,7 +87,7 @@ class _Piece:
     shares: Shares
 
 
-def _walk_probe(run: Run, walk: _Walk) -> None:
+def _walk_without_epochs(run: Run, walk: _Walk) -> None:
     if run.started_at is None:
         walk.to_the_end(_I.LAUNCH, may_stall=False)
         return

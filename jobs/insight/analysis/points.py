@@ -73,10 +73,14 @@ def _in_order(rows: Iterable[Any]) -> Iterator[Part]:
 
 
 def course_of(step_times: Iterable[Part], *, long_s: float) -> tuple[list[EpochSteps], list[LongStep]]:
-    """The steps of each epoch, and the steps longer than `long_s`. `step_times` are those of one rank."""
+    """The steps of each epoch, and the steps longer than `long_s`. `step_times` are those of one rank.
+
+    A script need not report every step: its time of a step is the mean since the last report.
+    """
     epochs: list[EpochSteps] = []
     long: list[LongStep] = []
     for part in step_times:
+        since = np.diff(part.steps, prepend=epochs[-1].last if epochs else part.steps[0] - 1)
         long += [
             LongStep(int(part.steps[index]), float(part.at[index]), float(part.values[index]))
             for index in np.flatnonzero(part.values > long_s).tolist()
@@ -87,7 +91,7 @@ def course_of(step_times: Iterable[Part], *, long_s: float) -> tuple[list[EpochS
                 epoch=int(part.epochs[start]),
                 first=int(part.steps[start]),
                 last=int(part.steps[end - 1]),
-                began_at=float(part.at[start] - part.values[start]),
+                began_at=float(part.at[start] - since[start] * part.values[start]),
                 first_ended_at=float(part.at[start]),
                 ended_at=float(part.at[end - 1]),
             )
@@ -102,7 +106,8 @@ def steps_in(session: Session, job_id: str, attempt: int, *, first: int, last: i
     of_rank: dict[int, dict[str, list[Part]]] = {}
     for part in parts(session, job_id, attempt, (TIME, DATA_WAIT, ALLREDUCE), first=first, last=last):
         of_rank.setdefault(part.rank, {}).setdefault(part.name, []).append(part)
-    if any(len(of_name) < 3 for of_name in of_rank.values()):
+    measured = {frozenset(of_name) for of_name in of_rank.values()}
+    if len(measured) != 1 or TIME not in (names := next(iter(measured))) or len(names) == 1:
         return None
     columns = [{name: _joined(one) for name, one in of_rank[rank].items()} for rank in sorted(of_rank)]
     numbers = [steps for column in columns for steps, _ in column.values()]
@@ -111,9 +116,11 @@ def steps_in(session: Session, job_id: str, attempt: int, *, first: int, last: i
         return None
     time_s, data_wait_s, allreduce_s = (
         np.stack([values[np.searchsorted(steps, common)] for steps, values in (column[name] for column in columns)], 1)
+        if name in names
+        else np.zeros((len(common), len(columns)))
         for name in (TIME, DATA_WAIT, ALLREDUCE)
     )
-    return Steps(attempt, common, time_s, data_wait_s, allreduce_s, every=every)
+    return Steps(attempt, common, time_s, data_wait_s, allreduce_s, every=every, has_waits=len(names) == 3)
 
 
 def as_bytes(column: SQLColumnExpression[Any], send: str, sort_by: SQLColumnExpression[Any]) -> ColumnElement[bytes]:

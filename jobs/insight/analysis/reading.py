@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from sqlalchemy import Float, Integer, and_, cast, func, select
 from sqlalchemy.orm import Session, aliased
 
@@ -16,6 +17,7 @@ from jobs.insight.analysis.evidence import EpochFigures, Evidence, LongStep, Ran
 from jobs.insight.analysis.learning import monitored
 from jobs.insight.analysis.points import ALLREDUCE, DATA_WAIT, TIME, course_of, parts, steps_in
 from jobs.insight.analysis.reading_samples import samples_of
+from jobs.insight.analysis.reading_scripts import first_reports, noting_intervals, of_script, training_means
 from jobs.insight.analysis.stalls import LEAST_S
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.telemetry.axes import valid_until
@@ -40,6 +42,7 @@ def evidence_of(session: Session, job: Job) -> Evidence:
         job_id=job.id,
         ended=job.status in TERMINAL,
         spec=job.spec,
+        metrics=list(job.metrics),
         plan=job.plan,
         summary=job.summary,
         on_gpu=on_gpu,
@@ -55,17 +58,24 @@ def _runs(session: Session, job: Job, attempts: Sequence[Attempt]) -> tuple[list
     """The metrics of the valid epochs, and each attempt along its time line."""
     now: float = session.scalar(select(cast(func.extract("epoch", func.clock_timestamp()), Float(53)))) or 0.0
     void_after: dict[int, int | None] = {row.number: row.step for row in session.execute(select(valid_until(job.id)))}
-    epochs, validated_at = _epochs(session, job, void_after)
+    epochs, ends = _epochs(session, job, void_after)
+    is_script = job.spec.get("code") is not None
+    reported_at = first_reports(session, job.id) if is_script else {}
     saves = _saves(session, job)
     runs = []
     for attempt in attempts:
-        course, long = course_of(parts(session, job.id, attempt.number, (TIME,), rank=0), long_s=LEAST_S)
+        intervals_s: list[float] = []
+        times_of_steps = parts(session, job.id, attempt.number, (TIME,), rank=0)
+        course, long = course_of(noting_intervals(times_of_steps, intervals_s), long_s=LEAST_S)
         run = replace(
             _run(attempt, now, void_after.get(attempt.number)),
-            validated_at=validated_at.get(attempt.number, {}),
+            validated_at={epoch: at for epoch, (_, at) in ends.get(attempt.number, {}).items()},
             saves=saves.get(attempt.number, ()),
             epochs=course,
+            report_s=float(np.median(intervals_s)) if is_script and intervals_s else None,
         )
+        if is_script:
+            run = of_script(run, ends.get(attempt.number, {}), reported_at.get(attempt.number))
         runs.append(replace(run, long_steps=_with_waits(session, job, run, long)) if course else run)
     return epochs, runs
 
@@ -86,26 +96,32 @@ def _run(attempt: Attempt, now: float, void_after: int | None) -> Run:
 
 def _epochs(
     session: Session, job: Job, void_after: dict[int, int | None]
-) -> tuple[list[EpochFigures], dict[int, dict[int, float]]]:
-    """The metrics at the end of each valid epoch, and the time of each validation, by attempt."""
-    monitor, _ = monitored(job.spec)
-    names = {"loss", "val_loss", monitor, monitor.removeprefix("val_")}
+) -> tuple[list[EpochFigures], dict[int, dict[int, tuple[int, float]]]]:
+    """The metrics at the end of each valid epoch, and the step and time of each validation, by attempt."""
+    goal = monitored(job.spec, job.metrics)
+    pairs = [] if goal is None else goal.pairs
+    names = {"loss", "val_loss", *(() if goal is None else (goal.metric,)), *(name for pair in pairs for name in pair)}
     point = MetricPoint
     rows = session.execute(
         select(point.attempt, point.epoch, point.step, point.at, point.name, point.value)
-        .where(point.job_id == job.id, point.rank == ALL_RANKS, point.name.in_(names))
-        .order_by(point.epoch, point.attempt)
+        .where(point.job_id == job.id, point.rank == ALL_RANKS, point.name.in_(names), point.epoch > 0)
+        .order_by(point.epoch, point.attempt, point.step)
     )
     figures: dict[int, dict[str, float]] = {}
-    validated_at: dict[int, dict[int, float]] = {}
+    ends: dict[int, dict[int, tuple[int, float]]] = {}
     for attempt, epoch, step, at, name, value in rows:
-        validated_at.setdefault(attempt, {})[epoch] = at.timestamp()
+        ends.setdefault(attempt, {}).setdefault(epoch, (step, at.timestamp()))
         until = void_after.get(attempt)
         if until is None or step <= until:
             figures.setdefault(epoch, {})
             if math.isfinite(value):
                 figures[epoch][name] = value  # if two attempts ran the epoch, the later one counts
-    return [EpochFigures(epoch, values) for epoch, values in figures.items()], validated_at
+    if job.spec.get("code") is not None:
+        for train, _ in pairs:
+            if not any(train in values for values in figures.values()):
+                for epoch, mean in training_means(session, job.id, train, void_after).items():
+                    figures.get(epoch, {})[train] = mean
+    return [EpochFigures(epoch, values) for epoch, values in figures.items()], ends
 
 
 def _saves(session: Session, job: Job) -> dict[int, list[tuple[float, float]]]:

@@ -40,7 +40,7 @@ def find_stalls(evidence: Evidence) -> list[Pause]:
     medians = {one.attempt: float(np.median(one.time_s)) for one in evidence.steps if len(one.number)}
     pauses: list[Pause] = []
     for run in (run for run in evidence.runs if run.epochs):
-        usual_s = medians.get(run.number) or _median_of_epochs(run)
+        usual_s = run.report_s or medians.get(run.number) or _median_of_epochs(run)
         if usual_s is not None:
             pauses += _in_steps(run, usual_s)
             pauses += _between_epochs(run, usual_s, _validation_s(evidence.plan, usual_s))

@@ -109,7 +109,7 @@ def _of_rank(one: Steps, rank: int) -> Steps:
     """The times that one rank recorded."""
     column = slice(rank, rank + 1)
     arrays = (one.time_s[:, column], one.data_wait_s[:, column], one.allreduce_s[:, column])
-    return Steps(one.attempt, one.number, *arrays, every=one.every)
+    return Steps(one.attempt, one.number, *arrays, every=one.every, has_waits=one.has_waits)
 
 
 def _time(one: Steps) -> Floats:

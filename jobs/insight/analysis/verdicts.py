@@ -105,7 +105,8 @@ def _compute(pattern: Pattern, facts: Facts) -> Iterator[_Weighed]:
         computes = busy is not None and busy >= BUSY_PERCENT
         text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time, as they should be."
     else:
-        computes = pattern.split.compute >= COMPUTE_SHARE
+        measured = all(one.has_waits for one in facts.evidence.steps)
+        computes = measured and pattern.split.compute >= COMPUTE_SHARE
         text = f"Steps spend {100 * pattern.split.compute:.0f} % of their time computing, as they should."
     if computes:
         yield _Weighed(0.0, Finding(
@@ -166,13 +167,22 @@ def _learned(facts: Facts) -> Iterator[_Weighed]:
     learning = facts.learning
     if learning is None or not learning.overfits:
         return
-    after, rise = learning.epochs_run - learning.best_epoch, learning.val_loss_rise or 0.0
+    after, share = learning.epochs_run - learning.best_epoch, learning.worsening or 0.0
+    figures: dict[str, float] = {
+        "best_epoch": learning.best_epoch,
+        "epochs_run": learning.epochs_run,
+        "epochs_after_best": after,
+    }
+    if learning.overfits_by == "val_loss":
+        text = f"The validation loss rose {100 * share:.0f} % above its minimum while the training loss kept falling."
+        figures["val_loss_rise"] = _rounded(share)
+    else:
+        text = f"{learning.overfits_by} got {100 * share:.0f} % worse than its best value, but better in training."
+        figures["worsening"] = _rounded(share)
     yield _Weighed(after / learning.epochs_run, Finding(
         kind=FindingKind.OVERFITS,
-        text=f"The validation loss rose {100 * rise:.0f} % above its minimum while the training loss kept falling."
-             f" The best epoch was {learning.best_epoch} of {learning.epochs_run}.",
-        evidence={"best_epoch": learning.best_epoch, "epochs_run": learning.epochs_run, "epochs_after_best": after,
-                  "val_loss_rise": _rounded(rise), learning.metric: _rounded(learning.best)},
+        text=f"{text} The best epoch was {learning.best_epoch} of {learning.epochs_run}.",
+        evidence={**figures, learning.metric: _rounded(learning.best)},
     ))  # fmt: skip
 
 

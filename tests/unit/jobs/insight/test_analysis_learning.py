@@ -1,21 +1,24 @@
 """The best epoch, and overfitting: a lasting rise counts, noise and a plateau do not."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given as draws
 from hypothesis import strategies as st
 
-from jobs.insight.analysis.learning import best_epoch_of, learning_of, overfits
+from jobs.insight.analysis.evidence import EpochFigures
+from jobs.insight.analysis.learning import Monitored, best_epoch_of, learning_of, monitored, overfits
 from tests.unit.jobs.insight import analysis_inputs as inputs
 
+GOAL = Monitored("val_accuracy", is_lower_better=False, min_delta=0.001)
 FALLING = [2.0 * 0.8**epoch for epoch in range(20)]
 RISING = [1.0, 0.8, 0.7, 0.65] + [0.65 + 0.03 * epoch for epoch in range(1, 17)]
 FLAT = [1.0, 0.8, 0.7, 0.65] + [0.66 + 0.02 * (epoch % 2) for epoch in range(16)]
 
 
 def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -> None:
-    learning = learning_of(inputs.epochs(FALLING, RISING), inputs.SPEC, None)
+    learning = learning_of(inputs.epochs(FALLING, RISING), GOAL, None)
 
     assert learning is not None
     assert learning.overfits
@@ -42,7 +45,7 @@ def test_plateaus_noise_and_short_curves_do_not_overfit(losses: list[float], val
 def test_job_whose_last_epoch_is_its_best_does_not_overfit() -> None:
     accuracies = [epoch / 100 for epoch in range(20)]
 
-    learning = learning_of(inputs.epochs(FALLING, RISING, accuracies), inputs.SPEC, None)
+    learning = learning_of(inputs.epochs(FALLING, RISING, accuracies), GOAL, None)
 
     assert learning is not None
     assert not learning.overfits
@@ -52,10 +55,18 @@ def test_the_best_epoch_follows_the_rule_of_early_stopping() -> None:
     accuracies = [0.5, 0.6, 0.6005, math.nan, 0.605, 0.55]
     epochs = inputs.epochs([1.0] * 6, [1.0] * 6, accuracies)
 
-    assert best_epoch_of(epochs, {"early_stopping": {"monitor": "val_accuracy", "min_delta": 0.001}}) == 5
-    assert best_epoch_of(epochs, {"early_stopping": {"monitor": "val_accuracy", "min_delta": 0.01}}) == 2
-    assert best_epoch_of(epochs, {"early_stopping": None}) == 5
-    assert best_epoch_of(epochs, {"early_stopping": {"monitor": "val_loss", "min_delta": 0.0}}) == 1
+    def best_epoch(stopping: dict[str, Any] | None, **goal: str) -> int:
+        decides = monitored({"early_stopping": stopping, "goal": goal or None})
+        assert decides is not None
+        return best_epoch_of(epochs, decides)
+
+    assert best_epoch({"monitor": "val_accuracy", "min_delta": 0.001}) == 5
+    assert best_epoch({"monitor": "val_accuracy", "min_delta": 0.01}) == 2
+    assert best_epoch(None) == 5
+    assert best_epoch({"monitor": "val_loss", "min_delta": 0.0}) == 1
+    assert best_epoch(None, metric="val_loss") == 1
+    assert best_epoch(None, metric="val_accuracy", mode="min") == 1
+    assert best_epoch({"monitor": "val_accuracy", "min_delta": 0.0}, metric="val_loss") == 5
 
 
 @pytest.mark.parametrize(("monitor", "best"), [("val_loss", 2), ("epoch_s", 2), ("samples_per_s", 1)])
@@ -64,11 +75,43 @@ def test_a_loss_and_a_time_are_better_when_lower(monitor: str, best: int) -> Non
     for value, one in zip((3.0, 2.0), epochs, strict=True):
         one.values[monitor] = value  # type: ignore[index]
 
-    assert best_epoch_of(epochs, {"early_stopping": {"monitor": monitor, "min_delta": 0.0}}) == best
+    decides = monitored({"early_stopping": {"monitor": monitor, "min_delta": 0.0}})
+    assert decides is not None
+    assert best_epoch_of(epochs, decides) == best
+
+
+def curves(**values: list[float]) -> list[EpochFigures]:
+    rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    return [EpochFigures(epoch, row) for epoch, row in enumerate(rows, start=1)]
+
+
+def test_a_script_is_judged_by_what_it_reports() -> None:
+    script = {"code": "c", "early_stopping": None, "goal": None}
+    assert monitored(script, ["mae", "val_mae", "epoch_s"]) == Monitored("val_mae", is_lower_better=True)
+    assert monitored(script | {"goal": {"metric": "x", "mode": "max"}}) == Monitored("x", is_lower_better=False)
+    assert monitored(script) is None
+    assert learning_of(curves(val_mae=[1.0]), monitored(script), None) is None
+
+
+def test_overfitting_of_another_metric_is_judged_in_its_direction() -> None:
+    error = learning_of(curves(mae=FALLING, val_mae=RISING), Monitored("val_mae", is_lower_better=True), None)
+    assert error is not None
+    assert (error.overfits, error.overfits_by, error.best_epoch) == (True, "val_mae", 4)
+    assert error.worsening == pytest.approx(RISING[-1] / 0.65 - 1)
+    assert (error.val_loss_rise, error.train_last) == (None, FALLING[-1])
+
+    score = curves(r2=[-value for value in FALLING], val_r2=[-value for value in RISING])
+    higher = learning_of(score, Monitored("val_r2", is_lower_better=False), None)
+    assert higher is not None
+    assert (higher.overfits, higher.best_epoch) == (True, 4)
+    assert higher.worsening == pytest.approx(error.worsening)
+    flat = learning_of(curves(mae=FALLING, val_mae=FLAT), Monitored("val_mae", is_lower_better=True), None)
+    assert flat is not None
+    assert (flat.overfits, flat.overfits_by) == (False, None)
 
 
 def test_best_epoch_of_the_jobs_summary_is_used() -> None:
-    learning = learning_of(inputs.epochs(FALLING, RISING), inputs.SPEC, {"best_epoch": 7})
+    learning = learning_of(inputs.epochs(FALLING, RISING), GOAL, {"best_epoch": 7})
 
     assert learning is not None
     assert learning.best_epoch == 7
@@ -76,7 +119,7 @@ def test_best_epoch_of_the_jobs_summary_is_used() -> None:
 
 
 def test_learning_is_none_before_the_first_validation() -> None:
-    assert learning_of([], inputs.SPEC, None) is None
+    assert learning_of([], GOAL, None) is None
 
 
 figures = st.floats(-1e6, 1e6)
@@ -86,4 +129,4 @@ figures = st.floats(-1e6, 1e6)
 def test_learning_is_known_for_any_losses(losses: list[tuple[float, float]]) -> None:
     epochs = inputs.epochs([a for a, _ in losses], [b for _, b in losses])
 
-    assert (learning_of(epochs, inputs.SPEC, None) is None) == (losses == [])
+    assert (learning_of(epochs, GOAL, None) is None) == (losses == [])

@@ -1,0 +1,110 @@
+"""What the API says about finished scripts, which report any metrics, or none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from jobs.db.engine import Sessions
+from jobs.runtime.settings import Settings
+from tests.integration.api.starting_rows import TOKEN
+from tests.integration.jobs.job_rows import a_host
+from tests.integration.script_runs import regression, run, script_of
+
+# From the third epoch on it overfits. The rank starts at 0 s, reports from 5.1 s to 25 s, and ends at 60 s.
+MAES = [0.5, 0.3, 0.2, 0.21, 0.25, 0.3, 0.33, 0.35, 0.4, 0.45]
+TRAINING = [0.5, 0.3, 0.2, 0.16, 0.12, 0.1, 0.09, 0.08, 0.07, 0.06]
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, code="on")
+
+
+def ran(api: TestClient, sessions: Sessions, folder: Path, reports: list[Any], **spec: Any) -> str:
+    """The id of a script that reported this."""
+    answer = api.post("/v1/jobs", json=script_of(sessions, **spec))
+    assert answer.status_code == 201, answer.text
+    job_id: str = answer.json()["id"]
+    run(sessions, job_id, folder, reports, epochs_run=10, train_samples_per_s=320.0)
+    return job_id
+
+
+def ledger(analysis: dict[str, Any]) -> dict[str, float]:
+    """The seconds of both slots together."""
+    return {item: round(seconds, 3) for item, seconds in analysis["ledger"]["items"].items() if seconds}
+
+
+def test_a_regression_is_judged_by_its_error(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
+    a_host(sessions)
+    reports = regression(MAES, training=TRAINING, steps=20)
+    job_id = ran(api, sessions, tmp_path, reports)
+    analysis = api.get(f"/v1/jobs/{job_id}/analysis").json()
+    learning = analysis["learning"]
+    assert (learning["metric"], learning["best_epoch"], learning["epochs_run"]) == ("val_mae", 3, 10)
+    assert (learning["best"], learning["last"]) == (0.2, 0.45)
+    assert (learning["overfits"], learning["overfits_by"], learning["val_loss_rise"]) == (True, "val_mae", None)
+    assert learning["train_last"] == pytest.approx(0.06)
+    [finding] = analysis["findings"]
+    assert finding["text"] == (
+        "val_mae got 125 % worse than its best value, but better in training. The best epoch was 3 of 10."
+    )
+    assert analysis["steps"] == [], "it measured no waits, so nobody knows what its steps were spent on"
+    spent = {"launch": 20.0, "set_up": 10.2, "useful": 11.8, "after_best": 28.0, "idle": 70.0}
+    assert ledger(analysis) == pytest.approx(spent)
+    assert api.get(f"/v1/jobs/{job_id}/advice").json()["items"] == []
+
+    goal = {"metric": "val_r2", "mode": "min"}
+    other = ran(api, sessions, tmp_path, reports, goal=goal)
+    learning = api.get(f"/v1/jobs/{other}/analysis").json()["learning"]
+    assert (learning["metric"], learning["best_epoch"], learning["best"]) == ("val_r2", 1, 0.5)
+
+
+def test_a_script_with_epochs_alone_has_a_ledger(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
+    a_host(sessions)
+    reports = [report for report in regression(MAES) if report.step is None]
+    analysis = api.get(f"/v1/jobs/{ran(api, sessions, tmp_path, reports)}/analysis").json()
+    assert analysis["learning"]["best_epoch"] == 3
+    spent = {"launch": 20.0, "set_up": 14.0, "useful": 8.0, "after_best": 28.0, "idle": 70.0}
+    assert ledger(analysis) == pytest.approx(spent)
+    assert analysis["stalls"] == []
+
+
+def test_a_script_that_reports_few_of_its_steps_did_not_stall(
+    api: TestClient, sessions: Sessions, tmp_path: Path
+) -> None:
+    a_host(sessions)
+    reports = [report for report in regression([0.5] * 3, epoch_s=18.0, steps=200) if report.step in {100, 300, 500}]
+    analysis = api.get(f"/v1/jobs/{ran(api, sessions, tmp_path, reports)}/analysis").json()
+    assert (analysis["stalls"], analysis["learning"]) == ([], None)
+    assert ledger(analysis) == pytest.approx({"launch": 20.0, "set_up": 28.0, "useful": 72.0, "idle": 20.0})
+
+
+def test_a_script_that_reports_nothing_is_useful_from_its_start(
+    api: TestClient, sessions: Sessions, tmp_path: Path
+) -> None:
+    a_host(sessions)
+    job_id = ran(api, sessions, tmp_path, [])
+    analysis = api.get(f"/v1/jobs/{job_id}/analysis").json()
+    assert (analysis["learning"], analysis["findings"]) == (None, [])
+    assert ledger(analysis) == {"launch": 20.0, "useful": 120.0}
+    job = api.get(f"/v1/jobs/{job_id}").json()
+    assert (job["metrics"], job["progress"]["epochs"], job["progress"]["steps"]) == ({}, None, None)
+    assert api.get(f"/v1/jobs/{job_id}/advice").json()["items"] == []
+
+
+def test_a_script_is_quoted_from_runs_of_the_same_script(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
+    a_host(sessions)
+    spec = script_of(sessions, params={"lr": 1}, epochs=200)
+    before = api.post("/v1/jobs?dry_run=true", json=spec).json()
+    assert (before["quote"], before["warnings"]) == (None, [])
+    job_id = ran(api, sessions, tmp_path, regression(MAES), params={"lr": 1}, epochs=200)
+    preview = api.post("/v1/jobs?dry_run=true", json=spec | {"time_limit_s": 15}).json()
+    quote = preview["quote"]
+    assert (quote["basis"], quote["jobs"], quote["epochs"]) == ("same_spec", [job_id], None)
+    assert (quote["wall_s"]["mean"], quote["setup_s"]["mean"]) == (20.0, 2.0)
+    assert quote["gpu_hours"]["mean"] == pytest.approx(2 * 22 / 3600)
+    assert preview["warnings"] == ["The job is expected to take 22 s, but time_limit_s ends it after 15 s."]
+    other = api.post("/v1/jobs?dry_run=true", json=spec | {"params": {"lr": 2}}).json()
+    assert other["quote"] is None
