@@ -5,6 +5,7 @@ unknown or too old are None or left out.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,10 +15,13 @@ from sqlalchemy import BigInteger, ScalarSelect, func, select, true
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
+from jobs.model.goals import METRIC_NAME, goal_metric
 from jobs.scheduling.placement_rows import is_alive
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.telemetry.sampled_metrics import HOST_METRICS
 
+_MOST_METRICS = 20  # of a job: each is a series of Prometheus
+_NAME = re.compile(METRIC_NAME)  # `/metrics` needs no token, so other texts stay out of it
 _PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, is not current
 
 
@@ -31,6 +35,7 @@ class RunningJob:
     progress: Mapping[str, Any]  # as `worker.attempt.intake` stores it
     data_wait: float | None
     allreduce: float | None
+    metrics: Mapping[str, float]  # the newest value of each metric, of at most `_MOST_METRICS`: the goal, then by name
 
 
 @dataclass(frozen=True)
@@ -60,13 +65,24 @@ class HostFigures:
 
 def running_jobs(session: Session) -> list[RunningJob]:
     """Every job with a live attempt, sorted by id."""
-    columns = (Job.id, Job.project, Attempt.gpus, Job.progress)
+    columns = (Job.id, Job.project, Attempt.gpus, Job.progress, Job.metrics, Job.spec["goal"]["metric"].astext)
     shares = (_newest("epoch_s"), _newest("data_wait_s"), _newest("allreduce_s"))
     live = select(*columns, *shares).join(Job, Job.id == Attempt.job_id).where(Attempt.ended_at.is_(None))
     return [
-        RunningJob(job_id, project, slots, progress or {}, _share(wait_s, epoch_s), _share(allreduce_s, epoch_s))
-        for job_id, project, slots, progress, epoch_s, wait_s, allreduce_s in session.execute(live.order_by(Job.id))
-    ]
+        RunningJob(
+            job_id, project, slots, progress or {}, _share(wait_s, epoch_s), _share(allreduce_s, epoch_s),
+            _newest_metrics(metrics, goal or goal_metric(None, metrics)),
+        )
+        for job_id, project, slots, progress, metrics, goal, epoch_s, wait_s, allreduce_s in session.execute(
+            live.order_by(Job.id)
+        )
+    ]  # fmt: skip
+
+
+def _newest_metrics(metrics: Mapping[str, Mapping[str, Any]], goal: str | None) -> dict[str, float]:
+    known = {name: of["last"] for name, of in metrics.items() if of["last"] is not None and _NAME.match(name)}
+    names = sorted(known, key=lambda name: (name != goal, name))
+    return {name: known[name] for name in names[:_MOST_METRICS]}
 
 
 def _newest(name: str) -> ScalarSelect[float]:

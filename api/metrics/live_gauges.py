@@ -1,7 +1,7 @@
 """Gauges of the current state for `GET /metrics`: running jobs, their GPUs, hosts, projects, webhooks.
 
-`/metrics` needs no token. So labels are ids and the names of hosts and projects: no names of jobs or people, no paths.
-The label is `job_id` because Prometheus sets a `job` of its own.
+`/metrics` needs no token. So labels are ids and the names of hosts, projects and metrics: no names of jobs or people,
+no paths. The label is `job_id` because Prometheus sets a `job` of its own.
 
 Gauges have the same text in both of Prometheus's formats. They are written here, not by prometheus_client: that takes
 five times as long for a thousand hosts, because it checks each label of each sample.
@@ -84,6 +84,7 @@ _OF_JOBS = (
     _Gauge("hora_job_allreduce_ratio", "Share of its newest epoch that ranks exchanged gradients or waited for peers",
            lambda job: job.allreduce),
 )  # fmt: skip
+_OF_METRICS = _Gauge("hora_job_metric", "Newest value of a metric of a running job", lambda value: value)
 _OF_PROJECTS = (
     _Gauge("hora_project_slots", "Slots that the project's jobs hold", lambda project: project.usage.slots),
     _Gauge("hora_project_slots_limit", "Limit on the slots of its jobs", lambda project: project.max_slots),
@@ -138,6 +139,9 @@ class LiveGauges:
         project_states: list[ProjectState] = projects.states(session)
         deliveries: Counts = outbox.counts(session)
         yield from _lines(_OF_JOBS, (_labels(job_id=job.job_id, project=job.project) for job in jobs), jobs)
+        values = [(job, name, value) for job in jobs for name, value in job.metrics.items()]
+        labels = (_labels(job_id=job.job_id, project=job.project, name=name) for job, name, _ in values)
+        yield from _lines([_OF_METRICS], labels, [value for *_, value in values])
         yield from _lines(
             _OF_GPUS, (_labels(host=gpu.host, slot=str(gpu.slot), job_id=gpu.job_id) for gpu in gpus), gpus
         )

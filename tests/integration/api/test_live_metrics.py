@@ -44,6 +44,18 @@ def scrape(api: TestClient) -> Figures:
     return figures
 
 
+def test_a_running_job_has_its_metrics_by_name(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = a_busy_cluster(sessions, submit_job).job_id
+    last = {"val_mae": 0.25, "z/é": 1.0, "wer": None} | {f"m{number:02}": float(number) for number in range(30)}
+    metrics = {name: {"last": value, "best": 9.0, "best_epoch": 1} for name, value in last.items()}
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(metrics=metrics))
+    figures = scrape(api)["hora_job_metric"]
+    assert next(iter(figures)) == (job_id, "default", "val_mae")
+    assert figures[job_id, "default", "val_mae"] == 0.25
+    assert [name for *_, name in figures] == ["val_mae", *(f"m{number:02}" for number in range(19))]
+
+
 def starting(figures: Figures, prefix: str) -> Figures:
     return {name: samples for name, samples in figures.items() if name.startswith(prefix)}
 
