@@ -11,6 +11,7 @@ from hora.cli.output import console_of, print_json, say, tell
 
 app = typer.Typer()
 _MOST_POINTS = 500  # of a series: a terminal shows fewer
+_MOST_OF_CSV = 10_000
 
 
 @app.command()
@@ -41,13 +42,22 @@ def logs(
 def metrics(
     job_id: JobId,
     name: Annotated[str | None, typer.Option(help="Only this metric, such as samples_per_s.")] = None,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print the values as CSV: metric, rank (-1: over all), step, value.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Plot a job's metrics over its epochs, or over its steps if it reports no epochs."""
     from hora.connection import connect
+    from hora.render.metrics import comma_separated
     from hora.render.plot import OVER_ALL_RANKS, plots
 
+    if as_csv and as_json:
+        raise typer.BadParameter("--csv and --json exclude each other")
     with connect() as client:
+        if as_csv:
+            print(comma_separated(client.metrics(job_id, name=name, max_points=_MOST_OF_CSV)), end="")
+            return
         series = client.metrics(job_id, name=name, axis="epoch")
         if as_json:
             print_json({"series": series})

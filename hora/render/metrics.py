@@ -1,10 +1,13 @@
 """What the command line shows of a job's metrics, under any names. From the API's JSON. Pure; used by `hora.render`."""
 
+import csv
+import io
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from hora.errors import Json
 from hora.render.text import number, plain
+from jobs.model.csv_cells import csv_cell
 from jobs.model.goals import TIMES, goal_metric
 
 ACCURACY = "val_accuracy"
@@ -58,12 +61,23 @@ def _summary(values: Mapping[str, Any], is_goal: bool) -> str:
 
 
 def names_of_epoch(names: Iterable[str], *, goal: str | None = None) -> list[str]:
-    """Which metrics a line about an epoch shows: the goal, losses, others; those of training before validation."""
+    """The metrics of a line about an epoch: of training before validation, losses first. The goal is among them."""
     own = [name for name in names if name not in TIMES | {"epoch", "step"}]
-    own.sort(key=lambda name: (name != goal, name.startswith("val_"), not name.endswith("loss")))
-    return own[:_MOST_OF_EPOCH]
+    own.sort(key=lambda name: (name.startswith("val_"), not name.endswith("loss")))
+    return own[:_MOST_OF_EPOCH] + [name for name in own[_MOST_OF_EPOCH:] if name == goal]
 
 
 def present_goal(metrics: Collection[str], goal: str | None) -> str | None:
     """The metric that a line about the present shows: the goal if it is reported, else the usual one."""
     return goal if goal in metrics else goal_metric(None, metrics)
+
+
+def comma_separated(series: Iterable[Json]) -> str:
+    """Series as CSV (RFC 4180), a line for each value. One that is no number is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["metric", "rank", "step", "value"])
+    for one in series:
+        for x, y in zip(one["x"], one["y"], strict=True):
+            writer.writerow([csv_cell(one["name"]), one["rank"], f"{x:.0f}", y])
+    return out.getvalue()

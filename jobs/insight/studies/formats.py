@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jobs.model.csv_cells import csv_cell
 from jobs.views.studies import CellReport, Goal, Interval, StudyReport
 
 _FIGURES = (
@@ -19,8 +20,6 @@ _FIGURES = (
 _MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
-# What a formula begins with; in Chinese and Japanese spreadsheets also in full width.
-_FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds of one slot to months of many
 
 
@@ -152,10 +151,10 @@ def comma_separated(report: StudyReport) -> str:
     counts = ["gpus", "hosts", "repeats", "failed", "unfinished", "reached_target"]
     metrics = sorted({name for cell in report.cells for name in cell.metrics})
     of_metrics = [f"metrics.{name}{part}" for name in metrics for part in ("", "_low", "_high")]
-    writer.writerow([_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *of_metrics)])
+    writer.writerow([csv_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *of_metrics)])
     for cell in report.cells:
         row = [*_row(cell, fields, counts), *_ends(cell.metrics.get(name) for name in metrics)]
-        writer.writerow(map(_cell, row))
+        writer.writerow(map(csv_cell, row))
     return out.getvalue()
 
 
@@ -178,13 +177,6 @@ def _ends(intervals: Iterable[Interval | None]) -> list[float | None]:
 
 def _value(value: Any) -> Any:
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else _text(value)
-
-
-def _cell(value: Any) -> Any:
-    """The value; text that a spreadsheet would read as a formula gets a quote in front, which makes it text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
 
 
 def _text(value: Any) -> str:

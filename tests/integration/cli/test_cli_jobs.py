@@ -1,5 +1,6 @@
 """The command line against a real stack, as a person submits, watches and stops jobs."""
 
+import csv
 import json
 import re
 import signal
@@ -105,12 +106,16 @@ def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], 
     assert hora(stack.home, "artifacts", "nosuchjob").returncode == 102
 
 
-def test_metrics_are_plotted(stack: Stack, job: Mapping[str, Any]) -> None:
+def test_metrics_are_plotted_and_printed_as_csv(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
     plotted = hora(stack.home, "metrics", job["id"])
     assert "(loss)" in plotted.stdout
     assert "val_accuracy" in plotted.stdout
     series = json.loads(hora(stack.home, "metrics", job["id"], "--json").stdout)["series"]
     assert {len(row["x"]) for row in series if row["name"] == "val_loss"} == {3}
+    values = list(csv.DictReader(hora(stack.home, "metrics", job["id"], "--csv").stdout.splitlines()))
+    assert {row["metric"] for row in values} == {row["name"] for row in client.metrics(job["id"])}
+    losses = [float(row["value"]) for row in values if (row["metric"], row["rank"]) == ("val_loss", "-1")]
+    assert losses == client.metrics(job["id"], name="val_loss")[0]["y"]
 
 
 def test_clone_changes_the_given_fields(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:

@@ -246,9 +246,11 @@ def test_epoch_line_shows_training_metrics_before_validation_metrics() -> None:
     )
 
 
-def test_lines_about_progress_and_epochs_show_any_metric_and_the_goal_first() -> None:
+def test_lines_about_progress_and_epochs_show_any_metric_and_the_goal() -> None:
     data = {"epoch": 3, "step": 30, "val_mae": 0.2, "loss": 0.26, "val_iou": 0.5, "learning_rate": 0.1, "epoch_s": 0.07}
-    assert epoch_line(data, None, goal="val_iou") == "epoch 3/?  val_iou 0.5000  loss 0.2600  val_mae 0.2000"
+    assert epoch_line(data, None, goal="val_iou") == "epoch 3/?  loss 0.2600  val_mae 0.2000  val_iou 0.5000"
+    many = {f"m{number}": 1.0 for number in range(20)} | data
+    assert epoch_line(many, None, goal="val_iou").endswith("  m6 1.0000  val_iou 0.5000")
     metrics = {name: data[name] for name in ("val_mae", "loss", "val_iou")}
     progress = {"epoch": 3, "epochs": None, "step": 30, "metrics": metrics}
     assert progress_line(progress) == "epoch 3/?  step 30  val_iou 0.5000"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hora.render.metrics import comma_separated
 from hora.render.plot import plots
 
 SERIES = [
@@ -54,3 +55,8 @@ def test_plots_have_colours_only_when_asked_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[" not in plots(SERIES, width=80)[0]
     assert "\x1b[" in plots(SERIES, width=80, colour=True)[0]
+
+
+def test_values_as_csv_are_no_formulas() -> None:
+    series = [{"name": "=1+1", "rank": -1, "x": [4.0, 1e6], "y": [0.1, None]}]
+    assert comma_separated(series) == "metric,rank,step,value\r\n'=1+1,-1,4,0.1\r\n'=1+1,-1,1000000,\r\n"
