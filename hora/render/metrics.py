@@ -13,6 +13,7 @@ from jobs.model.goals import TIMES, goal_metric
 ACCURACY = "val_accuracy"
 _MOST_ROWS = 20  # of a job's metrics: a script may report a thousand
 _MOST_OF_EPOCH = 8
+_NO_METRICS = TIMES | {"epoch", "step"}  # in the event of an epoch
 _USUAL = frozenset({"loss", "accuracy", "val_loss", ACCURACY})  # of Hora's own loop: other rows show them
 
 
@@ -60,9 +61,9 @@ def _summary(values: Mapping[str, Any], is_goal: bool) -> str:
     return f"{metric(values['best'])}{epoch}{' (goal)' if is_goal else ''}{last}"
 
 
-def names_of_epoch(names: Iterable[str], *, goal: str | None = None) -> list[str]:
+def names_of_epoch(data: Mapping[str, Any], *, goal: str | None = None) -> list[str]:
     """The metrics of a line about an epoch: of training before validation, losses first. The goal is among them."""
-    own = [name for name in names if name not in TIMES | {"epoch", "step"}]
+    own = [name for name, value in data.items() if name not in _NO_METRICS and isinstance(value, int | float | None)]
     own.sort(key=lambda name: (name.startswith("val_"), not name.endswith("loss")))
     return own[:_MOST_OF_EPOCH] + [name for name in own[_MOST_OF_EPOCH:] if name == goal]
 

@@ -56,7 +56,7 @@ def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "",
     schema = _without_references(schema)
     if name == "next_cursor" or depth > _DEEPEST:
         return None
-    if name in _FREE:
+    if name in _FREE and schema.get("anyOf", [schema])[0].get("type") != "number":  # a metric has a `best` too
         return _FREE[name](text)
     if "anyOf" in schema:
         return _value_of(schema["anyOf"][0], text, status, name, depth)
