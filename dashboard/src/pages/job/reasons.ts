@@ -58,6 +58,10 @@ const END_REASONS: Record<EndReason, Explanation> = {
     cause: "The data cannot be read, or does not fit the spec.",
     remedy: "Correct the data or the fields below dataset. Then submit the job again.",
   },
+  script_failed: {
+    cause: "The script ended with an error. Another attempt would do the same.",
+    remedy: "Correct what its last lines name. Then send the code again.",
+  },
   internal_error: {
     cause: "The trainer failed. Another attempt would fail in the same way.",
     remedy: "Change what the error names. Then submit the job again.",

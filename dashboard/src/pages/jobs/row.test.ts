@@ -23,7 +23,7 @@ test("a queued row shows its position, if it has one, and why it waits", () => {
 test("the throughput is that of the newest step, or of the whole training once that is known", () => {
   const progress = { epoch: 1, step: 10, samples_per_s: 300 };
   assert.equal(rowOf(jobWith({ progress })).samples_per_s, 300);
-  assert.equal(rowOf(jobWith({ progress, summary: { train_samples_per_s: 250 } })).samples_per_s, 250);
+  assert.equal(rowOf(jobWith({ progress, summary: { train_samples_per_s: 250, metrics: {} } })).samples_per_s, 250);
 });
 
 test("a row loses its reason to wait when its job leaves the queue, and its time left when the job ends", () => {
