@@ -1,4 +1,8 @@
-"""Which metric counts, and which values of a metric are better."""
+"""Which metric counts, and which values of a metric are better. The dashboard's rules are tested with the same cases."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
