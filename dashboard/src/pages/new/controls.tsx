@@ -6,7 +6,7 @@ import styles from "./controls.module.css";
 import { isSame } from "./draft.ts";
 import { Pairs } from "./pairs.tsx";
 import type { Field, Json } from "./schema.ts";
-import { textOf, typed, withSize } from "./text.ts";
+import { jsonText, textOf, typed, withSize } from "./text.ts";
 import { useText } from "./use_text.ts";
 
 export interface ControlProps {
@@ -32,6 +32,7 @@ export function Control(props: ControlProps) {
   if (field.kind === "choices") return <Checks {...props} />;
   if (field.kind === "sizes") return <Sizes {...props} />;
   if (field.kind === "pairs") return <Pairs {...props} />;
+  if (field.kind === "json") return <JsonText {...props} />;
   return options.length > 0 ? <Suggested {...props} /> : <Text {...props} />;
 }
 
@@ -43,7 +44,7 @@ export function isGroup({ kind }: Field): boolean {
 function useTyped({ field, value, defaultValue, onEdit }: ControlProps) {
   const read = (text: string): Json | undefined => typed(field.kind, text);
   return useText(
-    textOf(value),
+    field.kind === "json" ? jsonText(value) : textOf(value),
     (text) => isSame(read(text) ?? defaultValue, value),
     (text) => onEdit(read(text)),
   );
@@ -72,6 +73,25 @@ function Text({ name, ...props }: ControlProps & { name?: string }) {
   );
 }
 
+/** Lists and objects, as JSON. */
+function JsonText(props: ControlProps) {
+  const { text, type, leave } = useTyped(props);
+  const { id, about, isInvalid } = props;
+  return (
+    <textarea
+      id={id}
+      class={styles["json"]}
+      rows={Math.min(12, text.split("\n").length)}
+      spellcheck={false}
+      value={text}
+      aria-describedby={about}
+      aria-invalid={isInvalid}
+      onInput={(event) => type(event.currentTarget.value)}
+      onBlur={leave}
+    />
+  );
+}
+
 function Suggested(props: ControlProps) {
   const { text, type, leave } = useTyped(props);
   const { id, about, isInvalid, placeholder, options } = props;
@@ -89,7 +109,7 @@ function Suggested(props: ControlProps) {
   );
 }
 
-function Select({ field, id, value, about, isInvalid, onEdit }: ControlProps) {
+function Select({ field, id, value, about, isInvalid, placeholder, onEdit }: ControlProps) {
   const text = textOf(value);
   return (
     <select
@@ -98,10 +118,11 @@ function Select({ field, id, value, about, isInvalid, onEdit }: ControlProps) {
       value={text}
       aria-describedby={about}
       aria-invalid={isInvalid}
-      onChange={(event) => onEdit(event.currentTarget.value)}
+      onChange={(event) => onEdit(event.currentTarget.value || null)}
     >
+      {field.isNullable && <option value="">{placeholder}</option>}
       {/* A spec that was written as JSON may have another value. The api then reports an error. */}
-      {!field.options.includes(text) && <option value={text}>{text}</option>}
+      {text !== "" && !field.options.includes(text) && <option value={text}>{text}</option>}
       {field.options.map((option) => (
         <option key={option} value={option}>
           {option}

@@ -9,11 +9,13 @@ export const DOCUMENT: OpenApi = {
   components: {
     schemas: {
       Spec: {
-        required: ["dataset"],
         properties: {
           name: { type: "string", default: "job" },
-          dataset: { anyOf: [{ type: "string" }, ref("DatasetSpec")] },
-          model: { anyOf: [{ type: "string" }, ref("ModelSpec")], default: "lenet5" },
+          code: { anyOf: [{ type: "string" }, NULL], default: null },
+          command: { anyOf: [{ type: "array", items: { type: "string" } }, NULL], default: null },
+          params: { type: "object", additionalProperties: ref("JsonValue"), default: {} },
+          dataset: { anyOf: [{ type: "string" }, ref("DatasetSpec"), NULL], default: null },
+          model: { anyOf: [{ type: "string" }, ref("ModelSpec"), NULL], default: "lenet5" },
           batch_size: {
             type: "integer",
             default: 32,
@@ -25,6 +27,7 @@ export const DOCUMENT: OpenApi = {
           min_gpus: { anyOf: [{ type: "integer", minimum: 1, maximum: 4096 }, NULL], default: null },
           optimizer: { type: "string", enum: ["adam", "nadam", "sgd"], default: "adam" },
           early_stopping: { anyOf: [ref("EarlyStopping"), NULL] },
+          goal: { anyOf: [ref("GoalSpec"), NULL], default: null },
           labels: { type: "object", default: {} },
           probe: { anyOf: [ref("ProbeSpec"), NULL], default: null, description: "Makes the job a batch probe." },
         },
@@ -50,6 +53,13 @@ export const DOCUMENT: OpenApi = {
           name: { type: "string" },
           freeze_base: { type: "boolean", default: true },
           dropout: { type: "number", default: 0, minimum: 0, exclusiveMaximum: 1 },
+        },
+      },
+      GoalSpec: {
+        required: ["metric"],
+        properties: {
+          metric: { type: "string" },
+          mode: { anyOf: [{ type: "string", enum: ["min", "max"] }, NULL], default: null },
         },
       },
       EarlyStopping: { properties: { patience: { type: "integer", default: 3, minimum: 1, maximum: 10000 } } },

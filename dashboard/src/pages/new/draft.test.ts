@@ -54,6 +54,25 @@ test("the differences of a part that is on are its values that are not at their 
   assert.deepEqual(differences(spec, FIELDS), { dataset: "digits", early_stopping: { patience: 5 }, probe: {} });
 });
 
+test("the differences of a script's spec have no dataset and no model", () => {
+  const spec = {
+    code: "c0de",
+    command: ["python", "train.py"],
+    params: { lr: 0.1, sizes: [1, 2] },
+    dataset: null,
+    model: null,
+    early_stopping: null,
+    goal: { metric: "val_mae", mode: null },
+  };
+  assert.deepEqual(differences(spec, FIELDS), {
+    code: "c0de",
+    command: ["python", "train.py"],
+    params: { lr: 0.1, sizes: [1, 2] },
+    goal: { metric: "val_mae" },
+    early_stopping: null,
+  });
+});
+
 test("a change is merged into a spec as the api does it, and its paths are listed", () => {
   const spec = { dataset: "digits", early_stopping: null, labels: { a: "1" } };
   const change = { dataset: { image_size: [8, 8] }, early_stopping: { patience: 2 }, labels: { b: "2" } };

@@ -9,7 +9,7 @@ import { errorsAt, type Form, isChanged, isShown, valueIn } from "./form.ts";
 import type { Field } from "./schema.ts";
 import type { Suggestions } from "./suggestions.ts";
 import { brief, lowered } from "./text.ts";
-import { GROUPS, type GroupId, position, wordsOf } from "./words.ts";
+import { GROUPS, type GroupId, position, WITHOUT_FIELDS, wordsOf } from "./words.ts";
 
 interface Props {
   form: Form;
@@ -32,7 +32,7 @@ export function Fields({ form, suggestions }: Props) {
       </Panel>
       <Panel title="Everything else" flush>
         {GROUPS.map(([id, title]) => (
-          <Group key={id} title={title} form={form} fields={fieldsIn(id)}>
+          <Group key={id} title={title} none={WITHOUT_FIELDS[id]} form={form} fields={fieldsIn(id)}>
             {fieldsIn(id).map((field) => row(field))}
           </Group>
         ))}
@@ -43,13 +43,15 @@ export function Fields({ form, suggestions }: Props) {
 
 interface GroupProps {
   title: string;
+  /** Shown if there are no fields. */
+  none: string | undefined;
   form: Form;
   fields: readonly Field[];
   children: ComponentChildren;
 }
 
 /** A group opens by itself if one of its fields has an error, or was changed by advice. */
-function Group({ title, form, fields, children }: GroupProps) {
+function Group({ title, none, form, fields, children }: GroupProps) {
   const element = useRef<HTMLDetailsElement>(null);
   const changed = fields.filter((field) => isChanged(form, field) || form.advised.includes(field.path));
   const wrong = fields.filter((field) => errorsAt(form, field).length > 0).length;
@@ -62,7 +64,9 @@ function Group({ title, form, fields, children }: GroupProps) {
       <summary>
         <h3>{title}</h3>
         <span class={styles["summary"]}>
-          {changed.length === 0 && <span class={styles["untouched"]}>{labelsOf(fields)}</span>}
+          {changed.length === 0 && (
+            <span class={styles["untouched"]}>{fields.length === 0 ? none : labelsOf(fields)}</span>
+          )}
           {changed.map((field) => (
             <span key={field.path} class={styles["changed"]}>
               {wordsOf(field.path).label} <b>{brief(valueIn(form, field), field.kind)}</b>

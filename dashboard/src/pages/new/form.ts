@@ -6,7 +6,7 @@ import { param } from "../../url.ts";
 import { type Draft, edited, isObject, isSame, parsed, tidied, valueAt } from "./draft.ts";
 import { type Previewed, usePreview } from "./preview.ts";
 import type { PlacedErrors } from "./problems.ts";
-import type { Field, Json, JsonObject } from "./schema.ts";
+import { type Field, type Json, type JsonObject, SHORTHAND } from "./schema.ts";
 
 const WRITTEN_AFTER_MS = 250; // browsers refuse an address that changes with every key
 
@@ -49,9 +49,14 @@ export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draf
   return [draft, setDraft, write];
 }
 
-/** The preview of a draft. Without a dataset nothing is requested. */
+/** The preview of a draft. Nothing is requested while it says neither what to train on nor what to run. */
 export function useOutlook(draft: Draft, isAllowed: boolean): Previewed {
-  return usePreview(isAllowed && valueAt(draft, "dataset.source") !== undefined ? draft : null);
+  return usePreview(isAllowed && (valueAt(draft, "dataset.source") !== undefined || isScript(draft)) ? draft : null);
+}
+
+/** Whether a draft runs a person's own code. */
+export function isScript(draft: Draft): boolean {
+  return typeof draft["code"] === "string";
 }
 
 /** The value of a field that is not set: the one that the api resolved, as a dataset may set options. */
@@ -90,9 +95,10 @@ export function afterEdit(form: Content, field: Field, value: Json | undefined):
   return tidied(edited(form.draft, field, isDefault ? undefined : value), form.fields);
 }
 
-/** Whether a field is visible: fields of a part that is off are not. */
+/** Whether a field is visible: fields of a part that is off, or whose main field is empty, are not. */
 export function isShown(form: Content, field: Field): boolean {
-  const dot = field.path.indexOf(".");
-  const part = form.fields.find(({ path, kind }) => kind === "part" && path === field.path.slice(0, Math.max(0, dot)));
-  return part === undefined || valueIn(form, part) !== null;
+  const part = field.path.slice(0, Math.max(0, field.path.indexOf(".")));
+  const main = SHORTHAND[part] === undefined ? part : `${part}.${SHORTHAND[part]}`;
+  const decisive = form.fields.find(({ path }) => path === main && path !== field.path);
+  return decisive === undefined || valueIn(form, decisive) !== null;
 }

@@ -1,19 +1,19 @@
 // The form: its fields or its JSON, the plan and the quote, and the submit button.
 
 import type { ComponentChildren, TargetedKeyboardEvent } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Me } from "../../api/types.ts";
 import { Choice } from "../../parts/choice.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { go, param } from "../../url.ts";
 import { Fields } from "./fields.tsx";
-import { afterEdit, type Content, type Form, useDraft, useOutlook } from "./form.ts";
+import { afterEdit, type Content, type Form, isScript, useDraft, useOutlook } from "./form.ts";
 import { Origin, showField } from "./origin.tsx";
 import { Outlook } from "./outlook.tsx";
 import styles from "./page.module.css";
 import { errorText, NO_ERRORS, type PlacedErrors, placeErrors } from "./problems.ts";
-import type { Field } from "./schema.ts";
+import { type Field, ofScript } from "./schema.ts";
 import { Source } from "./source.tsx";
 import type { Start } from "./start.ts";
 import { useSubmission } from "./submission.ts";
@@ -28,9 +28,11 @@ interface Props {
   me: Me | undefined;
 }
 
-export function JobForm({ fields, start, advice, me }: Props) {
+export function JobForm({ fields: allFields, start, advice, me }: Props) {
   const maySubmit = me !== undefined && me.scope !== "read";
   const [draft, setDraft, writeDraft] = useDraft(start.draft, start.job !== undefined);
+  const hasCode = isScript(draft);
+  const fields = useMemo(() => (hasCode ? allFields.map(ofScript) : allFields), [allFields, hasCode]);
   const [isReadable, setReadable] = useState(true);
   const view = param("view", "form");
   const suggestions = useSuggestions(me);

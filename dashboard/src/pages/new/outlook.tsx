@@ -13,7 +13,7 @@ export function Outlook({ previewed, mayAsk }: { previewed: Previewed; mayAsk: b
   return (
     <div class={styles["outlook"]} data-old={isPending || problem !== undefined} aria-busy={isPending}>
       <Panel title="Plan" tools={<State previewed={previewed} />}>
-        {preview === undefined ? <p class="muted">{instead(mayAsk, previewed)}</p> : <Figures plan={preview.plan} />}
+        {preview === undefined ? <p class="muted">{instead(mayAsk, previewed)}</p> : <Figures preview={preview} />}
       </Panel>
       {preview !== undefined && (
         <>
@@ -28,7 +28,7 @@ export function Outlook({ previewed, mayAsk }: { previewed: Previewed; mayAsk: b
 function instead(mayAsk: boolean, { problem, isPending }: Previewed): string {
   if (!mayAsk) return "To see a plan, you need a token with the scope submit.";
   if (problem !== undefined) return "Correct the fields to see a plan.";
-  return isPending ? "Calculating…" : "Choose a dataset to see what would run.";
+  return isPending ? "Calculating…" : "Choose a dataset to see what would run. A script needs its code.";
 }
 
 function State({ previewed: { preview, problem, isPending } }: { previewed: Previewed }) {
@@ -52,7 +52,8 @@ function Warnings({ preview: { warnings } }: { preview: Preview }) {
   );
 }
 
-function Figures({ plan }: { plan: Plan }) {
+function Figures({ preview: { plan, spec } }: { preview: Preview }) {
+  const isOfScript = spec.code != null;
   const { gpus, per_gpu_batch, global_batch, base_learning_rate, lr_factor, learning_rate } = plan;
   return (
     <dl class={styles["figures"]}>
@@ -66,19 +67,31 @@ function Figures({ plan }: { plan: Plan }) {
         value={number(learning_rate)}
         how={lr_factor === 1 ? "not scaled" : `${number(base_learning_rate)} × ${number(lr_factor)}`}
       />
-      <Figure name="Steps per epoch" value={number(plan.steps_per_epoch)} how={samples(plan.train_samples, "train")} />
+      <Figure
+        name="Steps per epoch"
+        value={number(plan.steps_per_epoch)}
+        how={isOfScript ? "for the script to read" : samples(plan.train_samples, "train")}
+      />
       <Figure
         name="Maximum epochs"
         value={number(plan.epochs)}
         how={plan.warmup_epochs > 0 ? `${plan.warmup_epochs} of warm-up` : "no warm-up"}
       />
+      {!isOfScript && <DataFigures plan={plan} />}
+    </dl>
+  );
+}
+
+function DataFigures({ plan }: { plan: Plan }) {
+  return (
+    <>
       <Figure
         name="Validation steps"
         value={number(plan.validation_steps)}
         how={samples(plan.validation_samples, "validation")}
       />
       <Figure name="Test samples" value={number(plan.test_samples)} how="used once, at the end" />
-    </dl>
+    </>
   );
 }
 

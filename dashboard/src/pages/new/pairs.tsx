@@ -1,14 +1,16 @@
-// Labels: pairs of texts, one in each row. A pair without a key is not submitted.
+// Labels or variables: pairs of texts, one in each row. A pair without a key is not submitted.
 
 import { useState } from "preact/hooks";
 import styles from "./controls.module.css";
 import type { ControlProps } from "./controls.tsx";
 import { isObject, isSame } from "./draft.ts";
 import { objectOf, type Pair, textOf } from "./text.ts";
+import { wordsOf } from "./words.ts";
 
-export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlProps) {
+export function Pairs({ field, id, label, value, about, isInvalid, onEdit }: ControlProps) {
   const [own, setOwn] = useState<readonly Pair[]>();
   const shown: readonly Pair[] = isObject(value) ? Object.entries(value).map(([key, each]) => [key, textOf(each)]) : [];
+  const item = wordsOf(field.path).item ?? "pair";
   const pairs = own !== undefined && isSame(objectOf(own), objectOf(shown)) ? own : shown;
 
   function set(next: readonly Pair[]): void {
@@ -23,7 +25,7 @@ export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlPro
       {pairs.map(([key, text], index) => (
         <div class={styles["pair"]} key={index}>
           <input
-            aria-label={`Key of label ${index + 1}`}
+            aria-label={`Key of ${item} ${index + 1}`}
             placeholder="key"
             value={key}
             spellcheck={false}
@@ -31,7 +33,7 @@ export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlPro
             onInput={(event) => replace(index, [event.currentTarget.value, text])}
           />
           <input
-            aria-label={`Value of label ${index + 1}`}
+            aria-label={`Value of ${item} ${index + 1}`}
             placeholder="value"
             value={text}
             spellcheck={false}
@@ -41,7 +43,7 @@ export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlPro
           <button
             type="button"
             class="plain"
-            aria-label={`Remove label ${index + 1}`}
+            aria-label={`Remove ${item} ${index + 1}`}
             onClick={() => set(pairs.filter((_, each) => each !== index))}
           >
             <span aria-hidden="true">✕</span>
@@ -49,7 +51,7 @@ export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlPro
         </div>
       ))}
       <button type="button" class={styles["add"]} onClick={() => set([...pairs, ["", ""]])}>
-        Add a label
+        Add a {item}
       </button>
     </fieldset>
   );

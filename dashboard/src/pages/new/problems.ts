@@ -46,5 +46,5 @@ function itemPrefix(path: string, field: Field | undefined): string {
   if (field === undefined || !path.startsWith(`${field.path}.`)) return "";
   const item = path.slice(field.path.length + 1).replace(/\.?\[key\]$/, "");
   if (field.kind === "sizes") return `${item === "0" ? "height" : "width"}: `;
-  return field.kind === "pairs" ? `${item}: ` : "";
+  return field.kind === "pairs" || field.kind === "json" ? `${item}: ` : "";
 }

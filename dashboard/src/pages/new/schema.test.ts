@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DOCUMENT } from "./document.fixture.ts";
-import { fieldsOf } from "./schema.ts";
+import { fieldsOf, ofScript } from "./schema.ts";
 
 const FIELDS = new Map(fieldsOf(DOCUMENT).map((field) => [field.path, field]));
 
@@ -9,6 +9,9 @@ test("fields of every kind are found, also inside parts", () => {
   const kinds = Object.fromEntries([...FIELDS.values()].map(({ path, kind }) => [path, kind]));
   assert.deepEqual(kinds, {
     name: "text",
+    code: "text",
+    command: "json",
+    params: "json",
     "dataset.source": "text",
     "dataset.image_size": "sizes",
     "dataset.validation": "text_or_number",
@@ -22,6 +25,9 @@ test("fields of every kind are found, also inside parts", () => {
     optimizer: "choice",
     early_stopping: "part",
     "early_stopping.patience": "integer",
+    goal: "part",
+    "goal.metric": "text",
+    "goal.mode": "choice",
     labels: "pairs",
     probe: "part",
     "probe.smallest": "integer",
@@ -35,6 +41,18 @@ test("defaults come from the schema, and a required field has none", () => {
   assert.deepEqual(FIELDS.get("early_stopping")?.defaultValue, {});
   assert.equal(FIELDS.get("probe")?.defaultValue, null);
   assert.equal(FIELDS.get("min_gpus")?.isNullable, true);
+});
+
+test("a script needs no dataset, has no model, and does not stop early by default", () => {
+  const defaults = [...FIELDS.values()].map(ofScript).filter(({ defaultValue }) => defaultValue === null);
+  const paths = defaults.map(({ path }) => path);
+  for (const path of ["dataset.source", "model.name", "early_stopping"]) assert.ok(paths.includes(path), path);
+  assert.equal(FIELDS.get("model.name")?.defaultValue, "lenet5");
+});
+
+test("a choice may be null", () => {
+  const { options, isNullable } = FIELDS.get("goal.mode") ?? assert.fail();
+  assert.deepEqual([options, isNullable], [["min", "max"], true]);
 });
 
 test("descriptions come from the schema", () => {

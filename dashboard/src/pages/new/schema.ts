@@ -13,6 +13,7 @@ export interface Schema {
   readonly default?: Json;
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema | boolean;
   readonly required?: readonly string[];
   readonly items?: Schema;
   readonly prefixItems?: readonly Schema[];
@@ -26,7 +27,10 @@ export interface OpenApi {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
 
-/** `part` switches an object on or off, `sizes` is a fixed row of integers, `pairs` is an object of strings. */
+/**
+ * `part` switches an object on or off, `sizes` is a fixed row of integers, `pairs` is an object of strings, `json` is any
+ * other list or object.
+ */
 export type Kind =
   | "text"
   | "integer"
@@ -37,6 +41,7 @@ export type Kind =
   | "choices"
   | "sizes"
   | "pairs"
+  | "json"
   | "part";
 
 export interface Field {
@@ -56,6 +61,16 @@ export interface Field {
 /** By object: the field that a plain string sets, if it is written instead of the object. */
 export const SHORTHAND: Readonly<Record<string, string>> = { dataset: "source", model: "name" };
 
+/** A field of a script: it needs no dataset, has no model, and stops early only if asked to. */
+export function ofScript(field: Field): Field {
+  return MAY_BE_NONE.has(field.path) ? { ...field, defaultValue: null } : field;
+}
+
+const MAY_BE_NONE: ReadonlySet<string> = new Set([
+  ...Object.entries(SHORTHAND).map(([part, main]) => `${part}.${main}`),
+  "early_stopping",
+]);
+
 /** Every field of a spec in the order of the schema. The fields of a part follow the part. */
 export function fieldsOf(document: OpenApi): Field[] {
   const { schemas } = document.components;
@@ -71,7 +86,8 @@ export function fieldsOf(document: OpenApi): Field[] {
       const field = fieldOf(`${name}.${key}`, each, part);
       return key === SHORTHAND[name] ? { ...field, defaultValue: property.default ?? field.defaultValue } : field;
     });
-    return isNullable ? [own, ...inner] : inner;
+    // A part with a main field is null while that field is empty.
+    return isNullable && SHORTHAND[name] === undefined ? [own, ...inner] : inner;
   });
 }
 
@@ -90,7 +106,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
     description: property.description ?? "",
     defaultValue: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
-    options: property.enum ?? property.items?.enum ?? [],
+    options: enumOf(property) ?? property.items?.enum ?? [],
     limits: limitsOf(property),
   };
 }
@@ -99,10 +115,17 @@ function allows(property: Schema, type: string): boolean {
   return property.type === type || (property.anyOf?.some((branch) => branch.type === type) ?? false);
 }
 
+function enumOf(property: Schema): readonly string[] | undefined {
+  return [property, ...(property.anyOf ?? [])].find((branch) => branch.enum !== undefined)?.enum;
+}
+
 function kindOf(property: Schema): Kind {
-  if (property.enum !== undefined) return "choice";
-  if (allows(property, "array")) return property.items?.enum === undefined ? "sizes" : "choices";
-  if (allows(property, "object")) return "pairs";
+  if (enumOf(property) !== undefined) return "choice";
+  if (allows(property, "array")) {
+    const isFixed = [property, ...(property.anyOf ?? [])].some((branch) => branch.prefixItems !== undefined);
+    return isFixed ? "sizes" : property.items?.enum === undefined ? "json" : "choices";
+  }
+  if (allows(property, "object")) return typeof property.additionalProperties === "object" ? "json" : "pairs";
   if (allows(property, "boolean")) return "flag";
   if (allows(property, "integer")) return "integer";
   if (allows(property, "number")) return allows(property, "string") ? "text_or_number" : "number";

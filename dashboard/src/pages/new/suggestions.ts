@@ -22,7 +22,7 @@ export function useSuggestions(me: Me | undefined): Suggestions {
     "model.weights": [
       { value: "none", detail: "From scratch" },
       { value: "imagenet", detail: "If the network has them" },
-      ...jobs.filter(({ status }) => status === "succeeded").map(ofJob),
+      ...jobs.filter(({ status, spec }) => status === "succeeded" && spec["model"] !== null).map(ofJob),
     ],
     project: projects.filter((project) => mayUse(project, me)).map(ofProject),
   };

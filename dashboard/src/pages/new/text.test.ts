@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, lowered, objectOf, textOf, typed, withSize } from "./text.ts";
+import { brief, jsonText, lowered, objectOf, textOf, typed, withSize } from "./text.ts";
 
 test("numbers are read in the usual notations", () => {
   for (const [text, value] of [
@@ -26,6 +26,16 @@ test("a text that is no number is kept as it is, and a blank text has no value",
 test("a value is shown as a person would type it", () => {
   assert.equal(textOf(0.001), "0.001");
   assert.equal(textOf(null), "");
+});
+
+test("lists and objects are typed as JSON, and a text that is none is kept for the api to judge", () => {
+  assert.deepEqual(typed("json", '["python", "train.py"]'), ["python", "train.py"]);
+  assert.deepEqual(typed("json", '{"lr": 0.1}'), { lr: 0.1 });
+  assert.equal(typed("json", "requirements.txt"), "requirements.txt");
+  assert.equal(jsonText("requirements.txt"), "requirements.txt");
+  assert.equal(jsonText(["python", "train.py"]), '["python","train.py"]');
+  assert.equal(jsonText({ rates: Array(20).fill(0.1) }).split("\n").length, 24);
+  assert.equal(jsonText(null), "");
 });
 
 test("either of two sizes can be set first, and without both the value is null", () => {

@@ -9,8 +9,26 @@ const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 export function typed(kind: Field["kind"], text: string): Json | undefined {
   const bare = text.trim();
   if (bare === "") return undefined;
+  if (kind === "json") return jsonOf(bare);
   const isFigure = kind !== "text" && NUMBER.test(bare) && Number.isFinite(Number(bare));
   return isFigure ? Number(bare) : bare;
+}
+
+function jsonOf(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
+const WIDE = 60; // letters in a line
+
+/** A value as JSON: in one line if that is short. A text that is no JSON stays as it is. */
+export function jsonText(value: Json | undefined): string {
+  if (typeof value !== "object" || value === null) return textOf(value);
+  const line = JSON.stringify(value);
+  return line.length <= WIDE ? line : JSON.stringify(value, null, 2);
 }
 
 /** A value as people type it. */
@@ -33,7 +51,8 @@ export function brief(value: Json | undefined, kind: Field["kind"]): string {
         .map(([key, each]) => `${key}:${textOf(each)}`)
         .join(", ") || "none"
     );
-  return textOf(value);
+  const text = textOf(value);
+  return text.length > WIDE ? `${text.slice(0, WIDE - 1)}…` : text;
 }
 
 /** A name within a sentence: GPUs stay GPUs. */

@@ -11,11 +11,13 @@ export type Path =
   | `model.${keyof Schemas["ModelSpec"]}`
   | `early_stopping.${keyof Schemas["EarlyStopping"]}`
   | `checkpoint.${keyof Schemas["CheckpointSpec"]}`
-  | `probe.${keyof Schemas["ProbeSpec"]}`;
+  | `probe.${keyof Schemas["ProbeSpec"]}`
+  | `goal.${keyof Schemas["GoalSpec"]}`;
 
 export type GroupId =
   | "first"
   | "then"
+  | "script"
   | "data"
   | "model"
   | "batch"
@@ -30,10 +32,13 @@ export interface Words {
   readonly unit?: string;
   /** The meaning of an empty field whose default is null. */
   readonly empty?: string;
+  /** One of its pairs. */
+  readonly item?: string;
 }
 
 /** The groups that are folded, in their order. */
 export const GROUPS: readonly (readonly [id: GroupId, title: string])[] = [
+  ["script", "Script"],
   ["data", "Data"],
   ["model", "Model"],
   ["batch", "Batch and rate"],
@@ -42,6 +47,12 @@ export const GROUPS: readonly (readonly [id: GroupId, title: string])[] = [
   ["stopping", "Stopping and checkpoints"],
   ["scheduling", "Scheduling"],
 ];
+
+/** Why a group has no fields. */
+export const WITHOUT_FIELDS: Readonly<Partial<Record<GroupId, string>>> = {
+  data: "nothing to set, as the script gets no dataset",
+  model: "nothing to set, as a script builds its own model",
+};
 
 const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   "dataset.source": { group: "first", label: "Dataset" },
@@ -52,7 +63,14 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   "model.name": { group: "then", label: "Model" },
   epochs: { group: "then", label: "Epochs" },
   name: { group: "then", label: "Name" },
-  labels: { group: "then", label: "Labels" },
+  labels: { group: "then", label: "Labels", item: "label" },
+
+  code: { group: "script", label: "Code", empty: "none: Hora's own loop trains" },
+  command: { group: "script", label: "Command" },
+  params: { group: "script", label: "Parameters" },
+  env: { group: "script", label: "Variables", item: "variable" },
+  environment: { group: "script", label: "Environment" },
+  requirements: { group: "script", label: "Requirements" },
 
   "dataset.validation": { group: "data", label: "Validation" },
   "dataset.fraction": { group: "data", label: "Fraction" },
@@ -80,6 +98,9 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
 
   optimizer: { group: "training", label: "Optimizer" },
   precision: { group: "training", label: "Precision" },
+  goal: { group: "training", label: "Goal" },
+  "goal.metric": { group: "training", label: "Goal's metric" },
+  "goal.mode": { group: "training", label: "Goal's better values", empty: "as its name says" },
   steps_per_epoch: { group: "training", label: "Steps per epoch", empty: "as many as the data has" },
   seed: { group: "training", label: "Seed" },
 
@@ -109,6 +130,7 @@ const GROUP_OF_PART: Readonly<Record<string, GroupId>> = {
   probe: "batch",
   early_stopping: "stopping",
   checkpoint: "stopping",
+  goal: "training",
 };
 
 /** The words of a field. A field that is not above gets its name as label, in the group of its part. */
