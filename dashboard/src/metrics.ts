@@ -27,6 +27,23 @@ const MEASURED: ReadonlySet<string> = new Set([
   "epoch_allreduce_s",
 ]);
 
+/** What Hora samples of slots and hosts. */
+const SAMPLED: ReadonlySet<string> = new Set([
+  "gpu_percent",
+  "gpu_memory_bytes",
+  "gpu_power_w",
+  "gpu_temperature_c",
+  "gpu_sm_clock_mhz",
+  "gpu_throttle",
+  "gpu_processes",
+  "cpu_percent",
+  "memory_bytes",
+  "network_received_bytes_per_s",
+  "network_sent_bytes_per_s",
+  "disk_read_bytes_per_s",
+  "disk_written_bytes_per_s",
+]);
+
 const FIRST_CHOICES = ["val_accuracy", "val_loss"];
 const LAST_CHOICES = ["accuracy", "loss"];
 
@@ -48,7 +65,7 @@ export function isBetterLower(metric: string, goal: Goal | null = null): boolean
 /** The metric that counts: that of the goal, else the first of the usual names. Null without a goal and names. */
 export function goalMetric(goal: Goal | null, names: Iterable<string>): string | null {
   if (goal !== null) return goal.metric;
-  const reported = [...names].filter((name) => !isMeasured(name)).sort();
+  const reported = [...names].filter((name) => !MEASURED.has(name) && !SAMPLED.has(name)).sort();
   const ofValidation = reported.filter((name) => name.startsWith("val_"));
   return (
     [...FIRST_CHOICES, ...ofValidation, ...LAST_CHOICES, ...reported].find((name) => reported.includes(name)) ?? null

@@ -1,8 +1,4 @@
-"""Which metric counts, and which values of a metric are better. The dashboard's rules are tested with the same cases."""
-
-import json
-from pathlib import Path
-from typing import Any
+"""Which metric counts, and which values of a metric are better."""
 
 import pytest
 
