@@ -104,6 +104,13 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+/** A command as one line of a shell. Arguments with other characters than letters, digits and a few signs are quoted. */
+export function commandText(command: readonly string[]): string {
+  return command
+    .map((argument) => (/^[\w@%+=:,./{}-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`))
+    .join(" ");
+}
+
 /** The start of a file name, from a name that a person chose: letters, digits, dots and hyphens, at most 60. */
 export function fileStem(name: string): string {
   const safe = name.replace(/[^\p{L}\p{M}\p{N}._-]+/gu, "-");

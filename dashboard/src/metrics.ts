@@ -1,5 +1,11 @@
 // Which metric says how good a job is, and which of its values are better. The same rules as in
-// jobs/model/goals.py: metrics.cases.json is checked against both. Pure; used by lists, charts and tables.
+// jobs/model/goals.py: metrics.cases.json is checked against both. And the values of a job's metrics. Pure; used by
+// lists, charts and tables.
+
+import type { Job } from "./api/types.ts";
+
+/** The last and the best value of each metric, by name. */
+export type Metrics = Job["metrics"];
 
 /** The goal of a spec. Without a mode its name decides. */
 export interface Goal {
@@ -75,4 +81,56 @@ export function goalMetric(goal: Goal | null, names: Iterable<string>): string |
 /** The goal in a spec; null if it names none. */
 export function goalOf(spec: Readonly<Record<string, unknown>>): Goal | null {
   return (spec["goal"] as Goal | null | undefined) ?? null;
+}
+
+/** The metric that counts for a job. One that Hora's own loop trains reports `val_accuracy` sooner or later. */
+export function goalMetricOf(spec: Job["spec"], names: Iterable<string>): string | null {
+  return goalMetric(goalOf(spec), names) ?? (isScript(spec) ? null : (FIRST_CHOICES[0] as string));
+}
+
+/** Whether a spec runs a person's own code. */
+export function isScript(spec: Job["spec"]): boolean {
+  return spec["code"] != null;
+}
+
+const OF_SUMMARY = ["val_accuracy", "val_loss", "test_accuracy", "test_loss"] as const;
+
+/** The metrics of a job, with the newest values of a live one. Jobs of earlier versions have them in the summary only. */
+export function metricsOf({ spec, metrics, summary, progress, ended_at }: Job): Metrics {
+  const results = OF_SUMMARY.flatMap((name): [string, Metrics[string]][] => {
+    const value = summary?.[name];
+    return value == null ? [] : [[name, { last: value, best: value, best_epoch: summary?.best_epoch ?? null }]];
+  });
+  const known = { ...Object.fromEntries(results), ...metrics };
+  return ended_at == null ? withNewest(known, progress, goalOf(spec)) : known;
+}
+
+/** Metrics with the values of the newest epoch. */
+export function withNewest(metrics: Metrics, progress: Job["progress"], goal: Goal | null): Metrics {
+  const newest = Object.entries((progress["metrics"] as Record<string, number | null> | undefined) ?? {});
+  if (newest.every(([name, last]) => metrics[name]?.last === last)) return metrics;
+  const changed = newest.map(([name, last]): [string, Metrics[string]] => {
+    const before = metrics[name];
+    const isBest = last !== null && (before?.best == null || isBetter(name, last, before.best, goal));
+    return [
+      name,
+      {
+        last,
+        best: isBest ? last : (before?.best ?? null),
+        best_epoch: isBest ? progress.epoch : (before?.best_epoch ?? null),
+      },
+    ];
+  });
+  return { ...metrics, ...Object.fromEntries(changed) };
+}
+
+/** Whether a value of a metric is better than another. */
+export function isBetter(metric: string, value: number, than: number, goal: Goal | null): boolean {
+  return isBetterLower(metric, goal) ? value < than : value > than;
+}
+
+/** Names of metrics in their order on the page: the one that counts, its training, validations, then the others. */
+export function inOrder(names: Iterable<string>, counts: string | null): string[] {
+  const rank = (name: string): number => (name === counts ? 0 : name.startsWith("val_") ? 1 : isMeasured(name) ? 3 : 2);
+  return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
 }

@@ -7,7 +7,7 @@ import type { InView } from "../../parts/window.tsx";
 import styles from "./cards.module.css";
 import { type CellProps, Duration, JobCurve, JobStatus, Name, Progress, When } from "./cells.tsx";
 import type { Curve } from "./curves.ts";
-import { figuresOf } from "./figures.ts";
+import { figuresOf, metricOf } from "./figures.ts";
 import type { Row } from "./row.ts";
 import type { Marks } from "./use_marks.ts";
 
@@ -50,7 +50,8 @@ interface CardProps extends CellProps {
 
 function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): ComponentChildren {
   return useMemo(() => {
-    const { best } = figuresOf(curve?.y ?? [], metric);
+    const shownMetric = metricOf(row, metric);
+    const { best } = figuresOf(row, shownMetric, curve);
     const cellProps = { row, metric, curve, onLabel };
     return (
       <li data-job={row.id} class={`${styles["card"]} ${isSelected ? styles["selected"] : ""}`}>
@@ -75,10 +76,10 @@ function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): C
           </span>
         </div>
         <div class={styles["line"]}>
-          <JobCurve metric={metric} curve={curve} />
+          <JobCurve row={row} metric={metric} curve={curve} />
           {best !== null && (
             <span>
-              <span class="muted">best</span> {number(best)}
+              <span class="muted">best {shownMetric}</span> {number(best)}
             </span>
           )}
           <span class={styles["facts"]}>

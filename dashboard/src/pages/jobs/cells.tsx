@@ -9,11 +9,13 @@ import styles from "./cells.module.css";
 import { now } from "./clock.ts";
 import type { ColumnId } from "./columns.ts";
 import type { Curve } from "./curves.ts";
-import { type Figures, figuresOf, inWords } from "./figures.ts";
-import { type Row, shareOf } from "./row.ts";
+import { type Figures, figuresOf, inWords, metricOf } from "./figures.ts";
+import { type Row, shareOf, stageOf } from "./row.ts";
+import { metricOf as metricOfKey } from "./view.ts";
 
 export interface CellProps {
   readonly row: Row;
+  /** The chosen metric; empty for the one that counts for the job. */
   readonly metric: string;
   readonly curve: Curve | undefined;
   readonly onLabel: (label: string) => void;
@@ -30,9 +32,9 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
     case "progress":
       return <Progress row={row} />;
     case "curve":
-      return <JobCurve metric={metric} curve={curve} />;
+      return <JobCurve row={row} metric={metric} curve={curve} />;
     case "best":
-      return <BestAndLast {...figuresOf(curve?.y ?? [], metric)} />;
+      return <BestAndLast {...figuresOf(row, metricOf(row, metric), curve)} />;
     case "gpus":
       return row.gpus;
     case "batch":
@@ -60,7 +62,16 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
       );
     case "priority":
       return row.priority;
+    default:
+      return <MetricValue row={row} metric={metricOfKey(column) ?? ""} />;
   }
+}
+
+function MetricValue({ row, metric }: { row: Row; metric: string }) {
+  const value = row.metrics[metric];
+  if (value === undefined) return UNKNOWN;
+  const epoch = value.best_epoch == null ? "" : `, in epoch ${value.best_epoch}`;
+  return <span title={`best ${number(value.best)}${epoch}; last ${number(value.last)}`}>{number(value.best)}</span>;
 }
 
 export function JobStatus({ row }: { row: Row }) {
@@ -81,6 +92,11 @@ export function Name({ row, onLabel }: CellProps) {
       </a>
       <span class={styles["more"]}>
         <span class={styles["id"]}>{row.id}</span>
+        {row.command !== null && (
+          <code class={styles["command"]} title={row.command}>
+            {row.command}
+          </code>
+        )}
         <Labels row={row} onLabel={onLabel} />
       </span>
     </span>
@@ -109,11 +125,7 @@ export function Progress({ row }: { row: Row }) {
       </span>
     );
   if (row.attempt === 0) return UNKNOWN;
-  // A batch probe has steps but no epochs.
-  const [unit, progressText] =
-    row.epochs === null
-      ? ["steps", `${number(row.step)}/${number(row.steps)}`]
-      : ["epochs", `${number(row.epoch)}/${number(row.epochs)}`];
+  const [progressText, unit] = stageOf(row);
   if (isTerminal(row.status))
     return (
       <span>
@@ -141,9 +153,10 @@ function BestAndLast({ best, last }: Figures) {
   );
 }
 
-export function JobCurve({ metric, curve }: { metric: string; curve: Curve | undefined }) {
-  if (curve === undefined || curve.y.length === 0) return null;
-  const text = inWords(metric, figuresOf(curve.y, metric));
+export function JobCurve({ row, metric: chosen, curve }: { row: Row; metric: string; curve: Curve | undefined }) {
+  const metric = metricOf(row, chosen);
+  if (curve === undefined || curve.y.length === 0 || metric === null) return null;
+  const text = inWords(metric, figuresOf(row, metric, curve));
   return (
     <span title={text}>
       <Sparkline x={curve.x} y={curve.y} label={text} />

@@ -1,7 +1,8 @@
 // The columns of the table, and which are shown by default.
 
-import { isBestLeast } from "./figures.ts";
-import type { Sort } from "./view.ts";
+import { isBetterLower } from "../../metrics.ts";
+import type { Row } from "./row.ts";
+import { type MetricKey, metricOf, type Sort } from "./view.ts";
 
 export interface Column {
   readonly id: string;
@@ -62,7 +63,7 @@ export const COLUMNS = [
   { id: "ended", title: "Ended", width_px: 98, sort: "ended_at", isFigure: true },
 ] as const satisfies readonly Column[];
 
-export type ColumnId = (typeof COLUMNS)[number]["id"];
+export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey;
 
 /** The columns that fit on a page of this width, the most important ones first. */
 export function defaultColumns(page_px: number): ColumnId[] {
@@ -71,20 +72,61 @@ export function defaultColumns(page_px: number): ColumnId[] {
   );
 }
 
-/** The chosen columns from storage; null if there is no choice. The name is always among them. */
+/** The chosen columns from storage; null if there is no choice. The name is always among them, metrics come last. */
 export function chosenColumns(stored: string | null): ColumnId[] | null {
   const names = stored?.split(",") ?? [];
-  const chosen = COLUMNS.filter(({ id }) => id === "name" || names.includes(id)).map(({ id }) => id);
+  const chosen = COLUMNS.filter(({ id }) => id === "name" || names.includes(id)).map(({ id }): ColumnId => id);
+  chosen.push(...new Set(names.filter(isMetricKey)));
   return chosen.length > 1 ? chosen : null;
 }
 
-/** The columns of these ids, with titles and hints for the metric. */
+function isMetricKey(id: string): id is MetricKey {
+  return metricOf(id) !== null;
+}
+
+/** The columns for metrics that the rows have, and those that are shown. */
+export function metricColumns(rows: readonly Row[], shown: readonly ColumnId[]): MetricKey[] {
+  const ofRows = new Set(rows.flatMap(({ metrics }) => Object.keys(metrics)));
+  return [
+    ...new Set([...shown.filter(isMetricKey), ...[...ofRows].sort().map((name): MetricKey => `metrics.${name}`)]),
+  ];
+}
+
+/** The metric that all rows show; empty if each shows its own. */
+export function commonMetric(rows: readonly Row[], chosen: string): string {
+  if (chosen !== "") return chosen;
+  const names = new Set(rows.map((row) => row.goal_metric).filter((name) => name !== null));
+  return names.size === 1 ? ([...names][0] as string) : "";
+}
+
+/** The columns of these ids, with titles and hints for the metric; an empty metric is the one of each job's goal. */
 export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & { readonly id: ColumnId })[] {
-  return COLUMNS.filter(({ id }) => ids.includes(id)).map((column) => {
-    if (column.id === "curve") return { ...column, title: metric };
-    if (column.id !== "best") return column;
-    const hint = `The ${isBestLeast(metric) ? "least" : "greatest"} ${metric} of all epochs, and the newest`;
-    if (metric !== "val_accuracy" && metric !== "val_loss") return { ...column, hint };
-    return { ...column, sort: metric, hint: `${hint}. Sorts by the epoch whose weights were kept` };
+  const ofJobs = COLUMNS.filter(({ id }) => ids.includes(id)).map((column) => {
+    if (column.id === "curve") return { ...column, title: metric || "Goal" };
+    return column.id === "best" ? { ...column, ...bestOf(metric) } : column;
   });
+  return [...ofJobs, ...ids.filter(isMetricKey).map(metricColumn)];
+}
+
+function bestOf(metric: string): Pick<Column, "sort" | "hint"> {
+  if (metric === "") return { hint: "The best value of the metric that counts for the job, and the newest" };
+  const hint = `The ${least(metric)} ${metric} of all epochs, and the newest`;
+  if (metric !== "val_accuracy" && metric !== "val_loss") return { sort: `metrics.${metric}`, hint };
+  return { sort: metric, hint: `${hint}. Sorts by the epoch whose weights were kept` };
+}
+
+function metricColumn(id: MetricKey): Column & { readonly id: MetricKey } {
+  const metric = metricOf(id) as string;
+  return {
+    id,
+    title: metric,
+    width_px: 110,
+    sort: id,
+    isFigure: true,
+    hint: `The ${least(metric)} ${metric} of the job`,
+  };
+}
+
+function least(metric: string): string {
+  return isBetterLower(metric) ? "least" : "greatest";
 }

@@ -12,13 +12,13 @@ function curve(job: string, y: number[]) {
 }
 
 test("the curve of a live job is read again after each epoch, that of an ended job after each revision", () => {
-  const curves = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
-  assert.deepEqual(missing([LIVE, ENDED], curves), []);
+  const curves = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row, "loss"), x: [], y: [] }]));
+  assert.deepEqual(missing([LIVE, ENDED], curves, "loss"), []);
   const now = [
     { ...LIVE, step: 99, revision: 7 },
     { ...ENDED, epoch: 4 },
   ];
-  assert.deepEqual(missing(now, curves), []);
+  assert.deepEqual(missing(now, curves, "loss"), []);
   assert.equal(
     idsOf(
       missing(
@@ -27,15 +27,16 @@ test("the curve of a live job is read again after each epoch, that of an ended j
           { ...ENDED, revision: 10 },
         ],
         curves,
+        "loss",
       ),
     ),
     "ab",
   );
-  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], curves)), "a");
+  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], curves, "loss")), "a");
 });
 
 test("a job that was never launched has no curve", () => {
-  assert.deepEqual(missing([rowWith({ attempt: 0 })], new Map()), []);
+  assert.deepEqual(missing([rowWith({ attempt: 0 })], new Map(), "loss"), []);
 });
 
 test("the curves of all wanted rows are read with one request, with sorted ids", async () => {
@@ -68,7 +69,7 @@ test("a curve stays when the api answers that it has not changed", async () => {
   curves.want([{ ...LIVE, epoch: 4 }]);
   await curves.load();
   assert.deepEqual(etags, [null, "W/1"]);
-  assert.deepEqual(curves.byJob.value.get("a"), { state: "1/4", x: [0, 1], y: [3, 2] });
+  assert.deepEqual(curves.byJob.value.get("a"), { state: "1/4 loss", x: [0, 1], y: [3, 2] });
   curves.close();
 });
 
@@ -85,5 +86,27 @@ test("curves that could not be read are requested again", async () => {
   isAway = false;
   await curves.load();
   assert.deepEqual(curves.byJob.value.get("a")?.y, [1]);
+  curves.close();
+});
+
+test("without a chosen metric each job has the curve of the metric that counts for it", async () => {
+  const script = rowWith({ ...ENDED, id: "s", goal_metric: "val_mae" });
+  const unknown = rowWith({ ...LIVE, id: "u", goal_metric: null });
+  const paths: string[] = [];
+  const series = ["val_accuracy", "val_mae"].map((name, place) => ({ name, rank: -1, x: [1], y: [place], bands: [] }));
+  const curves = new Curves("", async (path) => {
+    paths.push(path);
+    return { status: 200, data: { jobs: ["b", "s"].map((id) => ({ id, series })) }, etag: null };
+  });
+  curves.want([ENDED, script, unknown]);
+  await curves.load();
+  assert.deepEqual(paths, ["/v1/metrics?job=b&job=s&name=val_accuracy&name=val_mae&rank=-1&axis=epoch&max_points=40"]);
+  assert.deepEqual(
+    [...curves.byJob.value].map(([id, { y }]) => [id, y[0]]),
+    [
+      ["b", 0],
+      ["s", 1],
+    ],
+  );
   curves.close();
 });

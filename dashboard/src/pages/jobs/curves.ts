@@ -1,9 +1,10 @@
-// The sparklines of the rows in view: one metric of many jobs, read with one request, and again as they grow.
+// The sparklines of the rows in view: one metric of each job, read with one request, and again as they grow.
 
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Answer } from "../../api/client.ts";
 import type { MetricSeries } from "../../api/types.ts";
 import { pathWith } from "../../query.ts";
+import { metricOf } from "./figures.ts";
 import type { Row } from "./row.ts";
 
 const MOST_POINTS = 40; // more points than a cell has pixels add nothing
@@ -25,16 +26,18 @@ interface ManyMetrics {
 export type FetchMetrics = (path: string, etag: string | null) => Promise<Answer<ManyMetrics>>;
 
 /** The state that a curve depends on: the epoch of a live job, the revision of an ended one. */
-export function stateOf(row: Row): string {
-  return row.ended_at === null ? `${row.attempt}/${row.epoch}` : `ended ${row.revision}`;
+export function stateOf(row: Row, metric: string): string {
+  return `${row.ended_at === null ? `${row.attempt}/${row.epoch}` : `ended ${row.revision}`} ${metricOf(row, metric)}`;
 }
 
 /** The rows whose curve is missing or out of date. */
-export function missing(rows: readonly Row[], byJob: ReadonlyMap<string, Curve>): Row[] {
-  return rows.filter((row) => row.attempt > 0 && byJob.get(row.id)?.state !== stateOf(row));
+export function missing(rows: readonly Row[], byJob: ReadonlyMap<string, Curve>, metric: string): Row[] {
+  return rows.filter(
+    (row) => row.attempt > 0 && metricOf(row, metric) !== null && byJob.get(row.id)?.state !== stateOf(row, metric),
+  );
 }
 
-/** The curves of one metric. */
+/** The curves of one metric, or, if it is empty, of the metric that counts for each job. */
 export class Curves {
   readonly #metric: string;
   readonly #fetchMetrics: FetchMetrics;
@@ -69,10 +72,11 @@ export class Curves {
   async load(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const rows = missing(this.#rows, this.#byJob.peek());
+    const rows = missing(this.#rows, this.#byJob.peek(), this.#metric);
     if (rows.length === 0 || this.#isReading) return;
     const job = rows.map((row) => row.id).sort();
-    const path = pathWith("/v1/metrics", { job, name: this.#metric, rank: -1, axis: "epoch", max_points: MOST_POINTS });
+    const name = [...new Set(rows.flatMap((row) => metricOf(row, this.#metric) ?? []))].sort();
+    const path = pathWith("/v1/metrics", { job, name, rank: -1, axis: "epoch", max_points: MOST_POINTS });
     this.#isReading = true;
     let restMs = GROWN_MS;
     try {
@@ -88,7 +92,7 @@ export class Curves {
 
   #restIfAny(ms: number): void {
     const byJob = this.#byJob.peek();
-    const rows = missing(this.#rows, byJob);
+    const rows = missing(this.#rows, byJob, this.#metric);
     if (rows.length === 0) return;
     if (ms === GROWN_MS && rows.some((row) => !byJob.has(row.id))) {
       clearTimeout(this.#timer);
@@ -99,11 +103,13 @@ export class Curves {
   /** Store an answer; null means that nothing changed. A job without the metric gets a curve without points. */
   #take(rows: readonly Row[], answer: ManyMetrics | null): void {
     const curves = new Map(this.#byJob.peek());
-    const seriesById = new Map(answer?.jobs.map(({ id, series }) => [id, series[0]]));
+    const seriesById = new Map(answer?.jobs.map(({ id, series }) => [id, series]));
     for (const row of rows) {
       const before = curves.get(row.id);
-      const { x, y } = (answer === null ? before : seriesById.get(row.id)) ?? { x: [], y: [] };
-      curves.set(row.id, { state: stateOf(row), x, y });
+      const metric = metricOf(row, this.#metric);
+      const series = seriesById.get(row.id)?.find(({ name }) => name === metric);
+      const { x, y } = (answer === null ? before : series) ?? { x: [], y: [] };
+      curves.set(row.id, { state: stateOf(row, this.#metric), x, y });
     }
     this.#byJob.value = curves;
   }

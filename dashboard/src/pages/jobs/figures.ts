@@ -1,6 +1,9 @@
-// The figures of a curve: its first, best and newest value.
+// The figures of a metric: its first, best and newest value.
 
 import { number, UNKNOWN } from "../../format.ts";
+import { isBetterLower } from "../../metrics.ts";
+import type { Curve } from "./curves.ts";
+import type { Row } from "./row.ts";
 
 export interface Figures {
   readonly first: number | null;
@@ -8,15 +11,19 @@ export interface Figures {
   readonly last: number | null;
 }
 
-/** Whether the least value of a metric is its best: true for losses, errors and times, but not for rates. */
-export function isBestLeast(metric: string): boolean {
-  return /loss|error|perplexity/.test(metric) || (/_(s|ms)$/.test(metric) && !metric.endsWith("per_s"));
+/** The metric that a row shows: the chosen one, or else the one that counts for its job. */
+export function metricOf(row: Row, chosen: string): string | null {
+  return chosen === "" ? row.goal_metric : chosen;
 }
 
-export function figuresOf(y: readonly (number | null)[], metric: string): Figures {
-  const known = y.filter((value) => value !== null);
-  const best = known.length === 0 ? null : isBestLeast(metric) ? Math.min(...known) : Math.max(...known);
-  return { first: known[0] ?? null, best, last: known.at(-1) ?? null };
+/** The figures of a job's curve. A metric without epochs has no curve: then those of the job. */
+export function figuresOf(row: Row, metric: string | null, curve: Curve | undefined): Figures {
+  const known = (curve?.y ?? []).filter((value) => value !== null);
+  if (metric === null) return { first: null, best: null, last: null };
+  const { best = null, last = null } = row.metrics[metric] ?? {};
+  if (known.length === 0) return { first: null, best, last };
+  const isLow = isBetterLower(metric, row.goal);
+  return { first: known[0] ?? null, best: isLow ? Math.min(...known) : Math.max(...known), last: known.at(-1) ?? null };
 }
 
 /** The curve in words, for screen readers. */

@@ -5,7 +5,7 @@ import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
 import type { Outcome } from "./cancelling.ts";
 import { CARD_PX, Cards } from "./cards.tsx";
-import { columnsOf } from "./columns.ts";
+import { columnsOf, commonMetric } from "./columns.ts";
 import type { Curves } from "./curves.ts";
 import styles from "./job_list.module.css";
 import type { JobList } from "./list.ts";
@@ -35,7 +35,8 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
   const { ref, inView } = useScroller(listing, curves, rows, row_px);
   useKeys(rows, marks, { scroller: ref, row_px, header_px: isNarrow.value ? 0 : HEADER_PX });
   const ids = columnIds.value;
-  const columns = useMemo(() => columnsOf(ids, view.metric), [ids, view.metric]);
+  const metric = commonMetric(rows, view.metric);
+  const columns = useMemo(() => columnsOf(ids, metric), [ids, metric]);
   const onLabel = useCallback(
     (label: string) => onChange({ labels: [...new Set([...view.labels, label])] }),
     [onChange, view.labels],

@@ -17,6 +17,7 @@ export function jobWith(changes: Partial<Job> = {}): Job {
     plan: { global_batch: 64, per_gpu_batch: 32, learning_rate: 0.002 },
     progress: { epoch: 0, step: 0 },
     summary: null,
+    metrics: {},
     labels: {},
     gpus: 2,
     priority: 50,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { jobWith, rowWith } from "./row.fixture.ts";
-import { rowOf, shareOf, withProgress, withState } from "./row.ts";
+import { rowOf, shareOf, stageOf, withProgress, withState } from "./row.ts";
 
 test("a row has the fields of a job that are shown, without its spec and plan", () => {
   const row = rowOf(jobWith({ labels: { team: "vision" } }), "next");
@@ -43,4 +43,34 @@ test("the share done is that of the steps, else that of the epochs, else null", 
   assert.equal(shareOf(rowWith({ step: 10, steps: 40, epoch: 3, epochs: 4 })), 0.25);
   assert.equal(shareOf(rowWith({ step: 10, steps: null, epoch: 3, epochs: 4 })), 0.75);
   assert.equal(shareOf(rowWith({ steps: null, epochs: null })), null);
+});
+
+test("a script counts its work in its own units, and without an end only how far it is", () => {
+  const own = rowWith({ done: 12, total: 48, step: 5, steps: null, epochs: 30 });
+  assert.deepEqual([stageOf(own), shareOf(own)], [["12/48", ""], 0.25]);
+  const endless = rowWith({ done: 12, total: null });
+  assert.deepEqual([stageOf(endless), shareOf(endless)], [["12", ""], null]);
+  assert.deepEqual(stageOf(rowWith({ step: 7, steps: null, epochs: null, epoch: 0 })), ["7", "steps"]);
+  assert.deepEqual(stageOf(rowWith({ step: 7, steps: null, epochs: null, epoch: 2 })), ["2", "epochs"]);
+  assert.deepEqual(stageOf(rowWith({ step: 7, steps: 9, epochs: null })), ["7/9", "steps"]);
+});
+
+test("a row of a script has its command, no dataset or model, and the metric that counts", () => {
+  const spec = { code: "c0de", command: ["python", "a b.py", "it's"], dataset: null, model: null, goal: null };
+  const row = rowOf(jobWith({ spec, metrics: { mae: { last: 3, best: 2 }, val_mae: { last: 4, best: 4 } } }));
+  assert.equal(row.command, "python 'a b.py' 'it'\\''s'");
+  assert.deepEqual([row.dataset, row.model, row.goal_metric], ["", "", "val_mae"]);
+  assert.equal(rowOf(jobWith({ spec })).goal_metric, null);
+  assert.equal(rowOf(jobWith()).goal_metric, "val_accuracy");
+});
+
+test("the metrics of a live row follow its progress", () => {
+  const row = rowWith({ metrics: { val_mae: { last: 3, best: 3, best_epoch: 1 } }, goal_metric: "val_mae" });
+  const metrics = { val_mae: 5, mae: 2 };
+  const moved = withProgress(row, { epoch: 2, step: 20, metrics });
+  assert.deepEqual(moved.metrics, {
+    val_mae: { last: 5, best: 3, best_epoch: 1 },
+    mae: { last: 2, best: 2, best_epoch: 2 },
+  });
+  assert.equal(withProgress(moved, { epoch: 2, step: 21, metrics }).metrics, moved.metrics);
 });

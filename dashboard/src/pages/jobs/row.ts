@@ -1,6 +1,8 @@
 // The fields of a job that a row shows. A whole job is 4 kB with its spec and plan, and there are thousands.
 
 import type { EndReason, Job, Progress, Status } from "../../api/types.ts";
+import { commandText, number } from "../../format.ts";
+import { type Goal, goalMetric, goalMetricOf, goalOf, type Metrics, metricsOf, withNewest } from "../../metrics.ts";
 
 export interface Row {
   readonly id: string;
@@ -20,9 +22,18 @@ export interface Row {
   readonly epochs: number | null;
   readonly step: number;
   readonly steps: number | null;
+  /** How much of its work a script has done, in units of its own. */
+  readonly done: number | null;
+  readonly total: number | null;
   readonly eta_s: number | null;
   /** Of the newest step while it runs, then of the whole training. */
   readonly samples_per_s: number | null;
+  /** What a script runs; null for Hora's own loop. */
+  readonly command: string | null;
+  readonly goal: Goal | null;
+  /** The metric that counts; null for a script that has reported none. */
+  readonly goal_metric: string | null;
+  readonly metrics: Metrics;
   readonly dataset: string;
   readonly model: string;
   readonly gpus: number;
@@ -61,6 +72,7 @@ export type StreamedState = Pick<
 export type StreamedProgress = Pick<Job, "id" | "progress">;
 
 export function rowOf(job: Job, page: string | null = null): Row {
+  const metrics = metricsOf(job);
   return {
     id: job.id,
     name: job.name,
@@ -76,6 +88,10 @@ export function rowOf(job: Job, page: string | null = null): Row {
     attempt: job.attempt,
     ...progressOf(job.progress),
     samples_per_s: job.summary?.train_samples_per_s ?? figure(job.progress, "samples_per_s"),
+    command: Array.isArray(job.spec["command"]) ? commandText(job.spec["command"] as string[]) : null,
+    goal: goalOf(job.spec),
+    goal_metric: goalMetricOf(job.spec, Object.keys(metrics)),
+    metrics,
     dataset: namedIn(job.spec["dataset"], "source"),
     model: namedIn(job.spec["model"], "name"),
     gpus: job.gpus,
@@ -110,22 +126,35 @@ export function withState(row: Row, state: StreamedState): Row {
 }
 
 export function withProgress(row: Row, progress: Progress): Row {
+  const metrics = withNewest(row.metrics, progress, row.goal);
   return {
     ...row,
     ...progressOf(progress),
+    metrics,
+    goal_metric: goalMetric(row.goal, Object.keys(metrics)) ?? row.goal_metric,
     samples_per_s: figure(progress, "samples_per_s") ?? row.samples_per_s,
   };
 }
 
 /** The progress of a job, 0..1; null while it is unknown. */
-export function shareOf({ step, steps, epoch, epochs }: Row): number | null {
+export function shareOf({ done, total, step, steps, epoch, epochs }: Row): number | null {
+  if (done !== null) return total ? done / total : null;
   if (steps) return step / steps;
   return epochs ? epoch / epochs : null;
 }
 
-function progressOf(progress: Progress): Pick<Row, "epoch" | "epochs" | "step" | "steps" | "eta_s"> {
-  const { epoch, epochs = null, step, steps = null, eta_s = null } = progress;
-  return { epoch, epochs, step, steps, eta_s };
+/** How far a job is, and the unit: its own, epochs, or steps. Where the end is unknown, only how far it is. */
+export function stageOf({ done, total, step, steps, epoch, epochs }: Row): readonly [text: string, unit: string] {
+  const of = (amount: number, all: number | null): string =>
+    all === null ? number(amount) : `${number(amount)}/${number(all)}`;
+  if (done !== null) return [of(done, total), ""];
+  // A batch probe has steps but no epochs.
+  return epochs !== null || (steps === null && epoch > 0) ? [of(epoch, epochs), "epochs"] : [of(step, steps), "steps"];
+}
+
+function progressOf(progress: Progress): Pick<Row, "epoch" | "epochs" | "step" | "steps" | "done" | "total" | "eta_s"> {
+  const { epoch, epochs = null, step, steps = null, done = null, total = null, eta_s = null } = progress;
+  return { epoch, epochs, step, steps, done, total, eta_s };
 }
 
 function labelsOf(labels: Job["labels"]): string[] {

@@ -1,17 +1,19 @@
 // The controls above the jobs: filters, order, metric and columns.
 
 import { useState } from "preact/hooks";
-import { COLUMNS, type ColumnId } from "./columns.ts";
+import { words } from "../../format.ts";
+import { ColumnMenu } from "./column_menu.tsx";
+import { metricColumns } from "./columns.ts";
 import { type Filtering, FiltersInUse, OwnerFilters, Statuses } from "./filters.tsx";
 import { Menu } from "./menu.tsx";
 import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
-import { choose, columnIds, isChosen, isNarrow } from "./use_columns.ts";
-import { METRICS, type Order, SORTS, type View } from "./view.ts";
+import { isNarrow } from "./use_columns.ts";
+import { METRICS, metricOf, type Order, SORTS, type Sort, type View } from "./view.ts";
 
 export function Toolbar({ view, rows, onChange }: Filtering) {
   const search = <Search value={view.search} onChange={(text) => onChange({ search: text })} />;
-  const metric = <MetricField view={view} onChange={onChange} />;
+  const metric = <MetricField view={view} rows={rows} onChange={onChange} />;
   return (
     <div class={styles["toolbar"]} role="search" aria-label="Jobs">
       {search}
@@ -19,7 +21,7 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
         <Menu title="View" count={filtersIn(view)} side="right">
           <Statuses view={view} onChange={onChange} />
           <OwnerFilters view={view} rows={rows} onChange={onChange} />
-          <OrderField view={view} onChange={onChange} />
+          <OrderField view={view} rows={rows} onChange={onChange} />
           {metric}
         </Menu>
       ) : (
@@ -28,7 +30,7 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
           <OwnerFilters view={view} rows={rows} onChange={onChange} />
           <span class={styles["right"]}>
             {metric}
-            <ColumnMenu />
+            <ColumnMenu rows={rows} />
           </span>
         </>
       )}
@@ -43,9 +45,10 @@ function filtersIn({ statuses, owner, project, labels }: View): number {
 
 const OTHER = "\0other";
 
-function MetricField({ view, onChange }: Omit<Filtering, "rows">) {
+function MetricField({ view, rows, onChange }: Filtering) {
   const [isTyping, setTyping] = useState(false);
-  const metrics: readonly string[] = METRICS;
+  const reported = metricColumns(rows, []).map((key) => metricOf(key) ?? "");
+  const metrics = new Set([...METRICS, ...reported, ...(view.metric === "" ? [] : [view.metric])]);
   const take = (metric: string): void => {
     setTyping(false);
     if (metric !== "") onChange({ metric });
@@ -71,10 +74,11 @@ function MetricField({ view, onChange }: Omit<Filtering, "rows">) {
         onChange={(event) => {
           const { value } = event.currentTarget;
           if (value === OTHER) setTyping(true);
-          else take(value);
+          else onChange({ metric: value });
         }}
       >
-        {[...metrics, ...(metrics.includes(view.metric) ? [] : [view.metric])].map((name) => (
+        <option value="">goal of each job</option>
+        {[...metrics].map((name) => (
           <option key={name} value={name}>
             {name}
           </option>
@@ -85,42 +89,21 @@ function MetricField({ view, onChange }: Omit<Filtering, "rows">) {
   );
 }
 
-function OrderField({ view, onChange }: Omit<Filtering, "rows">) {
+function OrderField({ view, rows, onChange }: Filtering) {
+  const sorts = new Set<Sort>([...SORTS, ...metricColumns(rows, []), view.order.replace(/^-/, "") as Sort]);
   return (
     <label class={styles["field"]}>
       <span>Order</span>
       <select value={view.order} onChange={(event) => onChange({ order: event.currentTarget.value as Order })}>
-        {SORTS.flatMap((sort) => [
+        {[...sorts].flatMap((sort) => [
           <option key={`-${sort}`} value={`-${sort}`}>
-            {sort.replaceAll("_", " ")} ↓
+            {metricOf(sort) ?? words(sort)} ↓
           </option>,
           <option key={sort} value={sort}>
-            {sort.replaceAll("_", " ")} ↑
+            {metricOf(sort) ?? words(sort)} ↑
           </option>,
         ])}
       </select>
     </label>
-  );
-}
-
-function ColumnMenu() {
-  const shownIds = columnIds.value;
-  const toggle = (id: ColumnId): void =>
-    choose(shownIds.includes(id) ? shownIds.filter((other) => other !== id) : [...shownIds, id]);
-  return (
-    <Menu title="Columns" side="right">
-      <fieldset class={styles["columns"]}>
-        <legend class="spoken">Columns</legend>
-        {COLUMNS.filter(({ id }) => id !== "name").map(({ id, title }) => (
-          <label key={id}>
-            <input type="checkbox" checked={shownIds.includes(id)} onChange={() => toggle(id)} />
-            {title}
-          </label>
-        ))}
-      </fieldset>
-      <button type="button" disabled={!isChosen.value} onClick={() => choose(null)}>
-        Fit the columns to the page
-      </button>
-    </Menu>
   );
 }

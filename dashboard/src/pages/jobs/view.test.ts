@@ -42,6 +42,12 @@ test("an unknown status or order is ignored, and a label with a stray percent si
   assert.deepEqual([view.statuses, view.order, view.labels], [["running"], "-created_at", ["a:b", "%ZZ"]]);
 });
 
+test("jobs are sorted by any metric whose name can be one", () => {
+  assert.equal(viewOf("sort=-metrics.val_iou").order, "-metrics.val_iou");
+  assert.equal(viewOf("sort=metrics.").order, "-created_at");
+  assert.equal(viewOf("sort=metrics.no%20name").order, "-created_at");
+});
+
 test("the path of the list has the filters and order of the view, the limit and the cursor", () => {
   assert.equal(
     listPath(NARROW, 100, "c1"),
@@ -67,4 +73,6 @@ test("a first click sorts falling, or rising for names and losses, and the next 
   assert.equal(nextOrder("gpus", "gpus"), "-gpus");
   assert.equal(nextOrder("-gpus", "val_loss"), "val_loss");
   assert.equal(nextOrder("name", "name"), "-name");
+  assert.equal(nextOrder("name", "metrics.val_mae"), "metrics.val_mae");
+  assert.equal(nextOrder("name", "metrics.val_iou"), "-metrics.val_iou");
 });

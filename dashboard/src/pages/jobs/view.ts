@@ -1,11 +1,12 @@
 // The view of the list: its filters, order and metric, as parameters of the page's address and of the api.
 
 import type { Status } from "../../api/types.ts";
+import { isBetterLower } from "../../metrics.ts";
 import { listOf, pathWith } from "../../query.ts";
 
 export const STATUSES: readonly Status[] = ["queued", "launching", "running", "succeeded", "failed", "cancelled"];
 
-/** The api's sort keys of jobs. */
+/** The api's sort keys of jobs. It also sorts by the best value of any metric. */
 export const SORTS = [
   "created_at",
   "started_at",
@@ -22,7 +23,8 @@ export const SORTS = [
   "val_loss",
 ] as const;
 
-export type Sort = (typeof SORTS)[number];
+export type MetricKey = `metrics.${string}`;
+export type Sort = (typeof SORTS)[number] | MetricKey;
 export type Order = Sort | `-${Sort}`;
 
 export const NEWEST_FIRST: Order = "-created_at";
@@ -37,6 +39,7 @@ export interface View {
   readonly labels: readonly string[];
   readonly study: string;
   readonly order: Order;
+  /** The metric of the curves; empty for the one that counts for each job. */
   readonly metric: string;
 }
 
@@ -48,7 +51,7 @@ export const EVERYTHING: View = {
   labels: [],
   study: "",
   order: NEWEST_FIRST,
-  metric: METRICS[0],
+  metric: "",
 };
 
 export const NO_FILTER: Partial<View> = { search: "", statuses: [], owner: "", project: "", labels: [], study: "" };
@@ -108,16 +111,22 @@ export function isFiltered(view: View): boolean {
   return Boolean(view.search || view.statuses.length || view.owner || view.project || view.labels.length || view.study);
 }
 
-/** The order after a click on the header of `sort`: falling first, except for names and losses. */
+/** The order after a click on the header of `sort`: falling first, except for names and metrics that are better low. */
 export function nextOrder(order: Order, sort: Sort): Order {
-  const rises: readonly Sort[] = ["name", "val_loss"];
-  const first: Order = rises.includes(sort) ? sort : `-${sort}`;
+  const isRising = sort === "name" || isBetterLower(metricOf(sort) ?? sort);
+  const first: Order = isRising ? sort : `-${sort}`;
   const second: Order = first === sort ? `-${sort}` : sort;
   return order === first ? second : first;
 }
 
 function isOrder(text: string): text is Order {
-  return (SORTS as readonly string[]).includes(text.replace(/^-/, ""));
+  const sort = text.replace(/^-/, "");
+  return (SORTS as readonly string[]).includes(sort) || metricOf(sort) !== null;
+}
+
+/** The metric of a key such as `metrics.val_iou`; null for other keys. */
+export function metricOf(key: string): string | null {
+  return /^metrics\.([A-Za-z_][A-Za-z0-9_.:/@-]*)$/.exec(key)?.[1] ?? null;
 }
 
 /** A label as an item of a list with commas. */
