@@ -22,6 +22,7 @@ export type Utilization = Schemas["UtilizationView"];
 export type SampleMetric = NonNullable<UtilizationQuery["metric"]>[number];
 export type SampleSeries = Schemas["SampleSeriesView"];
 export type Summary = Schemas["SummaryView"];
+export type Code = Schemas["CodeView"];
 export type Artifact = Schemas["ArtifactView"];
 export type Analysis = Schemas["Analysis"];
 export type Finding = Schemas["Finding"];

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { Job, Progress } from "../../api/types.ts";
 import { ago, duration, moment, number, short } from "../../format.ts";
+import { isScript } from "../../metrics.ts";
 import { Meter } from "../../parts/meter.tsx";
 import { isTerminal, StatusBadge } from "../../parts/status.tsx";
 import { Actions } from "./actions.tsx";
@@ -96,7 +97,7 @@ function WaitingLine({ job }: { job: Job }) {
 function ProgressLine({ job }: { job: Job }) {
   const { progress } = job;
   const text = [...stageOf(job), ...(job.status === "running" ? paceOf(progress) : [])].join(" · ");
-  const share = progress.steps ? (progress.step ?? 0) / progress.steps : null;
+  const share = shareOf(progress);
   return (
     <div class={styles["progress"]}>
       <Meter share={share} label="Progress" text={text} />
@@ -105,11 +106,25 @@ function ProgressLine({ job }: { job: Job }) {
   );
 }
 
-/** The progress: epoch 3 of 30, step 120 of 1,400; for a probe, its batches. */
+/** The progress, 0..1: that in a script's own units, else of the steps, else of the epochs; null while it is unknown. */
+function shareOf({ done, total, step, steps, epoch, epochs }: Progress): number | null {
+  if (done != null) return total ? done / total : null;
+  if (steps) return (step ?? 0) / steps;
+  return epochs ? (epoch ?? 0) / epochs : null;
+}
+
+/** The progress: epoch 3 of 30, step 120 of 1,400; for a probe, its batches; for a script, first its own units. */
 function stageOf(job: Job): string[] {
-  const { epoch, epochs, step, steps } = job.progress;
+  const { epoch, epochs, step, steps, done, total } = job.progress;
   const of = (done: number | undefined, total: number | null | undefined): string =>
     number(done ?? 0) + (total ? ` of ${number(total)}` : "");
+  if (isScript(job.spec)) {
+    return [
+      ...(done == null ? [] : [of(done, total)]),
+      ...(epoch ? [`epoch ${of(epoch, done == null ? epochs : null)}`] : []),
+      ...(step ? [`step ${of(step, steps)}`] : []),
+    ];
+  }
   if (!isProbe(job)) return [`epoch ${of(epoch, epochs)}`, `step ${of(step, steps)}`];
   const batch = (job.progress as Record<string, unknown>)["per_gpu_batch"];
   return [`${of(step, steps)} batches`, ...(typeof batch === "number" ? [`now ${batch} per GPU`] : [])];

@@ -2,13 +2,16 @@
 
 import type { Polled } from "../../api/polled.ts";
 import type { Advice, Analysis, Job, Listed } from "../../api/types.ts";
+import { isScript } from "../../metrics.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { AdvicePanel } from "./analysis/advice.tsx";
 import { FindingsPanel } from "./analysis/findings.tsx";
 import { LedgerPanel } from "./analysis/ledger.tsx";
 import { JobCharts } from "./charts/charts.tsx";
 import styles from "./page.module.css";
+import { MetricsPanel } from "./results/metrics.tsx";
 import { isProbe, ProbePanel } from "./results/probe.tsx";
+import { ScriptPanel } from "./results/script.tsx";
 import { Summary } from "./results/summary.tsx";
 import { useOfJob } from "./use_job.ts";
 
@@ -19,6 +22,12 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
   return (
     <>
       <Summary job={job} />
+      {isScript(job.spec) && (
+        <div class={styles["columns"]}>
+          <ScriptPanel job={job} />
+          <MetricsPanel job={job} />
+        </div>
+      )}
       {isProbe(job) && <ProbePanel job={job} />}
       <Charts job={job} />
       {job.attempt > 0 && (
@@ -35,6 +44,7 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
               <AdvicePanel job={job.id} items={advice.data.items} isLive={isLive} />
             )}
             {data !== undefined && <FindingsPanel analysis={data} />}
+            {!isScript(job.spec) && <MetricsPanel job={job} />}
           </div>
         </div>
       )}
@@ -52,7 +62,9 @@ function Charts({ job }: { job: Job }) {
     );
   }
   const hasSteps = job.progress.step !== undefined && job.progress.step > 0;
-  if (!hasSteps && job.ended_at !== null) return <Notice title="No data">The job ended before its first step.</Notice>;
+  // A script may report nothing. Then its utilization is there all the same.
+  if (!hasSteps && !isScript(job.spec) && job.ended_at !== null)
+    return <Notice title="No data">The job ended before its first step.</Notice>;
   return <JobCharts job={job} />;
 }
 

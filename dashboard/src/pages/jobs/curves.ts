@@ -8,6 +8,7 @@ import { metricOf } from "./figures.ts";
 import type { Row } from "./row.ts";
 
 const MOST_POINTS = 40; // more points than a cell has pixels add nothing
+const MOST_NAMES = 20; // the api's limit for one answer
 const SETTLED_MS = 80; // rows that are only scrolled past are not requested
 const GROWN_MS = 2000; // between two reads of curves that are already shown
 const AFTER_FAILURE_MS = 5000;
@@ -72,10 +73,12 @@ export class Curves {
   async load(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const rows = missing(this.#rows, this.#byJob.peek(), this.#metric);
-    if (rows.length === 0 || this.#isReading) return;
+    const missingRows = missing(this.#rows, this.#byJob.peek(), this.#metric);
+    if (missingRows.length === 0 || this.#isReading) return;
+    const nameOf = (row: Row): string => metricOf(row, this.#metric) ?? "";
+    const name = [...new Set(missingRows.map(nameOf))].slice(0, MOST_NAMES).sort();
+    const rows = missingRows.filter((row) => name.includes(nameOf(row)));
     const job = rows.map((row) => row.id).sort();
-    const name = [...new Set(rows.flatMap((row) => metricOf(row, this.#metric) ?? []))].sort();
     const path = pathWith("/v1/metrics", { job, name, rank: -1, axis: "epoch", max_points: MOST_POINTS });
     this.#isReading = true;
     let restMs = GROWN_MS;

@@ -26,6 +26,8 @@ export interface ChartOptions {
   readonly count: number;
   /** The groups of charts with a logarithmic scale. */
   readonly logs: ReadonlySet<string>;
+  /** The metric whose chart comes first. */
+  readonly goal: string | null;
 }
 
 /** By rank; -1 is over all ranks. */

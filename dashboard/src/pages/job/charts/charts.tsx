@@ -4,6 +4,7 @@ import { useMemo } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
 import type { Attempt, Job, Listed } from "../../../api/types.ts";
 import { newScope } from "../../../charts/scope.ts";
+import { goalMetricOf, goalOf, isScript } from "../../../metrics.ts";
 import { Waiting } from "../../../parts/notice.tsx";
 import { isTerminal } from "../../../parts/status.tsx";
 import { setParams } from "../../../url.ts";
@@ -20,7 +21,7 @@ import { useView, type View } from "./use_view.ts";
 import { type Axis, DEFAULTS, type GroupKey, textOf, toggled } from "./view.ts";
 
 export function JobCharts({ job }: { job: Job }) {
-  const defaultAxis = isProbe(job) ? "time" : "step"; // the runs of a probe have no steps
+  const defaultAxis = hasSteps(job) ? "step" : "time";
   const view = useView(job.gpus, defaultAxis);
   const { axis, ranks, open, zoom } = view;
   const scope = useMemo(() => newScope(zoom), [zoom]);
@@ -55,9 +56,10 @@ interface Props {
 function Groups({ job, series, view, scope }: Props) {
   const { ranks, logs, open, hidden } = view;
   const smooth = view.smooth.value;
+  const goal = firstMetric(job);
   const options: ChartOptions = useMemo(
-    () => ({ smooth, ranks, logs, count: job.gpus }),
-    [smooth, ranks, logs, job.gpus],
+    () => ({ smooth, ranks, logs, count: job.gpus, goal }),
+    [smooth, ranks, logs, job.gpus, goal],
   );
   const groups = useMemo(() => groupsOf(series, options), [series, options]);
   const marks = useMarks(job, series);
@@ -79,6 +81,17 @@ function Groups({ job, series, view, scope }: Props) {
       ))}
     </>
   );
+}
+
+/** Whether the job counts steps: the runs of a probe do not, and a script need not. */
+function hasSteps(job: Job): boolean {
+  const reportsNothing = isScript(job.spec) && !job.progress.step && Object.keys(job.metrics).length === 0;
+  return !isProbe(job) && !reportsNothing;
+}
+
+/** The metric whose chart comes first: the goal of the spec, or for a script the metric that counts. */
+function firstMetric({ spec, metrics }: Job): string | null {
+  return isScript(spec) ? goalMetricOf(spec, Object.keys(metrics)) : (goalOf(spec)?.metric ?? null);
 }
 
 const FORMS = {
@@ -114,11 +127,11 @@ function useMarks(job: Job, series: Series) {
   const { data } = usePolled<Listed<Attempt>>(path, {
     every_s: isTerminal(job.status) ? Number.POSITIVE_INFINITY : 10,
   });
-  const { summary, plan, started_at, created_at } = job;
+  const { summary, plan, spec, started_at, created_at } = job;
   // The job is a new object with every step. The marks are redrawn only when their data changes.
   return useMemo(
-    () => marksOf({ summary, plan, started_at, created_at }, data?.items ?? [], series.metrics, series.axis),
-    [summary, plan, started_at, created_at, data, series],
+    () => marksOf({ summary, plan, spec, started_at, created_at }, data?.items ?? [], series.metrics, series.axis),
+    [summary, plan, spec, started_at, created_at, data, series],
   );
 }
 

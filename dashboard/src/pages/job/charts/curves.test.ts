@@ -4,7 +4,7 @@ import type { ChartOptions } from "./chart.ts";
 import { learningCharts, type Metrics, speedCharts } from "./curves.ts";
 import type { Points } from "./points.ts";
 
-const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
+const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null };
 const POINTS: Points = { xs: [1, 2, 3], ys: [3, 2, 1], bands: [] };
 
 /** Metrics by name, each with the same points for the given ranks. */
@@ -113,4 +113,26 @@ test("a job of one rank has no allreduce chart, and its line has no rank number"
 
 test("without metrics there are no charts", () => {
   assert.deepEqual([...learningCharts(new Map(), LOOK), ...speedCharts(new Map(), LOOK)], []);
+});
+
+test("the goal comes first, and times that a job reports are among the speed", () => {
+  const reported = metrics({ mae: [0, 1], val_mae: [-1], val_iou: [-1], validate_s: [0], latency_s: [-1], loss: [0] });
+  const keys = (goal: string | null): string[][] =>
+    [learningCharts, speedCharts].map((chartsOf) => chartsOf(reported, { ...LOOK, goal }).map(({ key }) => key));
+  assert.deepEqual(keys("val_mae"), [
+    ["mae", "loss", "iou"],
+    ["latency_s", "validate_s"],
+  ]);
+  assert.deepEqual(keys("latency_s"), [["latency_s", "loss", "iou", "mae"], ["validate_s"]]);
+});
+
+test("a validation that each rank reports has a line for each rank", () => {
+  const [chart] = learningCharts(metrics({ val_mae: [0, 1] }), LOOK);
+  assert.deepEqual(
+    chart?.lines.map(({ key, name }) => [key, name]),
+    [
+      ["val r0", "validation, rank 0"],
+      ["val r1", "validation, rank 1"],
+    ],
+  );
 });

@@ -3,6 +3,7 @@
 import type { Line } from "../../../charts/lines.ts";
 import { runColour } from "../../../charts/palette.ts";
 import { number, words } from "../../../format.ts";
+import { isBetterLower, isMeasured, isTime } from "../../../metrics.ts";
 import { type ByRank, type Chart, type ChartOptions, lineOf, rankLines, type Style } from "./chart.ts";
 import { shortTime } from "./quantities.ts";
 
@@ -12,41 +13,45 @@ export type Metrics = ReadonlyMap<string, ByRank>;
 const ALL_RANKS = -1;
 const NONE: ByRank = new Map();
 
-/** Metrics with a chart of their own, and metrics that are not shown. */
-const OF_SPEED = new Set(["samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"]);
-const UNSHOWN = new Set(["epoch_s", "epoch_data_wait_s", "epoch_allreduce_s"]);
 const FIRST = ["loss", "accuracy"];
 
 export function learningCharts(metrics: Metrics, options: ChartOptions): Chart[] {
-  const names = new Set([...metrics.keys()].map((name) => name.replace(/^val_/, "")));
-  const customNames = [...names].filter((name) => !isBuiltIn(name)).toSorted();
-  const charts = [...FIRST, ...customNames].map((name) => curve(metrics, name, options));
+  const { goal } = options;
+  const own = [...metrics.keys()].filter((name) => !isMeasured(name) && (!isTime(name) || name === goal));
+  const names = new Set(own.map(withoutPart).toSorted());
+  const first = goal === null ? FIRST : [withoutPart(goal), ...FIRST];
+  const charts = [...new Set([...first, ...names])].map((name) => curve(metrics, name, options));
   const rate = overAll(metrics.get("learning_rate"), { key: "train", name: "epoch" });
   charts.push({ key: "learning_rate", title: "Learning rate", format: number, lines: rate });
   return charts.filter((chart) => chart.lines.length > 0);
 }
 
-function isBuiltIn(name: string): boolean {
-  return (
-    [...FIRST, "learning_rate"].includes(name) || OF_SPEED.has(name) || UNSHOWN.has(name) || /^step_time_p/.test(name)
-  );
+/** The name without the part of the data that it was measured on: a metric shares a chart with its validation. */
+function withoutPart(name: string): string {
+  return name.replace(/^val_(?=.)/, "");
 }
 
 /** A metric's training and validation in one chart. */
 function curve(metrics: Metrics, name: string, options: ChartOptions): Chart {
-  const ranks = metrics.get(name) ?? NONE;
-  const isLoss = name.endsWith("loss");
+  const [ranks, validation] = [metrics.get(name) ?? NONE, metrics.get(`val_${name}`) ?? NONE];
   return {
     key: name,
     title: titled(words(name)),
-    isLog: isLoss && options.logs.has("losses"),
-    format: number,
+    isLog: isBetterLower(name) && options.logs.has("losses"),
+    format: isTime(name) ? shortTime : number,
     lines: [
       ...rankLines(ranks, options, { alone: "each step", isSmooth: true }),
       ...overAll(ranks, { key: "train", name: "train" }),
-      ...overAll(metrics.get(`val_${name}`), { key: "val", name: "validation", colour: "run-3", dash: [6, 3] }),
+      ...rankLines(validation, options, { alone: "each step", isSmooth: true }).map(ofValidation),
+      ...overAll(validation, { key: "val", name: "validation", colour: "run-3", dash: DASHES }),
     ],
   };
+}
+
+const DASHES = [6, 3];
+
+function ofValidation(line: Line): Line {
+  return { ...line, key: `val ${line.key}`, name: `validation, ${line.name}`, dash: DASHES };
 }
 
 export function speedCharts(metrics: Metrics, options: ChartOptions): Chart[] {
@@ -64,8 +69,18 @@ export function speedCharts(metrics: Metrics, options: ChartOptions): Chart[] {
     ...(options.count > 1 ? [ofRanks("allreduce_s", "Allreduce, of a step", "each step", true)] : []),
     ofRanks("step_time_p50_s", "Step time, median of an epoch", "epoch", false),
     ofRanks("step_time_p95_s", "Step time, 95th percentile", "epoch", false),
+    ...ownTimes(metrics, options),
   ];
   return charts.filter((chart) => chart.lines.length > 0);
+}
+
+/** The times that a job reports itself, such as the phases of a script. */
+function ownTimes(metrics: Metrics, options: ChartOptions): Chart[] {
+  const names = [...metrics.keys()].filter((name) => isTime(name) && !isMeasured(name) && name !== options.goal);
+  return [...new Set(names.map(withoutPart).toSorted())].map((name) => ({
+    ...curve(metrics, name, options),
+    isLog: options.logs.has("times"),
+  }));
 }
 
 /** Each rank reports the throughput of all ranks, so one line is enough. */

@@ -1,5 +1,6 @@
 // A group of charts with a title that folds it.
 
+import { useState } from "preact/hooks";
 import { Plot, type PlotProps } from "../../../charts/plot.tsx";
 import type { Chart } from "./chart.ts";
 import styles from "./group.module.css";
@@ -15,8 +16,12 @@ interface Props {
   plot: Pick<PlotProps, "scope" | "marks" | "xName" | "unitX" | "hidden" | "onToggle">;
 }
 
+const MANY = 24; // charts: each is a canvas that is drawn with every cursor
+
 export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
   const height = useIsNarrow() ? 150 : 190;
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? charts : charts.slice(0, MANY);
   if (isOpen && charts.length === 0 && note === undefined) return null;
   return (
     <section class={styles["group"]} aria-label={title}>
@@ -30,10 +35,15 @@ export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
       </div>
       {isOpen && (
         <div class={styles["charts"]}>
-          {charts.map(({ key, ...chart }) => (
+          {shown.map(({ key, ...chart }) => (
             <Plot key={key} {...plot} {...chart} height={height} />
           ))}
         </div>
+      )}
+      {isOpen && shown.length < charts.length && (
+        <button type="button" onClick={() => setWhole(true)}>
+          Show {charts.length - shown.length} more charts
+        </button>
       )}
     </section>
   );

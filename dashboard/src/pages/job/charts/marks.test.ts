@@ -9,6 +9,7 @@ type JobFields = Parameters<typeof marksOf>[0];
 const JOB = {
   summary: { best_epoch: 2, epochs_run: 3 },
   plan: { steps_per_epoch: 10 },
+  spec: {},
   started_at: "2030-01-01T00:00:00Z",
   created_at: "2029-12-31T00:00:00Z",
 } as unknown as JobFields;
@@ -47,4 +48,17 @@ test("an attempt without a start or a resumed step has no mark", () => {
   const waiting = [{ number: 2, resumed_step: null, started_at: null }] as unknown as Attempt[];
   for (const axis of ["step", "epoch", "time"] as const)
     assert.deepEqual(marksOf(job, waiting, epochEnds([]), axis), []);
+});
+
+test("a script is marked at the best value of its goal, wherever that is", () => {
+  const points = { xs: [7, 20, 31], ys: [0.5, 0.2, 0.4], bands: [] };
+  const metrics: Metrics = new Map([["val_mae", new Map([[-1, points]])]]);
+  const script = (mode: "min" | "max") =>
+    ({
+      ...JOB,
+      spec: { code: "c0de", goal: { metric: "val_mae", mode } },
+      summary: { metrics: { val_mae: { last: 0.4, best: 0.2 } } },
+    }) as unknown as JobFields;
+  assert.deepEqual(marksOf(script("min"), [], metrics, "step"), [{ x: 20, text: "best" }]);
+  assert.deepEqual(marksOf(script("max"), [], metrics, "time"), [{ x: 7, text: "best" }]);
 });

@@ -23,17 +23,18 @@ export interface SeriesRequest {
 export const MOST_POINTS = 1000; // of a series: more points than a chart has columns add nothing
 const FEWEST_POINTS = 200;
 const POINTS_OF_ALL = 8000; // of one metric over all ranks
+const MOST_NAMES = 100; // the api's limit for one answer
 const BANDS = 200;
 const BANDS_OF_ALL = 4000;
 
-/** On the axis of epochs the api returns metrics of steps only by name. Custom ones are in `names`. */
+/** On the axis of epochs the api returns metrics of steps only by name. Those that jobs report are in `names`. */
 const OF_STEPS = ["loss", "accuracy", "samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"];
 
 export function metricsPath(request: SeriesRequest, names: readonly string[]): string {
   const { id, axis, ranks } = request;
   return pathWith(`/v1/jobs/${id}/metrics`, {
     axis,
-    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...names])] : [],
+    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...names])].slice(0, MOST_NAMES) : [],
     rank: typeof ranks === "number" ? [-1, ranks] : [],
     ...size(request, request.hasManySteps || ranks === "mean"),
   });

@@ -8,6 +8,7 @@ import type { Range } from "../../../charts/lines.ts";
 import type { Scope } from "../../../charts/scope.ts";
 import { secondsBetween } from "../../../format.ts";
 import { isTerminal } from "../../../parts/status.tsx";
+import { listOf } from "../../../query.ts";
 import { type Detail, metricsFrom, samplesFrom } from "./answers.ts";
 import type { Metrics } from "./curves.ts";
 import { MOST_POINTS, metricsPath, namesPath, type SeriesRequest, stretchFor, utilizationPath } from "./requests.ts";
@@ -42,7 +43,7 @@ export function useSeries({ job, axis, ranks, sampled, scope }: SeriesInput): {
   const stretch = useStretch(scope);
   const wholeRequest: SeriesRequest = { id: job.id, axis, ranks, count: job.gpus, stretch: null, ...lengthOf(job) };
   const detailRequest: SeriesRequest = { ...wholeRequest, stretch };
-  const metricNames = useNames(job.id, axis, isLive);
+  const metricNames = useNames(job, axis, isLive);
   const [everyS, nearS] = isLive ? [stretch === null ? LIVE_S : BEHIND_S, LIVE_S] : [ONCE, ONCE];
 
   const metricsAt = (request: SeriesRequest) => (metricNames === undefined ? null : metricsPath(request, metricNames));
@@ -80,13 +81,14 @@ function lengthOf({ progress, started_at, ended_at }: Job) {
 }
 
 /** The names of the metrics. On the axis of epochs they are needed before the metrics can be requested. */
-function useNames(id: string, axis: Axis, isLive: boolean): readonly string[] | undefined {
+function useNames({ id, metrics }: Job, axis: Axis, isLive: boolean): readonly string[] | undefined {
   const path = axis === "epoch" ? namesPath(id) : null;
   const { data } = usePolled<MetricsAnswer>(path, { every_s: isLive ? BEHIND_S : ONCE });
+  const ofSteps = Object.keys(metrics).join(); // a script may report some by step alone
   return useMemo(() => {
     if (path === null) return [];
-    return data && [...new Set(data.series.map(({ name }) => name))];
-  }, [path, data]);
+    return data && [...new Set([...data.series.map(({ name }) => name), ...listOf(ofSteps)])];
+  }, [path, data, ofSteps]);
 }
 
 interface Kept<T> {

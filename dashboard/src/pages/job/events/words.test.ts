@@ -25,6 +25,10 @@ test("an event's kind and details are shown in words", () => {
     "epoch 3, loss 0.5, val loss 0.25, 1,234 samples/s, 2 s",
   );
   assert.equal(
+    detailOf(event("epoch_ended", { epoch: 1, step: 10, val_mae: 0.5, mae: 0.25 })),
+    "epoch 1, mae 0.25, val mae 0.5",
+  );
+  assert.equal(
     detailOf(event("checkpoint_skipped", { epoch: 2, step: 1042, why: "no space" })),
     "epoch 2, step 1,042: no space",
   );

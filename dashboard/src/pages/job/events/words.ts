@@ -2,6 +2,7 @@
 
 import type { JobEvent, Preemption } from "../../../api/types.ts";
 import { number, words } from "../../../format.ts";
+import { isMeasured } from "../../../metrics.ts";
 import { figureOf } from "../analysis/evidence.ts";
 import { causeOf } from "../reasons.ts";
 
@@ -35,8 +36,6 @@ export function kindOf(event: JobEvent): string {
 export function isOfEpochs(event: JobEvent): boolean {
   return event.kind === "epoch_ended" || event.kind === "checkpoint_saved";
 }
-
-const METRICS = ["loss", "accuracy", "val_loss", "val_accuracy"];
 
 /** The details of an event. */
 export function detailOf({ kind, data }: JobEvent): string {
@@ -72,10 +71,18 @@ export function detailOf({ kind, data }: JobEvent): string {
   }
 }
 
+const FEW = 6; // metrics of an epoch in one line
+const NO_METRICS = new Set(["epoch", "step"]);
+
 function epochOf(data: Data): string {
-  const metrics = METRICS.filter((name) => typeof data[name] === "number").map(
-    (name) => `${words(name)} ${number(data[name] as number)}`,
+  const names = Object.keys(data).filter(
+    (name) => typeof data[name] === "number" && !isMeasured(name) && !NO_METRICS.has(name),
   );
+  const metrics = names
+    .sort()
+    .slice(0, FEW)
+    .map((name) => `${words(name)} ${number(data[name] as number)}`);
+  if (names.length > FEW) metrics.push(`${names.length - FEW} more metrics`);
   const speed =
     typeof data["samples_per_s"] === "number" ? [`${number(Math.round(data["samples_per_s"]))} samples/s`] : [];
   const length = typeof data["epoch_s"] === "number" ? [figureOf("epoch_s", data["epoch_s"])] : [];

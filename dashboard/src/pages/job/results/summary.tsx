@@ -2,6 +2,7 @@
 
 import type { Job } from "../../../api/types.ts";
 import { bytes, duration, number, percent, short } from "../../../format.ts";
+import { goalMetricOf, isScript, metricsOf } from "../../../metrics.ts";
 import styles from "./results.module.css";
 
 interface Figure {
@@ -11,7 +12,8 @@ interface Figure {
 }
 
 export function Summary({ job }: { job: Job }) {
-  const figures = [...resultsOf(job), ...planOf(job)].filter(({ value }) => value !== "–");
+  const learned = isScript(job.spec) ? goalFigures(job) : resultsOf(job);
+  const figures = [...learned, ...costsOf(job), ...planOf(job)].filter(({ value }) => value !== "–");
   return (
     <dl class={styles["strip"]} aria-label={job.summary === null ? "Figures so far" : "Results"}>
       {figures.map(({ name, value, more }) => (
@@ -28,13 +30,29 @@ export function Summary({ job }: { job: Job }) {
 }
 
 function resultsOf({ summary, progress }: Job): Figure[] {
-  const soFar = progress as { metrics?: Record<string, number>; samples_per_s?: number };
+  const soFar = progress as { metrics?: Record<string, number> };
   const best = summary === null ? undefined : `epoch ${summary.best_epoch ?? "–"}`;
   return [
     { name: "Val accuracy", value: number(summary?.val_accuracy ?? soFar.metrics?.["val_accuracy"]), more: best },
     { name: "Val loss", value: number(summary?.val_loss ?? soFar.metrics?.["val_loss"]) },
     { name: "Test accuracy", value: number(summary?.test_accuracy) },
     { name: "Test loss", value: number(summary?.test_loss) },
+  ];
+}
+
+/** The best value of the metric that counts. */
+function goalFigures(job: Job): Figure[] {
+  const metrics = metricsOf(job);
+  const goal = goalMetricOf(job.spec, Object.keys(metrics));
+  const value = metrics[goal ?? ""];
+  if (goal === null || value === undefined) return [];
+  const epoch = value.best_epoch == null ? "" : `, epoch ${value.best_epoch}`;
+  return [{ name: goal, value: number(value.best), more: `best${epoch}` }];
+}
+
+function costsOf({ summary, progress }: Job): Figure[] {
+  const soFar = progress as { samples_per_s?: number };
+  return [
     {
       name: "Epochs run",
       value: number(summary?.epochs_run),
@@ -52,14 +70,17 @@ function sizeOf(summary: Job["summary"]): string | undefined {
   return summary?.model_bytes == null ? undefined : bytes(summary.model_bytes);
 }
 
-function planOf({ gpus, plan }: Job): Figure[] {
+/** A script may use the batch and the rate of its plan or not. So only the tab of the spec shows them. */
+function planOf({ gpus, plan, spec }: Job): Figure[] {
+  const ranks = { name: "Ranks", value: String(gpus) };
+  if (isScript(spec)) return [ranks];
   const {
     global_batch: batch,
     per_gpu_batch: ofEach,
     learning_rate: rate,
   } = plan as Record<string, number | undefined>;
   return [
-    { name: "Ranks", value: String(gpus) },
+    ranks,
     { name: "Batch", value: number(batch), more: gpus > 1 ? `${number(ofEach)} each` : undefined },
     { name: "Learning rate", value: number(rate) },
   ];
