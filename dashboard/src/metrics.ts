@@ -95,8 +95,16 @@ export function isScript(spec: Job["spec"]): boolean {
 
 const OF_SUMMARY = ["val_accuracy", "val_loss", "test_accuracy", "test_loss"] as const;
 
+const metricsByJob = new WeakMap<Job, Metrics>(); // tables ask for each cell
+
 /** The metrics of a job, with the newest values of a live one. Jobs of earlier versions have them in the summary only. */
-export function metricsOf({ spec, metrics, summary, progress, ended_at }: Job): Metrics {
+export function metricsOf(job: Job): Metrics {
+  const known = metricsByJob.get(job) ?? joined(job);
+  metricsByJob.set(job, known);
+  return known;
+}
+
+function joined({ spec, metrics, summary, progress, ended_at }: Job): Metrics {
   const results = OF_SUMMARY.flatMap((name): [string, Metrics[string]][] => {
     const value = summary?.[name];
     return value == null ? [] : [[name, { last: value, best: value, best_epoch: summary?.best_epoch ?? null }]];

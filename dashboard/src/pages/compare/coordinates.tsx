@@ -83,7 +83,9 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
 }
 
 function defaultAxes(settings: readonly Field[], results: readonly Field[]): string[] {
-  const resultKeys = results.filter(({ key }) => RESULTS_AT_FIRST.includes(key)).map(({ key }) => key);
+  const resultKeys = results
+    .filter(({ key, isGoal }) => isGoal || RESULTS_AT_FIRST.includes(key))
+    .map(({ key }) => key);
   const settingKeys = settings.map(({ key }) => key).filter((key) => key !== "seed" && !key.startsWith("plan."));
   return [...settingKeys.slice(0, MOST_SETTINGS), ...resultKeys];
 }

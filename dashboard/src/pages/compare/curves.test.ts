@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { canBeLog, countedIn, curvesOf, metricsAmong, ordered, pointsEach } from "./curves.ts";
+import { canBeLog, countedIn, curvesOf, metricsAmong, ordered, pointsEach, shownAtFirst } from "./curves.ts";
+import { job } from "./job.fixture.ts";
+
+const VALUE = { last: 1, best: 1 };
+const OWN = job("own");
+const SCRIPT = job("script", { spec: { code: "c0de" }, metrics: { mae: VALUE, val_mae: VALUE, wer: VALUE } });
 
 test("all curves together have at most as many points as one answer may have", () => {
   assert.equal(pointsEach(2, 4), 1000);
@@ -18,7 +23,7 @@ test("a null value is a gap", () => {
 });
 
 test("custom metrics come after the usual ones, and each metric is listed once", () => {
-  const all = metricsAmong(["loss", "f1"], ["recall"]);
+  const all = metricsAmong([OWN], ["loss", "f1"], ["recall"]);
   assert.deepEqual(all.slice(-2), ["f1", "recall"]);
   assert.equal(all.filter((name) => name === "loss").length, 1);
   assert.deepEqual(ordered(["f1", "val_loss", "loss"], all), ["loss", "val_loss", "f1"]);
@@ -29,4 +34,21 @@ test("accuracies have no logarithmic axis, and durations are counted in seconds"
   assert.equal(canBeLog("val_loss"), true);
   assert.equal(countedIn("epoch_s"), "seconds");
   assert.equal(countedIn("samples_per_s"), "tens");
+});
+
+test("a script has only the metrics that it reports, and begins with those that count", () => {
+  assert.deepEqual(metricsAmong([SCRIPT], ["epoch_s"], ["lost"]), ["epoch_s", "val_mae", "mae", "wer", "lost"]);
+  assert.deepEqual(shownAtFirst([SCRIPT]), ["mae", "val_mae"]);
+  assert.deepEqual(shownAtFirst([OWN]), ["loss", "val_loss", "accuracy", "val_accuracy"]);
+  assert.deepEqual(shownAtFirst([OWN, SCRIPT]).slice(-2), ["mae", "val_mae"]);
+});
+
+test("a curve over all ranks comes before that of a single rank", () => {
+  const series = [-1, 0].map((rank) => ({ name: "mae", rank, x: [1], y: [rank], bands: [] }));
+  const only = { name: "wer", rank: 0, x: [1], y: [7], bands: [] };
+  const curves = curvesOf([{ id: "a", series: [...series, only] }]).get("a");
+  assert.deepEqual(
+    ["mae", "wer"].map((name) => curves?.get(name)?.ys[0]),
+    [-1, 7],
+  );
 });

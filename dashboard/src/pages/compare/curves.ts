@@ -1,7 +1,8 @@
 // The metrics of many runs, from the api's answer to lines of charts. Pure.
 
-import type { JobMetrics } from "../../api/types.ts";
+import type { Job, JobMetrics } from "../../api/types.ts";
 import type { Unit } from "../../charts/ticks.ts";
+import { goalMetricOf, inOrder, isMeasured, isScript, metricsOf } from "../../metrics.ts";
 
 export interface Curve {
   readonly xs: Float64Array;
@@ -17,22 +18,25 @@ export function pointsEach(runs: number, metrics: number): number {
   return Math.max(FEWEST, Math.min(ENOUGH, Math.floor(MOST_IN_ALL / Math.max(1, runs * metrics))));
 }
 
-/** By run, then by metric. */
+/** By run, then by metric: over all ranks, or else of the first rank that reported it. */
 export function curvesOf(jobs: readonly JobMetrics[]): ReadonlyMap<string, ReadonlyMap<string, Curve>> {
   return new Map(
     jobs.map(({ id, series }) => [
       id,
       new Map(
-        series.map(({ name, x, y }) => [
-          name,
-          { xs: Float64Array.from(x), ys: Float64Array.from(y, (value) => value ?? Number.NaN) },
-        ]),
+        // Of several entries with one name the last one stays.
+        series
+          .toSorted((a, b) => b.rank - a.rank)
+          .map(({ name, x, y }) => [
+            name,
+            { xs: Float64Array.from(x), ys: Float64Array.from(y, (value) => value ?? Number.NaN) },
+          ]),
       ),
     ]),
   );
 }
 
-/** The metrics that every job has, in their order on the page: each beside its validation. */
+/** The metrics of Hora's own loop, in their order on the page: each beside its validation. */
 export const USUAL = [
   "loss",
   "val_loss",
@@ -45,11 +49,35 @@ export const USUAL = [
   "allreduce_s",
 ] as const;
 
-export const SHOWN_AT_FIRST: readonly string[] = ["loss", "val_loss", "accuracy", "val_accuracy"];
+const SHOWN_AT_FIRST: readonly string[] = ["loss", "val_loss", "accuracy", "val_accuracy"];
+export const MOST_METRICS = 20; // the api's limit for one answer
 
-/** The metrics to choose from: the usual ones, then other ones of these runs, and the chosen ones. */
-export function metricsAmong(names: readonly string[], chosen: readonly string[]): string[] {
-  return [...new Set([...USUAL, ...names, ...chosen])];
+/** Whether one of the jobs is a script, whose metrics may be those of single ranks. */
+export function hasScript(jobs: readonly Job[]): boolean {
+  return jobs.some(({ spec }) => isScript(spec));
+}
+
+/** The metrics that are shown by default: those of Hora's own loop, and what counts for scripts, with its training. */
+export function shownAtFirst(jobs: readonly Job[]): readonly string[] {
+  const goals = jobs
+    .filter(({ spec }) => isScript(spec))
+    .flatMap((job) => {
+      const names = Object.keys(metricsOf(job));
+      const goal = goalMetricOf(job.spec, names);
+      return goal === null
+        ? []
+        : [goal.replace(/^val_(?=.)/, ""), goal].filter((name) => name === goal || names.includes(name));
+    });
+  const own = jobs.every(({ spec }) => isScript(spec)) ? [] : SHOWN_AT_FIRST;
+  return [...new Set([...own, ...goals])].slice(0, MOST_METRICS);
+}
+
+/** The metrics to choose from: the usual ones, then other ones of these jobs, and the chosen ones. */
+export function metricsAmong(jobs: readonly Job[], names: readonly string[], chosen: readonly string[]): string[] {
+  const usual = jobs.every(({ spec }) => isScript(spec)) ? USUAL.filter((name) => names.includes(name)) : USUAL;
+  const reported = [...names, ...jobs.flatMap((job) => Object.keys(metricsOf(job)))];
+  const ofScripts = inOrder(new Set(reported.filter((name) => !isMeasured(name))), null);
+  return [...new Set([...usual, ...ofScripts, ...names, ...chosen])];
 }
 
 /** The chosen metrics in their order on the page. */

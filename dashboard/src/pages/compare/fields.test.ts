@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Job } from "../../api/types.ts";
-import { bestOf, compared, type Field, flattened, RESULTS, resultsAmong, settingsAmong } from "./fields.ts";
+import { bestOf, compared, type Field, flattened, goalValue, RESULTS, resultsAmong, settingsAmong } from "./fields.ts";
 import { job } from "./job.fixture.ts";
 
 const accuracy = RESULTS.find(({ key }) => key === "val_accuracy") as Field;
@@ -89,4 +89,38 @@ test("jobs without a value sort last in both directions", () => {
   const ids = (isFalling: boolean): string[] => jobs.toSorted(compared(accuracy, isFalling)).map(({ id }) => id);
   assert.deepEqual(ids(false), ["low", "high", "none"]);
   assert.deepEqual(ids(true), ["high", "low", "none"]);
+});
+
+test("parameters of scripts are settings under their own names, and are safe in an address", () => {
+  const script = (lr: number) => ({
+    code: "c0de",
+    command: ["python", "a b.py"],
+    params: { "x:lr": lr, sizes: [1, 2] },
+  });
+  const { differing, shared } = settingsAmong([job("a", { spec: script(1) }), job("b", { spec: script(2) })]);
+  assert.deepEqual(
+    differing.map(({ key, label }) => [key, label]),
+    [["params.x%3Alr", "params.x:lr"]],
+  );
+  assert.deepEqual(shared.find(({ label }) => label === "command")?.text, "python 'a b.py'");
+});
+
+test("every metric is a result, better as the goal or its name says, and the goal comes first", () => {
+  const value = (best: number) => ({ last: 9, best });
+  const spec = { code: "c0de", goal: { metric: "val_iou", mode: "min" } };
+  const jobs = [0.5, 0.25].map((best) =>
+    job(String(best), { spec, metrics: { mae: value(best), val_iou: value(best) }, summary: { wall_s: 3 } }),
+  );
+  const results = resultsAmong(jobs);
+  assert.deepEqual(
+    results.map(({ key, better, isGoal = false }) => [key, better, isGoal]),
+    [
+      ["metrics.val_iou", "less", true],
+      ["wall_s", "less", false],
+      ["metrics.mae", "less", false],
+    ],
+  );
+  assert.equal(bestOf(results[0] as Field, jobs), 0.25);
+  assert.equal(goalValue(jobs[0] as Job), 0.5);
+  assert.equal(goalValue(job("own", { summary: { val_accuracy: 0.9 } })), 0.9);
 });

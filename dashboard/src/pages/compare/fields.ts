@@ -2,16 +2,20 @@
 // Pure; the table, the parallel coordinates and the choice of the best runs read it.
 
 import type { Job } from "../../api/types.ts";
-import { duration, number, secondsBetween, short, words } from "../../format.ts";
+import { commandText, duration, number, secondsBetween, short, words } from "../../format.ts";
+import { type Goal, goalMetricOf, goalOf, inOrder, isBetterLower, isScript, metricsOf } from "../../metrics.ts";
 import { byValue } from "../../order.ts";
 
 export type Value = number | string | boolean | null;
 
 /** A setting or a result to compare runs by. */
 export interface Field {
+  /** Without commas and colons, which separate fields in the address. */
   readonly key: string;
   readonly label: string;
   readonly isResult: boolean;
+  /** The best value of the metric that counts for one of the runs. */
+  readonly isGoal?: boolean;
   /** Whether more or less is better, if either is. */
   readonly better?: "more" | "less";
   readonly valueIn: (job: Job) => Value;
@@ -31,10 +35,18 @@ const LABELS: Readonly<Record<string, string>> = {
 // These stand first in a table; the others follow in the order of the spec.
 const FIRST = ["dataset.source", "model.name", "gpus", "batch_size", "learning_rate", "epochs", "optimizer"];
 
+const OWN_AFTER = FIRST.indexOf("model.name") + 0.5; // where a script's own settings stand
+
 // A name identifies a run and is not a setting.
 const NO_SETTINGS: ReadonlySet<string> = new Set(["name"]);
 
+/** Whether a setting is the script's own, with a name that a person chose. */
+function isOwn(key: string): boolean {
+  return key.startsWith("params.") || key.startsWith("env.");
+}
+
 export function labelOf(key: string): string {
+  if (isOwn(key)) return key;
   return (
     LABELS[key] ??
     words(
@@ -52,16 +64,21 @@ export function valueText(value: Value): string {
   return typeof value === "boolean" ? (value ? "yes" : "no") : value;
 }
 
-/** An object's fields under dotted names; lists, and objects without fields, are texts. */
+/** An object's fields under dotted names; lists are texts, and objects without fields are left out. */
 export function flattened(object: Readonly<Record<string, unknown>>, prefix = ""): Map<string, Value> {
   const flat = new Map<string, Value>();
   for (const [name, value] of Object.entries(object)) {
     const key = `${prefix}${name}`;
     if (typeof value !== "object" || value === null) flat.set(key, value as Value);
-    else if (Array.isArray(value)) flat.set(key, value.length === 0 ? null : value.join(", "));
+    else if (Array.isArray(value)) flat.set(key, listText(value));
     else for (const [inner, each] of flattened(value as Record<string, unknown>, `${key}.`)) flat.set(inner, each);
   }
   return flat;
+}
+
+function listText(list: readonly unknown[]): string | null {
+  if (list.length === 0) return null;
+  return list.some((item) => typeof item === "object" && item !== null) ? JSON.stringify(list) : list.join(", ");
 }
 
 const settings = new WeakMap<Job, ReadonlyMap<string, Value>>();
@@ -72,6 +89,7 @@ export function settingsOf(job: Job): ReadonlyMap<string, Value> {
   if (made !== undefined) return made;
   const found = flattened(job.spec);
   for (const name of NO_SETTINGS) found.delete(name);
+  if (Array.isArray(job.spec["command"])) found.set("command", commandText(job.spec["command"] as string[]));
   for (const [name, value] of flattened(job.plan, "plan.")) found.set(name, value);
   settings.set(job, found);
   return found;
@@ -107,17 +125,22 @@ export function settingsAmong(jobs: readonly Job[]): Settings {
 function rank(key: string): number {
   const place = FIRST.indexOf(key);
   if (place >= 0) return place;
+  if (isOwn(key)) return OWN_AFTER;
   return key.startsWith("plan.") ? FIRST.length + 1 : FIRST.length;
 }
 
 function setting(key: string): Field {
   return {
-    key,
+    key: safeKey(key),
     label: labelOf(key),
     isResult: false,
     valueIn: (job) => settingsOf(job).get(key) ?? null,
-    format: valueText,
+    format: key === "code" ? (value) => valueText(value).slice(0, 12) : valueText,
   };
+}
+
+function safeKey(key: string): string {
+  return key.replace(/[%,:]/g, encodeURIComponent);
 }
 
 /** A figure of a job: from its summary, or while it runs from its newest progress. */
@@ -144,7 +167,7 @@ function result(key: string, label: string, better: "more" | "less" | undefined,
   };
 }
 
-/** The results of a job, in the order of the table. */
+/** The results of every job, in the order of the table. */
 export const RESULTS: readonly Field[] = [
   result("val_accuracy", "val accuracy", "more"),
   result("val_loss", "val loss", "less"),
@@ -165,9 +188,40 @@ export const RESULTS: readonly Field[] = [
   },
 ];
 
-/** The results that at least one of the jobs has. */
+/** The results that at least one of the jobs has: first the metrics that count, then those of every job, then others. */
 export function resultsAmong(jobs: readonly Job[]): readonly Field[] {
-  return RESULTS.filter((field) => jobs.some((job) => field.valueIn(job) !== null));
+  const goals = new Set(jobs.map(goalName));
+  const names = new Set(jobs.flatMap((job) => Object.keys(metricsOf(job))));
+  const metrics = inOrder(names, null)
+    .filter((name) => !RESULTS.some(({ key }) => key === name))
+    .map((name) => bestValue(name, jobs, goals.has(name)));
+  const of = [...metrics.filter(({ isGoal }) => isGoal), ...RESULTS, ...metrics.filter(({ isGoal }) => !isGoal)];
+  return of.filter((field) => jobs.some((job) => field.valueIn(job) !== null));
+}
+
+/** The best value of a metric that jobs report. */
+function bestValue(name: string, jobs: readonly Job[], isGoal: boolean): Field {
+  const goal = jobs.map(({ spec }): Goal | null => goalOf(spec)).find((each) => each?.metric === name) ?? null;
+  return {
+    key: safeKey(`metrics.${name}`),
+    label: words(name),
+    isResult: true,
+    isGoal,
+    better: isBetterLower(name, goal) ? "less" : "more",
+    valueIn: (job) => metricsOf(job)[name]?.best ?? null,
+    format: (value) => number(numberOrNull(value)),
+  };
+}
+
+/** The name of the metric that counts for a job. */
+export function goalName(job: Job): string | null {
+  return goalMetricOf(job.spec, Object.keys(metricsOf(job)));
+}
+
+/** The value that a job is judged by: of the weights that it kept, or the best one. */
+export function goalValue(job: Job): number | null {
+  const name = goalName(job) ?? "";
+  return figure(job, isScript(job.spec) ? "" : name) ?? metricsOf(job)[name]?.best ?? null;
 }
 
 /** The best value of a field among jobs; null if none is better than another. */

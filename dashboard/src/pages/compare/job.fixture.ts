@@ -8,12 +8,13 @@ interface Parts {
   plan?: Record<string, unknown>;
   summary?: Record<string, unknown> | null;
   progress?: Record<string, unknown>;
+  metrics?: Record<string, { last: number | null; best: number | null }>;
   revision?: number;
 }
 
 export function job(
   id: string,
-  { name = id, spec = {}, plan = {}, summary = null, progress = {}, revision = 1 }: Parts = {},
+  { name = id, spec = {}, plan = {}, summary = null, progress = {}, metrics = {}, revision = 1 }: Parts = {},
 ): Job {
-  return { id, name, spec: { name, ...spec }, plan, summary, progress, revision } as unknown as Job;
+  return { id, name, spec: { name, ...spec }, plan, summary, progress, metrics, revision } as unknown as Job;
 }

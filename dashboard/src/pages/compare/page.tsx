@@ -97,7 +97,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
     [jobs.ids, jobs.jobs, fields, hide, best],
   );
   const faded = useMemo(() => fadedIds(runs, fields, drawnBrushes), [runs, fields, drawnBrushes]);
-  const [metrics, axis] = [metricsNow(), axisNow()];
+  const [metrics, axis] = [metricsNow(loadedJobs), axisNow()];
   const curves = useCurves(runs, metrics, axis);
   const onHide = (id: string): void => hideParam.set(toggled(listOf(hide), id).join());
   if (runs.length === 0) return null;
@@ -108,7 +108,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
           <RunList runs={runs} faded={faded} onHide={onHide} onRemove={(id) => takeOut(jobs, [id])} />
         </Panel>
         <div class={styles["curves"]}>
-          <Tools runs={runs} />
+          <Tools runs={runs} results={results} />
           <Overlay
             runs={runs}
             faded={faded}

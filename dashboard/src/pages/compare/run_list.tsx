@@ -2,9 +2,9 @@
 
 import { useComputed } from "@preact/signals";
 import { Swatch } from "../../charts/swatch.tsx";
-import { number } from "../../format.ts";
+import { number, words } from "../../format.ts";
 import { StatusBadge } from "../../parts/status.tsx";
-import { RESULTS } from "./fields.ts";
+import { goalName, goalValue } from "./fields.ts";
 import { focused, focusing } from "./focus.ts";
 import styles from "./run_list.module.css";
 import type { Run } from "./runs.ts";
@@ -27,8 +27,6 @@ export function RunList({ runs, faded, onHide, onRemove }: Props) {
   );
 }
 
-const accuracy = RESULTS[0];
-
 interface EntryProps extends Omit<Props, "runs" | "faded"> {
   run: Run;
   isFaded: boolean;
@@ -37,7 +35,6 @@ interface EntryProps extends Omit<Props, "runs" | "faded"> {
 function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
   const { id, job, label } = run;
   const isFocused = useComputed(() => (focused.value === id ? "true" : undefined));
-  const value = accuracy?.valueIn(job);
   return (
     <li
       class={styles["entry"]}
@@ -60,8 +57,8 @@ function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
         {label}
       </a>
       {job.status === "succeeded" ? (
-        <span class={styles["value"]} title="val accuracy">
-          {number(typeof value === "number" ? value : null)}
+        <span class={styles["value"]} title={words(goalName(job) ?? "")}>
+          {number(goalValue(job))}
         </span>
       ) : (
         <StatusBadge status={job.status} pausedAt={job.paused_at} />

@@ -1,12 +1,12 @@
 // The settings of the curves: axis, smoothing, metrics. All of them are in the address.
 
 import { usePolled } from "../../api/polled.ts";
-import type { Metrics } from "../../api/types.ts";
+import type { Job, Metrics } from "../../api/types.ts";
 import { words } from "../../format.ts";
 import { Choice } from "../../parts/choice.tsx";
 import { pathWith } from "../../query.ts";
-import { metricsAmong, ordered, SHOWN_AT_FIRST } from "./curves.ts";
-import { RESULTS } from "./fields.ts";
+import { metricsAmong, ordered, shownAtFirst } from "./curves.ts";
+import type { Field } from "./fields.ts";
 import { type Best, parseBest, type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import styles from "./tools.module.css";
@@ -30,14 +30,20 @@ export function smoothNow(): number {
   return weight > 0 ? Math.min(0.99, weight) : 0;
 }
 
-export function metricsNow(): readonly string[] {
-  return chosenOf(metricsParam.value, SHOWN_AT_FIRST);
+export function metricsNow(jobs: readonly Job[]): readonly string[] {
+  return chosenOf(metricsParam.value, shownAtFirst(jobs));
 }
 
-export function Tools({ runs }: { runs: readonly Run[] }) {
+const MANY = 40; // metrics: the others are in a menu
+
+export function Tools({ runs, results }: { runs: readonly Run[]; results: readonly Field[] }) {
+  const jobs = runs.map(({ job }) => job);
   const names = useNames(runs);
-  const chosenNames = metricsNow();
-  const allNames = metricsAmong(names, chosenNames);
+  const chosenNames = metricsNow(jobs);
+  const allNames = metricsAmong(jobs, names, chosenNames);
+  const shownNames = allNames.filter((name, place) => place < MANY || chosenNames.includes(name));
+  const toggle = (name: string): void =>
+    metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), shownAtFirst(jobs)));
   const smooth = smoothNow();
   return (
     <div class={styles["tools"]}>
@@ -62,18 +68,30 @@ export function Tools({ runs }: { runs: readonly Run[] }) {
         />
         Log scale
       </label>
-      <BestOf />
+      <BestOf results={results} />
       <Toggles
         label="Metrics"
-        options={allNames.map((name) => [name, words(name)])}
+        options={shownNames.map((name) => [name, words(name)])}
         chosenKeys={chosenNames}
-        onToggle={(name) => metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), SHOWN_AT_FIRST))}
+        onToggle={toggle}
       />
+      {shownNames.length < allNames.length && (
+        <select aria-label="Other metrics" value="" onChange={(event) => toggle(event.currentTarget.value)}>
+          <option value="">{allNames.length - shownNames.length} more metrics…</option>
+          {allNames
+            .filter((name) => !shownNames.includes(name))
+            .map((name) => (
+              <option key={name} value={name}>
+                {words(name)}
+              </option>
+            ))}
+        </select>
+      )}
     </div>
   );
 }
 
-/** The metrics of the first run over all ranks, custom metrics included. */
+/** The metrics of the first run over all ranks, with those that Hora measured. */
 function useNames(runs: readonly Run[]): readonly string[] {
   const first =
     runs.find(({ job }) => job.ended_at !== null && job.summary !== null) ?? runs.find(({ job }) => job.started_at);
@@ -85,7 +103,8 @@ function useNames(runs: readonly Run[]): readonly string[] {
 const COUNTS = [3, 5, 10, 20];
 
 /** The choice to show only the best runs by a figure. */
-function BestOf() {
+function BestOf({ results }: { results: readonly Field[] }) {
+  const ranking = results.filter(({ better }) => better !== undefined);
   const best = parseBest(bestParam.value);
   const set = (next: Best | null): void => bestParam.set(next === null ? "" : `${next.count}:${next.key}`);
   const counts = best === null || COUNTS.includes(best.count) ? COUNTS : [...COUNTS, best.count];
@@ -96,7 +115,7 @@ function BestOf() {
         <select
           value={best?.count ?? ""}
           onChange={({ currentTarget: { value } }) =>
-            set(value === "" ? null : { count: Number(value), key: best?.key ?? "val_accuracy" })
+            set(value === "" ? null : { count: Number(value), key: best?.key ?? ranking[0]?.key ?? "" })
           }
         >
           <option value="">All runs</option>
@@ -111,7 +130,7 @@ function BestOf() {
         <label>
           by{" "}
           <select value={best.key} onChange={({ currentTarget: { value } }) => set({ ...best, key: value })}>
-            {RESULTS.filter(({ better }) => better !== undefined).map(({ key, label }) => (
+            {ranking.map(({ key, label }) => (
               <option key={key} value={key}>
                 {label}
               </option>

@@ -6,7 +6,7 @@ import { usePolled } from "../../api/polled.ts";
 import type { Problem } from "../../api/problem.ts";
 import type { ManyMetrics } from "../../api/types.ts";
 import { pathWith } from "../../query.ts";
-import { type Curve, curvesOf, pointsEach } from "./curves.ts";
+import { type Curve, curvesOf, hasScript, MOST_METRICS, pointsEach } from "./curves.ts";
 import type { Run } from "./runs.ts";
 
 export type Axis = "step" | "epoch" | "time";
@@ -18,13 +18,13 @@ export interface Curves {
 }
 
 export function useCurves(runs: readonly Run[], metrics: readonly string[], axis: Axis): Curves {
+  const name = metrics.slice(0, MOST_METRICS);
+  const rank = hasScript(runs.map(({ job }) => job)) ? [-1, 0] : [-1];
   const ended = runs.filter(({ job }) => job.ended_at !== null).map(({ id }) => id);
   const live = runs.filter(({ job }) => job.ended_at === null && job.started_at !== null).map(({ id }) => id);
-  const max_points = pointsEach(runs.length, metrics.length);
+  const max_points = pointsEach(runs.length, name.length * rank.length);
   const path = (job: readonly string[]): string | null =>
-    job.length === 0 || metrics.length === 0
-      ? null
-      : pathWith("/v1/metrics", { job, name: metrics, rank: -1, axis, max_points });
+    job.length === 0 || metrics.length === 0 ? null : pathWith("/v1/metrics", { job, name, rank, axis, max_points });
   const once = usePolled<ManyMetrics>(path(ended), { every_s: Number.POSITIVE_INFINITY });
   const polled = usePolled<ManyMetrics>(path(live), { every_s: 2 });
   const hasOnce = ended.length === 0 || once.data !== undefined;
