@@ -29,7 +29,7 @@ interface Props {
   xTicks?: readonly number[];
   isFromZero: boolean;
   /** The greatest possible figure: 1 for shares. */
-  maximum?: number;
+  maximum?: number | undefined;
   format: (value: number) => string;
   formatX: (value: number) => string;
   formatEstimate: (estimate: Estimate) => string;

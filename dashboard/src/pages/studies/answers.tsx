@@ -1,13 +1,13 @@
-// The main charts of a study: speed-up, time to accuracy, cost of accuracy.
+// The main charts of a study: speed-up, time to the goal, cost of the goal.
 
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
 import { PointChart } from "../../charts/point_chart.tsx";
-import { countText, number } from "../../format.ts";
+import { countText, number, words } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
 import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
-import { estimateText, fieldLabel, figureOf } from "./figures.ts";
+import { estimateText, fieldLabel, figureOf, goalFigure, goalOf } from "./figures.ts";
 import { Target } from "./target.tsx";
 
 const timesAsFast = (value: number): string => number(value, 3);
@@ -62,17 +62,24 @@ function intervals(report: StudyReport): string {
     : "The whiskers are 95\u00a0% intervals of the cell's own time; a cell with one repeat has none.";
 }
 
+/** The goal in a title: accuracy, or the name of another metric. */
+function goalWord(report: StudyReport): string {
+  const { metric } = goalOf(report);
+  return metric === "val_accuracy" ? "accuracy" : words(metric);
+}
+
 /** The training time to the target. */
-export function Accuracy({ report }: { report: StudyReport }) {
+export function TimeToTarget({ report }: { report: StudyReport }) {
+  const title = `Time to ${goalWord(report)}`;
   const figure = figureOf("time_to_target_s");
   const { groups, series } = barsOf(report, figure);
   const hasAny = series.some(({ values }) => values.some((value) => value !== null));
   return (
-    <Panel title="Time to accuracy" tools={<Target report={report} />}>
+    <Panel title={title} tools={<Target report={report} />}>
       <Reached report={report} />
       {hasAny && (
         <Bars
-          title="Time to accuracy"
+          title={title}
           xName={fieldLabel(mainField(report))}
           yName="training time to the target"
           groups={groups}
@@ -92,38 +99,44 @@ const CHOSEN_BY: Readonly<Record<string, string>> = {
   results: "reached by most cells",
 };
 
-function Reached({ report: { target, cells } }: { report: StudyReport }) {
-  if (target === null) return <p class="muted">No cell has a val accuracy yet, so there is no target.</p>;
+function Reached({ report }: { report: StudyReport }) {
+  const { target, cells } = report;
+  const goal = goalFigure(report);
+  if (target === null) return <p class="muted">No cell has a value of {goal.label} yet, so there is no target.</p>;
   const measured = cells.filter(({ repeats }) => repeats > 0);
   const all = measured.filter((cell) => cell.reached_target === cell.repeats).length;
   return (
     <p class={styles["explanation"]}>
-      To a val accuracy of {target.value}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
+      To {goal.label} {target.value}
+      {goal.better === "less" ? " or less" : ""}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
       {countText(measured.length, "cell")} reached it with every repeat.{" "}
-      {all === 0 ? "Choose a lower target to see times." : all < measured.length ? "The others have no bar." : ""}
+      {all === 0 ? "Choose an easier target to see times." : all < measured.length ? "The others have no bar." : ""}
     </p>
   );
 }
 
-/** The GPU-hours and the accuracy of each cell. */
+/** The GPU-hours and the goal of each cell. */
 export function Cost({ report }: { report: StudyReport }) {
   const lines = costLines(report);
   if (lines.length === 0) return null;
-  const format = figureOf("val_accuracy").format;
+  const { format, label, better, maximum } = goalFigure(report);
+  const title = `Cost of ${goalWord(report)}`;
   return (
-    <Panel title="Cost of accuracy">
-      <p class={styles["explanation"]}>Each point is a cell: further left is cheaper, further up is more accurate.</p>
+    <Panel title={title}>
+      <p class={styles["explanation"]}>
+        Each point is a cell: further left is cheaper, further {better === "less" ? "down" : "up"} is better.
+      </p>
       <PointChart
-        title="Cost of accuracy"
+        title={title}
         xName="GPU-hours"
-        yName="val accuracy"
+        yName={label}
         lines={lines}
         isJoined={false}
         isFromZero={false}
         format={format}
         formatX={(value) => number(value, 2)}
         formatEstimate={(estimate) => estimateText(estimate, format)}
-        maximum={1}
+        maximum={maximum}
       />
     </Panel>
   );

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CellReport } from "../../api/types.ts";
-import { columnsOf, nextSort, repeatsText, sortedCells } from "./cell_columns.ts";
-import { cell, interval, report, SCALING } from "./study.fixture.ts";
+import { columnsOf, nextSort, repeatsText, shownMetrics, sortedCells } from "./cell_columns.ts";
+import { cell, interval, report, SCALING, SCRIPTS } from "./study.fixture.ts";
 
 const cellText = (of: CellReport, key: string): string | undefined =>
   columnsOf(report([of]))
@@ -55,4 +55,32 @@ test("clicks on a header sort rising, then falling, then not at all", () => {
   assert.equal(nextSort("wall_s", "wall_s"), "-wall_s");
   assert.equal(nextSort("-wall_s", "wall_s"), "");
   assert.equal(nextSort("wall_s", "gpu_hours"), "gpu_hours");
+});
+
+test("the goal stands before other figures, and other metrics after them", () => {
+  assert.deepEqual(
+    columnsOf(SCRIPTS).map(({ key, label, bestKey }) => [key, label, bestKey]),
+    [
+      ["values.params.lr", "params.lr", undefined],
+      ["repeats", "repeats", undefined],
+      ["metrics.val_mae", "val mae", "goal"],
+      ["gpu_hours", "GPU-hours", undefined],
+      ["metrics.iou", "iou", undefined],
+      ["metrics.mae", "mae", undefined],
+    ],
+  );
+});
+
+test("of many metrics the goal and a few others have columns, and those that were chosen", () => {
+  const metrics = Object.fromEntries(Array.from({ length: 20 }, (_, place) => [`m${place}`, interval(place)]));
+  const many = report([cell({}, { metrics })], { goal: { metric: "m19", mode: "max" } });
+  assert.deepEqual(shownMetrics(many, ["m12"]), [
+    "metrics.m19",
+    "metrics.m0",
+    "metrics.m1",
+    "metrics.m2",
+    "metrics.m3",
+    "metrics.m4",
+    "metrics.m12",
+  ]);
 });

@@ -1,14 +1,25 @@
 // The columns of the table of cells: labels, formats and sort values. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
-import { duration, number, percent, short } from "../../format.ts";
+import { duration, number, percent, short, words } from "../../format.ts";
 import { byValue } from "../../order.ts";
-import { fieldLabel, type IntervalKey, intervalText, valueText } from "./figures.ts";
+import {
+  fieldLabel,
+  goalOf,
+  type IntervalKey,
+  intervalText,
+  type MetricKey,
+  metricKeys,
+  metricOf,
+  valueText,
+} from "./figures.ts";
 
 export interface Column {
   readonly key: string;
   readonly label: string;
   readonly title?: string;
+  /** The name of the figure among the best ones of the report, if it is not the key. */
+  readonly bestKey?: string;
   readonly format: (cell: CellReport) => string;
   /** The value to sort by. */
   readonly sortValue: (cell: CellReport) => number | string | null;
@@ -31,6 +42,27 @@ function share(key: "speedup" | "efficiency", label: string, format: (value: num
   };
 }
 
+/** A metric of the jobs. */
+function metric(key: MetricKey, isGoal: boolean): Column {
+  const name = metricOf(key);
+  const of = (cell: CellReport) => cell.metrics?.[name] ?? null;
+  return {
+    key,
+    label: words(name),
+    title: isGoal ? "The goal, by which cells are compared" : "The best value of each repeat",
+    ...(isGoal ? { bestKey: "goal" } : {}),
+    sortValue: (cell) => of(cell)?.mean ?? null,
+    format: (cell) => intervalText(of(cell), number),
+  };
+}
+
+const FEW = 6; // columns of metrics beside the chosen ones
+
+/** The metrics with a column: the goal and a few others, and those that a person chose. */
+export function shownMetrics(report: StudyReport, chosen: readonly string[]): MetricKey[] {
+  return metricKeys(report).filter((key, place) => place < FEW || chosen.includes(metricOf(key)));
+}
+
 const FIGURES: readonly Column[] = [
   interval("wall_s", "time", duration, "Training time without set-up"),
   interval("samples_per_s", "samples/s", short),
@@ -38,7 +70,7 @@ const FIGURES: readonly Column[] = [
   {
     key: "accuracy_agreement",
     label: "vs baseline",
-    title: "Mean val accuracy minus that of the same cell at the baseline",
+    title: "Mean of the goal minus that of the same cell at the baseline",
     sortValue: (cell) => cell.accuracy_agreement?.difference ?? null,
     format: differenceText,
   },
@@ -52,7 +84,10 @@ const FIGURES: readonly Column[] = [
 ];
 
 /** The columns in which at least one cell has a value. */
-export function columnsOf(report: StudyReport): Column[] {
+export function columnsOf(report: StudyReport, chosenMetrics: readonly string[] = []): Column[] {
+  const goal = goalOf(report).metric;
+  const metrics = shownMetrics(report, chosenMetrics).map((key) => metric(key, metricOf(key) === goal));
+  const isGoal = ({ bestKey }: Column): boolean => bestKey === "goal";
   const values = report.varied.map(
     (field): Column => ({
       key: `values.${field}`,
@@ -78,7 +113,9 @@ export function columnsOf(report: StudyReport): Column[] {
     ...values,
     ...(report.cells.some((cell) => (cell.hosts ?? 1) > 1) ? [hosts] : []),
     repeats,
+    ...metrics.filter(isGoal),
     ...FIGURES.filter((column) => report.cells.some((cell) => column.sortValue(cell) !== null)),
+    ...metrics.filter((column) => !isGoal(column)),
   ];
 }
 

@@ -1,19 +1,23 @@
 // The grid as a table: a row for each cell, with the figures of its repeats and its jobs.
 
 import type { CellReport, Study, StudyReport } from "../../api/types.ts";
+import { words } from "../../format.ts";
 import { Figure } from "../../parts/figure.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { SortHead } from "../../parts/sort_head.tsx";
-import { type Column, columnsOf, nextSort, sortedBy, sortedCells } from "./cell_columns.ts";
+import { listOf } from "../../query.ts";
+import { type Column, columnsOf, nextSort, shownMetrics, sortedBy, sortedCells } from "./cell_columns.ts";
 import styles from "./cell_table.module.css";
-import { othersKey } from "./figures.ts";
-import { sortParam } from "./view.ts";
+import { type MetricKey, metricKeys, metricOf, othersKey } from "./figures.ts";
+import { metricsParam, sortParam } from "./view.ts";
 
 export function CellTable({ study, report }: { study: Study; report: StudyReport }) {
-  const columns = columnsOf(report);
+  const chosenMetrics = listOf(metricsParam.value);
+  const columns = columnsOf(report, chosenMetrics);
+  const hidden = metricKeys(report).filter((key) => !shownMetrics(report, chosenMetrics).includes(key));
   const sort = sortParam.value;
   return (
-    <Panel title="Cells" flush>
+    <Panel title="Cells" flush tools={hidden.length > 0 && <MoreMetrics keys={hidden} chosen={chosenMetrics} />}>
       <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Table of cells">
         <table class={styles["table"]}>
           <thead>
@@ -46,6 +50,24 @@ export function CellTable({ study, report }: { study: Study; report: StudyReport
   );
 }
 
+/** Adds a column for a metric. */
+function MoreMetrics({ keys, chosen }: { keys: readonly MetricKey[]; chosen: readonly string[] }) {
+  return (
+    <select
+      aria-label="Add the column of a metric"
+      value=""
+      onChange={({ currentTarget: { value } }) => metricsParam.set([...chosen, value].join())}
+    >
+      <option value="">{keys.length} more metrics…</option>
+      {keys.map(metricOf).map((name) => (
+        <option key={name} value={name}>
+          {words(name)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
 interface RowProps {
   study: Study;
   report: StudyReport;
@@ -57,8 +79,8 @@ interface RowProps {
 function Row({ study, report, columns, cell, position }: RowProps) {
   return (
     <tr>
-      {columns.map(({ key, label, format }) => {
-        const isBest = report.cells.length > 1 && report.best[key] === position;
+      {columns.map(({ key, label, format, bestKey = key }) => {
+        const isBest = report.cells.length > 1 && report.best[bestKey] === position;
         return (
           <td key={key} class={`figure ${styles["cell"]}`}>
             <Figure text={format(cell)} best={isBest ? `best ${label}` : null} />

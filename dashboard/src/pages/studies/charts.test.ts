@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { barsOf, costLines, mainField, matrixOf, speedupLines } from "./charts.ts";
 import { figureOf } from "./figures.ts";
-import { cell, interval, report, SCALING } from "./study.fixture.ts";
+import { cell, interval, report, SCALING, SCRIPTS } from "./study.fixture.ts";
 
 const time = figureOf("wall_s");
 
@@ -70,4 +70,14 @@ test("the matrix shows the mean of the cells that differ only in other fields", 
   assert.deepEqual(at("1", "32"), { mean: 7.5, count: 2, share: 0 });
   assert.deepEqual(at("2", "32"), { mean: 15, count: 2, share: 1 });
   assert.equal(at("3", "32"), null);
+});
+
+test("the cost of a script's goal is drawn by its parameters", () => {
+  assert.deepEqual(
+    costLines(SCRIPTS).map(({ name, points }) => [name, points.map(({ x, value }) => [x, value])]),
+    [
+      ["params.lr 0.1", [[1, 0.1]]],
+      ["params.lr 0.01", [[2, 0.01]]],
+    ],
+  );
 });

@@ -5,7 +5,7 @@ import type { Series } from "../../charts/bars.tsx";
 import { runColour, runDash } from "../../charts/palette.ts";
 import type { PointLine } from "../../charts/point_chart.tsx";
 import { extentOf, shareOf } from "../../charts/ramp.ts";
-import { estimateOf, type Figure, fieldLabel, othersKey, valueText } from "./figures.ts";
+import { estimateOf, type Figure, fieldLabel, goalFigure, othersKey, valueText } from "./figures.ts";
 
 /** The field of the x axis: GPUs if they vary, else the first field. */
 export function mainField(report: StudyReport): string {
@@ -46,14 +46,14 @@ export function speedupLines(report: StudyReport): PointLine[] {
   });
 }
 
-/** GPU-hours and accuracy: a point for each cell, in the colour of its value of the main field. */
+/** GPU-hours and the goal: a point for each cell, in the colour of its value of the main field. */
 export function costLines(report: StudyReport): PointLine[] {
   const field = mainField(report);
   return valuesOf(report, field).flatMap((value, index) => {
     const points = report.cells
       .filter((cell) => valueText(cell.values[field] ?? "all") === value)
       .flatMap((cell) => {
-        const estimate = estimateOf(report, cell, "val_accuracy");
+        const estimate = estimateOf(report, cell, goalFigure(report).key);
         return estimate === null || cell.gpu_hours === null
           ? []
           : [{ ...estimate, x: cell.gpu_hours.mean, label: othersKey(cell) || "all" }];

@@ -2,8 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CellReport } from "../../api/types.ts";
 import { duration, number } from "../../format.ts";
-import { estimateOf, estimateText, figuresOf, intervalText, othersKey, valueText } from "./figures.ts";
-import { cell, interval, report, SCALING } from "./study.fixture.ts";
+import {
+  chosenFigure,
+  estimateOf,
+  estimateText,
+  figuresOf,
+  goalFigure,
+  intervalText,
+  othersKey,
+  valueText,
+} from "./figures.ts";
+import { cell, interval, report, SCALING, SCRIPTS } from "./study.fixture.ts";
 
 test("the interval of a speed-up comes from the cell's own time", () => {
   assert.deepEqual(estimateOf(SCALING, SCALING.cells[2] as CellReport, "speedup"), {
@@ -50,4 +59,24 @@ test("a cell is named by its values, without the excluded fields", () => {
   assert.equal(othersKey(named), 'GPUs 2, dataset fraction 0.5, model {"name":"mlp"}');
   assert.equal(othersKey(named, ["gpus", "model"]), "dataset fraction 0.5");
   assert.equal(valueText(null), "null");
+});
+
+test("every metric of the cells is a figure, better as the goal or its name says, and the goal comes first", () => {
+  assert.deepEqual(
+    figuresOf(SCRIPTS).map(({ key, better }) => [key, better]),
+    [
+      ["gpu_hours", "less"],
+      ["metrics.val_mae", "less"],
+      ["metrics.iou", "more"],
+      ["metrics.mae", "less"],
+    ],
+  );
+  assert.equal(estimateOf(SCRIPTS, SCRIPTS.cells[1] as CellReport, "metrics.val_mae")?.value, 0.01);
+});
+
+test("the figure is the chosen one, else the goal, or the time where GPUs vary", () => {
+  assert.equal(chosenFigure("metrics.iou", SCRIPTS).key, "metrics.iou");
+  assert.equal(chosenFigure("metrics.unknown", SCRIPTS).key, "metrics.val_mae");
+  assert.equal(chosenFigure("", SCALING).key, "wall_s");
+  assert.equal(goalFigure(SCALING).key, "val_accuracy");
 });

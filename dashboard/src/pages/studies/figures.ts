@@ -3,6 +3,7 @@
 import type { CellReport, Interval, StudyReport } from "../../api/types.ts";
 import type { Estimate } from "../../charts/points.ts";
 import { duration, number, percent, short, words } from "../../format.ts";
+import { type Goal, inOrder, isBetterLower } from "../../metrics.ts";
 
 /** Figures of which a cell has a mean and an interval. */
 export type IntervalKey =
@@ -15,7 +16,10 @@ export type IntervalKey =
   | "gpu_hours_to_target"
   | "gpu_hours";
 
-export type FigureKey = IntervalKey | "speedup" | "efficiency";
+/** A metric that the jobs report. */
+export type MetricKey = `metrics.${string}`;
+
+export type FigureKey = IntervalKey | MetricKey | "speedup" | "efficiency";
 
 export interface Figure {
   readonly key: FigureKey;
@@ -43,19 +47,65 @@ export const FIGURES: readonly Figure[] = [
   { key: "efficiency", label: "efficiency", isFromZero: true, format: percent },
 ];
 
-export function figureOf(key: string): Figure {
-  return FIGURES.find((figure) => figure.key === key) ?? (FIGURES[0] as Figure);
+const ACCURACY = "val_accuracy";
+
+/** The metric by which the cells are compared. A report of jobs without metrics names none. */
+export function goalOf(report: StudyReport): Goal {
+  return report.goal ?? { metric: report.target?.metric ?? ACCURACY };
+}
+
+/** The figure of the goal. */
+export function goalFigure(report: StudyReport): Figure {
+  const { metric } = goalOf(report);
+  return metric === ACCURACY ? figureOf(ACCURACY) : metricFigure(`metrics.${metric}`, report);
+}
+
+/** A figure that does not depend on the study. */
+export function figureOf(key: Exclude<FigureKey, MetricKey>): Figure {
+  return FIGURES.find((figure) => figure.key === key) as Figure;
+}
+
+/** The figure that a person chose: else the goal, or the time if GPUs vary. */
+export function chosenFigure(key: string, report: StudyReport): Figure {
+  const chosen = figuresOf(report).find((figure) => figure.key === key);
+  return chosen ?? (report.varied.includes("gpus") ? figureOf("wall_s") : goalFigure(report));
 }
 
 /** The figures that at least one cell has. */
 export function figuresOf(report: StudyReport): readonly Figure[] {
-  return FIGURES.filter(({ key }) => report.cells.some((cell) => cell[key] !== null));
+  const usual = FIGURES.filter(({ key }) => report.cells.some((cell) => intervalOf(cell, key) !== null));
+  return [...usual, ...metricKeys(report).map((key) => metricFigure(key, report))];
+}
+
+/** The metrics of the cells that have no figure of their own, the goal first. */
+export function metricKeys(report: StudyReport): MetricKey[] {
+  const names = new Set(report.cells.flatMap(({ metrics }) => Object.keys(metrics ?? {})));
+  names.delete(ACCURACY);
+  return inOrder(names, goalOf(report).metric).map((name): MetricKey => `metrics.${name}`);
+}
+
+function metricFigure(key: MetricKey, report: StudyReport): Figure {
+  const metric = metricOf(key);
+  const better = isBetterLower(metric, goalOf(report)) ? "less" : "more";
+  return { key, label: words(metric), better, isFromZero: false, format: fewDigits };
+}
+
+export function metricOf(key: MetricKey): string {
+  return key.slice("metrics.".length);
+}
+
+function isMetric(key: FigureKey): key is MetricKey {
+  return key.startsWith("metrics.");
+}
+
+function intervalOf(cell: CellReport, key: FigureKey): Interval | number | null {
+  return isMetric(key) ? (cell.metrics?.[metricOf(key)] ?? null) : cell[key];
 }
 
 /** A figure of a cell with its interval; null if the cell has no such figure. */
 export function estimateOf(report: StudyReport, cell: CellReport, key: FigureKey): Estimate | null {
   if (key === "speedup") return speedupOf(report, cell);
-  const value = cell[key];
+  const value = intervalOf(cell, key);
   if (value === null) return null;
   if (typeof value === "number") return { value, low: null, high: null };
   return { value: value.mean, low: value.low, high: value.high };
@@ -74,6 +124,7 @@ function speedupOf(report: StudyReport, cell: CellReport): Estimate | null {
 }
 
 export function fieldLabel(field: string): string {
+  if (field.startsWith("params.")) return field;
   return field === "gpus" ? "GPUs" : words(field.replaceAll(".", " "));
 }
 

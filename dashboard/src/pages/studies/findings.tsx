@@ -2,13 +2,14 @@
 
 import type { StudyReport } from "../../api/types.ts";
 import { Panel } from "../../parts/panel.tsx";
-import { othersKey } from "./figures.ts";
+import { goalOf, othersKey } from "./figures.ts";
 import styles from "./findings.module.css";
 
 const BEST: Readonly<Record<string, string>> = {
   wall_s: "fastest",
   samples_per_s: "highest throughput",
   val_accuracy: "most accurate",
+  goal: "best by the goal",
   gpu_hours: "fewest GPU-hours",
   time_to_target_s: "first at the target",
   gpu_hours_to_target: "fewest GPU-hours to the target",
@@ -45,9 +46,10 @@ export function Findings({ report }: { report: StudyReport }) {
 function bestCells(report: StudyReport): [cell: string, figures: string][] {
   if (report.cells.length < 2) return [];
   const figuresByCell = new Map<string, string[]>();
+  const isNamedTwice = report.best[goalOf(report).metric] !== undefined; // as the goal too
   for (const [figure, position] of Object.entries(report.best)) {
     const cell = report.cells[position];
-    if (cell === undefined) continue;
+    if (cell === undefined || (figure === "goal" && isNamedTwice)) continue;
     const name = othersKey(cell);
     figuresByCell.set(name, [...(figuresByCell.get(name) ?? []), BEST[figure] ?? figure]);
   }

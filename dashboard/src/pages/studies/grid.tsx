@@ -6,12 +6,12 @@ import { tint } from "../../charts/ramp.ts";
 import { countText } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { barsOf, mainField, matrixOf } from "./charts.ts";
-import { estimateText, type Figure, fieldLabel, figureOf, figuresOf } from "./figures.ts";
+import { chosenFigure, estimateText, type Figure, fieldLabel, figuresOf } from "./figures.ts";
 import styles from "./grid.module.css";
 import { columnParam, figureParam, rowParam } from "./view.ts";
 
 export function Grid({ report }: { report: StudyReport }) {
-  const figure = figureOf(figureParam.value);
+  const figure = chosenFigure(figureParam.value, report);
   const figures = figuresOf(report);
   const choice = (
     <label class={styles["choice"]}>

@@ -5,7 +5,7 @@ import { usePolled } from "../../api/polled.ts";
 import type { Study, StudyReport } from "../../api/types.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { pathWith } from "../../query.ts";
-import { Accuracy, Cost, Speedup } from "./answers.tsx";
+import { Cost, Speedup, TimeToTarget } from "./answers.tsx";
 import { CellTable } from "./cell_table.tsx";
 import { Findings } from "./findings.tsx";
 import { Grid } from "./grid.tsx";
@@ -70,7 +70,7 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
         <>
           <div class={styles["charts"]}>
             <Speedup report={report} />
-            <Accuracy report={report} />
+            <TimeToTarget report={report} />
             <Cost report={report} />
           </div>
           <div class={styles["charts"]}>

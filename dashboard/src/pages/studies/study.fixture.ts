@@ -57,6 +57,17 @@ export const SCALING = report([
   cell({ gpus: 2, batch_size: 64 }, { repeats: 0, unfinished: 3 }),
 ]);
 
+/** A study of a regression script, whose least error counts. */
+export const SCRIPTS = report(
+  [0.1, 0.01].map((rate, place) =>
+    cell(
+      { "params.lr": rate },
+      { gpu_hours: interval(place + 1), metrics: { val_mae: interval(rate), mae: interval(place), iou: interval(1) } },
+    ),
+  ),
+  { goal: { metric: "val_mae", mode: "min" }, best: { goal: 1 }, baseline: null },
+);
+
 export function line(counts: Partial<StudyLine["counts"]>, parts: Partial<StudyLine> = {}): StudyLine {
   const allCounts = { queued: 0, launching: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, ...counts };
   const jobs = Object.values(allCounts).reduce((a, b) => a + b);

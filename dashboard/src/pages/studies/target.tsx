@@ -1,4 +1,4 @@
-// The input of the target accuracy, which is kept in the address.
+// The input of the target, a value of the goal, which is kept in the address.
 
 import type { StudyReport } from "../../api/types.ts";
 import styles from "./target.module.css";
@@ -12,9 +12,7 @@ export function Target({ report }: { report: StudyReport }) {
         Target
         <input
           type="number"
-          min="0.01"
-          max="1"
-          step="0.01"
+          step="any"
           value={chosenTarget ?? report.target?.value ?? ""}
           onChange={({ currentTarget }) => currentTarget.checkValidity() && targetParam.set(currentTarget.value)}
         />

@@ -2,10 +2,12 @@
 
 import { param } from "../../url.ts";
 
-/** The target val_accuracy of time and GPU-hours. */
+/** The value of the goal to which time and GPU-hours are measured. */
 export const targetParam = param("target");
-/** The figure of the bars and of the matrix. */
-export const figureParam = param("figure", "wall_s");
+/** The figure of the bars and of the matrix; empty for the one that suits the study. */
+export const figureParam = param("figure");
+/** Metrics with a column beside those that have one by default. */
+export const metricsParam = param("m");
 export const rowParam = param("row");
 export const columnParam = param("column");
 export const sortParam = param("sort");
@@ -13,5 +15,5 @@ export const sortParam = param("sort");
 /** The target in the address; null means the study's own. An invalid target is ignored. */
 export function targetNow(): number | null {
   const target = Number(targetParam.value);
-  return target > 0 && target <= 1 ? target : null;
+  return targetParam.value !== "" && Number.isFinite(target) ? target : null;
 }
