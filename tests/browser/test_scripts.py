@@ -1,0 +1,108 @@
+"""The pages over scripts: one of two ranks is watched, looked into and cloned; a study varies a parameter."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from tests.browser.conftest import STARTED_MS
+from tests.browser.test_training import grows
+from tests.code import store_code
+
+STEPS = 10  # of an epoch
+SCRIPT = f"""
+import time
+from hora import run
+
+epochs = run.params["epochs"]
+for epoch in range(1, epochs + 1):
+    for step in range((epoch - 1) * {STEPS} + 1, epoch * {STEPS} + 1):
+        time.sleep(run.params["pace_s"])
+        run.report(step=step, mae=run.params["lr"] / step)
+    run.report(epoch=epoch, val_mae=2 * run.params["lr"] / epoch, val_iou=1 - 1 / epoch)
+    run.progress(epoch * 12, epochs * 12)
+"""
+ENDLESS, SHORT = {"lr": 0.5, "epochs": 100_000, "pace_s": 0.02}, {"lr": 0.5, "epochs": 2, "pace_s": 0.0}
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        with Stack(session_folder / "site-of-code", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def spec(site: Stack, service: Service) -> dict[str, Any]:
+    """A spec that runs the script on two ranks."""
+    engine = engine_for(site.database_url)
+    digest = store_code(sessions_for(engine), {"train.py": SCRIPT}, owner=service.me()["user"])
+    engine.dispose()
+    return {
+        "name": "regression", "code": digest, "command": ["python", "train.py"], "params": ENDLESS, "gpus": 2,
+        "goal": {"metric": "val_mae"}, "labels": {"git.commit": "0abc123", "git.dirty": "true"},
+    }  # fmt: skip
+
+
+def test_a_script_is_watched_and_cloned(page: Page, service: Service, spec: dict[str, Any]) -> None:
+    job_id = service.submit(spec)["id"]
+    page.goto(f"/jobs/{job_id}")
+    script = page.get_by_role("region", name="Script", exact=True)
+    expect(script).to_contain_text("python train.py")
+    expect(script).to_contain_text("0abc123, with changes")
+    grows(page.get_by_role("figure", name="Mae"))
+    metrics = page.get_by_role("region", name="Table of metrics").get_by_role("row")
+    expect(metrics.nth(1)).to_contain_text(re.compile(r"val_mae\s*goal\s*[\d.e-]+"))
+    expect(metrics).to_have_count(4)  # the headings, and a row for each metric
+    expect(page.get_by_role("meter", name="Progress")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d of 1,200,000 · epoch \d")).first).to_be_visible()
+    with page.expect_download() as download:
+        script.get_by_role("link", name="Download").click()
+    assert download.value.path().read_bytes()[:2] == b"\x1f\x8b"
+
+    page.goto("/")
+    row = page.get_by_role("row", name=re.compile(job_id))
+    expect(row).to_contain_text("python train.py")
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="val_iou").check()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="val_iou").click()  # the heading sorts
+    expect(page).to_have_url(re.compile("sort=-metrics.val_iou"))
+    expect(row.get_by_role("cell").last).to_have_text(re.compile(r"0\.\d"))
+
+    page.goto(f"/new?clone={job_id}")
+    page.get_by_role("heading", name="Script").click()
+    expect(page.get_by_role("textbox", name="Command")).to_have_value('["python","train.py"]')
+    parameters = page.get_by_role("textbox", name="Parameters")
+    expect(parameters).to_have_value(re.compile('"lr":0.5'))
+    expect(page.get_by_role("combobox", name="Model", exact=True)).to_have_value("")
+    expect(page.get_by_text("a script builds its own model")).to_be_visible()
+    expect(page.get_by_role("region", name="Plan")).to_contain_text("for the script to read")
+    service.cancel(job_id)
+
+
+def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Service, spec: dict[str, Any]) -> None:
+    base = spec | {"params": SHORT, "gpus": 1}
+    study = service.submit_study({"name": "rates", "base": base, "grid": {"params.lr": [0.5, 0.25]}})["id"]
+    service.wait_study(study, timeout_s=STARTED_MS / 1000)
+    page.goto(f"/studies/{study}")
+    expect(page.get_by_role("figure", name="val mae by params.lr")).to_be_visible()
+    cells = page.get_by_role("region", name="Table of cells").get_by_role("row")
+    expect(cells.nth(1)).to_contain_text(re.compile(r"0\.5\b.*\b0\.5\b"))
+    expect(cells.nth(2)).to_contain_text("best val mae")
+    page.get_by_role("combobox", name="Figure").select_option("val iou")
+    expect(page.get_by_role("figure", name="val iou by params.lr")).to_be_visible()
+
+    page.goto(f"/compare?study={study}")
+    expect(page.get_by_role("figure", name="val mae")).to_be_visible()
+    page.get_by_role("button", name="val iou").click()
+    expect(page.get_by_role("figure", name="val iou").get_by_role("listitem")).to_have_count(2)
+    runs = page.get_by_role("region", name="Table of runs")
+    expect(runs.get_by_role("row", name=re.compile(r"^params\.lr 0\.5 0\.25$"))).to_be_visible()
