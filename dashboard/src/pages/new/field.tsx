@@ -74,7 +74,7 @@ function Marks({ form, field, label }: { form: Form; field: Field; label: string
         <button
           type="button"
           class={styles["changed"]}
-          aria-label={`Reset ${label} to its default`}
+          aria-label={`${isAdvised ? "Reset" : "changed: reset"} ${label} to its default`}
           title={`Back to ${brief(field.defaultValue, field.kind)}`}
           onClick={() => form.edit(field, undefined)}
         >
