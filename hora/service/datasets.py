@@ -60,9 +60,9 @@ class DatasetCalls(Calls):
         )  # fmt: skip
         return {field: value for field, value in validated.items() if field != "id"}
 
-    def start_upload(self, *, filename: str, size_bytes: int, sha256: str | None = None) -> Json:
-        """Begin an upload. Its `chunk_bytes` is the largest size of a piece."""
-        document = {"filename": filename, "size_bytes": size_bytes, "sha256": sha256}
+    def start_upload(self, *, filename: str, size_bytes: int, sha256: str | None = None, purpose: str = "data") -> Json:
+        """Begin an upload. Its `chunk_bytes` is the largest size of a piece. `purpose` is `data` or `code`."""
+        document = {"filename": filename, "size_bytes": size_bytes, "sha256": sha256, "purpose": purpose}
         return self._wire.document("POST", api_path("uploads"), json=document)
 
     def uploads(self, *, page_size: int = 100) -> Iterator[Json]:

@@ -1,7 +1,7 @@
 """The bytes to upload, at any offset: of a file, or of a folder as a .tar, which is never written to the disk.
 
 The same folder gives the same bytes each time, so an interrupted upload continues where it stopped. Used by
-`hora.service.uploads`.
+`hora.service.uploads`; `hora.service.code_folders` makes archives of code from the same pieces.
 """
 
 import hashlib
@@ -9,10 +9,9 @@ import os
 import stat
 import tarfile
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hora.errors import HoraError
 
@@ -35,14 +34,21 @@ class UploadSource(Protocol):
         """The `size` bytes from `offset` on, fewer at the end. Raises `HoraError`."""
 
 
-@dataclass(frozen=True)
-class _Piece:
+class TarFile(NamedTuple):
+    """A file for a .tar."""
+
+    name: str  # its path in the archive
+    size_bytes: int
+    content: Path | bytes
+    mode: int = 0o644
+
+
+class _Piece(NamedTuple):
     """A header, or the content of a file, with zeros up to the next block."""
 
     start: int
     length: int  # without the zeros
-    header: bytes | None
-    path: Path | None
+    content: Path | bytes
 
 
 class FileSource:
@@ -61,26 +67,21 @@ class FileSource:
         return _read(self._path, offset, min(size, self.size_bytes - offset))
 
 
-class FolderSource:
-    """A folder as a .tar, without hidden files. Links to files are followed, links to folders are not."""
+class TarSource:
+    """Files as a .tar, in the order given. Without their times and owners: equal files give equal bytes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, files: Iterable[TarFile]) -> None:
         self._pieces: list[_Piece] = []
-        identities, end = [(str(folder.resolve()), 0, 0)], 0
-        for path in _files(folder):
-            status = path.stat()
-            name = path.relative_to(folder).as_posix()
-            identities.append((name, status.st_size, status.st_mtime_ns))
-            header = _header(name, status.st_size)
-            self._pieces.append(_Piece(end, len(header), header, None))
+        end = 0
+        for file in files:
+            header = _header(file)
+            self._pieces.append(_Piece(end, len(header), header))
             end += len(header)
-            self._pieces.append(_Piece(end, status.st_size, None, path))
-            end += -(-status.st_size // _BLOCK) * _BLOCK
-        self._pieces.append(_Piece(end, len(_END), _END, None))
+            self._pieces.append(_Piece(end, file.size_bytes, file.content))
+            end += -(-file.size_bytes // _BLOCK) * _BLOCK
+        self._pieces.append(_Piece(end, len(_END), _END))
         self._starts = [piece.start for piece in self._pieces]
-        self.files = len(identities) - 1
         self.size_bytes = end + len(_END)
-        self.filename = f"{_digest(identities)}-{_plain(folder.resolve().name)}.tar"
 
     def read(self, offset: int, size: int) -> bytes:
         """See `UploadSource.read`."""
@@ -95,6 +96,21 @@ class FolderSource:
             content += bytes(end - begin - max(0, min(end, piece.length) - begin))  # up to the next block
             number += 1
         return bytes(content)
+
+
+class FolderSource(TarSource):
+    """A folder as a .tar, without hidden files. Links to files are followed, links to folders are not."""
+
+    def __init__(self, folder: Path) -> None:
+        files, identities = [], [(str(folder.resolve()), 0, 0)]
+        for path in _files(folder):
+            status = path.stat()
+            name = path.relative_to(folder).as_posix()
+            files.append(TarFile(name, status.st_size, path))
+            identities.append((name, status.st_size, status.st_mtime_ns))
+        super().__init__(files)
+        self.files = len(files)
+        self.filename = f"{_digest(identities)}-{_plain(folder.resolve().name)}.tar"
 
 
 def upload_source(path: Path) -> UploadSource:
@@ -113,10 +129,9 @@ def upload_source(path: Path) -> UploadSource:
 def _of_piece(piece: _Piece, begin: int, end: int) -> bytes:
     if begin >= end:
         return b""
-    if piece.header is not None:
-        return piece.header[begin:end]
-    assert piece.path is not None
-    return _read(piece.path, begin, end - begin)
+    if isinstance(piece.content, bytes):
+        return piece.content[begin:end]
+    return _read(piece.content, begin, end - begin)
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
@@ -140,13 +155,13 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _header(name: str, size: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size = size
+def _header(file: TarFile) -> bytes:
+    info = tarfile.TarInfo(file.name)
+    info.size, info.mode = file.size_bytes, file.mode
     try:
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
     except UnicodeError:
-        raise HoraError(f"The file name {name!a} is not UTF-8. Rename the file.") from None
+        raise HoraError(f"The file name {file.name!a} is not UTF-8. Rename the file.") from None
 
 
 def _digest(identities: list[tuple[str, int, int]]) -> str:

@@ -1,4 +1,4 @@
-"""Uploads: sent in pieces, and resumed where one broke off. Used by `hora.cli.datasets` and `hora.client.datasets`."""
+"""Uploads: sent in pieces, and resumed where one broke off. Used for datasets and by `hora.service.sending_code`."""
 
 import time
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from hora.service.upload_sources import UploadSource
 _AWAY_LIMIT_S = 60.0  # with a service that does not answer
 
 
-def send_source(service: Service, source: UploadSource, on_progress: Callable[[int], None]) -> Json:
+def send_source(service: Service, source: UploadSource, on_progress: Callable[[int], None], **fields: str) -> Json:
     """Upload all of a source, and return the complete upload. `on_progress` gets how many bytes the service has.
 
-    An earlier upload with the same name and size is resumed.
+    An earlier upload with the same name and size is resumed. A new one has these `fields` too.
     """
     upload = _earlier_upload(service, source) or service.start_upload(
-        filename=source.filename, size_bytes=source.size_bytes
+        filename=source.filename, size_bytes=source.size_bytes, **fields
     )
     upload_id, last_answer_at = upload["id"], time.monotonic()
     while upload["received_bytes"] < source.size_bytes:

@@ -33,7 +33,7 @@ class Played:
     def uploads(self) -> list[Json]:
         return self.open_uploads
 
-    def start_upload(self, *, filename: str, size_bytes: int) -> Json:
+    def start_upload(self, *, filename: str, size_bytes: int, **fields: str) -> Json:
         self.started += 1
         return self.upload("new")
 
