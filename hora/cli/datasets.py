@@ -11,7 +11,7 @@ import typer
 from hora.cli.completion import from_service
 from hora.cli.exit_codes import FAILED
 from hora.cli.options import AsJson, Timeout
-from hora.cli.output import console_of, display, print_json, say, tell
+from hora.cli.output import display, print_json, say, tell
 from hora.errors import HoraError, ProblemError
 
 if TYPE_CHECKING:
@@ -97,18 +97,15 @@ def _register(client: "Service", document: "dict[str, Any]", source: str, *, upl
 
 def _upload(client: "Service", path: Path) -> str:
     """Upload a file or a folder, with a progress bar on standard error. Returns the upload's id."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
+    from hora.cli.upload_progress import sending
     from hora.render.text import plain
     from hora.service.upload_sources import upload_source
     from hora.service.uploads import send_source
 
     source = upload_source(path)
     say(f"Uploading {plain(path)}. If this is interrupted, the same command continues it.")
-    columns = (TextColumn("uploading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console_of(stderr=True), transient=True) as progress:
-        bar = progress.add_task("uploading", total=source.size_bytes)
-        upload_id: str = send_source(client, source, lambda sent: progress.update(bar, completed=sent))["id"]
+    with sending(source.size_bytes) as show:
+        upload_id: str = send_source(client, source, show)["id"]
     return upload_id
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
@@ -12,17 +12,60 @@ from rich.text import Text
 from hora.render.jobs import epoch_line, progress_line, standing, status
 from hora.render.metrics import goal_of
 from hora.render.text import plain
-from hora.service import Json, Service
+from hora.service import Json, Service, ServiceUnavailable
 
 Watch = Callable[[Json], None]
+_LINES_AT_ONCE = 1000
 _FIGURES = re.compile(r"[0-9]+")
 _REQUEUED = {"preempted": "made room", "paused": "was paused"}  # other reasons for which a job goes back to the queue
 
 
-def follow(client: Service, job_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
-    """Show a job's progress on `console` until it ends, and return it. Raises `WaitTimeout`."""
+def follow(
+    client: Service, job_id: str, console: Console, *, timeout_s: float | None = None, tail: int | None = None
+) -> Json:
+    """Show a job's progress on `console` until it ends, and return it. Raises `WaitTimeout`.
+
+    Of a script it shows what rank 0 prints: from its start, or its last `tail` lines and what follows.
+    """
     with live_bar(console) if console.is_terminal else plain_lines(client, console) as watch:
-        return client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
+        output = ScriptOutput(client, job_id, console, tail)
+
+        def show(job: Json) -> None:
+            output.is_of_script = job.get("code") is not None
+            if job.get("ended_at"):  # what it printed comes before the line of its end
+                output.show()
+            watch(job)
+            output.show()
+
+        return client.wait(job_id, on_update=show, on_unchanged=output.show, timeout_s=timeout_s, period_s=0.25)
+
+
+class ScriptOutput:
+    """What rank 0 of a script prints, as it comes."""
+
+    def __init__(self, client: Service, job_id: str, console: Console, tail: int | None) -> None:
+        self.is_of_script = False
+        self._client = client
+        self._job_id = job_id
+        self._console = console
+        self._tail = tail
+        self._after = 0
+
+    def show(self) -> None:
+        """Print the new lines. They stay in the log if the service is away."""
+        with suppress(ServiceUnavailable):
+            while self.is_of_script and (lines := self._new_lines()):
+                for line in lines:
+                    self._console.print(plain(line["text"]), soft_wrap=True)
+
+    def _new_lines(self) -> list[Json]:
+        if self._tail and self._after == 0:
+            page = self._client.logs(self._job_id, rank=0, tail=self._tail)
+        else:
+            page = self._client.logs(self._job_id, rank=0, after=self._after, limit=_LINES_AT_ONCE)
+        lines: list[Json] = page["items"]
+        self._after = page["next_after"] if lines else self._after
+        return lines
 
 
 class StatusColumn(ProgressColumn):

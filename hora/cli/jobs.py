@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_LINES_BEFORE = 20  # of what a script has printed, shown to a person who comes back to it
+
 
 @app.command(cls=SpecCommand)
 def submit(
@@ -40,26 +42,16 @@ def submit(
 ) -> None:
     """Submit a job. `--dry-run` shows its plan and expected time."""
     options = spec_options(locals())
+    from hora.cli.spec_code import pack_code
     from hora.cli.spec_files import read_document, validated, with_options
-    from hora.cli.watch import watch_job
-    from hora.connection import connect
+    from hora.cli.submitting import submit_document
 
     check_is_given(file, dataset, changes)
     if dry_run and wait:
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
-    document = validated(with_options(read_document(file) if file else {}, options, changes))
-    with connect() as client:
-        if dry_run:
-            _preview(client.dry_run(document), as_json)
-            return
-        job = client.submit(document)
-        if wait:
-            watch_job(client, job["id"], as_json, timeout)
-        elif as_json:
-            print_json(job)
-        else:
-            tell(job["id"])
-            say(f"Watch it with `hora show {job['id']} --wait`.")
+    document = with_options(read_document(file) if file else {}, options, changes)
+    archives = pack_code(document)
+    submit_document(validated(document), archives, dry_run=dry_run, wait=wait, timeout_s=timeout, as_json=as_json)
 
 
 @app.command()
@@ -73,14 +65,17 @@ def clone(
     as_json: AsJson = False,
 ) -> None:
     """Submit a job's spec again with changes: `--advice` is applied first, then each `--set`."""
+    from hora.cli.spec_code import pack_code, send_packed
     from hora.cli.spec_files import with_options
+    from hora.cli.submitting import show_preview
     from hora.connection import connect
 
     with connect() as client:
         advised = {} if advice is None else _advised(client, job_id, advice)
         document = with_options(advised, {}, changes)
+        send_packed(client, pack_code(document))
         if dry_run:
-            _preview(client.dry_run_clone(job_id, document), as_json)
+            show_preview(client.dry_run_clone(job_id, document), as_json)
             return
         job = client.clone(job_id, document)
     print_json(job) if as_json else tell(job["id"])
@@ -103,18 +98,6 @@ def _advised(client: "Service", job_id: str, number: int) -> "Json":
         for item in items:
             say(f"  {item['number']}  {plain(item['what'])}")
     raise typer.Exit(USAGE)
-
-
-def _preview(preview: "Json", as_json: bool) -> None:
-    """Show the plan and the expected time of a submission."""
-    from hora.render.quote import preview_table, warning_lines
-
-    if as_json:
-        print_json(preview)
-        return
-    display(preview_table(preview))
-    for line in warning_lines(preview):
-        say(line)
 
 
 @app.command("ls")
@@ -185,7 +168,7 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
 
     with connect() as client:
         if wait:
-            watch_job(client, job_id, as_json, None)
+            watch_job(client, job_id, as_json, None, tail=_LINES_BEFORE)
         if as_json:
             print_json(client.job(job_id))
             return

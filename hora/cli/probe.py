@@ -41,6 +41,7 @@ def probe(
 ) -> None:
     """Try a spec with growing batches, and propose a batch size and a learning rate."""
     options = spec_options(locals())
+    from hora.cli.spec_code import pack_code
     from hora.cli.spec_files import read_document, validated, with_options
     from hora.connection import connect
 
@@ -48,6 +49,7 @@ def probe(
     document = read_document(file) if file else {}
     is_probe = document.get("probe") is not None  # in the file: then the proposed command removes it
     document = with_options(document if is_probe else {**document, "probe": {}}, options, changes)
+    pack_code(document)  # a script cannot be probed, and the answer names that field, not a wrong digest
     with connect() as client:
         job = client.submit(validated(document))
         if no_wait:

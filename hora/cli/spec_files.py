@@ -1,4 +1,7 @@
-"""Makes a spec or study from a file and options. Pure, except for reading the file. Called by the CLI."""
+"""Makes a spec or study from a file and options. Pure, except for reading the file. Called by the CLI.
+
+`hora.cli.spec_code` sends the folders of code that it names.
+"""
 
 import json
 import sys
@@ -6,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hora.cli.spec_code import with_whole_paths
 from hora.errors import Json
 from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
 from jobs.model.spec import MAX_BYTES, SHORTHAND, set_field, spec_from
@@ -13,7 +17,10 @@ from jobs.model.yaml_text import load_yaml
 
 
 def read_document(name: str) -> Json:
-    """The spec in a file, YAML or JSON; "-" is standard input. Raises `InvalidSpec`."""
+    """The spec in a file, YAML or JSON; "-" is standard input. Raises `InvalidSpec`.
+
+    A folder of code that it names is relative to the file.
+    """
     try:
         if name == "-":
             text = sys.stdin.read(MAX_BYTES + 1)
@@ -29,6 +36,7 @@ def read_document(name: str) -> Json:
     document = _parsed(text, name)
     if not isinstance(document, dict):
         raise InvalidSpec([FieldProblem(name, "is not an object with the fields of a spec")])
+    with_whole_paths(document, Path() if name == "-" else Path(name).parent)
     return document
 
 

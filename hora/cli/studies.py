@@ -34,14 +34,18 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Submit a study: a grid of jobs that differ in some fields. `--dry-run` shows its cells."""
+    from hora.cli.spec_code import pack_code, send_packed
     from hora.cli.spec_files import read_document, validated_study, with_options
     from hora.cli.watch import watch_study
     from hora.connection import connect
 
     if dry_run and wait:
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
-    document = validated_study(with_options(read_document(file), {}, changes, whole_below="grid"))
+    document = with_options(read_document(file), {}, changes, whole_below="grid")
+    archives = pack_code(document)
+    validated_study(document)
     with connect() as client:
+        send_packed(client, archives)
         if dry_run:
             _plan(client.dry_run_study(document), as_json)
             return

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 UPDATE_PERIOD_S = 2.0
 
 
-def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | None) -> None:
+def watch_job(
+    client: "Service", job_id: str, as_json: bool, timeout_s: float | None, *, tail: int | None = None
+) -> None:
     """Watch a job to its end, show its results, and exit with its code. Raises `WaitTimeout`.
+
+    What a script prints is shown from its start, or from its last `tail` lines on.
 
     As JSON: one object a line, the job after each change and at its end.
     """
@@ -30,7 +34,7 @@ def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | 
         if as_json:
             job = client.wait(job_id, on_update=print_line, timeout_s=timeout_s)
         else:
-            job = follow(client, job_id, console_of(), timeout_s=timeout_s)
+            job = follow(client, job_id, console_of(), timeout_s=timeout_s, tail=tail)
     except KeyboardInterrupt:
         say("")
         say(f"The job continues. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")

@@ -195,17 +195,19 @@ class JobCalls(Calls):
         job_id: str,
         *,
         on_update: Callable[[Json], None] | None = None,
+        on_unchanged: Callable[[], None] | None = None,
         timeout_s: float | None = None,
         period_s: float = 0.5,
     ) -> Json:
         """Return the job when it has ended. Raises `WaitTimeout`.
 
-        `on_update` gets the job after each change, its end included. The wait survives a service that is away for
-        less than a minute.
+        `on_update` gets the job after each change, its end included. `on_unchanged` is called after each look that
+        finds no change. The wait survives a service that is away for less than a minute.
         """
         return wait_for_end(
             partial(self._wire.newer, api_path("jobs", job_id)), job_id, noun="job",
-            ended=lambda job: job["status"] in ENDED, on_update=on_update, timeout_s=timeout_s, period_s=period_s,
+            ended=lambda job: job["status"] in ENDED, on_update=on_update, on_unchanged=on_unchanged,
+            timeout_s=timeout_s, period_s=period_s,
         )  # fmt: skip
 
 

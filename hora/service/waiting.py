@@ -18,12 +18,14 @@ def wait_for_end(
     noun: str,
     ended: Callable[[Json], bool],
     on_update: Callable[[Json], None] | None,
+    on_unchanged: Callable[[], None] | None = None,
     timeout_s: float | None,
     period_s: float,
 ) -> Json:
-    """The document of `look` once it has `ended`. `on_update` gets each change. Raises `WaitTimeout`.
+    """The document of `look` once it has `ended`. Raises `WaitTimeout`.
 
-    `name` is the id of the thing, and `noun` says what it is.
+    `on_update` gets each change, and `on_unchanged` is called after a look that finds none. `name` is the id of the
+    thing, and `noun` says what it is.
     """
     started_at = last_answer_at = time.monotonic()
     etag: str | None = None
@@ -42,6 +44,8 @@ def wait_for_end(
                     on_update(latest)
                 if ended(latest):
                     return latest
+            elif on_unchanged is not None:
+                on_unchanged()
         if timeout_s is not None and time.monotonic() - started_at > timeout_s:
             raise WaitTimeout(latest, noun)
         time.sleep(period_s)

@@ -1,0 +1,69 @@
+"""Folders of code in a spec or study: `code: .` in a file, `--set code=.`, or `hora run`. Called by what submits them.
+
+A folder is packed before its spec is checked, and sent before that is submitted.
+"""
+
+import re
+from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hora.errors import Json
+
+if TYPE_CHECKING:
+    from hora.service import Service
+    from hora.service.code_folders import CodeSource
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def with_whole_paths(document: Json, around: Path) -> None:
+    """Let the folders of code in the document of a file be relative to the folder that the file is in."""
+    for place, key in _places(document):
+        if _is_folder(place[key]):
+            place[key] = str(around / Path(place[key]).expanduser())
+
+
+def pack_code(document: Json) -> "list[CodeSource]":
+    """Replace folders of code in a document by the digests of their archives, and return these.
+
+    The labels of the spec say which git commit the folder is at. Raises `HoraError` if a folder cannot be sent.
+    """
+    from hora.service.code_folders import code_folder
+    from hora.service.git import git_labels
+
+    archives: dict[str, CodeSource] = {}  # by folder
+    for place, key in _places(document):
+        if not _is_folder(folder := place[key]):
+            continue
+        if folder not in archives:
+            archives[folder] = code_folder(Path(folder))
+        place[key] = archives[folder].digest
+        if isinstance(place, MutableMapping) and isinstance(labels := place.get("labels", {}), dict):
+            place["labels"] = git_labels(Path(folder)) | labels
+    return list(archives.values())
+
+
+def send_packed(client: "Service", archives: "Sequence[CodeSource]") -> None:
+    """Send the archives that the service lacks, with a progress bar on standard error. Raises `HoraError`."""
+    from hora.cli.upload_progress import sending
+    from hora.service.sending_code import send_code
+
+    for archive in archives:
+        with sending(archive.size_bytes) as show:
+            send_code(client, archive, show)
+
+
+def _places(document: Json) -> Iterator[tuple[MutableMapping[str, Any] | MutableSequence[Any], Any]]:
+    """Where the document of a spec or study may name code: an object or list, and the key or position in it."""
+    for spec in (document, document.get("base")):
+        if isinstance(spec, dict) and "code" in spec:
+            yield spec, "code"
+    grid = document.get("grid")
+    values = grid.get("code") if isinstance(grid, dict) else None
+    if isinstance(values, list):
+        yield from ((values, position) for position in range(len(values)))
+
+
+def _is_folder(value: Any) -> bool:
+    return isinstance(value, str) and not _DIGEST.fullmatch(value)

@@ -1,0 +1,51 @@
+"""Submits a job, or shows what it would be. Used by `hora submit`, `hora run` and `hora clone`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hora.cli.output import display, print_json, say, tell
+
+if TYPE_CHECKING:
+    from hora.errors import Json
+    from hora.service.code_folders import CodeSource
+
+
+def submit_document(
+    document: "Json",
+    archives: "Sequence[CodeSource]",
+    *,
+    dry_run: bool,
+    wait: bool,
+    timeout_s: float | None,
+    as_json: bool,
+) -> None:
+    """Send the archives, and submit a spec that may name them. With `wait` it exits as `watch_job` does."""
+    from hora.cli.spec_code import send_packed
+    from hora.cli.watch import watch_job
+    from hora.connection import connect
+
+    with connect() as client:
+        send_packed(client, archives)
+        if dry_run:
+            show_preview(client.dry_run(document), as_json)
+            return
+        job = client.submit(document)
+        if wait:
+            watch_job(client, job["id"], as_json, timeout_s)
+        elif as_json:
+            print_json(job)
+        else:
+            tell(job["id"])
+            say(f"Watch it with `hora show {job['id']} --wait`.")
+
+
+def show_preview(preview: "Json", as_json: bool) -> None:
+    """Show the plan and the expected time of a submission."""
+    from hora.render.quote import preview_table, warning_lines
+
+    if as_json:
+        print_json(preview)
+        return
+    display(preview_table(preview))
+    for line in warning_lines(preview):
+        say(line)
