@@ -4,12 +4,17 @@ Part of the command line of `hora.cli.app`.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, Timeout
+from hora.cli.completion import job_ids
+from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Timeout
+from hora.cli.output import display, print_json, say, tell
 from hora.cli.spec_command import SpecCommand, spec_options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 app = typer.Typer()
 
@@ -50,3 +55,65 @@ def run(
     document = with_options({"code": str(folder)}, options, changes)
     archives = pack_code(document)
     submit_document(validated(document), archives, dry_run=dry_run, wait=not detach, timeout_s=timeout, as_json=as_json)
+
+
+@app.command()
+def code(
+    job_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The job, or the digest of an archive of code.", autocompletion=job_ids),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FOLDER", help="Unpack the code into this new folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the code that a job ran, or fetch it with `--output`."""
+    from hora.cli.spec_code import is_digest
+    from hora.connection import connect
+    from hora.errors import HoraError
+    from hora.render.scripts import code_facts, files_table
+    from hora.service.sending_code import fetch_code
+
+    with connect() as client:
+        job = None if is_digest(job_id) else client.job(job_id)
+        digest = job_id if job is None else job.get("code")
+        if digest is None:
+            raise HoraError(f"Job {job_id} ran no code of its own: Hora trained its model.")
+        if output is not None:
+            fetch_code(client, digest, output)
+            print_json({"saved": [str(output)]}) if as_json else tell(str(output))
+            return
+        archive = client.code(digest)
+    if as_json:
+        print_json({"code": archive, "job": job})
+        return
+    display(code_facts(archive, job))
+    display("")
+    display(files_table(archive["files"]))
+
+
+@app.command()
+def diff(
+    job_id: JobId,
+    other_id: Annotated[str, typer.Argument(metavar="OTHER", help="The other job.", autocompletion=job_ids)],
+    as_json: AsJson = False,
+) -> None:
+    """Show what differs between two jobs: their code, their specs and their results."""
+    from hora.cli.comparing import compare
+    from hora.connection import connect
+    from hora.render.scripts import code_changes, fields_table
+
+    with connect() as client:
+        found = compare(client, (job_id, other_id))
+    if as_json:
+        print_json(found)
+        return
+    changes = code_changes(found["code"])
+    parts: list[tuple[str, RenderableType]] = [("code", changes)] if changes.plain else []
+    parts += [(part, fields_table(found[part], found["jobs"])) for part in ("spec", "results") if found[part]]
+    for number, (title, shown) in enumerate(parts):
+        display(("\n" if number else "") + f"{title}:")
+        display(shown)
+    if not parts:
+        say("The jobs do not differ.")

@@ -54,6 +54,11 @@ def send_packed(client: "Service", archives: "Sequence[CodeSource]") -> None:
             send_code(client, archive, show)
 
 
+def is_digest(text: str) -> bool:
+    """Whether a text is the digest of an archive of code. In a spec all other texts are folders."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def _places(document: Json) -> Iterator[tuple[MutableMapping[str, Any] | MutableSequence[Any], Any]]:
     """Where the document of a spec or study may name code: an object or list, and the key or position in it."""
     for spec in (document, document.get("base")):
@@ -66,4 +71,4 @@ def _places(document: Json) -> Iterator[tuple[MutableMapping[str, Any] | Mutable
 
 
 def _is_folder(value: Any) -> bool:
-    return isinstance(value, str) and not _DIGEST.fullmatch(value)
+    return isinstance(value, str) and not is_digest(value)

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from hora.errors import Json
 from hora.render.jobs import facts
+from hora.render.specs import what_runs
 from hora.render.text import count, duration, percent, plain
 
 _MOST_JOBS = 5
@@ -21,8 +22,7 @@ def preview_table(preview: Json) -> Table:
     spec, plan = preview["spec"], preview["plan"]
     rows: dict[str, object] = {
         "name": plain(spec["name"]),
-        "dataset": plain(spec["dataset"]["source"]),
-        "model": plain(spec["model"]["name"]),
+        **what_runs(spec),
         "gpus": spec["gpus"],
         "batch": f"{plan['per_gpu_batch']} per GPU, {plan['global_batch']} in all",
         "learning rate": plan["learning_rate"],

@@ -1,0 +1,35 @@
+"""What a spec runs, in words. From the API's JSON; pure. Used by the other modules of `hora.render`."""
+
+import shlex
+from collections.abc import Mapping
+
+from hora.errors import Json
+from hora.render.text import plain
+
+_SHORT_DIGEST = 12
+
+
+def what_runs(spec: Json) -> dict[str, object]:
+    """What a job runs: the dataset and the model, or the command of a script with the code that it is in."""
+    if spec.get("code") is None:
+        dataset, model = spec.get("dataset") or {}, spec.get("model") or {}
+        return {"dataset": plain(dataset.get("source", "-")), "model": plain(model.get("name", "-"))}
+    dataset = spec.get("dataset")
+    return {
+        "command": command_line(spec),
+        "code": ", ".join(filter(None, [plain(spec["code"])[:_SHORT_DIGEST], commit_text(spec.get("labels") or {})])),
+        "dataset": plain(dataset["source"]) if dataset else None,
+    }
+
+
+def command_line(spec: Json) -> str:
+    """The command of a script as a person types it."""
+    return plain(shlex.join(map(str, spec.get("command") or [])))
+
+
+def commit_text(labels: Mapping[str, str]) -> str | None:
+    """The git commit of the code: commit 1a2b3c4d, with changes."""
+    commit = labels.get("git.commit")
+    if not commit:
+        return None
+    return f"commit {plain(commit)}" + (", with changes" if labels.get("git.dirty") == "true" else "")
