@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ProblemError,
         QuotaExceeded,
         RateLimited,
+        ScriptFailed,
         ServiceUnavailable,
         UnexpectedAnswer,
         WaitTimeout,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Client", "Conflict", "HoraError", "Job", "JobFailed", "NotAuthorized", "NotFound", "ProblemError", "QuotaExceeded",
-    "RateLimited", "ServiceUnavailable", "Spec", "Study", "UnexpectedAnswer", "WaitTimeout",
+    "RateLimited", "ScriptFailed", "ServiceUnavailable", "Spec", "Study", "UnexpectedAnswer", "WaitTimeout",
 ]  # fmt: skip
 
 _OF_CLIENT = frozenset({"Client", "Job", "Study"})

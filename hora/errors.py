@@ -4,7 +4,8 @@
     ├── ServiceUnavailable      the service gave no answer
     ├── UnexpectedAnswer        this client cannot read the service's answer
     ├── WaitTimeout             the job or the study had not ended when the time was over
-    ├── JobFailed               the job failed or was cancelled; raised only with `check`
+    ├── JobFailed               the job failed or was cancelled; raised by `run`, and by `wait` with `check`
+    │   └── ScriptFailed        the function that `run` called raised an exception that cannot be read here
     └── ProblemError            the service refused the request
         ├── NotAuthorized       401, 403
         ├── NotFound            404
@@ -55,6 +56,14 @@ class JobFailed(HoraError):
         self.job = job
         how = f"{job.status} ({job.end_reason})" if job.end_reason not in (None, "cancelled") else f"{job.status}"
         super().__init__(f"job {job.id} {how}" + (f": {job.error}" if job.error else ""))
+
+
+class ScriptFailed(JobFailed):
+    """A function raised an exception on rank 0 that cannot be read here. `traceback` is its text."""
+
+    def __init__(self, job: "JobView", traceback: str) -> None:
+        self.traceback = traceback
+        super().__init__(job)
 
 
 class ProblemError(HoraError):

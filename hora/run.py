@@ -391,15 +391,17 @@ def should_stop() -> bool:
 
 
 def call_file(path: str) -> int:
-    """Run the pickled `(function, args, kwargs)` in a file. Rank 0 leaves its value, or its exception, as artifacts.
+    """Run the call in a file. Rank 0 leaves its value, or its exception, as artifacts. Returns the exit code.
 
-    Returns the exit code.
+    The file has two pickles: the version of the Python that made it, and then `(function, args, kwargs)`.
     """
     import pickle
     import traceback
 
     try:
-        function, args, kwargs = pickle.loads(Path(path).read_bytes())  # noqa: S301 - the job's own code
+        with open(path, "rb") as file:
+            _check_python(pickle.load(file))  # noqa: S301 - the job's own code
+            function, args, kwargs = pickle.load(file)  # noqa: S301
         value = function(*args, **kwargs)
         if rank == 0:
             _leave_artifact("result.pickle", _pickled(value))
@@ -414,6 +416,15 @@ def call_file(path: str) -> int:
                 _leave_artifact("error.pickle", _pickled(error))
         return 1
     return 0
+
+
+def _check_python(sender: tuple[int, int]) -> None:
+    """Functions are sent as bytecode, which another version reads wrongly or not at all."""
+    if sender != sys.version_info[:2]:
+        own = "{}.{}".format(*sys.version_info)
+        raise RuntimeError(
+            "Python {}.{} sent this function, and here is Python {}: use the same version".format(*sender, own)
+        )
 
 
 def _pickled(value: Any) -> bytes:

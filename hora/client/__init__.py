@@ -13,6 +13,7 @@ from typing import Self
 
 import httpx2 as httpx
 
+from hora.client.code import Code
 from hora.client.datasets import Datasets
 from hora.client.hosts import Hosts
 from hora.client.job import Job
@@ -56,6 +57,7 @@ class Client:
         self.url = self._service.url
         self.jobs = Jobs(self._service)
         self.studies = Studies(self._service)
+        self.code = Code(self._service)
         self.hosts = Hosts(self._service)
         self.datasets = Datasets(self._service)
         self.models = Models(self._service)

@@ -1,22 +1,30 @@
 """A job as an object: its fields and its methods. Made by `hora.client.jobs`."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import Field
 
 from hora.client.job_records import RecordsOfJob
 from hora.client.resource import Refreshable
-from jobs.views.jobs import JobView
+from jobs.views.jobs import JobView, MetricView
 
 if TYPE_CHECKING:
     from hora.client.jobs import Jobs
 
 
-class Job(RecordsOfJob, Refreshable, JobView):
+class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
     """A job in the state of the service's last answer.
 
     `refresh`, `wait`, `cancel`, `pause` and `resume` update it in place, and return it. The methods are those of
     `client.jobs`, where they are described.
     """
+
+    # `metrics` is the method, which gives the series. So the field of this name gets another one.
+    metrics: ClassVar = RecordsOfJob.metrics  # type: ignore[assignment, misc]
+    metric_values: dict[str, MetricView] = Field(
+        {}, validation_alias="metrics", description="The last and the best value of every metric so far"
+    )
 
     _resource: "Jobs"
 

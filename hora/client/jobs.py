@@ -1,7 +1,7 @@
 """Jobs: submit, find, control. What they wrote: `hora.client.job_records`."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from hora.client.job import Job
 from hora.client.job_records import JobRecords
@@ -12,6 +12,7 @@ from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.views.jobs import Preview
 
+Value = TypeVar("Value")
 SpecLike = Spec | Mapping[str, Any]
 
 
@@ -46,6 +47,46 @@ class Jobs(JobRecords):
         """Submit the job's spec again, with changes that are nested like the spec."""
         document = {**(changes or {}), **fields}
         return self._read(Job, self._service.clone(job_id, document, idempotency_key=idempotency_key))
+
+    def run(
+        self,
+        function: Callable[..., Value],
+        *,
+        gpus: int = 1,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        on_update: Callable[[Job], None] | None = None,
+        **fields: Any,
+    ) -> Value:
+        """Call a function on each of `gpus` ranks, wait, and return the value of rank 0.
+
+        The function and its arguments are sent by `cloudpickle`: those of a notebook and of modules that are not
+        installed by value, so the ranks need the same minor version of Python. `fields` are those of the spec, such as
+        `params`, `env` and `requirements`. `on_update` gets the job after each change. If the wait is interrupted from
+        the keyboard, the job is cancelled.
+
+        An exception on rank 0 is raised here with its own type, and the remote traceback as its cause; if it cannot be
+        read here, it is a `ScriptFailed`. Raises `JobFailed` if the job ended otherwise, and `WaitTimeout`.
+
+        The value and the exception are pickles. Reading them runs what they contain, so this trusts everybody who may
+        write the artifacts of the job: its function, and the operators of the service.
+        """
+        from hora.client.calls import COMMAND, error_of, packed_call, value_of
+        from hora.service.sending_code import send_code
+
+        digest = send_code(self._service, packed_call(function, args, kwargs))["digest"]
+        spec = {"name": getattr(function, "__name__", "call"), "gpus": gpus, **fields}
+        job = self.submit(spec, code=digest, command=list(COMMAND))
+        try:
+            job = self.wait(job.id, timeout_s=timeout_s, on_update=on_update)
+        except KeyboardInterrupt:
+            self.cancel(job.id)
+            raise
+        if job.status == Status.SUCCEEDED:
+            value: Value = value_of(self._service, job)
+            return value
+        raise error_of(self._service, job) or JobFailed(job)
 
     def wait(
         self,
