@@ -61,6 +61,7 @@ class Wiring:
     def environment(self, *, with_token: bool = False) -> dict[str, str]:
         """Our own environment with this stack's settings. The token is for the api alone."""
         variables = {name: value for name, value in os.environ.items() if name not in ("HORA_TOKEN", "HORA_ATTEMPT")}
+        variables.setdefault("HORA_CODE", "on")  # a person's own stack runs that person's code
         variables |= {
             "HORA_HOME": str(self.home.path),
             "HORA_PORT": str(self.port),
