@@ -83,7 +83,17 @@ def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "",
 
 # The values of fields that the API describes only as an object.
 _FREE = {
-    "spec": lambda text: {"name": text, "dataset": {"source": text}, "model": {"name": text}, "gpus": 1},
+    "spec": lambda text: {
+        "name": text,
+        "dataset": {"source": text},
+        "model": {"name": text},
+        "gpus": 1,
+        "code": text,
+        "command": [text],
+        "params": {text: text},
+        "labels": {"git.commit": text},
+        "environment": text,
+    },
     "plan": lambda _: PLAN,
     "info": lambda text: {"system": text, "driver": {"version": text, "cuda": text}, "topology": [], "gpus": []},
     "values": lambda text: {text: text},

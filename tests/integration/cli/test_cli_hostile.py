@@ -26,6 +26,7 @@ COLOURS_AND_BARS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 OF_THIS_MACHINE = {"up", "down", "keys", "doctor", "config set", "config unset", "config show"}  # ask no service
 NEEDS = {  # arguments of commands for which one word for each argument is not enough
     "submit": ("--dataset", "digits", "--wait"),
+    "run": ("--folder", "examples", "--", "true"),
     "clone": ("1", "--set", "epochs=1", "--dry-run"),
     "probe": ("--dataset", "digits"),
     "study": ("-", "--wait"),
