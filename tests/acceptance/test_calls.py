@@ -1,0 +1,76 @@
+"""Functions that the client calls on ranks under real horovodrun: their values and their exceptions."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hora import Client, JobFailed, ScriptFailed
+from hora.stack.control import Stack
+
+
+@pytest.fixture(scope="module")
+def person(stack: Stack) -> Iterator[Client]:
+    with Client(stack.url, stack.token) as client:
+        yield client
+
+
+class TooLarge(ValueError):
+    """An exception that the ranks can only have from here."""
+
+
+class Unreadable(ValueError):
+    def __init__(self, field: str, limit: int) -> None:
+        super().__init__(field)
+
+
+def squares(first: int, *, last: int) -> dict[str, Any]:
+    from hora import run
+
+    run.report(step=1, total=first + last)
+    return {
+        "rank": run.rank, "size": run.size, "lr": run.params["lr"],
+        "squares": [number * number for number in range(first, last)],
+    }  # fmt: skip
+
+
+def fails_on(rank: int, error: Exception) -> None:
+    from hora import run
+
+    if run.rank == rank:
+        raise error
+
+
+def test_the_value_of_rank_0_comes_back(person: Client) -> None:
+    states: list[str] = []
+    value = person.jobs.run(
+        squares, gpus=2, args=(2,), kwargs={"last": 5}, params={"lr": 0.1}, labels={"call": "squares"},
+        on_update=lambda job: states.append(job.status), timeout_s=240,
+    )  # fmt: skip
+    assert value == {"rank": 0, "size": 2, "lr": 0.1, "squares": [4, 9, 16]}
+    assert states[-1] == "succeeded"
+    (job,) = person.jobs.list(label="call:squares")
+    assert (job.name, job.metric_values["total"].best) == ("squares", 7)
+
+
+def test_an_exception_of_rank_0_comes_back_with_its_traceback(person: Client) -> None:
+    with pytest.raises(TooLarge, match="batch of 4096") as raised:
+        person.jobs.run(fails_on, gpus=2, args=(0, TooLarge("batch of 4096")), timeout_s=240)
+    assert "in fails_on\n" in str(raised.value.__cause__)
+    assert "TooLarge: batch of 4096" in str(raised.value.__cause__)
+
+
+def test_an_exception_that_cannot_be_read_here_comes_back_as_text(person: Client) -> None:
+    def fails() -> None:
+        raise Unreadable("batch_size", 4096)
+
+    with pytest.raises(ScriptFailed) as raised:
+        person.jobs.run(fails, timeout_s=240)
+    assert "Unreadable: batch_size" in raised.value.traceback
+    assert raised.value.job.end_reason == "script_failed"
+
+
+def test_an_exception_of_another_rank_is_a_failed_job(person: Client) -> None:
+    with pytest.raises(JobFailed, match="batch of 4096") as raised:
+        person.jobs.run(fails_on, gpus=2, args=(1, TooLarge("batch of 4096")), timeout_s=240)
+    assert type(raised.value) is JobFailed
