@@ -19,6 +19,7 @@ from hora.render.metrics import (
     present_goal,
 )
 from hora.render.probe import probe_progress, probe_rows
+from hora.render.specs import what_runs
 from hora.render.text import (
     ago,
     count,

@@ -29,7 +29,7 @@ from trainer.script.view import TEMPORARY, View, arguments, readable_everywhere,
 
 _PROGRAM = Path(drop_rights.__file__)
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
-_MOST_PROCESSES = 4096  # and threads, beside those that the user has already where it has no namespace of its own
+_MOST_TASKS = 1024 + 256 * (os.cpu_count() or 1)  # processes and threads, beside those that the user has already
 _TRY_S = 10.0
 _ENTERED = "entered\n"
 
@@ -140,7 +140,7 @@ def _limits(most_file_bytes: int | None, user: str | None, has: Protections) -> 
         limits["RLIMIT_FSIZE"] = most_file_bytes
     has_own_count = has.bubblewrap and not has.is_root  # a namespace of users counts its processes by itself
     uid = os.geteuid() if user is None else ids_of(user)[0]
-    limits["RLIMIT_NPROC"] = _MOST_PROCESSES + (0 if has_own_count else _tasks_of(uid))
+    limits["RLIMIT_NPROC"] = _MOST_TASKS + (0 if has_own_count else _tasks_of(uid))
     return limits
 
 

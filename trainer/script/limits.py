@@ -16,7 +16,9 @@ from jobs.runtime.files import size_text
 from jobs.runtime.processes import adopt_orphans, descendants, reap_orphans
 from trainer.script.view import SHARED_MEMORY
 
-_MOST_PROCESSES = 5000  # without their threads; the kernel's own limit is reached first where it counts this user
+# Less than what the kernel lets a script start (`trainer.script.confinement`, threads included). More would take
+# so much of the processors that this process could not end them for minutes.
+_MOST_PROCESSES = 256 + 32 * (os.cpu_count() or 1)
 _KILL_S = 10.0
 _SHARE_OF_TIME = 0.1  # that measuring the folders may take
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -50,7 +52,7 @@ class Limits:
         reap_orphans({self._first})
         pids = descendants(os.getpid())
         if len(pids) > _MOST_PROCESSES:
-            return "script_failed", f"the script has more than {_MOST_PROCESSES:,} processes"
+            return "script_failed", f"the script has more than {_MOST_PROCESSES:,} processes, the most on this host"
         if self._memory_bytes is not None and (used := self._memory(pids)) > self._memory_bytes:
             return "out_of_memory", (
                 f"the script uses {size_text(used)} of memory, more than the {size_text(self._memory_bytes)} that each"
@@ -74,7 +76,7 @@ class Limits:
         self._measure_at = began + took_s / _SHARE_OF_TIME
         if used <= self._storage_bytes:
             return None
-        return "no_space", (
+        return "script_failed", (
             f"the script has written {size_text(used)}, more than the {size_text(self._storage_bytes)} that it may"
             " use on a host (HORA_MAX_CODE_STORAGE_GB)"
         )
@@ -88,9 +90,11 @@ class Limits:
 
     def kill(self) -> None:
         """Kill every process of the script. What the kernel does not end within some seconds is left to the sweep."""
+        with suppress(ProcessLookupError):
+            os.kill(self._first, signal.SIGKILL)  # where bubblewrap holds the others, they end with it
         give_up_at = time.monotonic() + _KILL_S
         while (pids := descendants(os.getpid())) and time.monotonic() < give_up_at:
-            for pid in pids:  # from the top: where bubblewrap holds the others, they end with it
+            for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             reap_orphans({self._first})

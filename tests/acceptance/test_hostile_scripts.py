@@ -1,0 +1,300 @@
+"""Scripts that attack what they run beside: each is held, and the stack works on.
+
+Each script tries one thing. It exits with 3 if it got what it must not get.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hora.service import NotFound, Service
+from hora.stack.control import Stack
+from jobs.runtime.processes import pids
+from tests.acceptance.conftest import Json, no_process_left
+from tests.acceptance.test_scripts import ended, submitted
+from tests.waiting import until
+
+SECRET = "correct horse battery"
+MEMORY_GB, STORAGE_GB = 0.4, 0.05
+TRIES = """
+import os, socket, subprocess, sys
+from hora import run
+def reached(what):
+    print("REACHED", what, flush=True)
+    os._exit(3)
+def tries(function, *args):
+    try:
+        return function(*args)
+    except OSError:
+        return None
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(1_000_000)
+home = run.params["home"]
+"""
+READS_PROCESSES = """
+for name in os.listdir("/proc"):
+    if name.isdigit() and run.params["secret"].encode() in (tries(read, f"/proc/{name}/environ") or b""):
+        reached(name)
+"""
+READS_THE_HOME = """
+for path in ("token", "url", "state.json", "logs/api.log", "ssh", "postgres/PG_VERSION", "run"):
+    if tries(read, f"{home}/{path}") or tries(os.listdir, f"{home}/{path}"):
+        reached(path)
+"""
+CONNECTS = """
+for folder, _, names in os.walk(home):
+    for name in names:
+        with socket.socket(socket.AF_UNIX) as connection:
+            if tries(connection.connect, os.path.join(folder, name)) is None and connection.fileno() >= 0:
+                try:
+                    connection.getpeername()
+                    reached(name)
+                except OSError:
+                    pass
+for path in run.params["sockets"]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(path)
+            reached(path)
+        except OSError:
+            pass
+"""
+READS_OTHER_JOBS = """
+other = run.params["other"]
+for path in (other, f"{other}/artifacts", f"{other}/artifacts/model.txt", f"{other}/attempt-1/launch"):
+    if tries(read, path) or tries(os.listdir, path):
+        reached(path)
+if tries(os.listdir, os.path.dirname(other)) not in (None, [run.artifacts.parent.name]):
+    reached("the list of jobs")
+"""
+FORGES_RECORDS = """
+attempt = os.path.dirname(os.path.dirname(os.environ["HORA_RUN_FILE"].partition("/tmp/")[0] + "/x"))
+for path in ("records/rank-0.jsonl", "records/rank-1.jsonl", "stop", "lease", "launch/127.0.0.1.json"):
+    try:
+        with open(f"{attempt}/{path}", "ab") as file:
+            file.write(b'{"kind": "exit", "at": 0, "reason": "completed", "message": null}' + bytes([10]))
+        reached(path)
+    except OSError:
+        pass
+"""
+KILLS = """
+import signal
+for name in sorted(os.listdir("/proc")):
+    if name.isdigit() and int(name) not in (os.getpid(), os.getpgid(0)):
+        tries(os.kill, int(name), signal.SIGKILL)
+run.report(step=1, alive=1)
+"""
+GAINS_RIGHTS = """
+import ctypes
+libc = ctypes.CDLL(None)
+if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0:
+    reached("mount")
+for program in (["su", "-c", "id -u"], ["sudo", "-n", "id", "-u"], ["chroot", "/", "id", "-u"]):
+    try:
+        if subprocess.run(program, capture_output=True, stdin=subprocess.DEVNULL, timeout=20).stdout.strip() == b"0":
+            reached(program)
+    except (OSError, subprocess.TimeoutExpired):
+        pass
+for path in ("/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_helper", "/etc/passwd", "/usr/bin/hora-was-here"):
+    try:
+        with open(path, "ab") as file:
+            file.write(b"x")
+        reached(path)
+    except OSError:
+        pass
+"""
+OUTLIVES = """
+import signal, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        os.execve(sys.executable, [run.params["name"], "-c", "import time; time.sleep(600)"], {})
+    os._exit(0)
+time.sleep(1)
+run.report(step=1, left=1)
+"""
+FILLS_MEMORY = """
+kept = []
+while True:
+    kept.append(bytearray(os.urandom(1) * 20_000_000))
+"""
+FILLS_SHARED_MEMORY = """
+import time
+files = []
+while True:
+    file = os.memfd_create("hidden")
+    os.write(file, bytes(20_000_000))
+    files.append(file)
+    time.sleep(0.02)
+"""
+FILLS_THE_DISK = """
+number = 0
+while True:
+    number += 1
+    with open(f"part-{number}", "wb") as file:
+        file.write(os.urandom(1_000_000))
+"""
+FILLS_THE_DISK_UNSEEN = """
+import tempfile, time
+files = []
+while True:
+    files.append(tempfile.TemporaryFile(buffering=0))
+    files[-1].write(os.urandom(1_000_000))
+    time.sleep(0.005)
+"""
+FILLS_THE_LOG = """
+while True:
+    print("all work and no play " * 50)
+"""
+FORKS = """
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+LINKS_OUT = """
+(run.artifacts / "token").symlink_to(home + "/token")
+(run.artifacts / "folder").symlink_to(home)
+os.mkfifo(run.artifacts / "pipe")
+tries(os.link, "/etc/passwd", run.artifacts / "hard")
+deep = run.artifacts / "deep"
+deep.mkdir()
+os.chdir(deep)
+for _ in range(1500):
+    os.mkdir("d")
+    os.chdir("d")
+os.chmod(deep, 0)
+os.chdir(os.environ["HOME"])
+os.mkdir("closed")
+os.chmod("closed", 0)
+"""
+LIES = """
+channel = os.open(run._values["channel"], os.O_WRONLY)
+for line in (b"[" * 100_000, b"{}", b'{"kind": "exit", "at": 0, "reason": "completed"}', b"\\xff\\x00",
+             b'{"kind": "report", "at": 1e999, "metrics": {"a": 1.0}}',
+             b'{"kind": "report", "at": 1, "metrics": {"a; drop": 1.0}}'):
+    for _ in range(200):
+        os.write(channel, line[:60_000] + b"\\n")
+run.report(step=1, true=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(session_folder: Path) -> Iterator[Stack]:
+    """A stack that runs the code of its users, with small limits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        patch.setenv("HORA_MAX_CODE_MEMORY_GB", str(MEMORY_GB))
+        patch.setenv("HORA_MAX_CODE_STORAGE_GB", str(STORAGE_GB))
+        patch.setenv("NOTHING_OF_HORA", SECRET)  # in the environment of the worker and the api
+        with Stack(session_folder / "hostile", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def person(stack: Stack) -> Iterator[Service]:
+    with Service(stack.url, stack.token) as client:
+        yield client
+
+
+def run_to_its_end(stack: Stack, person: Service, attack: str, **params: object) -> Json:
+    """The job of one rank that attacks, after its end."""
+    known = {"home": str(stack.home), "secret": SECRET, **params}
+    fields = {"gpus": 1, "max_restarts": 0, "command": ["python", "train.py"], "goal": None}
+    job = ended(person, submitted(stack, script=TRIES + attack, params=known, **fields))
+    log = "\n".join(line["text"] for line in person.logs(job["id"])["items"])
+    assert "REACHED" not in log, log
+    no_process_left(person, job["id"])
+    left = stack.home / "runs" / job["id"] / "attempt-1"
+    assert not (left / "code").exists()
+    assert not (left / "tmp").exists()
+    return job
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [READS_PROCESSES, READS_THE_HOME, FORGES_RECORDS, KILLS, GAINS_RIGHTS, LIES],
+    ids=["reads-processes", "reads-the-home", "forges-records", "kills", "gains-rights", "lies"],
+)
+def test_what_a_script_must_not_reach_it_does_not(stack: Stack, person: Service, attack: str) -> None:
+    job = run_to_its_end(stack, person, attack)
+    assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
+
+
+def test_a_script_does_not_reach_the_database_and_the_broker(stack: Stack, person: Service) -> None:
+    sockets = [str(path) for path in (stack.home / "run").rglob("*") if path.is_socket()]
+    assert len(sockets) >= 2
+    job = run_to_its_end(stack, person, CONNECTS, sockets=sockets)
+    assert job["status"] == "succeeded"
+
+
+def test_a_script_does_not_read_other_jobs(stack: Stack, person: Service) -> None:
+    other = ended(person, submitted(stack, params={"pace_s": 0}))
+    folder = stack.home / "runs" / other["id"]
+    assert (folder / "artifacts" / "model.txt").exists()
+    job = run_to_its_end(stack, person, READS_OTHER_JOBS, other=str(folder))
+    assert job["status"] == "succeeded"
+
+
+def test_a_daemon_does_not_outlive_its_job(stack: Stack, person: Service) -> None:
+    name = f"daemon-of-{os.getpid()}"
+    job = run_to_its_end(stack, person, OUTLIVES, name=name)
+    assert job["status"] == "succeeded"
+    assert [pid for pid in pids() if name.encode() in _command_line(pid)] == []
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("attack", [FILLS_MEMORY, FILLS_SHARED_MEMORY], ids=["heap", "unnamed-files"])
+def test_memory_has_a_limit(stack: Stack, person: Service, attack: str) -> None:
+    job = run_to_its_end(stack, person, attack)
+    assert (job["status"], job["end_reason"]) == ("failed", "out_of_memory")
+    assert "HORA_MAX_CODE_MEMORY_GB" in job["error"]
+
+
+@pytest.mark.parametrize(
+    ("attack", "says"),
+    [
+        (FILLS_THE_DISK, "HORA_MAX_CODE_STORAGE_GB"),
+        (FILLS_THE_DISK_UNSEEN, "HORA_MAX_CODE_STORAGE_GB"),
+        (FILLS_THE_LOG, "script"),  # the kernel takes no more lines, or its rank ends it
+    ],
+    ids=["files", "unnamed-files", "log"],
+)
+def test_space_has_a_limit(stack: Stack, person: Service, attack: str, says: str) -> None:
+    job = run_to_its_end(stack, person, attack)
+    assert (job["status"], job["end_reason"]) == ("failed", "script_failed")
+    assert says in job["error"]
+    used = sum(path.lstat().st_size for path in (stack.home / "runs" / job["id"]).rglob("*"))
+    assert used < 4e9 * STORAGE_GB
+
+
+def test_a_fork_bomb_goes_off_in_its_own_room(stack: Stack, person: Service) -> None:
+    job_id = submitted(
+        stack, script=TRIES + FORKS, gpus=1, max_restarts=0, command=["python", "train.py"], params={"home": ""},
+        goal=None, time_limit_s=20,
+    )  # fmt: skip
+    job = ended(person, job_id)
+    assert job["status"] == "failed", job
+    no_process_left(person, job_id)
+    assert until(lambda: person.hosts()[0]["status"] == "up", what="the host") is True
+
+
+def test_links_in_artifacts_lead_nowhere(stack: Stack, person: Service) -> None:
+    job = run_to_its_end(stack, person, LINKS_OUT)
+    assert job["status"] == "succeeded"
+    assert [file["path"] for file in person.artifacts(job["id"])] in ([], ["hard"])
+    for name in ("token", "folder/token", "pipe"):
+        with pytest.raises(NotFound):
+            person.download_artifact(job["id"], name, Path(os.devnull))
