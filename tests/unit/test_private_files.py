@@ -16,6 +16,8 @@ OF_A_PERSON = {
     "api/code_inspection.py": "writes to a pipe, and may write to no file",
     "api/plot.py": "writes to a pipe",
     "hora/run.py": "is a part of a person's script; ranks start scripts with a umask that closes what they make",
+    "trainer/script/confinement.py": "prints, for `hora doctor`",
+    "trainer/script/drop_rights.py": "sets the umask of its orders",
     "hora/__main__.py": "writes where its person says; in HORA_HOME with modes of its own",
     "migrations/__main__.py": "writes to the database, and source files for developers",
 }
@@ -26,6 +28,11 @@ OPEN_MODES = {
     ("hora/stack/postgres.py", "0o750"): "the group of the database's user runs its programs",
     ("trainer/script/packages.py", "0o711"): "scripts may run as another user",
     ("trainer/script/packages.py", "0o644"): "scripts may run as another user",
+    ("trainer/script/confinement.py", "0o007"): "what a script makes may be read by the worker's group",
+    ("jobs/runtime/script_user.py", "0o660"): "likewise",
+    ("jobs/runtime/script_user.py", "0o2770"): "likewise",
+    ("jobs/runtime/script_user.py", "0o110"): "a mask: what may be run stays so",
+    ("jobs/runtime/script_user.py", "0o011"): "the user of scripts passes through",
     ("hora/stack/postgres.py", "0o640"): "the group of the database's user reads its programs",
 }
 # Folders that are made without a mode, and why.

@@ -233,13 +233,13 @@ def _command(spec: Spec, plan: Plan, train: str | None, validation: str | None, 
 def on_member(spec: Spec, script: ScriptLaunch, member_paths: AttemptPaths, memory_bytes: int | None) -> ScriptLaunch:
     """The same on another host of the attempt, which has no checkpoints and artifacts of the job.
 
-    What its ranks leave as artifacts goes to their temporary folder.
+    What its ranks leave as artifacts goes to their copy of the code, which is removed.
     """
     own = {script.code_dir: str(member_paths.code), script.lib_dir: str(member_paths.lib)}
     shared = {str(member_paths.checkpoints), str(member_paths.own_checkpoints), str(member_paths.artifacts)}
     return script.model_copy(
         update={
-            "command": _command(spec, script.plan, script.train, script.validation, artifacts=member_paths.scratch),
+            "command": _command(spec, script.plan, script.train, script.validation, artifacts=member_paths.code),
             "code_dir": str(member_paths.code),
             "lib_dir": str(member_paths.lib),
             "packages": _packages_on(script.packages, member_paths),

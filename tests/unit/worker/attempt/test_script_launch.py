@@ -49,9 +49,7 @@ def test_the_launch_file_has_the_plan_of_this_attempt_s_ranks_and_folders_of_its
     ]  # fmt: skip
     root = "/home/runs/j/attempt-2"
     assert (script.code_dir, script.lib_dir, script.scratch) == (f"{root}/code", f"{root}/lib", f"{root}/tmp")
-    assert script.writable == [
-        f"{root}/code", f"{root}/tmp", "/home/runs/j/checkpoints/attempt-2", "/home/runs/j/artifacts",
-    ]  # fmt: skip
+    assert script.writable == [f"{root}/code", "/home/runs/j/checkpoints/attempt-2", "/home/runs/j/artifacts"]
     assert script.readable == ["/data/chips", f"{root}/lib", library_folder(), "/home/runs/j/checkpoints"]
     assert (script.train, script.validation, script.env) == ("/data/chips/train", "/data/chips/val", {"LEVEL": "9"})
     assert (script.user, script.memory_bytes, script.storage_bytes) == ("hora-code", 7, 2 * 10**9)
@@ -69,9 +67,10 @@ def test_another_host_has_its_own_copy_and_neither_checkpoints_nor_artifacts() -
     script = on_member(spec_of(), launched(Settings(home=Path("/home"))), member, 9)
     root = "/home/runs/j/attempt-2"
     assert (script.code_dir, script.lib_dir) == (f"{root}/members/hb/code", f"{root}/members/hb/lib")
-    assert script.writable == [f"{root}/members/hb/code", f"{root}/tmp"]
+    assert script.writable == [f"{root}/members/hb/code"]
     assert script.readable == ["/data/chips", f"{root}/members/hb/lib", library_folder()]
-    assert script.command[4] == f"{root}/tmp/log"
+    assert script.command[4] == f"{root}/members/hb/code/log"
+    assert script.shared_memory != launched(Settings(home=Path("/home"))).shared_memory
     assert script.memory_bytes == 9
 
 
