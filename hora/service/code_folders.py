@@ -147,7 +147,7 @@ class _Walk:
                 yield from self._below(path, rules, [*real_folders, real])
             elif entry.is_file():
                 status = entry.stat()
-                mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
+                mode = 0o700 if status.st_mode & stat.S_IXUSR else 0o600
                 yield TarFile(path.relative_to(self._top).as_posix(), status.st_size, path, mode)
 
     def _behind_link(self, path: Path) -> Path:

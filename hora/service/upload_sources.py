@@ -40,7 +40,7 @@ class TarFile(NamedTuple):
     name: str  # its path in the archive
     size_bytes: int
     content: Path | bytes
-    mode: int = 0o644
+    mode: int = 0o600  # only whether its owner may execute it is read
 
 
 class _Piece(NamedTuple):

@@ -38,6 +38,7 @@ OPEN_MODES = {
 # Folders that are made without a mode, and why.
 OPEN_FOLDERS = {
     "hora/service/downloads.py": "a person's own download, under the umask of the person",
+    "hora/service/sending_code.py": "a person's own download, under the umask of the person",
     "hora/run.py": "a script's own folders, under the umask of the script",
 }
 
