@@ -4,9 +4,12 @@ import logging
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from jobs.runtime.files import path_of
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ def remove_folders(job_dir: Path, names: re.Pattern[str]) -> bool:
     try:
         removable = [name for name in os.listdir(folder) if names.fullmatch(name)]
         for name in removable:
-            shutil.rmtree(name, onerror=_log_failure, dir_fd=folder)
+            _remove(name, folder)
         with suppress(OSError):  # it is not empty, or it is gone
             os.rmdir("artifacts", dir_fd=folder)
     finally:
@@ -45,6 +48,14 @@ def remove_folders(job_dir: Path, names: re.Pattern[str]) -> bool:
     with suppress(OSError):  # it is not empty
         job_dir.rmdir()
     return bool(removable)
+
+
+def _remove(name: str, folder: int) -> None:
+    """Remove a folder in the folder of this descriptor."""
+    try:
+        shutil.rmtree(name, onerror=_log_failure, dir_fd=folder)
+    except RecursionError:  # a script made folders that are deeper than Python walks
+        subprocess.run(["rm", "-rf", "--", name], cwd=path_of(folder), stdin=subprocess.DEVNULL, check=False)
 
 
 def _log_failure(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:

@@ -18,11 +18,13 @@ class Averaged(keras.Sequential):
     def train_step(self, data):
         images, labels = data
         with tf.GradientTape() as tape:
-            loss = self.compute_loss(images, labels, self(images, training=True))
-        gradients = hvd.DistributedGradientTape(tape).gradient(loss, self.trainable_variables)
+            predicted = self(images, training=True)
+            loss = self.compute_loss(images, labels, predicted)
+        variables = [variable.value for variable in self.trainable_variables]  # TensorFlow's own
+        gradients = hvd.DistributedGradientTape(tape).gradient(loss, variables)
         self.optimizer.apply_gradients(list(zip(gradients, self.trainable_variables)))
         self._loss_tracker.update_state(loss)
-        return {"loss": self._loss_tracker.result()}
+        return self.compute_metrics(images, labels, predicted)
 
 
 hvd.init()
@@ -39,7 +41,7 @@ if (folder := run.latest_checkpoint()) is not None:
     model.load_weights(folder / "model.weights.h5")
     epochs_done = int(folder.name.rpartition("-")[2])
 epochs_done = int(hvd.broadcast_object(epochs_done))
-hvd.broadcast_variables(model.variables, root_rank=0)
+hvd.broadcast_variables([variable.value for variable in model.variables], root_rank=0)
 model.fit(
     images[own], labels[own], batch_size=32, verbose=0, validation_data=(images[1500:], labels[1500:]),
     initial_epoch=epochs_done, epochs=int(run.params.get("epochs", 5)), callbacks=[HoraCallback()],

@@ -49,8 +49,7 @@ class Limits:
 
     def exceeded(self) -> Excess | None:
         """Why the script must be killed, if it uses more than it may."""
-        reap_orphans({self._first})
-        pids = descendants(os.getpid())
+        pids = self.processes()
         if len(pids) > _MOST_PROCESSES:
             return "script_failed", f"the script has more than {_MOST_PROCESSES:,} processes, the most on this host"
         if self._memory_bytes is not None and (used := self._memory(pids)) > self._memory_bytes:
@@ -59,6 +58,11 @@ class Limits:
                 " of its ranks may use here (HORA_MAX_CODE_MEMORY_GB)"
             )
         return self._storage_excess(pids)
+
+    def processes(self) -> list[int]:
+        """The processes of the script that live."""
+        reap_orphans({self._first})
+        return descendants(os.getpid())
 
     def _memory(self, pids: Collection[int]) -> int:
         """Bytes of memory of these processes, and in the files that they share through memory."""
@@ -83,7 +87,7 @@ class Limits:
 
     def terminate(self) -> None:
         """Ask every process of the script to end, with SIGTERM. What holds it stays: it would take them along."""
-        for pid in descendants(os.getpid()):
+        for pid in self.processes():
             if not _is_bubblewrap(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
@@ -93,11 +97,10 @@ class Limits:
         with suppress(ProcessLookupError):
             os.kill(self._first, signal.SIGKILL)  # where bubblewrap holds the others, they end with it
         give_up_at = time.monotonic() + _KILL_S
-        while (pids := descendants(os.getpid())) and time.monotonic() < give_up_at:
+        while (pids := self.processes()) and time.monotonic() < give_up_at:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            reap_orphans({self._first})
             time.sleep(0.01)
 
 

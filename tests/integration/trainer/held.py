@@ -1,0 +1,55 @@
+"""Runs a script as its rank does, held by what this process is told, and prints how it ended, as JSON. A program.
+
+    python -m tests.integration.trainer.held {bubblewrap|landlock} FOLDER PROGRAM
+
+PROGRAM runs `FOLDER/code/script.py`. All processes below this one are the script's, as below a rank.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from jobs.runtime.files import make_private
+from jobs.runtime.script_user import give
+from trainer.script import confinement
+from trainer.script.confinement import CannotStart, Protections
+from trainer.script.limits import Limits
+from trainer.script.view import View
+
+PYTHON = "/usr/bin/python3"
+
+
+def main(held_by: str, folder: Path, program: str) -> None:
+    """Run the script to its end."""
+    found = confinement.protections()
+    has = Protections(found.bubblewrap and held_by == "bubblewrap", found.landlock, found.is_root)
+    confinement.protections = lambda: has
+    sys.executable = PYTHON  # one that another user may run
+    user = "nobody" if has.is_root else None
+    code, scratch, shared = folder / "code", folder / "scratch", Path("/dev/shm", f"hora-{os.getpid()}")
+    make_private(scratch)
+    give([code, scratch], user)
+    view = View([], [str(code), str(scratch)], str(scratch / "tmp"), str(shared))
+    try:
+        child = confinement.start(
+            [program, "script.py", str(folder)], folder=code, environment={"PATH": "/usr/bin:/bin"},
+            view=view, user=user, home=folder, most_file_bytes=10_000_000,
+        )  # fmt: skip
+    except CannotStart as error:
+        sys.stdout.write(json.dumps({"said": str(error)}))
+        return
+    limits = Limits(
+        child.pid, memory_bytes=300_000_000, storage_bytes=100_000_000, folders=[code, scratch], shared_memory=shared
+    )
+    excess = None
+    while child.poll() is None and excess is None:
+        time.sleep(0.02)
+        excess = limits.exceeded()
+    limits.kill()
+    sys.stdout.write(json.dumps({"code": child.wait(), "excess": excess, "left": limits.processes()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
