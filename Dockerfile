@@ -86,9 +86,13 @@ RUN --mount=type=cache,target=/var/cache/uv \
 FROM base AS worker-base
 # The package makes host keys, which would be the same in every container. The stack's own keys are in a volume. Without
 # the star sshd treats the user as locked.
+#
+# hora-code runs the scripts of jobs. The worker may change to it only if it gets the capabilities for that: see the
+# worker in docker-compose.yml.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends openssh-client openssh-server dataset-fashion-mnist \
+ && apt-get install -y --no-install-recommends bubblewrap dataset-fashion-mnist openssh-client openssh-server \
  && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
+ && useradd --system --user-group --uid 10002 --no-create-home --shell /usr/sbin/nologin hora-code \
  && usermod --password '*' hora \
  && install -d -o hora -g hora -m 0700 /var/lib/hora-keys
 CMD ["python", "-m", "worker"]

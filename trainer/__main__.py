@@ -20,6 +20,7 @@ from trainer import errors
 from trainer.log_stream import log_stream
 from trainer.note import Note
 from trainer.recorder import Recorder
+from trainer.script.drop_rights import drop_capabilities
 from trainer.stopping import LeaseFile, StopWatch
 
 
@@ -99,6 +100,8 @@ def _run_to_exit(
 ) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of the run. Never raises."""
     per_gpu_batch = None
+    if os.geteuid() != 0:  # a worker that may change to the user of scripts hands these to all below it
+        drop_capabilities()
     keep_temporary_files_in_tmpdir()
     try:
         # What is slow comes after the first line.

@@ -29,6 +29,7 @@ def examine() -> Iterator[Finding]:
     yield machine.data_roots()
     yield from machine.ssh_keys()
     yield from service(home)
+    yield from machine.scripts()
     yield machine.training()
     yield machine.gpus()
 

@@ -24,6 +24,7 @@ sys.exit(not hvd.gloo_built())
 """
 _TIGHT_BYTES = 10e9
 _GPUS_S = 300.0  # a busy machine, and two questions to TensorFlow
+_SCRIPTS_S = 30.0
 _ATTEMPT_FOLDER = re.compile(r"/runs/([0-9a-z]+)/attempt-([0-9]+)/")
 
 
@@ -118,6 +119,35 @@ def training() -> Finding:
         return Finding("training", "ok", import_run.stdout.strip())
     last = (import_run.stderr.strip() or import_run.stdout.strip()).splitlines()[-1:] or ["no message"]
     return Finding("training", "fail", last[0], "To train on this machine, install hora[worker] (`make setup`).")
+
+
+def scripts() -> Iterator[Finding]:
+    """What holds scripts on this machine. The trainer's own program says so."""
+    from jobs.runtime.settings import Settings
+
+    try:
+        settings = Settings()
+    except ValueError:
+        return  # `data_roots` names the wrong setting
+    if settings.code == "off":
+        yield Finding("scripts", "ok", "HORA_CODE is off here: no code of people runs")
+        return
+    argv = [sys.executable, "-m", "trainer.script.confinement"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_SCRIPTS_S, check=True)
+        has = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        yield Finding("scripts", "fail", "it cannot be found out what holds scripts", "Install hora[worker].")
+        return
+    user = settings.script_user
+    by = [f"Landlock {has['landlock']}"] if has["landlock"] else []
+    by = (["bubblewrap"] if has["bubblewrap"] else by) + ([f"the user {user}"] if user else [])
+    if has["bubblewrap"] or user:
+        yield Finding("scripts", "ok", f"held by {' and '.join(by)}")
+    else:
+        held = f"held by {by[0]} alone: they reach sockets of this user" if by else "held by nothing"
+        advice = "Install bubblewrap, and let it make namespaces, or set HORA_CODE_USER."
+        yield Finding("scripts", "warn", held, advice)
 
 
 def gpus() -> Finding:

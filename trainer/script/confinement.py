@@ -86,6 +86,8 @@ def start(
     `OSError`.
     """
     has, view = protections(), replace(view, readable=[*view.readable, str(_PROGRAM)])
+    if has.is_root and user is None and not has.bubblewrap and not has.landlock:
+        raise CannotStart("no script runs as root where nothing holds it: install bubblewrap, or set HORA_CODE_USER")
     make_private(Path(view.temporary))
     make_private(Path(view.shared_memory))
     give([Path(view.temporary), Path(view.shared_memory)], user)

@@ -30,7 +30,7 @@ _RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL_DEV = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_SCOPE_SIGNAL = 1 << 1
+_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNAL = 1 << 0, 1 << 1
 # By version of Landlock: how many rights it knows. Later versions have no further ones for files.
 _RIGHTS_KNOWN = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _NEWEST_KNOWN = 5
@@ -65,7 +65,7 @@ def _drop_rights(orders: dict[str, Any]) -> None:
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     os.umask(orders["umask"])
-    _drop_capabilities()
+    drop_capabilities()
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     if orders["parent"] is not None:
         _end_with(orders["parent"])
@@ -93,8 +93,8 @@ def _limit(kind: int, most: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def _drop_capabilities() -> None:
-    """Hold no capability, now and after any `exec`. Where the kernel knows none of this there is nothing to drop."""
+def drop_capabilities() -> None:
+    """Hold no capability, now and after any `exec` of a user but root. Raises `OSError`."""
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header, none = struct.pack("Ii", _CAPABILITIES_3, 0), bytes(24)
     _check(_libc.capset(header, none))
@@ -119,7 +119,9 @@ def _restrict(readable: list[str], writable: list[str]) -> None:
     """
     version = landlock_version()
     known = (1 << _RIGHTS_KNOWN[min(version, _NEWEST_KNOWN)]) - 1
-    scopes = _SCOPE_SIGNAL if version >= _FIRST_WITH_SCOPES else 0
+    # Some services trust whatever connects as root. Other users need these sockets: NCCL's ranks meet by them.
+    all_scopes = _SCOPE_SIGNAL | (_SCOPE_ABSTRACT_SOCKETS if os.getuid() == 0 else 0)
+    scopes = all_scopes if version >= _FIRST_WITH_SCOPES else 0
     attributes = struct.pack("QQQ", known, 0, scopes) if scopes else struct.pack("Q", known)
     rules = _check(_libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     for paths, rights in ((readable, _READ), (writable, known)):
