@@ -41,9 +41,15 @@ class Checkpoints:
         self._keep = keep
 
     def newest(self) -> Path | None:
-        """The newest complete checkpoint of all attempts; None if there is none."""
+        """The newest complete checkpoint of all attempts of which the rank was told; None if there is none.
+
+        A script that was killed in the moment before it told may have reported steps that nobody stored. To continue
+        after them would leave a gap in its curves.
+        """
         found = self._complete()
-        return found[-1] if found else None
+        states = self._states()
+        noted = [folder for folder in found if str(step_of(folder)) in states]
+        return noted[-1] if noted else None
 
     def state_at(self, step: int) -> RunState:
         """What was known of the run at the checkpoint of this step."""

@@ -25,6 +25,7 @@ class Relay:
     def __init__(
         self,
         write: Callable[[Record], None],
+        flush: Callable[[], None],
         *,
         plan: Mapping[str, Any],
         started_at: float,
@@ -33,6 +34,7 @@ class Relay:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._write = write
+        self._flush = flush
         self._plan = plan
         self._started_at = started_at
         self._checkpoints = checkpoints
@@ -175,6 +177,7 @@ class Relay:
         if self._checkpoints is None:
             return
         step = message["step"]
+        self._flush()  # who continues from it finds all earlier steps stored
         kept, stored_bytes = self._checkpoints.saved(step, self._present(at))
         self._write(
             {

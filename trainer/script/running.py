@@ -134,7 +134,7 @@ class ScriptRun:
             launch, rank=self._rank, size=self._size, local_rank=self._local_rank, folders=folders,
         )))  # fmt: skip
         self._relay = Relay(
-            self._write, plan=script["plan"], started_at=self._started_at,
+            self._write, self._recorder.flush, plan=script["plan"], started_at=self._started_at,
             checkpoints=checkpoints if self._rank == 0 else None, patience=self._patience(),
         )  # fmt: skip
         give(self._given, script.get("user"))
