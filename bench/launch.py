@@ -1,5 +1,7 @@
 """Measures the time that the service adds to `horovodrun`: to the first line and the first step, and in each step.
 
+Beside it: the time from POST to the first statement of a script, which its rank starts in a view of its own.
+
 Three sides take turns with the same trainer, spec, thread counts and machine: the service (from POST), Horovod's own
 `horovodrun` (from its start), and one bare process (no launcher can be faster). Run it on an otherwise idle machine,
 and quote the ratios.
@@ -19,6 +21,8 @@ from rich.table import Table
 
 from bench.ranks import Run, bare_horovodrun
 from hora.service import Service
+from hora.service.code_folders import code_folder
+from hora.service.sending_code import send_code
 from hora.stack.control import Stack
 from jobs.model.records import RankStarted, StepEnded, parse_record, rank_records_name
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -29,6 +33,7 @@ SPEC = {
     "epochs": 10, "steps_per_epoch": 50, "early_stopping": None,
 }  # fmt: skip
 POSTS = 200
+SCRIPT = "import time\nprint(time.time())\n"
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,23 @@ def main(*, rounds: int) -> None:
                 "one process": lambda n: _bare(folder / f"floor-{n}", [], ranks=1),
             }
             measured: dict[str, list[Timings]] = {side: [] for side in sides}
+            scripts_s = []
+            digest = _sent_script(client, folder)
             for number in range(rounds):
                 for side, run in sides.items():
                     console.print(f"launch: round {number + 1} of {rounds}, {side}", style="dim")
                     measured[side].append(run(number))
+                console.print(f"launch: round {number + 1} of {rounds}, a script", style="dim")
+                scripts_s.append(_first_statement_s(client, stack.home, digest))
             rss_bytes = psutil.Process(stack.pid_of("api")).memory_info().rss
         with Stack(folder / "no-worker", port=0, parts=("database", "broker", "migrations", "api")) as stack:
             post_s = _post_latency(stack)
     console.print(_table(measured))
+    spec_job_s = median(timings.first_line_s for timings in measured["hora"])
+    console.print(
+        f"start to the first statement of a script on {RANKS} ranks: median {median(scripts_s):.2f} s"
+        f" ({min(scripts_s):.2f} to {max(scripts_s):.2f}), {median(scripts_s) / spec_job_s:.3f} of the first line above"
+    )
     console.print(f"POST /v1/jobs: median {1000 * post_s:.1f} ms over {POSTS}; api: {rss_bytes / 1e6:.0f} MB resident")
 
 
@@ -71,6 +85,25 @@ def _through_the_service(client: Service, home: Path) -> Timings:
     ended = client.wait(job["id"])
     assert ended["status"] == "succeeded", ended
     return _timings(paths_of(home / "runs", job["id"], 1), started_at)
+
+
+def _sent_script(client: Service, folder: Path) -> str:
+    """Send the script; the digest of its archive."""
+    code = folder / "code"
+    code.mkdir()
+    (code / "script.py").write_text(SCRIPT)
+    digest: str = send_code(client, code_folder(code))["digest"]
+    return digest
+
+
+def _first_statement_s(client: Service, home: Path, digest: str) -> float:
+    """Seconds from POST to the first statement of a script's rank 0."""
+    started_at = time.time()
+    job = client.submit({"code": digest, "command": ["python", "script.py"], "gpus": RANKS})
+    ended = client.wait(job["id"])
+    assert ended["status"] == "succeeded", ended
+    said = (paths_of(home / "runs", job["id"], 1).logs / "rank-0.log").read_text().splitlines()
+    return next(float(line) for line in said if line.replace(".", "", 1).isdigit()) - started_at
 
 
 def _bare(folder: Path, launcher: list[str], *, ranks: int) -> Timings:

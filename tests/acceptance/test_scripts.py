@@ -33,8 +33,12 @@ for step in range(done + 1, {STEPS} + 1):
     run.report(step=step, mae=1 / step)
     if step % {EPOCH} == 0:
         run.report(epoch=step // {EPOCH}, val_mae=2 / step)
+    stopping = run.should_stop()
+    if stopping or step % {EPOCH} == 0:
         with run.checkpoint(step) as folder:
             (folder / "step").write_text(str(step))
+    if stopping:
+        sys.exit()
 if run.rank == 0:
     (run.artifacts / "model.txt").write_text("trained")
 """
@@ -113,6 +117,20 @@ def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code
     assert first["end_reason"] == "rank_failed"
     assert second["resumed_step"] >= EPOCH
     whole_curves(person, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
+
+
+def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, person: Service) -> None:
+    job_id = submitted(stack_of_code, params={"pace_s": 0.1})
+    until(lambda: "first_step" in kinds(person, job_id), what="a report")
+    person.pause(job_id)
+    paused = until(lambda: person.attempts(job_id)[0]["end_reason"], what="the pause")
+    assert paused == "paused"
+    person.resume(job_id)
+    job = ended(person, job_id)
+    assert (job["status"], job["restarts"]) == ("succeeded", 0)
+    stopped_at = person.attempts(job_id)[1]["resumed_step"]
+    assert 0 < stopped_at < STEPS
+    whole_curves(person, job_id, 0, 1)  # both ranks left after the same step
 
 
 def test_a_script_that_fails_before_a_checkpoint_ends_with_its_exception(stack_of_code: Stack, person: Service) -> None:
