@@ -17,7 +17,8 @@ def exit_of_child(code: int, log: Path, *, log_began: int) -> Exit:
     if code == 0:
         return "completed", None, 0
     if code < 0:
-        name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+        names = {known.value: known.name for known in signal.Signals}  # without most real-time signals
+        name = names.get(-code, f"signal {-code}")
         hint = ", as the kernel does when memory runs out" if -code == signal.SIGKILL else ""
         return "rank_failed", f"the script was killed by {name}{hint}", FAILED_CODE
     said = _last_error(log, log_began)
