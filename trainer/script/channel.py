@@ -68,7 +68,9 @@ def _is_time(value: object) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int):  # `math.isfinite` cannot take a huge one
+        return not isinstance(value, bool)
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _is_duration(value: object) -> bool:
