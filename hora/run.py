@@ -40,8 +40,7 @@ __all__ = [
     "rank", "report", "should_stop", "size", "spec",
 ]  # fmt: skip
 
-_MOST_LINE_BYTES = 4096  # a pipe takes so much at once (PIPE_BUF): lines of several processes do not mix
-_MOST_METRICS_BYTES = 3500  # of a line, beside its other fields
+_METRICS_OF_LINE = 30  # then a line fits into what a pipe takes at once (PIPE_BUF): those of processes do not mix
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/@-]{0,63}")
 _DECISION_S = 30.0  # for the ranks to agree on where to stop
 
@@ -143,6 +142,8 @@ def _number(name: str, value: Any) -> float:
         raise TypeError(f"{name} must be a number, not the text {value!r}")
     try:
         return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a float can hold, not {value!r:.60}") from None
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, not {type(value).__name__} {value!r:.60}") from None
 
@@ -178,11 +179,11 @@ def _send(
 
 
 def _parts(metrics: dict[str, float]) -> Iterator[dict[str, float]]:
-    if len(metrics) < 30:
+    if len(metrics) <= _METRICS_OF_LINE:
         yield metrics
         return
     names = iter(metrics)
-    while part := list(itertools.islice(names, 30)):
+    while part := list(itertools.islice(names, _METRICS_OF_LINE)):
         yield {name: metrics[name] for name in part}
 
 
