@@ -1,0 +1,50 @@
+"""The environment in which a script starts, and its run file."""
+
+from trainer.script.child_environment import child_environment, run_values
+
+
+def environment(inherited: dict[str, str], **env: str) -> dict[str, str]:
+    return child_environment(
+        inherited, env=env, bin_dirs=["/env/bin", "/worker/bin"], lib_dir="/lib", scratch="/scratch",
+        run_file="/scratch/run.json", master=("10.0.0.1", "4321"),
+    )  # fmt: skip
+
+
+def test_a_script_gets_what_it_needs_and_no_secrets() -> None:
+    inherited = {
+        "PATH": "/usr/bin", "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "1", "NCCL_DEBUG": "WARN", "HORA_ATTEMPT": "2",
+        "HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "2",
+        "HORA_DATABASE_URL": "secret", "HORA_TOKEN": "secret", "HOME": "/home/worker", "PYTHONPATH": "/worker",
+        "LD_PRELOAD": "secret", "AWS_SECRET_ACCESS_KEY": "secret",
+    }  # fmt: skip
+    assert environment(inherited, WANDB_MODE="offline") == {
+        "WANDB_MODE": "offline", "PATH": "/env/bin:/worker/bin:/usr/bin", "LANG": "C.UTF-8",
+        "CUDA_VISIBLE_DEVICES": "1", "NCCL_DEBUG": "WARN", "HORA_ATTEMPT": "2",
+        "HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "2",
+        "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4321", "HOME": "/scratch", "TMPDIR": "/scratch",
+        "PYTHONPATH": "/lib", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "HORA_RUN_FILE": "/scratch/run.json",
+    }  # fmt: skip
+
+
+def test_variables_of_the_spec_change_none_that_hora_sets() -> None:
+    plain = environment({"CUDA_VISIBLE_DEVICES": "1"})
+    changed = environment({"CUDA_VISIBLE_DEVICES": "1"}, **dict.fromkeys(plain, "mine"))
+    assert changed == plain
+
+
+def test_one_rank_without_a_launcher_is_the_first_of_one() -> None:
+    alone = environment({})
+    assert [alone[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")] == ["0", "1", "0", "1"]
+    assert alone["PATH"] == "/env/bin:/worker/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+def test_the_run_file_says_nothing_of_the_launch_but_what_a_script_may_know() -> None:
+    script = {"plan": {"epochs": 2}, "train": "/data/train", "memory_bytes": 7}
+    launch = {"job_id": "j", "attempt": 2, "spec": {"params": {}}, "script": script, "checkpoints_dir": "/jobs/j"}
+    assert run_values(launch, rank=1, size=2, local_rank=0, folders={"channel": "/c", "latest_checkpoint": None}) == {
+        "version": 1, "job_id": "j", "attempt": 2, "spec": {"params": {}}, "plan": {"epochs": 2},
+        "rank": 1, "size": 2, "local_rank": 0, "train": "/data/train", "validation": None,
+        "channel": "/c", "latest_checkpoint": None,
+    }  # fmt: skip
