@@ -15,6 +15,7 @@ from typing import Any
 Message = dict[str, Any]
 
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/@-]{0,63}")  # as `jobs.model.goals.METRIC_NAME`
+_LONGEST_PHASE = 60  # `_s` behind it makes the name of a metric
 _MOST_METRICS = 256
 _MOST_COUNT = 2**31
 _READ_BYTES = 64 * 1024
@@ -89,6 +90,10 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and _METRIC_NAME.fullmatch(value) is not None
 
 
+def _is_phase(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_PHASE and _is_name(value)
+
+
 def _are_metrics(value: object) -> bool:
     """Numbers by name. A diverged loss is NaN, and a number all the same."""
     return (
@@ -102,14 +107,14 @@ def _are_phases(value: object) -> bool:
     return (
         isinstance(value, dict)
         and len(value) <= _MOST_METRICS
-        and all(_is_name(name) and _is_duration(seconds) for name, seconds in value.items())
+        and all(_is_phase(name) and _is_duration(seconds) for name, seconds in value.items())
     )
 
 
 _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
     "report": {"at": _is_time, "step": _is_count, "epoch": _is_count, "metrics": _are_metrics, "phases": _are_phases},
     "progress": {"at": _is_time, "done": _is_amount, "total": _is_amount},
-    "phase": {"at": _is_time, "name": _is_name, "duration_s": _is_duration},
+    "phase": {"at": _is_time, "name": _is_phase, "duration_s": _is_duration},
     "checkpoint": {"at": _is_time, "step": _is_count, "duration_s": _is_duration},
     "resumed": {"at": _is_time, "step": _is_count},
 }
