@@ -7,7 +7,6 @@ import pytest
 
 from trainer.script.exits import exit_of_child
 
-
 MEMORY = ", as the kernel does when memory runs out"
 
 
