@@ -1,0 +1,142 @@
+"""What a script tells becomes the records of its rank."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.script.checkpoints import Checkpoints, RunState
+from trainer.script.patience import Patience
+from trainer.script.relay import Record, Relay
+
+BEGAN = 1000.0
+PLAN = {"global_batch": 64}
+
+
+class Rank:
+    """A relay, and what it wrote."""
+
+    def __init__(self, checkpoints: Checkpoints | None = None, patience: Patience | None = None) -> None:
+        self.written: list[Record] = []
+        self.relay = Relay(
+            self.written.append, lambda: self.written.append({"kind": "flush"}), plan=PLAN, started_at=BEGAN,
+            checkpoints=checkpoints, patience=patience, now=lambda: BEGAN + 100,
+        )  # fmt: skip
+
+    def take(self, kind: str, at: float = 0.0, **fields: Any) -> list[Record]:
+        """The records of one message, `at` seconds after the start."""
+        before = len(self.written)
+        self.relay.take({"kind": kind, "at": BEGAN + at, **fields})
+        return self.written[before:]
+
+    def report(self, at: float, **fields: Any) -> Record:
+        return self.take("report", at, **{"metrics": {}, **fields})[-1]
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path, attempt=1, keep=2)
+
+
+def test_the_first_report_ends_the_set_up(checkpoints: Checkpoints) -> None:
+    rank = Rank(checkpoints)
+    assert rank.take("phase", 1, name="load", duration_s=1.0) == []
+    assert rank.take("phase", 3, name="load", duration_s=2.0) == []
+    ended, planned, report = rank.take("report", 4, step=1, metrics={"loss": 2.0})
+    at = BEGAN + 4
+    assert ended == {"kind": "phase_ended", "at": at, "name": "load", "duration_s": 3.0}
+    assert planned == {"kind": "planned", "at": at, "plan": PLAN, "start_step": 0, "start_epoch": 0}
+    assert report == {"kind": "report", "at": at, "step": 1, "epoch": None, "metrics": {"loss": 2.0}}
+    assert len(rank.take("report", 5, metrics={})) == 1
+    assert rank.relay.summary(stopped_early=False)["summary"]["setup_s"] == 4
+
+
+def test_times_of_steps_are_means_between_reports() -> None:
+    rank = Rank()
+    rank.report(1, step=10)
+    rank.take("phase", 2, name="data", duration_s=2.0)
+    timed = rank.report(9, step=14, phases={"data": 2.0, "allreduce": 99.0, "validate": 3.0})
+    assert (timed["step_time_s"], timed["samples_per_s"]) == (2.0, 32.0)
+    assert (timed["data_wait_s"], timed["allreduce_s"]) == (1.0, 2.0)  # never more than the step
+    assert timed["metrics"] == {"validate_s": 3.0}
+    assert "step_time_s" not in rank.report(10, step=14)
+    assert "step_time_s" not in rank.report(11, step=3)
+    assert rank.report(12, step=4)["step_time_s"] == 1.0
+    assert "step_time_s" not in rank.report(12, step=5)  # no time passed
+    summary = rank.relay.summary(stopped_early=True)["summary"]
+    assert (summary["train_samples_per_s"], summary["stopped_early"]) == (64 * 5 / 9, True)
+
+
+def test_an_epoch_has_its_time_and_own_numbers_stay() -> None:
+    rank = Rank()
+    rank.report(1, step=1, epoch=1)
+    ended = rank.report(5, epoch=1, metrics={"validate_s": 7.0}, phases={"validate": 3.0})
+    assert (ended["wall_s"], ended["metrics"]) == (4.0, {"validate_s": 7.0})
+    assert "wall_s" not in rank.report(6, epoch=1)
+    assert rank.report(8, epoch=2)["wall_s"] == 3.0
+    assert rank.relay.summary(stopped_early=False)["summary"]["epochs_run"] == 2
+
+
+def test_a_clock_that_runs_away_is_not_believed() -> None:
+    rank = Rank()
+    assert rank.report(-500, step=1)["at"] == BEGAN
+    assert rank.report(1e9, step=2)["at"] == BEGAN + 101
+
+
+@pytest.mark.parametrize(
+    ("resumed", "first", "start"),
+    [
+        (None, {}, (0, 0)),
+        (None, {"step": 5, "epoch": 2}, (4, 1)),
+        (None, {"epoch": 3}, (2, 2)),
+        (20, {"step": 21, "epoch": 3}, (20, 2)),
+        (20, {"step": 30}, (20, 0)),
+        (20, {}, (20, 0)),
+        (20, {"step": 1}, (0, 0)),  # it looked at the checkpoint, and began anew
+    ],
+)
+def test_the_plan_says_after_which_step_the_run_continues(
+    checkpoints: Checkpoints, resumed: int | None, first: dict[str, int], start: tuple[int, int]
+) -> None:
+    rank = Rank(checkpoints)
+    if resumed is not None:
+        rank.take("resumed", step=resumed)
+    planned = rank.take("report", 1, metrics={}, **first)[0]
+    assert (planned["start_step"], planned["start_epoch"]) == start
+
+
+def test_a_checkpoint_keeps_the_state_from_which_a_run_continues(checkpoints: Checkpoints) -> None:
+    def patience() -> Patience:
+        return Patience("loss", patience=2, min_delta=0.0, is_lower_better=True)
+
+    rank = Rank(checkpoints, patience())
+    rank.report(1, step=1)
+    rank.report(3, step=2)
+    rank.report(4, epoch=1, metrics={"loss": 1.0})
+    rank.report(5, epoch=2, metrics={"loss": 2.0})
+    folder = checkpoints.own / "step-0000000002"
+    folder.mkdir(parents=True)
+    flush, saved = rank.take("checkpoint", 6, step=2, duration_s=0.5)
+    assert flush == {"kind": "flush"}
+    assert (saved["step"], saved["epoch"], saved["path"], saved["kept"]) == (2, 2, str(folder), 1)
+    assert checkpoints.state_at(2) == RunState(epochs=2, steps=1, steps_s=2.0, wall_s=5.0, best=1.0, waited=1)
+
+    later = Rank(checkpoints, patience())
+    later.take("resumed", step=2)
+    later.report(1, step=3)
+    assert not later.relay.should_stop_early
+    later.report(2, epoch=3, metrics={"loss": 1.5})
+    assert later.relay.should_stop_early
+
+
+def test_other_ranks_write_only_their_own_reports() -> None:
+    rank = Rank()
+    rank.take("phase", name="load", duration_s=1.0)
+    assert rank.take("progress", 1, done=1.0) == []
+    assert rank.take("checkpoint", 1, step=1, duration_s=1.0) == []
+    assert [record["kind"] for record in rank.take("report", 2, step=1, metrics={})] == ["report"]
+
+
+def test_progress_is_written_by_rank_0(checkpoints: Checkpoints) -> None:
+    progress = Rank(checkpoints).take("progress", 1, done=2.0, total=8.0)[-1]
+    assert progress == {"kind": "progress", "at": BEGAN + 1, "done": 2.0, "total": 8.0}
