@@ -119,10 +119,17 @@ def report(*, step: int | None = None, epoch: int | None = None, **numbers: Any)
 
 def progress(done: float, total: float | None = None) -> None:
     """Say how much of the work is done, in units of your own. Raises `TypeError` and `ValueError`."""
-    fields = {"kind": "progress", "at": time.time(), "done": _number("done", done)}
+    fields = {"kind": "progress", "at": time.time(), "done": _amount("done", done)}
     if total is not None:
-        fields["total"] = _number("total", total)
+        fields["total"] = _amount("total", total)
     _send(fields)
+
+
+def _amount(name: str, value: Any) -> float:
+    amount = _number(name, value)
+    if not 0 <= amount < 2**63:
+        raise ValueError(f"{name} must be from 0 to 2**63, not {amount!r}")
+    return amount
 
 
 def _count(name: str, value: Any) -> int:

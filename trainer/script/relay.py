@@ -90,10 +90,7 @@ class Relay:
         return {"kind": "summary", "at": self._now(), "summary": summary}
 
     def _take_phase(self, name: str, duration_s: float) -> None:
-        if self._first_at is None:
-            self._setup[name] = self._setup.get(name, 0.0) + duration_s
-        else:
-            self._waits[name] = self._waits.get(name, 0.0) + duration_s
+        _add(self._setup if self._first_at is None else self._waits, name, duration_s)
 
     def _begin(self, at: float, *, step: int | None = None, epoch: int | None = None) -> None:
         """The set-up is over with the first report: write its phases, and where the run continues."""
@@ -126,7 +123,7 @@ class Relay:
 
     def _take_report(self, at: float, message: Message) -> None:
         for name, seconds in message.get("phases", {}).items():
-            self._waits[name] = self._waits.get(name, 0.0) + seconds
+            _add(self._waits, name, seconds)
         step, epoch, metrics = message.get("step"), message.get("epoch"), message["metrics"]
         record: Record = {"kind": "report", "at": at, "step": step, "epoch": epoch, "metrics": dict(metrics)}
         if step is not None:
@@ -201,3 +198,9 @@ class Relay:
             best=patience.best if patience is not None else None,
             waited=patience.waited if patience is not None else 0,
         )
+
+
+def _add(phases: dict[str, float], name: str, seconds: float) -> None:
+    """Add to a phase. A script that makes up ever new names gets no further ones."""
+    if name in phases or len(phases) < _MOST_METRICS:
+        phases[name] = phases.get(name, 0.0) + seconds
