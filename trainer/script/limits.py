@@ -98,9 +98,10 @@ class Limits:
             os.kill(self._first, signal.SIGKILL)  # where bubblewrap holds the others, they end with it
         give_up_at = time.monotonic() + _KILL_S
         while (pids := self.processes()) and time.monotonic() < give_up_at:
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            for number in (signal.SIGSTOP, signal.SIGKILL):  # what is stopped starts no more processes
+                for pid in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
             time.sleep(0.01)
 
 
