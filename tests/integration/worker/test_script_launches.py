@@ -51,11 +51,11 @@ def test_the_code_of_a_job_is_unpacked_and_its_library_linked(sessions: Sessions
     assert {name: (Path(launch.code_dir) / name).read_bytes() for name in FILES} == FILES
     assert (Path(launch.lib_dir) / "hora" / "__init__.py").is_file()
     assert os.path.realpath(Path(launch.lib_dir) / "hora") in launch.readable
-    assert Path(launch.code_dir).stat().st_mode & 0o777 == 0o700
+    assert Path(launch.code_dir).stat().st_mode & 0o777 == (0o700 if launch.user is None else 0o770)
     assert paths.own_checkpoints.is_dir()
     assert (launch.memory_bytes or 0) > 0
     assert not paths.code_archive.exists(), "no other host needs it"
-    paths.remove_temporary()
+    paths.tidy(launch.user)
     assert not paths.code.exists()
 
 
