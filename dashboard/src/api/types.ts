@@ -45,11 +45,8 @@ export type HostUtilization = Schemas["HostUtilizationView"];
 export type StudyLine = Schemas["StudyLine"];
 export type Study = Schemas["StudyView"];
 export type Interval = Schemas["Interval"];
-export type CellReport = Schemas["CellReport"] & { readonly metrics?: Readonly<Record<string, Interval>> };
-export type StudyReport = Omit<Schemas["StudyReport"], "cells"> & {
-  readonly cells: CellReport[];
-  readonly goal?: { readonly metric: string; readonly mode: "min" | "max" } | null;
-};
+export type CellReport = Schemas["CellReport"];
+export type StudyReport = Schemas["StudyReport"];
 export type Note = Schemas["NoteView"];
 
 /** A page of a list. */
