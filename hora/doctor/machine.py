@@ -129,7 +129,7 @@ def scripts() -> Iterator[Finding]:
         settings = Settings()
     except ValueError:
         return  # `data_roots` names the wrong setting
-    if settings.code == "off":
+    if settings.code == "off" and "code" in settings.model_fields_set:  # `hora up` turns it on if nobody sets it
         yield Finding("scripts", "ok", "HORA_CODE is off here: no code of people runs")
         return
     argv = [sys.executable, "-m", "trainer.script.confinement"]
