@@ -72,8 +72,9 @@ if tries(os.listdir, os.path.dirname(other)) not in (None, [run.artifacts.parent
     reached("the list of jobs")
 """
 FORGES_RECORDS = """
-attempt = os.path.dirname(os.path.dirname(os.environ["HORA_RUN_FILE"].partition("/tmp/")[0] + "/x"))
-for path in ("records/rank-0.jsonl", "records/rank-1.jsonl", "stop", "lease", "launch/127.0.0.1.json"):
+attempt = os.path.dirname(os.getcwd())
+assert os.path.basename(attempt) == "attempt-1", attempt
+for path in ("records/rank-0.jsonl", "records/rank-0.note", "stop", "lease", "launch/localhost.json"):
     try:
         with open(f"{attempt}/{path}", "ab") as file:
             file.write(b'{"kind": "exit", "at": 0, "reason": "completed", "message": null}' + bytes([10]))
