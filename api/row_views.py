@@ -2,12 +2,13 @@
 
 from jobs.db.tables import Job, Token
 from jobs.model.spec import knows_epochs
+from jobs.model.stored_spec import with_defaults
 from jobs.scheduling.queue import Standing
 from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
 
-# Fields that are not columns, but computed from them.
-_NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "waiting", "study"})
+# Fields that are not columns as they are, but computed from them.
+_NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "spec", "study", "waiting"})
 
 
 def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None = None) -> JobView:
@@ -19,8 +20,8 @@ def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None =
     version = None if job.dataset_ref is None else DatasetRefView.model_validate(job.dataset_ref)
     waiting = None if standing is None else WaitingView.model_validate(standing)
     return JobView(
-        **fields, progress=progress_of(job), dataset=dataset, dataset_version=version, waiting=waiting,
-        study=job.study_id,
+        **fields, spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
+        waiting=waiting, study=job.study_id,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, RunTime
 from jobs.model.spec import Spec
+from jobs.model.stored_spec import stored_spec
 
 MOST_DURATIONS = 5  # stored for each kind of job
 # Fields that do not change how long a job takes: names, placement, and what happens after a failure. Also some numbers
@@ -37,12 +38,6 @@ _WORK: Any = {
     "jit": True,
     "allreduce": True,
 }
-# Fields that came after the first release. A spec that leaves them out has the same keys as before.
-_LATER = (
-    "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
-    "requirements", "goal",
-)  # fmt: skip
-_LATER_DEFAULTS = {name: Spec.model_fields[name].default for name in _LATER}
 
 
 def key_of(spec: Spec) -> str:
@@ -59,11 +54,7 @@ def work_key_of(spec: Spec) -> str:
 
 
 def _digest(spec: Spec, **chosen: Any) -> str:
-    fields = spec.model_dump(mode="json", **chosen)
-    for name, default in _LATER_DEFAULTS.items():
-        if getattr(spec, name) == default:
-            fields.pop(name, None)
-    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(stored_spec(spec, **chosen), sort_keys=True).encode()).hexdigest()
 
 
 def record(session: Session, attempt_id: int) -> None:

@@ -20,6 +20,7 @@ from jobs.lifecycle.store import add_event, get_job, new_id
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
 from jobs.model.states import EventKind, Status
+from jobs.model.stored_spec import stored_spec
 
 
 class IdempotencyConflict(ValueError):
@@ -98,7 +99,7 @@ def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dic
         "owner": owner,
         "project": spec.project,
         "status": Status.QUEUED,
-        "spec": spec.model_dump(mode="json"),
+        "spec": stored_spec(spec),
         "plan": plan.model_dump(mode="json"),
         "dataset_ref": None if spec.dataset is None else refs.get(spec.dataset.source),
         "code": spec.code,

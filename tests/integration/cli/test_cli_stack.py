@@ -22,7 +22,7 @@ def test_doctor_finds_a_healthy_stack(stack: Stack) -> None:
     result = hora_process(stack.home, "doctor", "--json")
     levels = {check["check"]: check["level"] for check in json.loads(result.stdout)["items"]}
     assert "fail" not in levels.values()
-    here = {"python", "versions", "home", "disk space", "data roots", "processes", "training", "gpus"}
+    here = {"python", "versions", "home", "disk space", "data roots", "processes", "training", "gpus", "scripts"}
     assert set(levels) == here | {"api", "database", "broker", "hosts", "queue", "restarts", "clock"}
     assert result.returncode == 0
 

@@ -1,0 +1,36 @@
+"""The form in which rows hold specs, so that versions of Hora can work side by side.
+
+Called by whoever writes a spec into a row or tells specs apart by a digest, and by the view of a job. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobs.model.spec import Spec
+
+# The fields that came after the first release.
+_LATER_FIELDS = (
+    "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
+    "requirements", "goal",
+)  # fmt: skip
+
+
+def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:
+    """The document of a spec for a row, without later fields that have their default.
+
+    A worker of the version before refuses a field that it does not know, and a digest of the document stays what it
+    was. `chosen` are arguments of pydantic's `model_dump`.
+    """
+    document = spec.model_dump(mode="json", **chosen)
+    for name in _LATER_FIELDS:
+        if getattr(spec, name) == Spec.model_fields[name].default:
+            document.pop(name, None)
+    return document
+
+
+def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored spec with every later field."""
+    return {**_LATER_DEFAULTS, **document}
+
+
+_LATER_DEFAULTS = Spec.model_construct().model_dump(mode="json", include=set(_LATER_FIELDS))
