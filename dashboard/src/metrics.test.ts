@@ -61,6 +61,12 @@ test("the metrics of a live job have the values of its newest epoch, those of an
   assert.deepEqual(metricsOf(jobWith({ metrics, progress, ended_at: "2030-01-01T00:00:00Z" })), metrics);
 });
 
+test("the newest values belong to the ended epoch that the progress names, not to the one in progress", () => {
+  const progress = { epoch: 5, metrics_epoch: 4, metrics: { mae: 0.5 } };
+  assert.equal(metricsOf(jobWith({ progress }))["mae"]?.best_epoch, 4);
+  assert.equal(metricsOf(jobWith({ progress: { ...progress, metrics_epoch: null } }))["mae"]?.best_epoch, 5);
+});
+
 test("the metrics of an earlier version's job are those of its summary", () => {
   const summary = { val_accuracy: 0.9, best_epoch: 3 };
   assert.deepEqual(metricsOf(jobWith({ summary })), { val_accuracy: { last: 0.9, best: 0.9, best_epoch: 3 } });

@@ -113,10 +113,18 @@ function joined({ spec, metrics, summary, progress, ended_at }: Job): Metrics {
   return ended_at == null ? withNewest(known, progress, goalOf(spec)) : known;
 }
 
+interface NewestMetrics {
+  readonly metrics?: Readonly<Record<string, number | null>>;
+  /** The ended epoch that they belong to. `progress.epoch` of a script is the epoch in progress. */
+  readonly metrics_epoch?: number | null;
+}
+
 /** Metrics with the values of the newest epoch. */
 export function withNewest(metrics: Metrics, progress: Job["progress"], goal: Goal | null): Metrics {
-  const newest = Object.entries((progress["metrics"] as Record<string, number | null> | undefined) ?? {});
+  const { metrics: newestOf, metrics_epoch } = progress as NewestMetrics;
+  const newest = Object.entries(newestOf ?? {});
   if (newest.every(([name, last]) => metrics[name]?.last === last)) return metrics;
+  const epoch = metrics_epoch ?? progress.epoch;
   const changed = newest.map(([name, last]): [string, Metrics[string]] => {
     const before = metrics[name];
     const isBest = last !== null && (before?.best == null || isBetter(name, last, before.best, goal));
@@ -125,7 +133,7 @@ export function withNewest(metrics: Metrics, progress: Job["progress"], goal: Go
       {
         last,
         best: isBest ? last : (before?.best ?? null),
-        best_epoch: isBest ? progress.epoch : (before?.best_epoch ?? null),
+        best_epoch: isBest ? epoch : (before?.best_epoch ?? null),
       },
     ];
   });
