@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   ago,
   bytes,
+  commandText,
   countText,
   duration,
   fileStem,
@@ -75,4 +76,13 @@ test("any name in any script becomes a safe file name of at most 60 characters",
   assert.equal(fileStem('it\'s <ok>: "a|b"?'), "it-s-ok-a-b");
   assert.equal(fileStem("👩‍🔬"), "unnamed");
   assert.equal([...fileStem("訓".repeat(128))].length, 60);
+});
+
+test("a shell reads a command as it was, whatever its arguments contain", () => {
+  assert.equal(
+    commandText(["python", "-m", "train", "--lr=0.1", "a/b:c,d@e%f+g"]),
+    "python -m train --lr=0.1 a/b:c,d@e%f+g",
+  );
+  assert.equal(commandText(["--lr", "{params.lr}", "{a,b}"]), "--lr '{params.lr}' '{a,b}'");
+  assert.equal(commandText(["", "two words", "it's", "~", "ü"]), `'' 'two words' 'it'"'"'s' '~' 'ü'`);
 });

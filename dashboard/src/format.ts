@@ -104,10 +104,10 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
-/** A command as one line of a shell. Arguments with other characters than letters, digits and a few signs are quoted. */
+/** A command as one line of a shell, quoted as Python's `shlex.quote` does it: braces, for one, would be expanded. */
 export function commandText(command: readonly string[]): string {
   return command
-    .map((argument) => (/^[\w@%+=:,./{}-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`))
+    .map((argument) => (/^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", `'"'"'`)}'`))
     .join(" ");
 }
 

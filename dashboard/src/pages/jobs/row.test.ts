@@ -58,7 +58,7 @@ test("a script counts its work in its own units, and without an end only how far
 test("a row of a script has its command, no dataset or model, and the metric that counts", () => {
   const spec = { code: "c0de", command: ["python", "a b.py", "it's"], dataset: null, model: null, goal: null };
   const row = rowOf(jobWith({ spec, metrics: { mae: { last: 3, best: 2 }, val_mae: { last: 4, best: 4 } } }));
-  assert.equal(row.command, "python 'a b.py' 'it'\\''s'");
+  assert.equal(row.command, `python 'a b.py' 'it'"'"'s'`);
   assert.deepEqual([row.dataset, row.model, row.goal_metric], ["", "", "val_mae"]);
   assert.equal(rowOf(jobWith({ spec })).goal_metric, null);
   assert.equal(rowOf(jobWith()).goal_metric, "val_accuracy");
