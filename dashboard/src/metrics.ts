@@ -3,6 +3,7 @@
 // lists, charts and tables.
 
 import type { Job } from "./api/types.ts";
+import { words } from "./format.ts";
 
 /** The last and the best value of each metric, by name. */
 export type Metrics = Job["metrics"];
@@ -52,6 +53,13 @@ const SAMPLED: ReadonlySet<string> = new Set([
 
 const FIRST_CHOICES = ["val_accuracy", "val_loss"];
 const LAST_CHOICES = ["accuracy", "loss"];
+
+const USUAL_NAMES: ReadonlySet<string> = new Set([...MEASURED, ...FIRST_CHOICES, ...LAST_CHOICES]);
+
+/** A metric's name on the page: in words if every job may have it, else as the job reports it. */
+export function metricText(metric: string): string {
+  return USUAL_NAMES.has(metric) ? words(metric) : metric;
+}
 
 export function isMeasured(metric: string): boolean {
   return MEASURED.has(metric);

@@ -57,7 +57,7 @@ def test_a_script_is_watched_and_cloned(page: Page, service: Service, spec: dict
     script = page.get_by_role("region", name="Script", exact=True)
     expect(script).to_contain_text("python train.py")
     expect(script).to_contain_text("0abc123, with changes")
-    grows(page.get_by_role("figure", name="Mae"))
+    grows(page.get_by_role("figure", name="mae"))
     metrics = page.get_by_role("region", name="Table of metrics").get_by_role("row")
     expect(metrics.nth(1)).to_contain_text(re.compile(r"val_mae\s*goal\s*[\d.e-]+"))
     expect(metrics).to_have_count(4)  # the headings, and a row for each metric
@@ -93,16 +93,16 @@ def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Ser
     study = service.submit_study({"name": "rates", "base": base, "grid": {"params.lr": [0.5, 0.25]}})["id"]
     service.wait_study(study, timeout_s=STARTED_MS / 1000)
     page.goto(f"/studies/{study}")
-    expect(page.get_by_role("figure", name="val mae by params.lr")).to_be_visible()
+    expect(page.get_by_role("figure", name="val_mae by params.lr")).to_be_visible()
     cells = page.get_by_role("region", name="Table of cells").get_by_role("row")
     expect(cells.nth(1).get_by_role("cell", name="0.5", exact=True)).to_have_count(2)  # the rate, and val_mae
-    expect(cells.nth(2)).to_contain_text("best val mae")
-    page.get_by_role("combobox", name="Figure").select_option("val iou")
-    expect(page.get_by_role("figure", name="val iou by params.lr")).to_be_visible()
+    expect(cells.nth(2)).to_contain_text("best val_mae")
+    page.get_by_role("combobox", name="Figure").select_option("val_iou")
+    expect(page.get_by_role("figure", name="val_iou by params.lr")).to_be_visible()
 
     page.goto(f"/compare?study={study}")
-    expect(page.get_by_role("figure", name="val mae")).to_be_visible()
-    page.get_by_role("button", name="val iou").first.click()  # of the curves
-    expect(page.get_by_role("figure", name="val iou").get_by_role("listitem")).to_have_count(2)
+    expect(page.get_by_role("figure", name="val_mae")).to_be_visible()
+    page.get_by_role("button", name="val_iou").first.click()  # of the curves
+    expect(page.get_by_role("figure", name="val_iou").get_by_role("listitem")).to_have_count(2)
     runs = page.get_by_role("region", name="Table of runs")
     expect(runs.get_by_role("row", name=re.compile(r"^params\.lr 0\.5 0\.25$"))).to_be_visible()

@@ -3,7 +3,16 @@
 
 import type { Job } from "../../api/types.ts";
 import { commandText, duration, number, secondsBetween, short, words } from "../../format.ts";
-import { type Goal, goalMetricOf, goalOf, inOrder, isBetterLower, isScript, metricsOf } from "../../metrics.ts";
+import {
+  type Goal,
+  goalMetricOf,
+  goalOf,
+  inOrder,
+  isBetterLower,
+  isScript,
+  metricsOf,
+  metricText,
+} from "../../metrics.ts";
 import { byValue } from "../../order.ts";
 
 export type Value = number | string | boolean | null;
@@ -204,7 +213,7 @@ function bestValue(name: string, jobs: readonly Job[], isGoal: boolean): Field {
   const goal = jobs.map(({ spec }): Goal | null => goalOf(spec)).find((each) => each?.metric === name) ?? null;
   return {
     key: safeKey(`metrics.${name}`),
-    label: words(name),
+    label: metricText(name),
     isResult: true,
     isGoal,
     better: isBetterLower(name, goal) ? "less" : "more",

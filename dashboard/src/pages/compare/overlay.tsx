@@ -6,7 +6,7 @@ import { Plot } from "../../charts/plot.tsx";
 import { newScope, type Scope } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
-import { words } from "../../format.ts";
+import { metricText } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { type Curve, canBeLog, countedIn } from "./curves.ts";
@@ -98,14 +98,14 @@ function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps)
       return curve === undefined ? [] : [lineOf(run, curve, smoothCurves.get(curve), runs.length, isBack(run))];
     });
   }, [runs, faded, curves, metric, smoothCurves, focusedId]);
-  const empty = curves === undefined ? "Loading…" : `No run has ${words(metric)} yet`;
+  const empty = curves === undefined ? "Loading…" : `No run has ${metricText(metric)} yet`;
   const onPointerMove = (event: PointerEvent): void => {
     const place = placeOf(event, chart.scope);
     if (place !== undefined) focused.value = place && nearestLine(lines, place, chart.isLog ?? false);
   };
   return (
     <div onPointerMove={onPointerMove} onPointerLeave={() => (focused.value = null)}>
-      <Plot {...chart} title={words(metric)} lines={lines} unit={countedIn(metric)} height={230} empty={empty} />
+      <Plot {...chart} title={metricText(metric)} lines={lines} unit={countedIn(metric)} height={230} empty={empty} />
     </div>
   );
 }

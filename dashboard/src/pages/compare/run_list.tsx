@@ -2,7 +2,8 @@
 
 import { useComputed } from "@preact/signals";
 import { Swatch } from "../../charts/swatch.tsx";
-import { number, words } from "../../format.ts";
+import { number } from "../../format.ts";
+import { metricText } from "../../metrics.ts";
 import { StatusBadge } from "../../parts/status.tsx";
 import { goalName, goalValue } from "./fields.ts";
 import { focused, focusing } from "./focus.ts";
@@ -57,7 +58,7 @@ function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
         {label}
       </a>
       {job.status === "succeeded" ? (
-        <span class={styles["value"]} title={words(goalName(job) ?? "")}>
+        <span class={styles["value"]} title={metricText(goalName(job) ?? "")}>
           {number(goalValue(job))}
         </span>
       ) : (

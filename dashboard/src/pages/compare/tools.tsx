@@ -2,7 +2,7 @@
 
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Metrics } from "../../api/types.ts";
-import { words } from "../../format.ts";
+import { metricText } from "../../metrics.ts";
 import { Choice } from "../../parts/choice.tsx";
 import { pathWith } from "../../query.ts";
 import { metricsAmong, ordered, shownAtFirst } from "./curves.ts";
@@ -71,7 +71,7 @@ export function Tools({ runs, results }: { runs: readonly Run[]; results: readon
       <BestOf results={results} />
       <Toggles
         label="Metrics"
-        options={shownNames.map((name) => [name, words(name)])}
+        options={shownNames.map((name) => [name, metricText(name)])}
         chosenKeys={chosenNames}
         onToggle={toggle}
       />
@@ -82,7 +82,7 @@ export function Tools({ runs, results }: { runs: readonly Run[]; results: readon
             .filter((name) => !shownNames.includes(name))
             .map((name) => (
               <option key={name} value={name}>
-                {words(name)}
+                {metricText(name)}
               </option>
             ))}
         </select>

@@ -3,7 +3,8 @@
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
 import { PointChart } from "../../charts/point_chart.tsx";
-import { countText, number, words } from "../../format.ts";
+import { countText, number } from "../../format.ts";
+import { metricText } from "../../metrics.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
 import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
@@ -65,7 +66,7 @@ function intervals(report: StudyReport): string {
 /** The goal in a title: accuracy, or the name of another metric. */
 function goalWord(report: StudyReport): string {
   const { metric } = goalOf(report);
-  return metric === "val_accuracy" ? "accuracy" : words(metric);
+  return metric === "val_accuracy" ? "accuracy" : metricText(metric);
 }
 
 /** The training time to the target. */

@@ -1,7 +1,8 @@
 // The columns of the table of cells: labels, formats and sort values. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
-import { duration, number, percent, short, words } from "../../format.ts";
+import { duration, number, percent, short } from "../../format.ts";
+import { metricText } from "../../metrics.ts";
 import { byValue } from "../../order.ts";
 import {
   fieldLabel,
@@ -48,7 +49,7 @@ function metric(key: MetricKey, isGoal: boolean): Column {
   const of = (cell: CellReport) => cell.metrics?.[name] ?? null;
   return {
     key,
-    label: words(name),
+    label: metricText(name),
     title: isGoal ? "The goal, by which cells are compared" : "The best value of each repeat",
     ...(isGoal ? { bestKey: "goal" } : {}),
     sortValue: (cell) => of(cell)?.mean ?? null,

@@ -1,7 +1,7 @@
 // The grid as a table: a row for each cell, with the figures of its repeats and its jobs.
 
 import type { CellReport, Study, StudyReport } from "../../api/types.ts";
-import { words } from "../../format.ts";
+import { metricText } from "../../metrics.ts";
 import { Figure } from "../../parts/figure.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { SortHead } from "../../parts/sort_head.tsx";
@@ -61,7 +61,7 @@ function MoreMetrics({ keys, chosen }: { keys: readonly MetricKey[]; chosen: rea
       <option value="">{keys.length} more metrics…</option>
       {keys.map(metricOf).map((name) => (
         <option key={name} value={name}>
-          {words(name)}
+          {metricText(name)}
         </option>
       ))}
     </select>

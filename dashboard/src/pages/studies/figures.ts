@@ -3,7 +3,7 @@
 import type { CellReport, Interval, StudyReport } from "../../api/types.ts";
 import type { Estimate } from "../../charts/points.ts";
 import { duration, number, percent, short, words } from "../../format.ts";
-import { type Goal, inOrder, isBetterLower } from "../../metrics.ts";
+import { type Goal, inOrder, isBetterLower, metricText } from "../../metrics.ts";
 
 /** Figures of which a cell has a mean and an interval. */
 export type IntervalKey =
@@ -87,7 +87,7 @@ export function metricKeys(report: StudyReport): MetricKey[] {
 function metricFigure(key: MetricKey, report: StudyReport): Figure {
   const metric = metricOf(key);
   const better = isBetterLower(metric, goalOf(report)) ? "less" : "more";
-  return { key, label: words(metric), better, isFromZero: false, format: fewDigits };
+  return { key, label: metricText(metric), better, isFromZero: false, format: fewDigits };
 }
 
 export function metricOf(key: MetricKey): string {
