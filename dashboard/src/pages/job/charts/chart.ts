@@ -28,6 +28,8 @@ export interface ChartOptions {
   readonly logs: ReadonlySet<string>;
   /** The metric whose chart comes first. */
   readonly goal: string | null;
+  /** Whether the job runs a person's own code. */
+  readonly isScript: boolean;
 }
 
 /** By rank; -1 is over all ranks. */

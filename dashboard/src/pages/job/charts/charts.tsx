@@ -56,10 +56,10 @@ interface Props {
 function Groups({ job, series, view, scope }: Props) {
   const { ranks, logs, open, hidden } = view;
   const smooth = view.smooth.value;
-  const goal = firstMetric(job);
+  const [goal, hasCode] = [firstMetric(job), isScript(job.spec)];
   const options: ChartOptions = useMemo(
-    () => ({ smooth, ranks, logs, count: job.gpus, goal }),
-    [smooth, ranks, logs, job.gpus, goal],
+    () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode }),
+    [smooth, ranks, logs, job.gpus, goal, hasCode],
   );
   const groups = useMemo(() => groupsOf(series, options), [series, options]);
   const marks = useMarks(job, series);

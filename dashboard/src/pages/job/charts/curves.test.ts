@@ -4,7 +4,7 @@ import type { ChartOptions } from "./chart.ts";
 import { learningCharts, type Metrics, speedCharts } from "./curves.ts";
 import type { Points } from "./points.ts";
 
-const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null };
+const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null, isScript: false };
 const POINTS: Points = { xs: [1, 2, 3], ys: [3, 2, 1], bands: [] };
 
 /** Metrics by name, each with the same points for the given ranks. */
@@ -48,8 +48,8 @@ test("each custom metric has one chart for its training and validation", () => {
   assert.deepEqual(
     own.map(({ key, title, lines }) => [key, title, lines.map((line) => line.key)]),
     [
-      ["only", "Only", ["val"]],
-      ["top_5", "Top 5", ["r0", "train", "val"]],
+      ["only", "val_only", ["val"]],
+      ["top_5", "top_5", ["r0", "train", "val"]],
     ],
   );
 });
@@ -100,6 +100,59 @@ test("lines of steps are smoothed, lines of epochs are not", () => {
   assert.deepEqual(
     loss?.lines.map(({ smooth }) => smooth !== undefined),
     [true, true, false, false],
+  );
+});
+
+test("what single ranks of a script report once an epoch is not smoothed, what they report each step is", () => {
+  const look = { ...LOOK, smooth: 0.5, isScript: true };
+  const areSmooth = (of: Record<string, readonly number[]>): unknown[] =>
+    learningCharts(metrics(of), look).flatMap(({ lines }) =>
+      lines.map(({ key, smooth }) => [key, smooth !== undefined]),
+    );
+  assert.deepEqual(areSmooth({ mae: [-1, 1] }), [
+    ["r1", false],
+    ["train", false],
+  ]);
+  assert.deepEqual(areSmooth({ val_mae: [-1, 1] }), [
+    ["val r1", false],
+    ["val", false],
+  ]);
+  assert.deepEqual(areSmooth({ mae: [0, 1] }), [
+    ["r0", true],
+    ["r1", true],
+  ]);
+  assert.deepEqual(areSmooth({ mae: [-1, 0] }), [
+    ["r0", true],
+    ["train", false],
+  ]);
+});
+
+test("the steps of any rank of Hora's own loop are smoothed, also when it is shown alone", () => {
+  const [loss] = learningCharts(metrics({ loss: [-1, 1] }), { ...LOOK, smooth: 0.5, ranks: 1 });
+  assert.deepEqual(
+    loss?.lines.map(({ smooth }) => smooth !== undefined),
+    [true, false],
+  );
+});
+
+test("a line over all ranks is that of the training only where there is a validation", () => {
+  const named = (of: Record<string, readonly number[]>): unknown[] =>
+    [...learningCharts(metrics(of), LOOK), ...speedCharts(metrics(of), LOOK)].map(({ title, lines }) => [
+      title,
+      lines.map(({ name }) => name),
+    ]);
+  assert.deepEqual(named({ mae: [-1], val_mae: [-1] }), [["mae", ["train", "validation"]]]);
+  assert.deepEqual(named({ "a/b": [-1], validate_s: [-1] }), [
+    ["a/b", ["job"]],
+    ["validate_s", ["job"]],
+  ]);
+});
+
+test("the usual metrics have titles in words, others their own names", () => {
+  const titles = learningCharts(metrics({ loss: [0], accuracy: [0], __proto__x: [0], iou: [0] }), LOOK);
+  assert.deepEqual(
+    titles.map(({ title }) => title),
+    ["Loss", "Accuracy", "__proto__x", "iou"],
   );
 });
 

@@ -2,8 +2,8 @@
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour } from "../../../charts/palette.ts";
-import { number, words } from "../../../format.ts";
-import { isBetterLower, isMeasured, isTime } from "../../../metrics.ts";
+import { number } from "../../../format.ts";
+import { isBetterLower, isMeasured, isTime, metricText } from "../../../metrics.ts";
 import { type ByRank, type Chart, type ChartOptions, lineOf, rankLines, type Style } from "./chart.ts";
 import { shortTime } from "./quantities.ts";
 
@@ -36,19 +36,29 @@ function curve(metrics: Metrics, name: string, options: ChartOptions): Chart {
   const [ranks, validation] = [metrics.get(name) ?? NONE, metrics.get(`val_${name}`) ?? NONE];
   return {
     key: name,
-    title: titled(words(name)),
+    title: titleOf(ranks.size === 0 ? `val_${name}` : name),
     isLog: isBetterLower(name) && options.logs.has("losses"),
     format: isTime(name) ? shortTime : number,
     lines: [
-      ...rankLines(ranks, options, { alone: "each step", isSmooth: true }),
-      ...overAll(ranks, { key: "train", name: "train" }),
-      ...rankLines(validation, options, { alone: "each step", isSmooth: true }).map(ofValidation),
+      ...rankLines(ranks, options, { alone: "each step", isSmooth: hasSteps(ranks, options) }),
+      ...overAll(ranks, { key: "train", name: validation.size > 0 ? "train" : "job" }),
+      ...rankLines(validation, options, { alone: "each step", isSmooth: hasSteps(validation, options) }).map(
+        ofValidation,
+      ),
       ...overAll(validation, { key: "val", name: "validation", colour: "run-3", dash: DASHES }),
     ],
   };
 }
 
 const DASHES = [6, 3];
+
+/**
+ * Whether the lines of ranks have a value for each step. What rank 0 of a script reports once an epoch is the line over
+ * all ranks. What its other ranks report once an epoch are lines of their own.
+ */
+function hasSteps(ranks: ByRank, { isScript }: ChartOptions): boolean {
+  return !isScript || ranks.has(0) || !ranks.has(ALL_RANKS);
+}
 
 function ofValidation(line: Line): Line {
   return { ...line, key: `val ${line.key}`, name: `validation, ${line.name}`, dash: DASHES };
@@ -97,6 +107,8 @@ function overAll(ranks: ByRank | undefined, style: Omit<Style, "colour"> & Parti
   return points === undefined ? [] : [lineOf({ colour: "text", ...style }, points)];
 }
 
-function titled(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+/** Loss and Accuracy, and the names of other metrics as they are. */
+function titleOf(name: string): string {
+  const text = metricText(name);
+  return FIRST.includes(name) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }

@@ -5,7 +5,7 @@ import { samplesFrom } from "./answers.ts";
 import type { ChartOptions } from "./chart.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
 
-const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null };
+const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null, isScript: false };
 
 function series(metric: string, rank: number, more: Partial<SampleSeries> = {}): SampleSeries {
   return {
