@@ -6,6 +6,7 @@ the worker's, and nothing is handed over. Links are never followed. Standard lib
     NoSuchUser      the host has no such user; the text is a sentence
 """
 
+import errno
 import os
 import pwd
 import stat
@@ -39,17 +40,37 @@ def give(folders: Sequence[Path], user: str | None) -> None:
         return
     uid, _ = ids_of(user)
     for folder in folders:
-        for path, _, names in os.walk(folder):
-            _hand_over(path, uid, _SHARED_FOLDER)
-            for name in names:
-                file = os.path.join(path, name)
-                if not os.path.islink(file):
-                    _hand_over(file, uid, os.stat(file).st_mode & 0o110 | _SHARED_FILE)
+        # A script of another rank may already move what lies in a folder that they share. So nothing is named by a
+        # path: each thing is opened first, in a folder that is open, and then handed over by its descriptor.
+        try:
+            for _, _, names, opened_folder in os.fwalk(folder):
+                _hand_over(opened_folder, uid)
+                for name in names:
+                    _hand_over_file(name, opened_folder, uid)
+        except RecursionError:
+            raise OSError(errno.ELOOP, f"its folders are nested too deep: {folder}") from None
 
 
-def _hand_over(path: str, uid: int, mode: int) -> None:
-    os.chown(path, uid, os.getegid())
-    os.chmod(path, mode)
+def _hand_over_file(name: str, folder: int, uid: int) -> None:
+    try:
+        opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    try:
+        _hand_over(opened, uid)
+    finally:
+        os.close(opened)
+
+
+def _hand_over(opened: int, uid: int) -> None:
+    """Hand over what this user has made: no link, nothing with a second name elsewhere, and nothing of others."""
+    status = os.fstat(opened)
+    is_folder = stat.S_ISDIR(status.st_mode)
+    is_file = (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)) and status.st_nlink == 1
+    if status.st_uid == os.geteuid() and (is_folder or is_file):
+        path = f"/proc/self/fd/{opened}"  # leads to what is open, whatever its name leads to by now
+        os.chown(path, uid, os.getegid())
+        os.chmod(path, _SHARED_FOLDER if is_folder else status.st_mode & 0o110 | _SHARED_FILE)
 
 
 def open_to_read(folders: Sequence[str], user: str | None) -> None:
