@@ -5,7 +5,6 @@ Every part reads the same names, so a stack is configured in one place. Duration
 
 import os
 import re
-import shutil
 import socket
 import sys
 from functools import cache
@@ -133,8 +132,7 @@ class Settings(BaseSettings):
         pattern=r"^[a-z_][a-z0-9_-]*$",
         max_length=32,
         description="The user of the host that [scripts run as](scripts.md#protection). The worker needs the right to"
-        " change to it. Without it scripts run as the worker's user, or as `nobody` if that is root and the host has"
-        " bubblewrap. For workers.",
+        " change to it. Without it scripts run as the worker's user, or as `nobody` if that is root. For workers.",
     )
     environments: Annotated[str, AfterValidator(_environments)] = Field(
         "",
@@ -431,12 +429,8 @@ class Settings(BaseSettings):
 
     @property
     def script_user(self) -> str | None:
-        """The user that runs scripts on this host; None: that of the worker.
-
-        Without bubblewrap another user often cannot reach what root has installed, its Python for example.
-        """
-        is_root_and_can_show = os.geteuid() == 0 and shutil.which("bwrap") is not None
-        return self.code_user or ("nobody" if is_root_and_can_show else None)
+        """The user that runs scripts on this host; None: that of the worker. Never the host's administrator."""
+        return self.code_user or ("nobody" if os.geteuid() == 0 else None)
 
     @property
     def packages_dir(self) -> Path:

@@ -6,7 +6,8 @@ What holds it depends on the host (`protections` says which of these there are):
 - Landlock lets it open nothing else. It still sees which processes there are.
 - A user of its own (`HORA_CODE_USER`) keeps from it what is the worker's. Needs the right to change to that user.
 
-In every case it has no capabilities, cannot get more rights by any program, and ends with its rank. Standard library
+In every case it has no capabilities, cannot get more rights by any program, and ends with its rank. Landlock alone does
+not hold what runs as root: it knows no rules for modes and owners of files. Standard library
 only: people wait for the first line of their script.
 
     CannotStart     the script cannot be started; the text is a sentence
@@ -23,13 +24,17 @@ from functools import cache
 from pathlib import Path
 
 from jobs.runtime.files import make_private
+from jobs.runtime.processes import MARK
 from jobs.runtime.script_user import give, ids_of, let_pass
 from trainer.script import drop_rights
+from trainer.script.limits import MOST_TASKS
 from trainer.script.view import TEMPORARY, View, arguments, readable_everywhere, writable_everywhere
 
 _PROGRAM = Path(drop_rights.__file__)
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
-_MOST_TASKS = 1024 + 256 * (os.cpu_count() or 1)  # processes and threads, beside those that the user has already
+# Processes and threads of the user, beside those that it has already. Several times what one script may start
+# (`trainer.script.limits`), so that no script keeps the others of the host from theirs.
+_MOST_TASKS = 4 * MOST_TASKS
 _TRY_S = 10.0
 _ENTERED = "entered\n"
 
@@ -86,8 +91,8 @@ def start(
     `OSError`.
     """
     has, view = protections(), replace(view, readable=[*view.readable, str(_PROGRAM)])
-    if has.is_root and user is None and not has.bubblewrap and not has.landlock:
-        raise CannotStart("no script runs as root where nothing holds it: install bubblewrap, or set HORA_CODE_USER")
+    if has.is_root and user is None:
+        raise CannotStart("no script runs as root: set HORA_CODE_USER")
     make_private(Path(view.temporary))
     make_private(Path(view.shared_memory))
     give([Path(view.temporary), Path(view.shared_memory)], user)
@@ -96,6 +101,7 @@ def start(
             let_pass(Path(path), home)
     own = {"TMPDIR": TEMPORARY} if has.bubblewrap else {}  # a short name: sockets may have no long ones
     reading, report = os.pipe()
+    orders_file = os.memfd_create("orders", os.MFD_CLOEXEC)
     try:
         orders = {
             "report": report,
@@ -105,13 +111,17 @@ def start(
             "umask": 0o077 if user is None else 0o007,
             "parent": None if has.bubblewrap else os.getpid(),
             "landlock": _landlock(view, has),
+            "environment": {**environment, **own},
         }
+        with open(orders_file, "w", encoding="utf-8", closefd=False) as file:
+            json.dump(orders, file)
+        os.lseek(orders_file, 0, os.SEEK_SET)
         child = subprocess.Popen(
             [
                 *(_bubblewrap(view, folder, user) if has.bubblewrap else []),
-                os.path.realpath(sys.executable), "-I", "-S", str(_PROGRAM), json.dumps(orders), *command,
+                os.path.realpath(sys.executable), "-I", "-S", str(_PROGRAM), str(orders_file), *command,
             ],
-            cwd=folder, env={**environment, **own}, stdin=subprocess.DEVNULL, pass_fds=(report,),
+            cwd=folder, env=_trusted(os.environ), stdin=subprocess.DEVNULL, pass_fds=(report, orders_file),
             start_new_session=True,
         )  # fmt: skip
     except BaseException:
@@ -119,19 +129,25 @@ def start(
         raise
     finally:
         os.close(report)
+        os.close(orders_file)
     with open(reading) as answer:
         _require_started(answer.read(), command[0], child)
     return child
 
 
+def _trusted(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of what still has rights: nothing of it comes from the spec. A sweep needs the mark."""
+    kept = {name: inherited[name] for name in ("PATH", "LD_LIBRARY_PATH", MARK) if name in inherited}
+    return {**kept, "LC_ALL": "C.UTF-8"}
+
+
 def _require_started(answer: str, program: str, child: "subprocess.Popen[bytes]") -> None:
     """Raises `CannotStart` if the report of the first program says so."""
-    entered, _, problem = answer.partition(_ENTERED)
-    if answer.startswith(_ENTERED) and not problem and not entered:
+    if answer == _ENTERED:
         return
     child.wait()
-    if problem:
-        raise CannotStart(f"{program!r} cannot be started: {problem}")
+    if answer.startswith(_ENTERED):
+        raise CannotStart(f"{program!r} cannot be started: {answer.removeprefix(_ENTERED)}")
     raise CannotStart("the view of the file system for the script could not be made; the log says more")
 
 

@@ -6,6 +6,10 @@
 program of its own, because code between `fork` and `exec` of a process with threads may hang. Standard library only,
 and nothing of Hora: the view need not have it.
 
+ORDERS is the number of a descriptor to read them from: a process list shows arguments to everybody. The environment of
+the script is in the orders too. This program itself must not have it: variables such as GCONV_PATH make the C library
+load code, which would run with all rights.
+
 It writes to the descriptor `report` of its orders: `entered`, and then why the command cannot be started, if so.
 """
 
@@ -36,12 +40,33 @@ _RIGHTS_KNOWN = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _NEWEST_KNOWN = 5
 _FIRST_WITH_SCOPES = 6
 
+# linux/seccomp.h, linux/filter.h, linux/sched.h; the offsets are those of struct seccomp_data on little-endian machines
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+_LOAD, _RETURN = 0x20, 0x06
+_IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
+_AT_NUMBER, _AT_ARCHITECTURE, _AT_FIRST_ARGUMENT = 0, 4, 16
+_FIRST_OF_X32 = 0x40000000  # another set of numbers for the same calls, on x86-64
+_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: cgroup, uts, ipc, user, pid, net and mount
+_SYSTEM_CALLS = {
+    "x86_64": {
+        "architecture": 0xC000003E, "clone": 56, "clone3": 435, "unshare": 272, "setns": 308, "shmget": 29,
+        "msgget": 68, "semget": 64, "add_key": 248, "request_key": 249, "keyctl": 250,
+    },
+    "aarch64": {
+        "architecture": 0xC00000B7, "clone": 220, "clone3": 435, "unshare": 97, "setns": 268, "shmget": 194,
+        "msgget": 186, "semget": 190, "add_key": 217, "request_key": 218, "keyctl": 219,
+    },
+}  # fmt: skip
+_REFUSED_CALLS = ("unshare", "setns", "shmget", "msgget", "semget", "add_key", "request_key", "keyctl")
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
     """Carry out the orders, and run the command in this process."""
-    orders: dict[str, Any] = json.loads(sys.argv[1])
+    with open(int(sys.argv[1]), "rb") as file:
+        orders: dict[str, Any] = json.load(file)
     command = sys.argv[2:]
     report: int = orders["report"]
     os.set_inheritable(report, False)
@@ -49,7 +74,7 @@ def main() -> None:
     try:
         _drop_rights(orders)
         _require_python(orders["python"])
-        os.execvp(command[0], command)  # noqa: S606 - no shell is the point
+        os.execvpe(command[0], command, orders["environment"])  # noqa: S606 - no shell is the point
     except OSError as error:
         os.write(report, f"{error.strerror or error}".encode())
     os._exit(127)
@@ -71,6 +96,7 @@ def _drop_rights(orders: dict[str, Any]) -> None:
         _end_with(orders["parent"])
     if orders["landlock"] is not None:
         _restrict(orders["landlock"]["readable"], orders["landlock"]["writable"])
+    _refuse_system_calls()
 
 
 def _require_python(python: str) -> None:
@@ -143,6 +169,49 @@ def _allow(rules: int, path: str, rights: int) -> None:
         _check(_libc.syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, rule, 0))
     finally:
         os.close(opened)
+
+
+def _refuse_system_calls() -> None:
+    """Refuse system calls that keep memory which nobody counts, or secrets beyond the job's end (seccomp(2)).
+
+    That is System V memory and messages, the keyrings of the user, and namespaces, in which a script could mount file
+    systems in memory. Without effect on processors whose numbers are not known here. Raises `OSError`.
+    """
+    known = _SYSTEM_CALLS.get(os.uname().machine)
+    if known is None:
+        return
+    refused = [known[name] for name in _REFUSED_CALLS]
+    program = _filter(known, refused)
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in program))
+    described = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))  # struct sock_fprog
+    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(described), 0, 0))
+
+
+def _filter(known: dict[str, int], refused: list[int]) -> list[tuple[int, int, int, int]]:
+    """The instructions of the filter, as (code, jump if true, jump if false, value)."""
+    ends = [
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _REFUSE | errno.EPERM),
+        (_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+    ]
+    tests: list[tuple[int, str, str, int]] = [
+        (_LOAD, "next", "next", _AT_ARCHITECTURE),
+        (_IF_EQUAL, "next", "absent", known["architecture"]),
+        (_LOAD, "next", "next", _AT_NUMBER),
+        (_IF_AT_LEAST, "absent", "next", _FIRST_OF_X32),
+        (_IF_EQUAL, "absent", "next", known["clone3"]),  # its flags are out of reach: then programs use `clone`
+        *((_IF_EQUAL, "refused", "next", number) for number in refused),
+        (_IF_EQUAL, "next", "allowed", known["clone"]),
+        (_LOAD, "next", "next", _AT_FIRST_ARGUMENT),
+        (_IF_ANY_BIT, "refused", "allowed", _NEW_NAMESPACES),
+    ]
+    # A jump says how many instructions to pass over. Behind the tests come the three ends.
+    targets = {"allowed": len(tests), "refused": len(tests) + 1, "absent": len(tests) + 2}
+
+    def jump(at: int, to: str) -> int:
+        return 0 if to == "next" else targets[to] - at - 1
+
+    return [(code, jump(at, yes), jump(at, no), value) for at, (code, yes, no, value) in enumerate(tests)] + ends
 
 
 def _check(result: int) -> int:

@@ -1,8 +1,9 @@
 """Runs a script as its rank does, held by what this process is told, and prints how it ended, as JSON. A program.
 
-    python -m tests.integration.trainer.held {bubblewrap|landlock} FOLDER PROGRAM
+    python -m tests.integration.trainer.held {bubblewrap|landlock} FOLDER PROGRAM [NAME=VALUE ...]
 
-PROGRAM runs `FOLDER/code/script.py`. All processes below this one are the script's, as below a rank.
+PROGRAM runs `FOLDER/code/script.py`, with these variables in its environment. All processes below this one are the
+script's, as below a rank.
 """
 
 import json
@@ -22,21 +23,22 @@ from trainer.script.view import View
 PYTHON = "/usr/bin/python3"
 
 
-def main(held_by: str, folder: Path, program: str) -> None:
+def main(held_by: str, folder: Path, program: str, *variables: str) -> None:
     """Run the script to its end."""
-    confinement._MOST_TASKS, limits_module._MOST_PROCESSES = 100, 40  # other tests run beside this one
+    confinement._MOST_TASKS, limits_module.MOST_TASKS = 100, 40  # other tests run beside this one
     found = confinement.protections()
     has = Protections(found.bubblewrap and held_by == "bubblewrap", found.landlock, found.is_root)
     confinement.protections = lambda: has
     sys.executable = PYTHON  # one that another user may run
     user = "nobody" if has.is_root else None
+    environment = {"PATH": "/usr/bin:/bin", **dict(variable.split("=", 1) for variable in variables)}
     code, scratch, shared = folder / "code", folder / "scratch", Path("/dev/shm", f"hora-{os.getpid()}")
     make_private(scratch)
     give([code, scratch], user)
     view = View([], [str(code), str(scratch)], str(scratch / "tmp"), str(shared))
     try:
         child = confinement.start(
-            [program, "script.py", str(folder)], folder=code, environment={"PATH": "/usr/bin:/bin"},
+            [program, "script.py", str(folder)], folder=code, environment=environment,
             view=view, user=user, home=folder, most_file_bytes=10_000_000,
         )  # fmt: skip
     except CannotStart as error:
@@ -54,4 +56,4 @@ def main(held_by: str, folder: Path, program: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

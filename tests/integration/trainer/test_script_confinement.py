@@ -67,6 +67,86 @@ socket.getaddrinfo("localhost", 80)
 ssl.create_default_context()
 assert os.read(os.open("/dev/urandom", os.O_RDONLY), 4)
 """
+MAPS = """
+import ctypes, os, time
+map_file = ctypes.CDLL(None).mmap
+map_file.restype = ctypes.c_void_p
+map_file.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+"""
+HIDES_MEMORY = f"""{MAPS}
+while True:
+    file = os.memfd_create("hidden")
+    os.write(file, bytes(20_000_000))
+    assert map_file(None, 20_000_000, 1, 1, file, 0) not in (None, 2**64 - 1)
+    os.close(file)
+    time.sleep(0.02)
+"""
+HIDES_ON_DISK = f"""{MAPS}
+while True:
+    file = os.open("hidden", os.O_RDWR | os.O_CREAT)
+    os.unlink("hidden")
+    os.write(file, os.urandom(1_000_000) * 8)
+    assert map_file(None, 8_000_000, 1, 1, file, 0) not in (None, 2**64 - 1)
+    os.close(file)
+    time.sleep(0.02)
+"""
+MAKES_FILES = """
+import os, itertools
+for number in itertools.count():
+    os.close(os.open(f"empty-{number}", os.O_CREAT | os.O_WRONLY))
+"""
+STARTS_THREADS = """
+import threading, time
+while True:
+    try:
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    except RuntimeError:
+        time.sleep(0.1)
+"""
+KEEPS_WHAT_NOBODY_COUNTS = """
+import ctypes, os, platform, sys
+libc = ctypes.CDLL(None, use_errno=True)
+reached = []
+if libc.shmget(0, 1_000_000, 0o1600) >= 0:
+    reached.append("shared memory of System V")
+if libc.msgget(0, 0o1600) >= 0:
+    reached.append("messages of System V")
+if libc.unshare(0x10000000) == 0:
+    reached.append("a namespace of users")
+numbers = {"x86_64": (248, 56), "aarch64": (217, 220)}[platform.machine()]
+if libc.syscall(numbers[0], b"user", b"kept", b"secret", 6, -4) >= 0:
+    reached.append("the keyring of its user")
+child = libc.syscall(numbers[1], 0x10000011, 0, 0, 0, 0)
+if child == 0:
+    os._exit(0)
+if child > 0:
+    reached.append("a child in a namespace of users")
+sys.exit(", ".join(reached) or 0)
+"""
+CHANGES_MODES = """
+import os, sys
+reached = []
+for path in (sys.argv[1] + "/secret", "/bin/sh", "/etc/shadow"):
+    for change in (lambda: os.chmod(path, 0o4777), lambda: os.utime(path, (0, 0))):
+        try:
+            change()
+            reached.append(path)
+        except OSError:
+            pass
+sys.exit(" ".join(reached) or 0)
+"""
+# A module for glibc's iconv. Programs load it if GCONV_PATH and a locale of its character set are in the environment.
+CONVERTER = """
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void loaded(void) {
+    int has_rights = getuid() == 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0;
+    close(open(has_rights ? "loaded-with-rights" : "loaded", O_CREAT | O_WRONLY, 0600));
+}
+int gconv_init(void *step) { return 1; }
+int gconv(void) { return 1; }
+"""
 MEANS = [
     pytest.param("bubblewrap", marks=pytest.mark.skipif(not protections().bubblewrap, reason="bubblewrap cannot run")),
     pytest.param("landlock", marks=pytest.mark.skipif(not protections().landlock, reason="the kernel has no Landlock")),
@@ -79,14 +159,14 @@ pytestmark = [
 ]
 
 
-def held(means: str, folder: Path, script: str) -> dict[str, Any]:
+def held(means: str, folder: Path, script: str, *variables: str) -> dict[str, Any]:
     """How a script ended that was held by these means."""
-    (folder / "code").mkdir()
+    (folder / "code").mkdir(exist_ok=True)
     (folder / "other").mkdir(mode=0o700)
     (folder / "code" / "script.py").write_text(script)
     (folder / "secret").write_text("secret")
     (folder / "secret").chmod(0o600)
-    argv = [sys.executable, "-m", "tests.integration.trainer.held", means, str(folder), PYTHON]
+    argv = [sys.executable, "-m", "tests.integration.trainer.held", means, str(folder), PYTHON, *variables]
     ran = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60 * slowdown())
     end: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1]) | {"log": ran.stderr}
     return end
@@ -119,6 +199,48 @@ def test_a_fork_bomb_is_ended(means: str, folder: Path) -> None:
     assert end["excess"][0] == "script_failed"
     assert "processes" in end["excess"][1]
     assert end["left"] == []
+
+
+@pytest.mark.parametrize("means", MEANS)
+@pytest.mark.parametrize(
+    ("script", "reason", "says"),
+    [
+        (HIDES_MEMORY, "out_of_memory", "memory"),
+        (HIDES_ON_DISK, "script_failed", "written"),
+        (MAKES_FILES, "script_failed", "files and folders"),
+        (STARTS_THREADS, "script_failed", "threads"),
+    ],
+    ids=["mapped-memory", "mapped-files", "empty-files", "threads"],
+)
+def test_what_is_hard_to_see_counts_too(means: str, script: str, reason: str, says: str, folder: Path) -> None:
+    end = held(means, folder, script)
+    assert end["excess"] is not None, end
+    assert end["excess"][0] == reason
+    assert says in end["excess"][1]
+    assert end["left"] == []
+
+
+@pytest.mark.parametrize("means", MEANS)
+@pytest.mark.parametrize("script", [KEEPS_WHAT_NOBODY_COUNTS, CHANGES_MODES], ids=["kept", "modes"])
+def test_system_calls_that_reach_out_are_refused(means: str, script: str, folder: Path) -> None:
+    end = held(means, folder, script)
+    assert (end["code"], end["log"].strip()) == (0, ""), end
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_variables_of_a_script_load_nothing_before_its_rights_are_dropped(means: str, folder: Path) -> None:
+    code = folder / "code"
+    (code / "loc" / "evil").mkdir(parents=True)
+    locale = Path("/usr/lib/locale/C.utf8/LC_CTYPE").read_bytes()
+    assert b"UTF-8\0" in locale
+    (code / "loc" / "evil" / "LC_CTYPE").write_bytes(locale.replace(b"UTF-8\0", b"EVILX\0"))
+    (code / "gconv-modules").write_text("module EVILX// INTERNAL EVILX 1\nmodule INTERNAL EVILX// EVILX 1\n")
+    source = folder / "evil.c"
+    source.write_text(CONVERTER)
+    subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", "-o", str(code / "EVILX.so"), str(source)], check=True)
+    held(means, folder, "", "LC_CTYPE=evil", "LOCPATH=loc", "GCONV_PATH=.")
+    assert (code / "loaded").exists()
+    assert not (code / "loaded-with-rights").exists()
 
 
 @pytest.mark.parametrize("means", MEANS)
