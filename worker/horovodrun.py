@@ -3,22 +3,25 @@
 The only module outside the trainer that imports horovod. Run as `python -m worker.horovodrun [--ssh-config FILE]` and
 Horovod's arguments, `--network-interfaces` among them.
 
-Four changes, all to Horovod 0.28.1's launcher:
+Five changes, all to Horovod 0.28.1's launcher:
 
 - It imports TensorFlow in the launcher's process only to learn whether Gloo was built in. It was: the
   requirements pin a Horovod that is built so. So the answer is always yes.
 - Its rendezvous server listens on all interfaces, without authentication, and unpickles what it is sent
   (CVE-2024-10190). Here it listens only on the interface of the ranks: on loopback for those of one host, on the
   hosts' private one for those of several.
+- That server keeps whatever it is sent, by every process that reaches it. Here it takes a limited number of bytes.
 - It reaches other hosts with the ssh settings of the user who runs it, and trusts any host key. Here it gets only the
   stack's configuration.
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
 """
 
+import math
 import os
 import shlex
 import sys
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from horovod.runner import launch
@@ -26,6 +29,9 @@ from horovod.runner.http import http_server
 from horovod.runner.util import network, remote
 
 from jobs.runtime.files import PRIVATE_UMASK
+
+_MOST_STORED_BYTES = 64 * 1024 * 1024  # ranks store some hundred bytes each
+_take = http_server.KVStoreHandler.do_PUT
 
 
 def _gloo_built(verbose: bool = False) -> bool:
@@ -46,6 +52,20 @@ def _listening_on(address: str) -> Callable[[Callable[[tuple[str, int]], Any]], 
     return find_port
 
 
+def _take_limited(handler: http_server.KVStoreHandler) -> None:
+    """`do_PUT` of Horovod's handler, up to `_MOST_STORED_BYTES` for all requests together."""
+    length = handler.headers.get("Content-Length", "")
+    with handler.server.cache_lock:
+        stored_bytes = getattr(handler.server, "stored_bytes", 0) + (int(length) if length.isdecimal() else math.inf)
+        if is_allowed := stored_bytes <= _MOST_STORED_BYTES:
+            handler.server.stored_bytes = stored_bytes
+    if is_allowed:
+        _take(handler)
+    else:
+        handler.close_connection = True  # what it sends is not read
+        handler.send_status_code(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
 def main() -> None:
     """Run Horovod's command line with this process's arguments."""
     os.umask(PRIVATE_UMASK)  # the ranks inherit it
@@ -56,6 +76,7 @@ def main() -> None:
     interface = sys.argv[sys.argv.index("--network-interfaces") + 1]
     # Horovod gives the ranks this same address, by the same function.
     http_server.find_port = _listening_on(network.get_driver_ip([interface]))
+    http_server.KVStoreHandler.do_PUT = _take_limited
     launch.gloo_built = _gloo_built
     launch._check_all_hosts_ssh_successful = _hosts_were_reached
     launch.run_commandline()

@@ -403,6 +403,7 @@ class ScriptLaunch(BaseModel):
 
     command: list[str]  # placeholders are filled in
     plan: Plan
+    knows_batch: bool = True  # whether the script uses the batch of the plan
     code_dir: str  # the unpacked archive, where the command starts; this attempt's own copy
     lib_dir: str  # a folder for PYTHONPATH, in which `hora.run` lies
     bin_dir: str | None = None  # of the environment, first on PATH; null: the worker's own
@@ -415,6 +416,7 @@ class ScriptLaunch(BaseModel):
     home: str  # of the worker
     scratch: str  # its TMPDIR and HOME, gone after the attempt; one folder a rank
     shared_memory: str  # the folder in memory that it sees as /dev/shm, gone after the attempt
+    store_secret: str  # what the ranks tell each other stands below it, where scripts do not find it
     user: str | None = None  # runs the script; null: the user of the worker
     memory_bytes: int | None = None  # of all processes of one rank together
     storage_bytes: int | None = None  # of all that the script writes on this host

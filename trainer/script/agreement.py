@@ -14,7 +14,8 @@ from trainer.script.store import Store
 _LAST_CALL_S = 0.05  # for a call that read the file just before it was changed
 _COLLECT_S = 10.0
 _STOP_AT = "stop-at"  # the key of the call on which the ranks agreed
-_STOPS = "stop"  # the key of a wish that a rank has, with its reason
+_STOPS = "stop"  # the key of the reason why a rank wants all to stop
+_LONGEST_COUNT = 19  # digits that fit into 64 bits
 
 
 class Agreement(threading.Thread):
@@ -38,16 +39,19 @@ class Agreement(threading.Thread):
     def _settle(self, calls: int) -> int:
         if self._rank != 0:
             self._store.put(f"calls-{self._rank}", str(calls))
-            decided = self._store.wait_for(_STOP_AT, within_s=2 * _COLLECT_S)
-            return max(int(decided or 0), 1)
+            return max(_count(self._store.wait_for(_STOP_AT, within_s=2 * _COLLECT_S)), 1)
         give_up_at = time.monotonic() + _COLLECT_S
-        counts = [calls]
         for rank in range(1, self._size):
-            count = self._store.wait_for(f"calls-{rank}", within_s=max(give_up_at - time.monotonic(), 0.0))
-            counts.append(int(count) if count is not None else 0)
-        stop_at = max(counts) + 1
+            text = self._store.wait_for(f"calls-{rank}", within_s=max(give_up_at - time.monotonic(), 0.0))
+            calls = max(calls, _count(text))
+        stop_at = calls + 1
         self._store.put(_STOP_AT, str(stop_at))
         return stop_at
+
+
+def _count(text: str | None) -> int:
+    """A number of calls; 0 if nobody said one."""
+    return int(text) if text is not None and text.isdecimal() and len(text) < _LONGEST_COUNT else 0
 
 
 def leave(control: Control, store: Store, *, rank: int) -> None:

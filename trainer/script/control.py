@@ -4,9 +4,11 @@
 """
 
 import ctypes
-import mmap
 import os
+import sys
 from pathlib import Path
+
+_FIELD_BYTES = 8
 
 
 class Fields(ctypes.Structure):
@@ -21,30 +23,36 @@ class Fields(ctypes.Structure):
 
 
 class Control:
-    """The rank's side of the file, which is made new."""
+    """The rank's side of the file, which is made new.
+
+    It reads and writes without a mapping: whoever touches the mapping of a file that a script cut off is killed.
+    """
 
     def __init__(self, path: Path) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(file, ctypes.sizeof(Fields))
-            self._fields = Fields.from_buffer(mmap.mmap(file, ctypes.sizeof(Fields)))
-        finally:
-            os.close(file)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._file, ctypes.sizeof(Fields))
 
     def ask(self) -> None:
         """Let every further call of the script wait until `decide` says when to stop."""
-        self._fields.asked = 1
+        self._write("asked", 1)
 
     def decide(self, stop_at: int) -> None:
         """Let the script stop at this call."""
-        self._fields.stop_at = stop_at
+        self._write("stop_at", stop_at)
 
     @property
     def calls(self) -> int:
         """How often the script has asked."""
-        return int(self._fields.calls)
+        return self._read("calls")
 
     @property
     def was_told(self) -> bool:
         """Whether the script has got the answer that it should stop."""
-        return bool(self._fields.told)
+        return bool(self._read("told"))
+
+    def _read(self, field: str) -> int:
+        """The value of a field; 0 if the script has cut the file off."""
+        return int.from_bytes(os.pread(self._file, _FIELD_BYTES, getattr(Fields, field).offset), sys.byteorder)
+
+    def _write(self, field: str, value: int) -> None:
+        os.pwrite(self._file, value.to_bytes(_FIELD_BYTES, sys.byteorder), getattr(Fields, field).offset)

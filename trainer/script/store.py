@@ -1,6 +1,7 @@
 """What the ranks of an attempt tell each other: short texts in the store of Horovod's launcher, which all can reach.
 
-Horovod's ranks find each other through it too. It answers plain HTTP. Standard library only.
+Horovod's ranks find each other through it too. It answers plain HTTP, to every process of the host. So the texts of an
+attempt stand below a secret, which its launch file tells the ranks and no script. Standard library only.
 """
 
 import http.client
@@ -8,7 +9,6 @@ import os
 import time
 from collections.abc import Mapping
 
-_SCOPE = "hora"
 _PERIOD_S = 0.02
 _TIMEOUT_S = 5.0
 
@@ -16,7 +16,8 @@ _TIMEOUT_S = 5.0
 class Store:
     """The store of this attempt. With one rank, or without a launcher, nothing is sent."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, secret: str, environment: Mapping[str, str] = os.environ) -> None:
+        self._scope = f"hora-{secret}"
         self.address = environment.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
         self._port = int(environment.get("HOROVOD_GLOO_RENDEZVOUS_PORT") or 0)
 
@@ -40,7 +41,7 @@ class Store:
             return None
         connection = http.client.HTTPConnection(self.address, self._port, timeout=_TIMEOUT_S)
         try:
-            connection.request(method, f"/{_SCOPE}/{key}", body=value.encode() if method == "PUT" else None)
+            connection.request(method, f"/{self._scope}/{key}", body=value.encode() if method == "PUT" else None)
             answer = connection.getresponse()
             content = answer.read()
             return content.decode() if answer.status == http.client.OK else None

@@ -1,6 +1,7 @@
 """The scripts of all ranks stop at the same call, and when early stopping wants that."""
 
 import ctypes
+import os
 import threading
 from pathlib import Path
 
@@ -18,7 +19,7 @@ class Texts(Store):
     """A store without a launcher: what the threads of one process tell each other."""
 
     def __init__(self) -> None:
-        super().__init__({})
+        super().__init__("secret", {})
         self._texts: dict[str, str] = {}
 
     def put(self, key: str, value: str) -> None:
@@ -67,6 +68,23 @@ def test_both_sides_of_the_file_have_the_same_layout(tmp_path: Path) -> None:
     assert not control.was_told
     with pytest.raises(FileExistsError):
         Control(tmp_path / "control")
+
+
+def test_a_script_that_cuts_the_file_off_harms_nobody(tmp_path: Path) -> None:
+    control = Script(tmp_path / "control", calls=7).control
+    assert control.calls == 7
+    os.truncate(tmp_path / "control", 0)
+    assert (control.calls, control.was_told) == (0, False)
+    control.ask()
+    control.decide(3)
+
+
+def test_a_count_that_is_no_number_counts_as_none(tmp_path: Path) -> None:
+    store = Texts()
+    store.put("calls-1", "zzz")
+    control = Script(tmp_path / "control", calls=5)
+    Agreement(control.control, store, rank=0, size=2).run()
+    assert store.get("stop-at") == "6"
 
 
 @pytest.mark.parametrize("calls", [[0], [5], [5, 7, 6], [9, 0]])
