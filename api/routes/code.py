@@ -78,7 +78,11 @@ def send_code(
     with UploadFile(services.settings.datasets, new.upload) as file:
         # This request has locked the file by now: nobody changes its bytes.
         row = _usable_upload(services, caller, new.upload)
-        archive = _archive_in(file, row)
+        try:
+            archive = _archive_in(file, row)
+        except BadArchive as error:
+            _remove(services, new.upload)  # nothing can ever be made from it
+            raise _wrong_upload(new.upload, str(error)) from None
         answer = _stored(services, caller, new.upload, archive, file)
     upload_files.remove(services.settings.datasets, new.upload)
     return answer
@@ -88,8 +92,8 @@ def _usable_upload(services: Services, caller: Caller, upload_id: str) -> Upload
     """The upload, if an archive of code can be made from it. Raises `Forbidden`, and 422 at the field."""
     try:
         with services.sessions.begin() as session:
+            caller.require_owner(f"upload {upload_id}", uploads.get_upload(session, upload_id).owner)
             row = uploads.for_dataset(session, upload_id)
-            caller.require_owner(f"upload {upload_id}", row.owner)
     except UploadNotFound:
         raise _wrong_upload(upload_id, "there is no such upload") from None
     except (UploadGone, UploadInUse, UploadUnfinished) as error:
@@ -106,17 +110,20 @@ def _wrong_upload(upload_id: str, message: str) -> Exception:
 
 
 def _archive_in(file: UploadFile, row: Upload) -> NewCode:
-    """What is in an uploaded archive. Raises 422 at the field."""
+    """What is in an uploaded archive. Raises `BadArchive`, and 422 at the field."""
     if file.size_bytes != row.size_bytes:
         raise _wrong_upload(row.id, f"{file.size_bytes} of its {row.size_bytes} bytes are on the disk: send it again")
-    try:
-        archive = code_reading.look_at(file)
-    except BadArchive as error:
-        raise _wrong_upload(row.id, str(error)) from None
+    archive = code_reading.look_at(file)
     if row.sha256 not in (None, archive.digest):
         message = f"it has another SHA-256 than its sender stated ({archive.digest}): send it again"
         raise _wrong_upload(row.id, message)
     return archive
+
+
+def _remove(services: Services, upload_id: str) -> None:
+    with services.sessions.begin() as session:
+        uploads.mark_removed(session, upload_id)
+    upload_files.remove(services.settings.datasets, upload_id)
 
 
 def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode, file: UploadFile) -> Response:

@@ -72,7 +72,9 @@ def _forget_unused(session: Session, owner: str) -> None:
     digests = session.scalars(old_ones).all()
     session.execute(delete(CodeSender).where(CodeSender.owner == owner, CodeSender.digest.in_(digests)))
     of_nobody = ~exists().where(CodeSender.digest == CodeArchive.digest)
-    forgotten = select(CodeArchive.digest).where(CodeArchive.digest.in_(digests), of_nobody)
+    forgotten = select(CodeArchive.digest).where(
+        CodeArchive.digest.in_(digests), of_nobody, ~_is_named(CodeArchive.digest)
+    )  # fmt: skip
     _remove(session, forgotten.with_for_update(skip_locked=True))
 
 

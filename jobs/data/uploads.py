@@ -34,9 +34,7 @@ class TooManyUploads(ValueError):
     """The user has as many open uploads as allowed."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(
-            f"you have {most} uploads that are not datasets yet: register them as datasets, or delete some"
-        )
+        super().__init__(f"you have {most} open uploads, the most at once: register them as datasets, or delete some")
 
 
 class UploadGone(ValueError):
@@ -127,7 +125,7 @@ def remove(session: Session, upload_id: str) -> None:
 
 
 def mark_removed(session: Session, upload_id: str) -> None:
-    """Mark an upload as removed, because it became a dataset. Its bytes may then be deleted."""
+    """Mark an upload as removed: it became a dataset or code, or nothing can be made from it. Its bytes may go."""
     session.execute(update(Upload).where(Upload.id == upload_id).values(removed_at=func.now()))
 
 
