@@ -157,7 +157,7 @@ class Member:
         """End every process of the attempt and remove its temporary files."""
         self._remove_launch_file()
         sweep(self._task.mark)
-        script = self._task.launch["script"]
+        script = self._task.launch.get("script")  # a lead of the version before knows no scripts
         of_script = [] if script is None else [script["code_dir"], script["shared_memory"]]
         script_user.remove([Path(folder) for folder in (self._task.scratch, *of_script)])
 

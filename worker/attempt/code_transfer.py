@@ -30,6 +30,7 @@ def send_code(archive: Path, connections: Sequence[Outgoing], *, within_s: float
                 with suppress(OSError):
                     connection.send(message)
             _flush(connections, give_up_at)
+            connections = [connection for connection in connections if not connection.pending]
 
 
 def _flush(connections: Sequence[Outgoing], give_up_at: float) -> None:

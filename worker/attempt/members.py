@@ -88,13 +88,13 @@ class Members:
             for address, member in zip(launch.addresses, launch.members, strict=True)
         ]
         members = cls(connections, silent_s=launch.ready_within_s)
-        if launch.code_archive:
-            outgoings = [connection.outgoing for connection in connections]
-            send_code(Path(launch.code_archive), outgoings, within_s=launch.ready_within_s)
-            Path(launch.code_archive).unlink()
+        ready_at = time.monotonic() + launch.ready_within_s
+        problem = _send_code(launch, connections)
         members._reader.start()
         try:
-            members._wait_until(lambda connection: connection.clock_s is not None, launch.ready_within_s)
+            if problem is not None:
+                raise MemberFailed(f"the archive of the code cannot be sent: {problem}")
+            members._wait_until(lambda connection: connection.clock_s is not None, ready_at - time.monotonic())
             until = lease_file.read_until(Path(launch.lease_file)) or 0.0
             members.extend(until - time.monotonic())
             members._wait_until(lambda connection: connection.has_lease, launch.ready_within_s)
@@ -282,6 +282,19 @@ def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connec
     incoming = Incoming(process.stdout.fileno())
     lines = ForwardedLines(records=Path(launch.records), logs=Path(launch.logs))
     return _Connection(member.host, process, incoming, outgoing, error_log, frozenset(member.ranks), lines)
+
+
+def _send_code(launch: MembersLaunch, connections: Sequence[_Connection]) -> str | None:
+    """Send the code of a script, if there is one. Returns why it cannot be read."""
+    if not launch.code_archive:
+        return None
+    archive = Path(launch.code_archive)
+    try:
+        send_code(archive, [connection.outgoing for connection in connections], within_s=launch.ready_within_s)
+        archive.unlink()
+    except OSError as error:
+        return in_words(error)
+    return None
 
 
 def _why_ended(connection: _Connection) -> str:
