@@ -6,6 +6,7 @@ A script is a job with `code`: Hora launches, watches and measures it, but it tr
 import json
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from math import isfinite
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ MOST_COMMAND_BYTES = 64 * 1024
 _MOST_DEPTH = 16
 
 # Variables that Hora sets itself, and those that change how programs are loaded or how ranks find each other.
-_RESERVED_PREFIXES = ("HORA_", "HOROVOD_", "NCCL_", "LD_", "PYTHON")
+_RESERVED_PREFIXES = ("HORA_", "HOROVOD_", "NCCL_", "GLOO_", "LD_", "PYTHON")
 _RESERVED = frozenset({
     "CUDA_VISIBLE_DEVICES", "HOME", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOGNAME", "MASTER_ADDR", "MASTER_PORT", "PATH",
     "RANK", "TMPDIR", "USER", "VIRTUAL_ENV", "WORLD_SIZE",
@@ -134,8 +135,11 @@ class UnknownPlaceholder(ValueError):
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
+        similar = get_close_matches(name, known, n=1)
+        meant = f"Did you mean {{{similar[0]}}}? " if similar else ""
         super().__init__(
-            f"{{{name}}} stands for nothing; there are {', '.join(known)}; write {{{{{name}}}}} for the text itself"
+            f"There is no placeholder {{{name}}}. {meant}There are {', '.join(known)}. For the text itself write"
+            f" {{{{{name}}}}}"
         )
 
 

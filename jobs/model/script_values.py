@@ -12,8 +12,10 @@ def placeholders(
     """The values by dotted name, for `jobs.model.script_fields.filled_in`.
 
     `batch_size` is the batch of one rank and `learning_rate` the scaled rate: those of the plan. The paths are those of
-    the host; a part of the data that does not exist has an empty text.
+    the host; a part of the data that does not exist has an empty text. Without data there are no paths.
     """
+    of_data = {"dataset.train": train or "", "dataset.validation": validation or ""}
+    steps = {} if spec.dataset is None and plan.steps_per_epoch is None else {"steps_per_epoch": plan.steps_per_epoch}
     return {
         **{f"params.{name}": value for name, value in _flat(spec.params).items()},
         "gpus": plan.gpus,
@@ -24,10 +26,9 @@ def placeholders(
         "lr_factor": plan.lr_factor,
         "warmup_epochs": plan.warmup_epochs,
         "epochs": plan.epochs,
-        "steps_per_epoch": plan.steps_per_epoch,
         "seed": spec.seed,
-        "dataset.train": train or "",
-        "dataset.validation": validation or "",
+        **steps,
+        **(of_data if spec.dataset is not None else {}),
         "artifacts": artifacts,
     }
 

@@ -63,7 +63,7 @@ __all__ = [
     "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
     "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name",
     "Pixels", "ProbeSpec", "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url",
-    "is_synthetic", "knows_epochs", "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
+    "is_synthetic", "knows_batch", "knows_epochs", "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
@@ -472,6 +472,13 @@ def spec_from(document: dict[str, Any]) -> Spec:
 def knows_epochs(spec: Mapping[str, Any]) -> bool:
     """Whether a stored spec says how many epochs there will be. The default says nothing about a script's own loop."""
     return spec.get("code") is None or spec.get("epochs") != Spec.model_fields["epochs"].default
+
+
+def knows_batch(spec: Mapping[str, Any]) -> bool:
+    """Whether a stored spec says which batch is used. Its default says nothing about a script's own loop."""
+    if spec.get("code") is None or spec["batch_size"] != Spec.model_fields["batch_size"].default:
+        return True
+    return any("{batch_size}" in argument or "{global_batch}" in argument for argument in spec["command"])
 
 
 def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> None:

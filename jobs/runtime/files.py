@@ -91,11 +91,16 @@ def bytes_below(folder: Path) -> int:
     A file that goes meanwhile, or whose size cannot be read, does not count.
     """
     sizes: dict[tuple[int, int], int] = {}
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                status = os.lstat(os.path.join(path, name))
-                sizes[status.st_dev, status.st_ino] = status.st_size
+    folders = [str(folder)]  # os.walk fails in folders that are nested a thousand deep
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    sizes[status.st_dev, status.st_ino] = status.st_size
     return sum(sizes.values())
 
 

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ class Channel:
         self.descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._rest = b""
         self._warned = False
+
+    def has_content(self) -> bool:
+        """Whether there is something to read."""
+        return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def messages(self) -> Iterator[Message]:
         """The messages that have come, as far as one read takes them."""

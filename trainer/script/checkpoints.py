@@ -7,7 +7,9 @@ that name. What the rank knows of the run at each of them is in a file beside th
 import json
 import os
 import re
-import shutil
+import subprocess
+import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ _ATTEMPT = re.compile(r"attempt-(\d+)")
 _STEP = re.compile(r"step-(\d{10})")
 _UNFINISHED = ".unfinished-"
 _STATES = "script.json"
+_MEASURING_PAUSE = 10
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class RunState:
     epochs: int = 0  # that ended
     steps: int = 0  # with a measured time
     steps_s: float = 0.0
+    rates: int = 0  # samples/s that the script measured itself: how many, and their sum
+    rates_sum: float = 0.0
     wall_s: float = 0.0  # since the first report, without the set-up of later attempts
     best: float | None = None
     waited: int = 0  # epochs since the best one
@@ -39,6 +44,8 @@ class Checkpoints:
         self._folder = folder
         self.own = folder / f"attempt-{attempt}"
         self._keep = keep
+        self._measure_at = 0.0
+        self._measured_bytes = 0
 
     def newest(self) -> Path | None:
         """The newest complete checkpoint of all attempts of which the rank was told; None if there is none.
@@ -51,6 +58,10 @@ class Checkpoints:
         noted = [folder for folder in found if str(step_of(folder)) in states]
         return noted[-1] if noted else None
 
+    def own_of(self, step: int) -> Path:
+        """The folder of this attempt's checkpoint of the step. It is there if the checkpoint is complete."""
+        return self.own / f"step-{step:010d}"
+
     def state_at(self, step: int) -> RunState:
         """What was known of the run at the checkpoint of this step."""
         states = self._states()
@@ -62,21 +73,27 @@ class Checkpoints:
         Returns how many are left, and their bytes.
         """
         complete = self._complete()
-        for folder in complete[: -self._keep]:
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove(complete[: -self._keep])
         kept = complete[-self._keep :]
         known = {str(step_of(folder)) for folder in kept}
         states = {**self._states(), str(step): state}
         with unless_full():
             self._write({number: asdict(state) for number, state in states.items() if number in known})
-        return len(kept), bytes_below(self._folder)
+        return len(kept), self._stored_bytes()
+
+    def _stored_bytes(self) -> int:
+        """What all checkpoints take. Measured again only after ten times as long as that took."""
+        now = time.monotonic()
+        if now >= self._measure_at:
+            self._measured_bytes = bytes_below(self._folder)
+            self._measure_at = time.monotonic() + _MEASURING_PAUSE * (time.monotonic() - now)
+        return self._measured_bytes
 
     def remove_unfinished(self) -> None:
         """Remove what attempts left that ended while they saved. The own one may save at any time."""
         for attempt in self._attempts():
             if attempt != self.own:
-                for folder in attempt.glob(f"{_UNFINISHED}*"):
-                    shutil.rmtree(folder, ignore_errors=True)
+                _remove(list(attempt.glob(f"{_UNFINISHED}*")))
 
     def _attempts(self) -> list[Path]:
         try:
@@ -108,6 +125,13 @@ class Checkpoints:
         unfinished = self._folder / f".{_STATES}"
         unfinished.write_text(json.dumps(states), "utf-8")
         unfinished.replace(self._folder / _STATES)
+
+
+def _remove(folders: Sequence[Path]) -> None:
+    """Remove folders that a script has made, while it may still change them: `rm` follows no links, at any depth."""
+    if folders:
+        argv = ["rm", "-rf", "--", *map(str, folders)]
+        subprocess.run(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def step_of(checkpoint: Path) -> int:

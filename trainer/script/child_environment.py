@@ -21,13 +21,16 @@ def child_environment(
     run_file: str,
     master: tuple[str, str],
 ) -> dict[str, str]:
-    """The whole environment of a script. `master` is the address and the port where its ranks can meet."""
+    """The whole environment of a script. `master` is the address and the port where its ranks can meet.
+
+    `env` are the variables of the spec, which names none that Hora must set (`jobs.model.script_fields`).
+    """
     rank, size = inherited.get("HOROVOD_RANK", "0"), inherited.get("HOROVOD_SIZE", "1")
     local_rank, local_size = inherited.get("HOROVOD_LOCAL_RANK", "0"), inherited.get("HOROVOD_LOCAL_SIZE", "1")
     kept = {name: value for name, value in inherited.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
     return {
-        **env,
         **kept,
+        **env,
         "PATH": ":".join([*bin_dirs, inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin")]),
         "PYTHONPATH": lib_dir,
         "PYTHONUNBUFFERED": "1",

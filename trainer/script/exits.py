@@ -7,6 +7,8 @@ from pathlib import Path
 Exit = tuple[str, str | None, int]  # reason, message, exit code of the rank
 
 FAILED_CODE = 1
+_SIGNALLED = 128  # bubblewrap and shells exit with this and the number of the signal that ended their program
+_LAST_STANDARD_SIGNAL = 31
 _TAIL_BYTES = 16 * 1024
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*")
 _MOST_TEXT = 400
@@ -16,10 +18,11 @@ def exit_of_child(code: int, log: Path, *, log_began: int) -> Exit:
     """The exit of a rank whose script ended by itself. `log` holds what it printed, from the byte `log_began` on."""
     if code == 0:
         return "completed", None, 0
-    if code < 0:
+    number = -code if code < 0 else code - _SIGNALLED
+    if code < 0 or 0 < number <= _LAST_STANDARD_SIGNAL:
         names = {known.value: known.name for known in signal.Signals}  # without most real-time signals
-        name = names.get(-code, f"signal {-code}")
-        hint = ", as the kernel does when memory runs out" if -code == signal.SIGKILL else ""
+        name = names.get(number, f"signal {number}")
+        hint = ", as the kernel does when memory runs out" if number == signal.SIGKILL else ""
         return "rank_failed", f"the script was killed by {name}{hint}", FAILED_CODE
     said = _last_error(log, log_began)
     return "script_failed", f"the script exited with {code}" + (f": {said}" if said else ""), FAILED_CODE

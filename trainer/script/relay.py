@@ -4,6 +4,7 @@ Pure but for the checkpoints: the caller appends the records. They are plain dic
 `jobs.model.records`, because a script does not wait for pydantic.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,6 +29,7 @@ class Relay:
         flush: Callable[[], None],
         *,
         plan: Mapping[str, Any],
+        knows_batch: bool = True,
         started_at: float,
         checkpoints: Checkpoints | None,
         patience: Patience | None = None,
@@ -36,6 +38,7 @@ class Relay:
         self._write = write
         self._flush = flush
         self._plan = plan
+        self._batch: int | None = plan["global_batch"] if knows_batch else None
         self._started_at = started_at
         self._checkpoints = checkpoints
         self._patience = patience
@@ -47,6 +50,7 @@ class Relay:
         self._step: tuple[int, float] | None = None  # the last one, and when it was reported
         self._epoch = 0
         self._epoch_at: float | None = None
+        self._saved: dict[int, int] = {}  # the inodes of the checkpoints, by step
         self._waits: dict[str, float] = {}  # seconds of phases since the last report with a step
 
     def take(self, message: Message) -> None:
@@ -75,19 +79,26 @@ class Relay:
         return self._patience is not None and self._patience.is_over
 
     def summary(self, *, stopped_early: bool) -> Record:
-        """The record of a run that came to its end."""
-        self._begin(self._now())
+        """The record of a run that came to its end. The run of a script that told nothing is all its time."""
+        self._begin(min(self._started_at + sum(self._setup.values()), self._now()))
         assert self._first_at is not None
         state = self._present(self._now())
-        rate = self._plan["global_batch"] * state.steps / state.steps_s if state.steps and state.steps_s else None
         summary = {
             "epochs_run": state.epochs or None,
-            "train_samples_per_s": rate,
+            "train_samples_per_s": self._samples_per_s(state),
             "wall_s": state.wall_s,
             "setup_s": self._first_at - self._started_at,
             "stopped_early": stopped_early,
         }
         return {"kind": "summary", "at": self._now(), "summary": summary}
+
+    def _samples_per_s(self, state: RunState) -> float | None:
+        """The mean of what the script measured itself, else what its steps took."""
+        if state.rates:
+            return state.rates_sum / state.rates
+        if self._batch is None or not state.steps or not state.steps_s:
+            return None
+        return self._batch * state.steps / state.steps_s
 
     def _take_phase(self, name: str, duration_s: float) -> None:
         _add(self._setup if self._first_at is None else self._waits, name, duration_s)
@@ -125,6 +136,8 @@ class Relay:
         for name, seconds in message.get("phases", {}).items():
             _add(self._waits, name, seconds)
         step, epoch, metrics = message.get("step"), message.get("epoch"), message["metrics"]
+        if math.isfinite(rate := metrics.get("samples_per_s", math.nan)):
+            self._state = replace(self._state, rates=self._state.rates + 1, rates_sum=self._state.rates_sum + rate)
         record: Record = {"kind": "report", "at": at, "step": step, "epoch": epoch, "metrics": dict(metrics)}
         if step is not None:
             record |= self._times_of_step(at, step)
@@ -146,11 +159,8 @@ class Relay:
         steps, seconds = step - before[0], at - before[1]
         self._state = replace(self._state, steps=self._state.steps + steps, steps_s=self._state.steps_s + seconds)
         waits = {field: min(waited / steps, seconds / steps) for field, waited in parts.items() if waited is not None}
-        return {
-            "step_time_s": seconds / steps,
-            "samples_per_s": self._plan["global_batch"] * steps / seconds,
-            **waits,
-        }
+        rate = {} if self._batch is None else {"samples_per_s": self._batch * steps / seconds}
+        return {"step_time_s": seconds / steps, **rate, **waits}
 
     def _times_of_epoch(self, at: float, epoch: int) -> Record:
         is_new, began_at = epoch > self._epoch, self._epoch_at
@@ -174,6 +184,14 @@ class Relay:
         if self._checkpoints is None:
             return
         step = message["step"]
+        folder = self._checkpoints.own_of(step)
+        try:
+            inode = folder.lstat().st_ino
+        except FileNotFoundError:
+            return
+        if self._saved.get(step) == inode:  # this one was told before
+            return
+        self._saved[step] = inode
         self._flush()  # who continues from it finds all earlier steps stored
         kept, stored_bytes = self._checkpoints.saved(step, self._present(at))
         self._write(
@@ -182,7 +200,7 @@ class Relay:
                 "at": at,
                 "epoch": self._epoch,
                 "step": step,
-                "path": str(self._checkpoints.own / f"step-{step:010d}"),
+                "path": str(folder),
                 "duration_s": message["duration_s"],
                 "kept": kept,
                 "stored_bytes": stored_bytes,

@@ -37,7 +37,7 @@ _LIMITS_S = 0.5
 _ANNOUNCED_S = 0.5
 _TERM_GRACE_S = 0.7  # less than the supervisor gives a rank between SIGTERM and SIGKILL
 _MEET_S = 60.0
-_EARLY = "early_stopped"
+_COMPLETED, _EARLY = "completed", "early_stopped"
 
 
 class ScriptRun:
@@ -56,7 +56,8 @@ class ScriptRun:
             int(os.environ.get(f"HOROVOD_{name}", default))
             for name, default in (("RANK", 0), ("LOCAL_RANK", 0), ("SIZE", 1))
         )
-        self._store = Store()
+        self._records = Path(launch["records_dir"], f"rank-{self._rank}.jsonl")
+        self._store = Store(self._script["store_secret"])
         self._child: subprocess.Popen[bytes] | None = None
         self._limits: Limits | None = None
         self._installed: InstalledSet | None = None
@@ -81,7 +82,8 @@ class ScriptRun:
             leave(self._control, self._store, rank=self._rank)
         self._take_messages(to_the_end=True)
         self._recorder.flush()
-        if ended[2] == 0 and self._rank == 0:
+        self._end_last_line()
+        if ended[0] in (_COMPLETED, _EARLY) and self._rank == 0:
             self._write(self._relay.summary(stopped_early=ended[0] == _EARLY))
         if self._installed is not None:
             os.close(self._installed.lock)
@@ -134,8 +136,9 @@ class ScriptRun:
             launch, rank=self._rank, size=self._size, local_rank=self._local_rank, folders=folders,
         )))  # fmt: skip
         self._relay = Relay(
-            self._write, self._recorder.flush, plan=script["plan"], started_at=self._started_at,
-            checkpoints=checkpoints if self._rank == 0 else None, patience=self._patience(),
+            self._write, self._recorder.flush, plan=script["plan"], knows_batch=script["knows_batch"],
+            started_at=self._started_at, checkpoints=checkpoints if self._rank == 0 else None,
+            patience=self._patience(),
         )  # fmt: skip
         give(self._given, script.get("user"))
 
@@ -173,7 +176,7 @@ class ScriptRun:
         is_first_here = self._local_rank == 0  # it counts what the ranks of the host share
         self._limits = Limits(
             self._child.pid, memory_bytes=script.get("memory_bytes"), storage_bytes=storage_bytes,
-            folders=[*self._given, self._log, *([Path(script["code_dir"])] if is_first_here else [])],
+            folders=[*self._given, self._log, self._records, *([Path(script["code_dir"])] if is_first_here else [])],
             shared_memory=shared_memory if is_first_here else None,
         )  # fmt: skip
 
@@ -203,10 +206,18 @@ class ScriptRun:
         return self._own_end(self._child.returncode)
 
     def _own_end(self, code: int) -> Exit:
-        """The exit of a script that ended by itself. A wish to stop explains it if the script has been told."""
+        """The exit of a script that ended by itself. A request to stop explains it if the script got the answer."""
         if code == 0 and self._stop_reason is not None and self._control.was_told:
             return self._stop_reason, None, 0
+        if code != 0 and self._limits and (excess := self._limits.exceeded_at_the_end()) is not None:
+            return (*excess, FAILED_CODE)
         return exit_of_child(code, self._log, log_began=self._log_began)
+
+    def _end_last_line(self) -> None:
+        """What the rank says next begins a line of its own."""
+        with suppress(OSError), self._log.open("rb") as file:
+            if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read(1) != b"\n":
+                print(flush=True)
 
     def _end_it(self) -> Exit | None:
         """End a script that uses too much, or that was sent SIGTERM."""
@@ -250,12 +261,11 @@ class ScriptRun:
         return announced_stop(self._store) if self._is_time("announced", _ANNOUNCED_S) else None
 
     def _take_messages(self, *, to_the_end: bool = False) -> None:
-        while True:
-            messages = list(self._channel.messages())
-            for message in messages:
+        for message in self._channel.messages():
+            self._relay.take(message)
+        while to_the_end and self._channel.has_content():
+            for message in self._channel.messages():
                 self._relay.take(message)
-            if not messages or not to_the_end:
-                return
 
     def _write(self, record: Record) -> None:
         self._recorder.buffer(_Line(_json(record).decode()))

@@ -239,7 +239,10 @@ class BatchBuilder:
         """One event an epoch, although its numbers may come in several reports."""
         before = {} if placed.is_new_epoch else self._progress.get("metrics", {})
         own = {name: value for name, value in placed.values.items() if name in record.metrics}
-        self._progress |= {"metrics": {**before, **own}}
+        self._progress |= {
+            "metrics": {**before, **own},
+            "metrics_epoch": self._reports_of(batch).positions[0].ended.epoch,
+        }
         if placed.is_new_epoch:
             place = next(iter(placed.places.values()))
             data = {"epoch": place.epoch, "step": place.step, **placed.values}
@@ -260,7 +263,8 @@ class BatchBuilder:
             "allreduce_s": record.allreduce_s,
         }
         self._add_points(ALL_RANKS, record.step, record.epoch, record.at, values, batch)
-        self._progress |= {"epoch": record.epoch, "step": record.step, "metrics": record.metrics}
+        self._progress |= {"epoch": record.epoch, "step": record.step}
+        self._progress |= {"metrics": record.metrics, "metrics_epoch": record.epoch}
         batch.columns["progress"] = self._progress
         batch.values += [Value(name, value, record.epoch, True) for name, value in record.metrics.items()]
         data = {"epoch": record.epoch, "step": record.step, **values}
@@ -270,7 +274,7 @@ class BatchBuilder:
         """How many epochs and steps there will be, where that is known."""
         if not self._knows_epochs:
             return {"epochs": None, "steps": None}
-        return {"epochs": plan.epochs, "steps": plan.epochs * (plan.steps_per_epoch or 0)}
+        return {"epochs": plan.epochs, "steps": plan.epochs * plan.steps_per_epoch if plan.steps_per_epoch else None}
 
     def _add_points(self, rank: int, step: int, epoch: int, at: float, values: dict[str, float], batch: Batch) -> None:
         lease, when = self._lease, _time(at)

@@ -9,6 +9,7 @@ from configparser import ConfigParser
 from configparser import Error as WrongConfiguration
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_urlsafe
 
 import psutil
 from sqlalchemy import func, select
@@ -22,7 +23,7 @@ from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.model.records import ScriptLaunch, ScriptPackages
 from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE, UnknownPlaceholder, filled_in
 from jobs.model.script_values import placeholders
-from jobs.model.spec import Spec
+from jobs.model.spec import Spec, knows_batch
 from jobs.model.states import EndReason
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
@@ -133,6 +134,10 @@ def require_allowed(spec: Spec, settings: Settings) -> None:
     if spec.environment not in (*OWN_ENVIRONMENTS, *settings.environment_paths):
         message = f"host {host} has no environment {spec.environment}: it is not in HORA_ENVIRONMENTS there"
         raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
+    folder = settings.environment_paths.get(spec.environment)
+    if folder is not None and not Path(folder, "bin", "python").exists():
+        message = f"host {host} lacks the environment {spec.environment}: there is no {folder}/bin/python"
+        raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
     if spec.requirements is not None and settings.code_requirements != "on":
         message = f"host {host} installs no packages for jobs: HORA_CODE_REQUIREMENTS is off there"
         raise CannotRunScript(EndReason.LAUNCH_FAILED, message)
@@ -188,6 +193,7 @@ def script_launch(
     return ScriptLaunch(
         command=_command(spec, plan, data.train, data.validation, artifacts=paths.artifacts),
         plan=plan,
+        knows_batch=knows_batch(spec.model_dump(mode="json", include={"code", "batch_size", "command"})),
         code_dir=str(paths.code),
         lib_dir=str(paths.lib),
         bin_dir=None if folder is None else f"{folder}/bin",
@@ -200,6 +206,7 @@ def script_launch(
         home=str(settings.home),
         scratch=str(paths.scratch),
         shared_memory=str(paths.shared_memory),
+        store_secret=token_urlsafe(16),
         user=settings.script_user,
         memory_bytes=memory_bytes,
         storage_bytes=_storage_bytes(settings),

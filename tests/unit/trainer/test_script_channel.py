@@ -87,6 +87,15 @@ def test_a_channel_joins_the_parts_of_lines_and_warns_once(tmp_path: Path, capsy
         os.close(channel.descriptor)
 
 
+def test_a_channel_says_whether_there_is_more(tmp_path: Path) -> None:
+    channel = Channel(tmp_path / "channel")
+    assert not channel.has_content()
+    os.write(channel.descriptor, b"junk\n")
+    assert channel.has_content()
+    assert list(channel.messages()) == []
+    assert not channel.has_content()
+
+
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     channel = Channel(tmp_path / "channel")
     try:

@@ -1,5 +1,9 @@
 """The environment in which a script starts, and its run file."""
 
+import pytest
+
+from jobs.model.problems import InvalidSpec
+from jobs.model.spec import spec_from
 from trainer.script.child_environment import child_environment, run_values
 
 
@@ -28,10 +32,18 @@ def test_a_script_gets_what_it_needs_and_no_secrets() -> None:
     }  # fmt: skip
 
 
-def test_variables_of_the_spec_change_none_that_hora_sets() -> None:
-    plain = environment({"CUDA_VISIBLE_DEVICES": "1"})
-    changed = environment({"CUDA_VISIBLE_DEVICES": "1"}, **dict.fromkeys(plain, "mine"))
-    assert changed == plain
+def test_a_spec_may_set_what_ranks_have_by_default() -> None:
+    inherited = {"OMP_NUM_THREADS": "2", "LANG": "C", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    mine = {"OMP_NUM_THREADS": "8", "LANG": "de_DE.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "0"}
+    assert environment(inherited, **mine).items() >= mine.items()
+
+
+def test_a_spec_can_set_nothing_that_hora_needs() -> None:
+    inherited = {"HORA_ATTEMPT": "2", "HOROVOD_RANK": "0", "NCCL_DEBUG": "WARN", "GLOO_X": "1", "LD_LIBRARY_PATH": "/l"}
+    own = environment({**inherited, "CUDA_VISIBLE_DEVICES": "1"})
+    for name in own:
+        with pytest.raises(InvalidSpec, match=f"{name} cannot be set"):
+            spec_from({"code": "0" * 64, "command": ["python"], "env": {name: "mine"}})
 
 
 def test_one_rank_without_a_launcher_is_the_first_of_one() -> None:

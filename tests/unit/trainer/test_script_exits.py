@@ -16,12 +16,10 @@ MEMORY = ", as the kernel does when memory runs out"
         (0, "completed", None, 0),
         (3, "script_failed", "the script exited with 3", 1),
         (-signal.SIGSEGV, "rank_failed", "the script was killed by SIGSEGV", 1),
-        (
-            -signal.SIGKILL,
-            "rank_failed",
-            "the script was killed by SIGKILL, as the kernel does when memory runs out",
-            1,
-        ),
+        (-signal.SIGKILL, "rank_failed", f"the script was killed by SIGKILL{MEMORY}", 1),
+        (128 + signal.SIGKILL, "rank_failed", f"the script was killed by SIGKILL{MEMORY}", 1),  # as bubblewrap says it
+        (128 + signal.SIGSEGV, "rank_failed", "the script was killed by SIGSEGV", 1),
+        (200, "script_failed", "the script exited with 200", 1),
         (-40, "rank_failed", "the script was killed by signal 40", 1),  # a real-time signal has no name
         (-99, "rank_failed", "the script was killed by signal 99", 1),
     ],

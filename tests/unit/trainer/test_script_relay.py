@@ -16,11 +16,13 @@ PLAN = {"global_batch": 64}
 class Rank:
     """A relay, and what it wrote."""
 
-    def __init__(self, checkpoints: Checkpoints | None = None, patience: Patience | None = None) -> None:
+    def __init__(
+        self, checkpoints: Checkpoints | None = None, patience: Patience | None = None, *, knows_batch: bool = True
+    ) -> None:
         self.written: list[Record] = []
         self.relay = Relay(
             self.written.append, lambda: self.written.append({"kind": "flush"}), plan=PLAN, started_at=BEGAN,
-            checkpoints=checkpoints, patience=patience, now=lambda: BEGAN + 100,
+            checkpoints=checkpoints, patience=patience, knows_batch=knows_batch, now=lambda: BEGAN + 100,
         )  # fmt: skip
 
     def take(self, kind: str, at: float = 0.0, **fields: Any) -> list[Record]:
@@ -127,6 +129,31 @@ def test_a_checkpoint_keeps_the_state_from_which_a_run_continues(checkpoints: Ch
     assert not later.relay.should_stop_early
     later.report(2, epoch=3, metrics={"loss": 1.5})
     assert later.relay.should_stop_early
+
+
+def test_a_checkpoint_that_is_not_there_or_was_told_is_left_out(checkpoints: Checkpoints) -> None:
+    rank = Rank(checkpoints)
+    rank.report(1, step=5)
+    assert rank.take("checkpoint", 2, step=5, duration_s=0.1) == []
+    (checkpoints.own / "step-0000000005").mkdir(parents=True)
+    assert rank.take("checkpoint", 3, step=5, duration_s=0.1)[-1]["kept"] == 1
+    assert rank.take("checkpoint", 4, step=5, duration_s=0.1) == []
+
+
+def test_the_run_of_a_script_that_tells_nothing_is_all_its_time(checkpoints: Checkpoints) -> None:
+    rank = Rank(checkpoints)
+    summary = rank.relay.summary(stopped_early=False)["summary"]
+    assert (summary["setup_s"], summary["wall_s"]) == (0, 100)
+
+
+def test_samples_per_second_are_those_of_the_script_or_need_its_batch() -> None:
+    rank = Rank()
+    for at in (1, 2):
+        rank.report(at, step=at, metrics={"samples_per_s": 100.0 * at})
+    assert rank.relay.summary(stopped_early=False)["summary"]["train_samples_per_s"] == 150
+    unknown = Rank(knows_batch=False)
+    assert [unknown.report(at, step=at).get("samples_per_s") for at in (1, 2)] == [None, None]
+    assert unknown.relay.summary(stopped_early=False)["summary"]["train_samples_per_s"] is None
 
 
 def test_other_ranks_write_only_their_own_reports() -> None:

@@ -25,7 +25,7 @@ COMMAND = ["python", "train.py", "--lr={learning_rate}", "--data={dataset.train}
 
 
 def spec_of(**fields: Any) -> Spec:
-    script = {"code": "a" * 64, "command": COMMAND, "params": {"depth": 3}, "env": {"LEVEL": "9"}}
+    script = {"code": "a" * 64, "command": COMMAND, "params": {"depth": 3}, "env": {"LEVEL": "9"}, "dataset": "chips@1"}
     return spec_from(script | {"batch_size": 64, "batch_per": "global", "learning_rate": 0.5, "gpus": 4} | fields)
 
 
