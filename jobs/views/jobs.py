@@ -24,6 +24,7 @@ class Progress(View):
     step: int = 0
     steps: int | None = None
     eta_s: float | None = None
+    metrics_epoch: int | None = Field(None, description="The epoch that ended with the values in `metrics`")
     done: float | None = Field(None, description="How much of its work a script has done, in units of its own")
     total: float | None = Field(None, description="How much there is, in the same units")
 

@@ -167,6 +167,7 @@ class Intake:
             columns["metrics"] = metrics
         if "summary" in columns:
             columns["summary"] = self._metrics.completed(session, job, columns["summary"])
+            columns["metrics"] = columns["summary"]["metrics"]
         return columns
 
 

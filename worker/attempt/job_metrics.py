@@ -43,13 +43,18 @@ class JobMetrics:
         return self._book.as_json() if has_changed or has_earlier else None
 
     def completed(self, session: Session, job: Job, summary: dict[str, Any]) -> dict[str, Any]:
-        """The summary with the metrics. That of a script also gets the fields that are made from them."""
+        """The summary with the metrics. That of a script also gets the fields that are made from them.
+
+        That of Hora's own loop has results of the test data, which are metrics too.
+        """
         if self._book is None:
             self._book = self._new_book()
             self._book.add(_stored_values(session, job, with_steps=self._spec.is_script))
-        metrics = self._book.as_json()
         if not self._spec.is_script:
-            return {**summary, "metrics": metrics}
+            measured = {name: summary.get(name) for name in _MEASURED_ONCE}
+            self._book.add(Value(name, value, None, True) for name, value in measured.items() if value is not None)
+            return {**summary, "metrics": self._book.as_json()}
+        metrics = self._book.as_json()
         goal = metrics.get(goal_metric(self._spec.goal, metrics) or "", {})
         own = {name: metrics.get(name, {}).get("best") for name in _OF_KEPT_WEIGHTS}
         own |= {name: metrics.get(name, {}).get("last") for name in _MEASURED_ONCE}

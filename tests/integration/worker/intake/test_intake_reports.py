@@ -190,9 +190,14 @@ def test_jobs_of_hora_s_own_loop_have_the_metrics_too(sessions: Sessions, tmp_pa
     for epoch, loss in enumerate([0.5, 0.25, 0.75], start=1):
         times = {"wall_s": 2.0, "samples_per_s": 640.0, "learning_rate": 0.001}
         write(paths, 0, EpochEnded(at=5.0, epoch=epoch, step=10 * epoch, metrics={"val_loss": loss}, **times))
-    write(paths, 0, Summarized(at=6.0, summary=SUMMARY))
+    tested = SUMMARY.model_copy(update={"test_accuracy": 0.8, "test_loss": None})
+    write(paths, 0, Summarized(at=6.0, summary=tested))
     intake.store_new()
-    expected = {"val_loss": {"last": 0.75, "best": 0.25, "best_epoch": 2}}
+    expected = {
+        "test_accuracy": {"last": 0.8, "best": 0.8, "best_epoch": None},
+        "val_loss": {"last": 0.75, "best": 0.25, "best_epoch": 2},
+    }
+    assert progress(sessions, lease)["metrics_epoch"] == 3
     assert metrics(sessions, lease) == expected
     summary = job_rows.the_job(sessions, lease.job_id).summary or {}
     assert (summary["metrics"], summary["best_epoch"]) == (expected, SUMMARY.best_epoch)
