@@ -139,15 +139,27 @@ def scripts() -> Iterator[Finding]:
     except (OSError, ValueError, subprocess.SubprocessError):
         yield Finding("scripts", "fail", "it cannot be found out what holds scripts", "Install hora[worker].")
         return
+    missing = [name for name, folder in settings.environment_paths.items() if not Path(folder, "bin/python").exists()]
+    if missing:
+        text = f"there is no bin/python in the environments {', '.join(missing)}"
+        yield Finding("environments", "fail", text, "Create them, or correct HORA_ENVIRONMENTS.")
     user = settings.script_user
     by = [f"Landlock {has['landlock']}"] if has["landlock"] else []
     by = (["bubblewrap"] if has["bubblewrap"] else by) + ([f"the user {user}"] if user else [])
-    if has["bubblewrap"] or user:
+    if user and not has["bubblewrap"] and (closed := _closed_above(Path(os.path.realpath(sys.executable)))):
+        text = f"the user {user} cannot pass {closed}, so no script finds Python"
+        yield Finding("scripts", "fail", text, "Install bubblewrap, or install Hora where every user can read it.")
+    elif has["bubblewrap"] or user:
         yield Finding("scripts", "ok", f"held by {' and '.join(by)}")
     else:
         held = f"held by {by[0]} alone: they reach sockets of this user" if by else "held by nothing"
         advice = "Install bubblewrap, and let it make namespaces, or set HORA_CODE_USER."
         yield Finding("scripts", "warn", held, advice)
+
+
+def _closed_above(path: Path) -> Path | None:
+    """The first folder above a path that other users cannot pass."""
+    return next((above for above in reversed(path.parents) if not above.stat().st_mode & stat.S_IXOTH), None)
 
 
 def gpus() -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hora.doctor.findings import Finding
-from hora.doctor.machine import data_roots, disk_space, gpu_finding, parts, ssh_keys, writable
+from hora.doctor.machine import data_roots, disk_space, gpu_finding, parts, scripts, ssh_keys, writable
 from hora.home import Home, State
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
@@ -33,6 +33,15 @@ def test_without_data_roots_only_registered_datasets_are_available(monkeypatch: 
     monkeypatch.delenv("HORA_DATA_ROOTS", raising=False)
     finding = data_roots()
     assert (finding.level, "registered" in finding.found) == ("ok", True)
+
+
+def test_an_environment_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there" / "bin").mkdir(parents=True)
+    (tmp_path / "there" / "bin" / "python").touch()
+    monkeypatch.setenv("HORA_CODE", "on")
+    monkeypatch.setenv("HORA_ENVIRONMENTS", f"there={tmp_path / 'there'},gone={tmp_path / 'gone'}")
+    finding = next(finding for finding in scripts() if finding.check == "environments")
+    assert (finding.level, finding.found) == ("fail", "there is no bin/python in the environments gone")
 
 
 def test_a_home_without_space_is_not_said_to_belong_to_somebody_else(tmp_path: Path) -> None:
