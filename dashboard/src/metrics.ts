@@ -16,7 +16,7 @@ export interface Goal {
 
 // The last word of the name, or all of it: val_loss, MAE, test_rmse, wer.
 const LOWER =
-  /(^|[_./:@-])(loss|cost|nll|bce|kl|crossentropy|cross_entropy|mae|mse|rmse|mape|msle|rmsle|error|err|errors|perplexity|ppl|wer|cer|fid|bpc|bpd|eer|regret|latency|damaged)$/i;
+  /(^|[_./:@-])(loss|cost|nll|bce|kl|div|divergence|crossentropy|cross_entropy|mae|mse|rmse|mape|msle|rmsle|error|err|errors|error_rate|err_rate|perplexity|ppl|wer|cer|fid|bpc|bpd|eer|regret|latency|damaged)$/i;
 const SECONDS = /_(s|ms|us|seconds)$/;
 const PER_SECOND = /_per_(s|ms|us|second|seconds)$/;
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 METRIC_NAME = r"^[A-Za-z_][A-Za-z0-9_.:/@-]{0,63}$"
 # The last word of the name, or all of it: val_loss, MAE, test_rmse, wer.
 _LOWER = re.compile(
-    r"(^|[_./:@-])(loss|cost|nll|bce|kl|crossentropy|cross_entropy|mae|mse|rmse|mape|msle|rmsle|error|err|errors|perplexity|ppl|wer|cer|fid|bpc"
-    r"|bpd|eer|regret|latency|damaged)$",
+    r"(^|[_./:@-])(loss|cost|nll|bce|kl|div|divergence|crossentropy|cross_entropy|mae|mse|rmse|mape|msle|rmsle|error|err|errors"
+    r"|error_rate|err_rate|perplexity|ppl|wer|cer|fid|bpc|bpd|eer|regret|latency|damaged)$",
     re.IGNORECASE,
 )
 _SECONDS = re.compile(r"_(s|ms|us|seconds)$")
