@@ -21,8 +21,13 @@ _SECONDS = re.compile(r"_(s|ms|us|seconds)$")
 _PER_SECOND = re.compile(r"_per_(s|ms|us|second|seconds)$")
 
 
-def is_better_lower(metric: str) -> bool:
-    """Whether a lower value of this metric is better: of losses, errors and times, but not of rates (`_per_s`)."""
+def is_better_lower(metric: str, spec_goal: "GoalSpec | None" = None) -> bool:
+    """Whether a lower value of this metric is better: as the goal says if it is of this metric, else by the name.
+
+    By their names that is so of losses, errors and times, but not of rates (`_per_s`).
+    """
+    if spec_goal is not None and spec_goal.metric == metric and spec_goal.mode is not None:
+        return spec_goal.mode == "min"
     is_time = _SECONDS.search(metric) is not None and _PER_SECOND.search(metric) is None
     return is_time or _LOWER.search(metric) is not None
 
@@ -55,3 +60,11 @@ def goal_metric(spec_goal: "GoalSpec | None", names: Collection[str]) -> str | N
     validation = [name for name in reported if name.startswith("val_")]
     choices = (*_FIRST_CHOICES, *validation, *_LAST_CHOICES, *reported)
     return next((name for name in choices if name in names), None)
+
+
+def best_by(spec_goal: "GoalSpec | None", monitor: str | None, names: Collection[str]) -> str | None:
+    """The metric that decides which epoch is the best: what early stopping monitors, else the goal.
+
+    Without both it is chosen from the reported `names`.
+    """
+    return goal_metric(spec_goal, names) if monitor is None else monitor

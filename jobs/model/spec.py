@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from jobs.model.goals import goal_metric, is_better_lower
+from jobs.model.goals import best_by, is_better_lower
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
 from jobs.model.problems import InvalidSpec, field_problems, wrong_inner_field
 from jobs.model.script_fields import (
@@ -443,13 +443,11 @@ class Spec(SpecPart):
 
         Without both it is chosen from the `names` of the reported metrics.
         """
-        return goal_metric(self.goal, names) if self.early_stopping is None else self.early_stopping.monitor
+        return best_by(self.goal, None if self.early_stopping is None else self.early_stopping.monitor, names)
 
     def is_lower_better(self, metric: str) -> bool:
         """Whether a lower value of this metric is better: as the goal says, else by its name."""
-        if self.goal is not None and self.goal.metric == metric:
-            return self.goal.is_lower_better
-        return is_better_lower(metric)
+        return is_better_lower(metric, self.goal)
 
 
 def _require_epoch_metric(field: str, metric: str) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from jobs.insight.analysis.evidence import EpochFigures
-from jobs.model.goals import goal_metric, is_better_lower
+from jobs.model.goals import best_by, is_better_lower
 from jobs.model.spec import EPOCH_METRICS, GoalSpec
 from jobs.views.analysis import Learning
 
@@ -45,15 +45,12 @@ def monitored(spec: Mapping[str, Any], names: Collection[str] = ()) -> Monitored
     A script without both is judged by the `names` of its metrics. None if it has reported none.
     """
     stopping, goal = spec.get("early_stopping"), spec.get("goal")
-    goal_spec = None if goal is None else GoalSpec.model_validate(goal)
-    metric = goal_metric(goal_spec, names if spec.get("code") else EPOCH_METRICS)
-    if stopping:
-        metric = stopping["monitor"]
+    spec_goal = None if goal is None else GoalSpec.model_validate(goal)
+    metric = best_by(spec_goal, stopping["monitor"] if stopping else None, names if spec.get("code") else EPOCH_METRICS)
     if metric is None:
         return None
-    is_goal = goal_spec is not None and goal_spec.metric == metric
-    lower = goal_spec.is_lower_better if is_goal and goal_spec is not None else is_better_lower(metric)
-    return Monitored(metric, lower, stopping["min_delta"] if stopping else 0.0)
+    is_lower_better = is_better_lower(metric, spec_goal)
+    return Monitored(metric, is_lower_better, stopping["min_delta"] if stopping else 0.0)
 
 
 def learning_of(
