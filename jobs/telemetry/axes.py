@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Subquery, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, CompoundSelect, Select, Subquery, and_, func, or_, select, union_all
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MetricPoint
@@ -78,23 +78,35 @@ def epoch_scale(session: Session, job: Job) -> EpochScale | None:
 
 def epoch_scales(session: Session, jobs: Sequence[Job]) -> dict[str, EpochScale | None]:
     """The scale of each of these jobs, by its id."""
-    ids, scripts = [job.id for job in jobs], [job.id for job in jobs if job.code is not None]
-    point, until = MetricPoint, valid_until(*ids)
-    # Every value of an epoch has the same step. Those that a script reports without an epoch come later.
-    end = case((point.job_id.in_(scripts), func.min(point.step)), else_=func.max(point.step))
-    rows = session.execute(
-        select(point.job_id, point.epoch, end)
-        .outerjoin(until, and_(until.c.job_id == point.job_id, until.c.number == point.attempt))
-        .where(point.job_id.in_(ids), point.rank == ALL_RANKS, point.epoch > 0)
-        .where(or_(point.name == _IN_EVERY_EPOCH, point.job_id.in_(scripts)))
-        .where(or_(until.c.step.is_(None), point.step <= until.c.step))
-        .group_by(point.job_id, point.epoch)
-        .order_by(point.job_id, point.epoch)
-    )
-    ended: dict[str, list[tuple[int, int]]] = {job_id: [] for job_id in ids}
-    for job_id, epoch, step in rows:
+    ended: dict[str, list[tuple[int, int]]] = {job.id: [] for job in jobs}
+    scripts = [job.id for job in jobs if job.code is not None]
+    for job_id, epoch, step in session.execute(ends_of_epochs([*(ended.keys() - scripts)], scripts)):
         ended[job_id].append((epoch, step))
-    return {job.id: scale_of(ended[job.id], steps_per_epoch=job.plan.get("steps_per_epoch")) for job in jobs}
+    return {job.id: scale_of(sorted(ended[job.id]), steps_per_epoch=job.plan.get("steps_per_epoch")) for job in jobs}
+
+
+def ends_of_epochs(own_loop: Sequence[str], scripts: Sequence[str]) -> CompoundSelect[str, int, int]:
+    """Selects the last step of each valid epoch of jobs in Hora's own loop, and of scripts.
+
+    These are two queries: one with `OR` would read all points of every job, because the key of points starts with the
+    job and the name.
+    """
+    point, until = MetricPoint, valid_until(*own_loop, *scripts)
+
+    def ends(step: ColumnElement[int], *conditions: ColumnElement[bool]) -> Select[str, int, int]:
+        return (
+            select(point.job_id, point.epoch, step)
+            .outerjoin(until, and_(until.c.job_id == point.job_id, until.c.number == point.attempt))
+            .where(*conditions, point.rank == ALL_RANKS, point.epoch > 0)
+            .where(or_(until.c.step.is_(None), point.step <= until.c.step))
+            .group_by(point.job_id, point.epoch)
+        )
+
+    return union_all(
+        ends(func.max(point.step), point.job_id.in_(own_loop), point.name == _IN_EVERY_EPOCH),
+        # Every value of an epoch has the same step. Those that a script reports without an epoch come later.
+        ends(func.min(point.step), point.job_id.in_(scripts)),
+    )
 
 
 def scale_of(ended: list[tuple[int, int]], *, steps_per_epoch: int | None) -> EpochScale | None:
