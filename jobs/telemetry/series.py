@@ -109,8 +109,9 @@ def metrics(
 ) -> list[MetricSeries]:
     """The metrics of a job, sorted by name and rank.
 
-    On the epoch axis these are the metrics with one value an epoch, and others that are named. Points that an attempt
-    wrote beyond the step from which a later attempt resumed are void and left out.
+    On the epoch axis these are the metrics with one value an epoch, and others that are named; of these none while the
+    number of steps of an epoch is unknown. Points that an attempt wrote beyond the step from which a later attempt
+    resumed are void and left out.
     """
     request = _Request([job], names, ranks, axis, x_range)
     scales = request.scales(session)
@@ -156,7 +157,10 @@ def _read(
     void_after = {(row.job_id, row.number): row.step for row in voids}
     parts = _parts(session, request, _in_steps(request, scales))
     for key, of_series in groupby(parts, key=lambda part: part.series):
-        scale = None if is_one_an_epoch(key.name, key.rank) else scales.get(key.job_id)
+        has_own_epochs = request.axis != "epoch" or is_one_an_epoch(key.name, key.rank)
+        scale = None if has_own_epochs else scales.get(key.job_id)
+        if scale is None and not has_own_epochs:
+            continue  # before its first epoch ended: nobody knows where in an epoch a step lies
         to_x = _to_x(by_id[key.job_id], request.axis, scale)
         readable = (
             _points(part, to_x, request.x_range, void_after.get((part.job_id, part.attempt))) for part in of_series
