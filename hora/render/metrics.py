@@ -46,9 +46,10 @@ def goal_value(job: Json, *, with_name: bool) -> str:
 
 
 def metric_rows(job: Json) -> dict[str, object]:
-    """A row for each metric that no other row shows, the goal first: best and last value."""
+    """A row for each metric that no other row shows, and for the goal, which comes first: best and last value."""
     metrics, goal = job.get("metrics") or {}, goal_of(job)
-    own = metrics.keys() - (set() if job.get("code") else _USUAL)
+    named = (job.get("spec") or {}).get("goal") or {}
+    own = metrics.keys() - (set() if job.get("code") else _USUAL - {named.get("metric")})
     names = sorted(own, key=lambda name: (name != goal, name))
     rows: dict[str, object] = {plain(name): _summary(metrics[name], name == goal) for name in names[:_MOST_ROWS]}
     return rows | ({"more metrics": len(names) - _MOST_ROWS} if len(names) > _MOST_ROWS else {})

@@ -92,6 +92,18 @@ def test_job_details_show_every_metric_of_a_script() -> None:
     assert (facts["m000"], facts["more metrics"]) == ("1.0000 (goal)", "80")
 
 
+def test_job_details_show_the_goal_of_any_job_with_its_best_epoch() -> None:
+    metrics = {
+        "val_accuracy": {"last": 0.95, "best": 0.97, "best_epoch": 6},
+        "val_loss": {"last": 0.2, "best": 0.1, "best_epoch": 4},
+    }
+    job = JOB | {"metrics": metrics}
+    facts = facts_of(job_details(job | {"spec": JOB["spec"] | {"goal": {"metric": "val_loss", "mode": None}}}, NOW))
+    assert (facts["val loss"], facts["val_loss"]) == ("0.1038", "0.1000 in epoch 4 (goal), last 0.2000")
+    assert "val_accuracy" not in facts
+    assert "val_loss" not in facts_of(job_details(job, NOW)), "without a goal other rows say it"
+
+
 def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
