@@ -41,7 +41,8 @@ def goal_value(job: Json, *, with_name: bool) -> str:
     value = best_of(job, name)
     if name == ACCURACY:
         now = ((job.get("progress") or {}).get("metrics") or {}).get(name)
-        value = (job.get("summary") or {}).get(name, now)
+        kept_or_now = (job.get("summary") or {}).get(name, now)
+        value = value if kept_or_now is None else kept_or_now
     return f"{plain(name)} {metric(value)}" if with_name and value is not None else metric(value)
 
 

@@ -104,6 +104,16 @@ def test_job_details_show_the_goal_of_any_job_with_its_best_epoch() -> None:
     assert "val_loss" not in facts_of(job_details(job, NOW)), "without a goal other rows say it"
 
 
+def test_jobs_table_shows_an_accuracy_that_is_reported_by_step() -> None:
+    metrics = {"val_accuracy": {"last": 0.9, "best": 0.91, "best_epoch": None}}
+    running = SCRIPT | {"status": "running", "end_reason": None, "summary": None, "metrics": metrics}
+    assert "0.9100" in as_text(jobs_table([running], NOW))
+    ended = running | {"summary": {"val_accuracy": None}}
+    assert "0.9100" in as_text(jobs_table([ended], NOW))
+    now = {**running["progress"], "metrics": {"val_accuracy": 0.5}}
+    assert "0.5000" in as_text(jobs_table([running | {"progress": now}], NOW))
+
+
 def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
