@@ -97,7 +97,7 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None, *, metrics: Se
             plain(job["name"]),
             status(job),
             str(job["gpus"]),
-            _epochs(progress) if job.get("attempt") else "-",
+            _stage(progress) if job.get("attempt") else "-",
             *([metric(best_of(job, name)) for name in metrics] or [goal_value(job, with_name=not only_accuracy)]),
             count(summary.get("train_samples_per_s", progress.get("samples_per_s"))),
             ago(job.get("created_at"), now),
@@ -106,11 +106,25 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None, *, metrics: Se
     return table
 
 
-def _epochs(progress: Json) -> str:
-    """3/30; of a script that counts in units of its own: 40/100."""
+def _stage(progress: Json) -> str:
+    """3/30; of a script that counts in units of its own: 40/100; without epochs: 200 steps."""
     if progress.get("done") is not None:
         return _own_units(progress)
-    return f"{progress.get('epoch', 0)}/{progress.get('epochs') or '?'}"
+    if _has_epochs(progress) or not progress.get("step"):
+        return _epochs(progress)
+    return f"{_steps(progress)} steps"
+
+
+def _has_epochs(progress: Mapping[str, Any]) -> bool:
+    return bool(progress.get("epoch") or progress.get("epochs"))
+
+
+def _epochs(progress: Mapping[str, Any]) -> str:
+    return f"{progress.get('epoch', 0)}/{progress.get('epochs') or '?'}" if _has_epochs(progress) else "-"
+
+
+def _steps(progress: Mapping[str, Any]) -> str:
+    return f"{progress.get('step', 0)}" + (f"/{progress['steps']}" if progress.get("steps") else "")
 
 
 def _own_units(progress: Mapping[str, Any]) -> str:
@@ -243,12 +257,11 @@ def progress_line(progress: Mapping[str, Any], *, goal: str | None = None) -> st
         return probe_progress(progress)
     metrics = progress.get("metrics") or {}
     name = present_goal(metrics, goal)
-    steps = f"/{progress['steps']}" if progress.get("steps") else ""
     is_counted = progress.get("done") is not None
     parts = [
         f"done {_own_units(progress)}" if is_counted else "",
-        f"epoch {_epochs({**progress, 'done': None})}" if progress.get("epoch") or not is_counted else "",
-        f"step {progress.get('step', 0)}{steps}" if progress.get("step") or not is_counted else "",
+        f"epoch {_epochs(progress)}" if progress.get("epoch") or (progress.get("epochs") and not is_counted) else "",
+        f"step {_steps(progress)}" if progress.get("step") or not is_counted else "",
         f"{count(progress['samples_per_s'])} samples/s" if progress.get("samples_per_s") is not None else "",
         f"{plain(name)} {metric(metrics[name])}" if name is not None and metrics[name] is not None else "",
         f"ETA {duration(progress['eta_s'])}" if progress.get("eta_s") is not None else "",

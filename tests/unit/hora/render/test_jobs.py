@@ -114,6 +114,22 @@ def test_jobs_table_shows_an_accuracy_that_is_reported_by_step() -> None:
     assert "0.5000" in as_text(jobs_table([running | {"progress": now}], NOW))
 
 
+@pytest.mark.parametrize(
+    ("progress", "stage", "line"),
+    [
+        ({"epoch": 0, "epochs": None, "step": 200, "steps": None}, "200 steps", "step 200"),
+        ({"epoch": 0, "epochs": None, "step": 200, "steps": 400}, "200/400 steps", "step 200/400"),
+        ({"epoch": 3, "epochs": None, "step": 200, "steps": None}, "3/?", "epoch 3/?  step 200"),
+        ({"epoch": 0, "epochs": 9, "step": 0, "steps": None}, "0/9", "epoch 0/9  step 0"),
+        ({"epoch": 0, "epochs": None, "step": 0, "steps": None}, "-", "step 0"),
+    ],
+)
+def test_progress_is_shown_in_epochs_or_else_in_steps(progress: Json, stage: str, line: str) -> None:
+    _, row = as_text(jobs_table([SCRIPT | {"progress": progress}], NOW)).splitlines()
+    assert row.split(" 2 ", 1)[1].split("val_mae")[0].strip() == stage
+    assert progress_line(progress) == line
+
+
 def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
