@@ -11,8 +11,8 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
+from jobs.model.launch import Launch
 from jobs.model.plan import DatasetSizes
-from jobs.model.records import Launch
 from trainer.data.arrays import Arrays
 from trainer.data.interfaces import Facts
 from trainer.data.registered import fashion_mnist

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.model.records import Launch, Record, launch_file_name, parse_record, rank_records_name
+from jobs.model.launch import Launch, launch_file_name
+from jobs.model.records import Record, parse_record, rank_records_name
 from jobs.model.spec import spec_from
 from worker.attempt.launcher import rank_environment
 from worker.attempt.paths import AttemptPaths

@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.ranks import Json, Run, bare_horovodrun
-from jobs.model.records import StepEnded, launch_file_name
+from jobs.model.launch import launch_file_name
+from jobs.model.records import StepEnded
 
 RANKS, THREADS = 2, 1
 _WARM_UP_STEPS = 20

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from jobs.model.launch import Launch
 from jobs.model.plan import DatasetSizes
-from jobs.model.records import Launch
 from jobs.model.spec import Spec, spec_from
 from trainer.data.interfaces import Facts
 from trainer.models import build_model, load_initial_weights

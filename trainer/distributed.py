@@ -18,8 +18,8 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from jobs.model.launch import Launch
 from jobs.model.os_errors import in_words
-from jobs.model.records import Launch
 from trainer.errors import BadData, NoDevice, PeerFailed, RanksDisagree, TrainerError
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ a restarted probe begins from the start.
 import time
 from collections.abc import Iterator
 
+from jobs.model.launch import Launch
 from jobs.model.plan import Plan
-from jobs.model.records import Launch, Planned, ProbeEnded, ProbeMeasured, ProbePoint
+from jobs.model.records import Planned, ProbeEnded, ProbeMeasured, ProbePoint
 from jobs.model.spec import ProbeSpec, Spec
 from trainer import distributed
 from trainer.distributed import fail_together

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from jobs.model.launch import Launch
 from jobs.model.plan import Plan
-from jobs.model.records import Launch, PhaseEnded, Planned, Summarized, Summary
+from jobs.model.records import PhaseEnded, Planned, Summarized, Summary
 from jobs.runtime.files import make_private
 from trainer import distributed
 from trainer.artifacts import save_classes, save_network

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from jobs.model.launch import Launch
 from jobs.model.plan import Plan
-from jobs.model.records import Launch
 from trainer import distributed
 from trainer.averaging import on_this_rank
 from trainer.callbacks import Weights, weights_of

@@ -5,17 +5,51 @@ Used by `spec`, by the api for every request, and by the command line. Pure.
     InvalidSpec      a document that is not a spec; `problems` names every wrong field
 """
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-# Pydantic puts the branch of a union into the path, which is not a field of the spec.
-_UNION_TAGS = {"constrained-float", "constrained-str"}
+from jobs.model.goals import METRIC_NAME
+
+# Pydantic puts the branch of a union into the path, and a mark for the key of an object: they are no fields of the spec.
+_NO_FIELDS = {"constrained-float", "constrained-str", "[key]"}
+
+_WORDS_BY_TYPE = {
+    "string_type": "must be a text",
+    "dict_type": "must be an object with fields",
+    "model_type": "must be an object with fields",
+    "model_attributes_type": "must be an object with fields",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+}
+# What a text may be, by the pattern that it has to match.
+_WORDS_BY_PATTERN = {
+    r"^[0-9a-f]{64}$": "must be a digest: 64 characters, each 0-9 or a-f",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "must have letters, digits and _ only, and not begin with a digit",
+    r"^[a-z0-9][a-z0-9-]*$": "must have small letters, digits and - only, and not begin with -",
+    r"^[a-z0-9][a-z0-9._-]*$": "must have small letters, digits and ._- only, and begin with a letter or digit",
+    r"^[A-Za-z0-9][A-Za-z0-9._/-]*$": "must have letters, digits and ._/- only, and begin with a letter or digit",
+    r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$": "must be a part of the name of a GPU, such as A100-SXM4-80GB",
+    r"^[^\x00-\x1f\x7f-\x9f]+$": "must be one line of text, and not be empty",
+    r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$": "must be the name of a network, or package.module:function",
+    METRIC_NAME: "must be the name of a metric: letters, digits and _.:/@- only, and not begin with a digit",
+}
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_MOST_PROPOSED = 60  # characters of a text that is proposed as a list
 
 
 @dataclass(frozen=True)
@@ -39,14 +73,37 @@ def field_problems(error: ValidationError, model: type[BaseModel]) -> list[Field
     """Every wrong field of a pydantic error of this model, in the sequence of the fields."""
     return [
         FieldProblem(
-            field=".".join(str(part) for part in _path_of(detail) if part not in _UNION_TAGS),
-            message=_unknown_field(detail["loc"], model)
-            if detail["type"] == "extra_forbidden"
-            else detail["msg"].removeprefix("Value error, "),
+            field=".".join(str(part) for part in _path_of(detail) if part not in _NO_FIELDS),
+            message=_unknown_field(detail["loc"], model) if detail["type"] == "extra_forbidden" else in_words(detail),
             received=_received(detail),
         )
         for detail in error.errors(include_url=False)
     ]
+
+
+def in_words(detail: ErrorDetails) -> str:
+    """What is allowed in place of a wrong value, as a person says it."""
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "string_pattern_mismatch" and context["pattern"] in _WORDS_BY_PATTERN:
+        return _WORDS_BY_PATTERN[context["pattern"]]
+    if kind == "literal_error":
+        return f"must be {context['expected']}"
+    if kind not in _WORDS_BY_TYPE:
+        return detail["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    is_one_of_several = not _NO_FIELDS.isdisjoint(detail["loc"])  # another branch may take the value
+    return _WORDS_BY_TYPE[kind] + ("" if is_one_of_several else _hint(kind, value))
+
+
+def _hint(kind: str, value: Any) -> str:
+    """How to write a value that has the wrong type but was probably meant."""
+    is_text = isinstance(value, str)
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return f': write it in quotes, "{_shortened(value)}"'
+    if kind.startswith(("int_", "float_")) and is_text and _NUMBER.fullmatch(value):
+        return ", without quotes"
+    if kind == "list_type" and is_text and value.split() and len(value) <= _MOST_PROPOSED:
+        return f", such as {json.dumps(value.split(), ensure_ascii=False)}"
+    return ""
 
 
 def wrong_inner_field(name: str, received: object, message: str) -> PydanticCustomError:
@@ -87,5 +144,5 @@ def fields_at(path: Sequence[str], model: type[BaseModel]) -> Mapping[str, Field
 
 
 def _shortened(value: object, limit: int = 80) -> str:
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -11,15 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from jobs.model.launch import Launch, launch_file_name
 from jobs.model.records import (
     CheckpointSaved,
     EpochEnded,
-    Launch,
     RankExited,
     RankStarted,
     Record,
     StepEnded,
-    launch_file_name,
     parse_record,
     rank_log_name,
     rank_records_name,

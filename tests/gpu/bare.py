@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from bench.bare import Clock, DistributedModel
+from jobs.model.launch import Launch
 from jobs.model.plan import DatasetSizes
-from jobs.model.records import Launch
 from jobs.model.spec import synthetic_of
 from trainer.data.interfaces import Facts
 from trainer.models import build_model

@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any, Literal
 
 from bench.ranks import bare_horovodrun
-from jobs.model.records import PhaseEnded, RankStarted, StepEnded, launch_file_name
+from jobs.model.launch import launch_file_name
+from jobs.model.records import PhaseEnded, RankStarted, StepEnded
 from jobs.model.states import EndReason
 from tests.acceptance.ranks import Run
 from worker.host.gpus import Gpu

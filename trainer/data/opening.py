@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
-from jobs.model.records import Expected
 from jobs.model.spec import DatasetSpec, Spec
 from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names

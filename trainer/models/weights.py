@@ -15,8 +15,8 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.model.launch import Launch
 from jobs.model.os_errors import without_paths
-from jobs.model.records import Launch
 from jobs.model.spec import Spec
 from jobs.runtime.files import open_regular
 from trainer.data.location import locate

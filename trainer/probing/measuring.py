@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from jobs.model.launch import Launch
 from jobs.model.plan import Plan
-from jobs.model.records import Launch, ProbePoint, ProbeStepped
+from jobs.model.records import ProbePoint, ProbeStepped
 from jobs.model.spec import ProbeSpec
 from trainer import distributed
 from trainer.data.interfaces import Batch

@@ -30,7 +30,7 @@ def library_folder() -> str:
 def hand_over(script: Mapping[str, Any]) -> None:
     """Let the user of scripts, if there is one, write its code and read what it needs. Raises `OSError`.
 
-    `script` is the part of the launch file that is about it (`jobs.model.records.ScriptLaunch`).
+    `script` is the part of the launch file that is about it (`jobs.model.launch.ScriptLaunch`).
     """
     user, home = script["user"], script["home"]
     give([Path(script["code_dir"])], user)

@@ -25,9 +25,9 @@ from jobs.lifecycle.admission import weights_job
 from jobs.lifecycle.dataset_refs import Ref
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
 from jobs.lifecycle.store import Lease, get_job
+from jobs.model.launch import Expected, Launch, ScriptLaunch, launch_file_name
 from jobs.model.os_errors import in_words
 from jobs.model.problems import InvalidSpec
-from jobs.model.records import Expected, Launch, ScriptLaunch, launch_file_name
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of

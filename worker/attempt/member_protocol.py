@@ -30,7 +30,7 @@ class MemberTask:
     host: str
     mark: str
     ranks: Sequence[int]
-    launch: dict[str, Any]  # for its ranks: a `jobs.model.records.Launch`
+    launch: dict[str, Any]  # for its ranks: a `jobs.model.launch.Launch`
     launch_file: str
     scratch: str
     code_archive: str = ""  # where to put the archive of a script

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Slot
-from jobs.model.records import Launch, launch_file_name
+from jobs.model.launch import Launch, launch_file_name
 from worker.attempt.member_protocol import MemberTask
 from worker.attempt.members import MembersLaunch
 from worker.attempt.paths import AttemptPaths

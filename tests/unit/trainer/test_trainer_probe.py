@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jobs.model.records import Launch, ProbeMeasured, ProbePoint, ProbeStepped
+from jobs.model.launch import Launch
+from jobs.model.records import ProbeMeasured, ProbePoint, ProbeStepped
 from jobs.model.spec import spec_from
 from tests.datasets import open_dataset, plan_of
 from tests.unit.trainer.made_up import ListRecorder

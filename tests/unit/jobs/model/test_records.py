@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.model.launch import Launch
 from jobs.model.plan import resolve_plan
 from jobs.model.records import (
     CheckpointSaved,
     DataOpened,
     EpochEnded,
-    Launch,
     PhaseEnded,
     Planned,
     ProbeEnded,

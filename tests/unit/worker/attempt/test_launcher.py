@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from jobs.lifecycle.store import Lease
-from jobs.model.records import Launch
+from jobs.model.launch import Launch
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
 from worker.attempt.launcher import SupervisorTask, launch_of, rank_environment

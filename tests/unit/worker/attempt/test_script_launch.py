@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from jobs.model.launch import ScriptLaunch
 from jobs.model.plan import DatasetSizes
-from jobs.model.records import ScriptLaunch
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
