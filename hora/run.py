@@ -57,8 +57,8 @@ class Control(ctypes.Structure):
 
     _fields_ = [
         ("calls", ctypes.c_uint64),  # script: how often it asked whether to stop
-        ("told", ctypes.c_uint64),  # script: 1 once the answer was yes
-        ("asked", ctypes.c_uint64),  # rank: 1 once somebody wants the job to stop
+        ("answered_yes", ctypes.c_uint64),  # script: 1 once the answer was yes
+        ("stop_requested", ctypes.c_uint64),  # rank: 1 once somebody wants the job to stop
         ("stop_at", ctypes.c_uint64),  # rank: the call that answers yes; 0: the ranks have not agreed yet
     ]
 
@@ -373,14 +373,14 @@ class _Asking:
         if control is None:
             return False
         control.calls = call
-        if not control.asked:
+        if not control.stop_requested:
             return False
         give_up_at = time.monotonic() + _DECISION_S
         while not control.stop_at and time.monotonic() < give_up_at:
             time.sleep(0.001)
         if not control.stop_at or call < control.stop_at:
             return False
-        control.told = 1
+        control.answered_yes = 1
         return True
 
 

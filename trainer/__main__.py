@@ -29,7 +29,7 @@ def main(launch_dir: str) -> None:
     os.umask(PRIVATE_UMASK)  # on other hosts the ranks inherit the one of a login shell
     started_at = time.time()
     rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _RANK_VARIABLES)
-    # One file for each host, with its own paths and devices. Named as in `jobs.model.records.launch_file_name`.
+    # One file for each host, with its own paths and devices. Named as in `jobs.model.launch.launch_file_name`.
     host_file = f"{os.environ.get('HOROVOD_HOSTNAME', 'localhost')}.json"
     launch_values: dict[str, Any] = json.loads(Path(launch_dir, host_file).read_bytes())
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(launch_values.get("gpu_uuids", [])) or "-1"
@@ -51,9 +51,8 @@ def main(launch_dir: str) -> None:
         on_lease_over=lambda: _leave_at_lease_end(recorder),
     )
     watch.start()
-    if launch_values.get("script") is not None:
-        _leave(*_run_script(launch_values, started_at, recorder, watch), recorder)
-    _leave(*_run_to_exit(launch_values, started_at, recorder, watch), recorder)
+    run = _run_to_exit if launch_values.get("script") is None else _run_script
+    _leave(*run(launch_values, started_at, recorder, watch), recorder)
 
 
 _RANK_VARIABLES = (("RANK", 0), ("LOCAL_RANK", 0), ("SIZE", 1))
@@ -105,8 +104,8 @@ def _run_to_exit(
     keep_temporary_files_in_tmpdir()
     try:
         # What is slow comes after the first line.
+        from jobs.model.launch import Launch
         from jobs.model.plan import resolve_plan
-        from jobs.model.records import Launch
 
         launch = Launch.model_validate(launch_values)
         per_gpu_batch = resolve_plan(launch.spec, None, gpus=launch.gpus).per_gpu_batch

@@ -30,7 +30,7 @@ class Agreement(threading.Thread):
 
     def run(self) -> None:
         """Find the call, and let the script stop at it."""
-        self._control.ask()
+        self._control.hold()
         time.sleep(_LAST_CALL_S)
         calls = self._control.calls
         stop_at = self._settle(calls) if self._size > 1 else calls + 1

@@ -16,8 +16,8 @@ class Fields(ctypes.Structure):
 
     _fields_ = [
         ("calls", ctypes.c_uint64),  # script: how often it asked whether to stop
-        ("told", ctypes.c_uint64),  # script: 1 once the answer was yes
-        ("asked", ctypes.c_uint64),  # rank: 1 once somebody wants the job to stop
+        ("answered_yes", ctypes.c_uint64),  # script: 1 once the answer was yes
+        ("stop_requested", ctypes.c_uint64),  # rank: 1 once somebody wants the job to stop
         ("stop_at", ctypes.c_uint64),  # rank: the call that answers yes; 0: the ranks have not agreed yet
     ]
 
@@ -32,9 +32,9 @@ class Control:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._file, ctypes.sizeof(Fields))
 
-    def ask(self) -> None:
+    def hold(self) -> None:
         """Let every further call of the script wait until `decide` says when to stop."""
-        self._write("asked", 1)
+        self._write("stop_requested", 1)
 
     def decide(self, stop_at: int) -> None:
         """Let the script stop at this call."""
@@ -46,9 +46,9 @@ class Control:
         return self._read("calls")
 
     @property
-    def was_told(self) -> bool:
+    def has_answered_yes(self) -> bool:
         """Whether the script has got the answer that it should stop."""
-        return bool(self._read("told"))
+        return bool(self._read("answered_yes"))
 
     def _read(self, field: str) -> int:
         """The value of a field; 0 if the script has cut the file off."""

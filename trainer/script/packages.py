@@ -149,11 +149,11 @@ class _Installer:
         if self._packages.alone:
             return
         code = "import site, sys; print(chr(10).join(site.getsitepackages()))"
-        asked = subprocess.run(
+        site_folders = subprocess.run(
             [str(self._packages.base), "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60
         )
         (site,) = place.glob("lib/python3*/site-packages")
-        lines = [f"import site; site.addsitedir({folder!r})" for folder in asked.stdout.split("\n") if folder]
+        lines = [f"import site; site.addsitedir({folder!r})" for folder in site_folders.stdout.split("\n") if folder]
         (site / "_base.pth").write_text("\n".join(lines) + "\n")
         (site / "_base.pth").chmod(0o644)
 
@@ -161,12 +161,12 @@ class _Installer:
         """What is to be installed, each as `name==version`: all that the requirements need beside the base."""
         if not self._packages.requirements:
             return []
-        asked, constraints = place / "requirements.in", place / "constraints.txt"
-        asked.write_text("\n".join(self._packages.requirements) + "\n")
+        requirements, constraints = place / "requirements.in", place / "constraints.txt"
+        requirements.write_text("\n".join(self._packages.requirements) + "\n")
         constraints.write_text("\n".join(in_base) + "\n")
         resolved = self._output(
             "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:",
-            "--python", str(self._packages.base), "--constraint", str(constraints), str(asked),
+            "--python", str(self._packages.base), "--constraint", str(constraints), str(requirements),
         )  # fmt: skip
         present = {line.partition("==")[0].lower() for line in in_base}
         pinned = [line.strip() for line in resolved.splitlines() if "==" in line]
@@ -226,7 +226,8 @@ class _Installer:
             raise CannotInstall(self._too_long()) from None
         if ended.returncode:
             print(ended.stderr, flush=True)
-            raise CannotInstall(f"uv cannot resolve the requirements: {_in_one_line(ended.stderr)}")
+            hint = "" if self._packages.alone else " (packages of the environment stay; environment: empty has none)"
+            raise CannotInstall(f"uv cannot resolve the requirements{hint}: {_in_one_line(ended.stderr)}")
         return ended.stdout
 
 

@@ -63,7 +63,7 @@ class ScriptRun:
         self._installed: InstalledSet | None = None
         self._agreement: Agreement | None = None
         self._stop_reason: str | None = None
-        self._looked = dict.fromkeys(("limits", "announced"), 0.0)
+        self._last_look_at = dict.fromkeys(("limits", "announced"), 0.0)
 
     def run(self) -> Exit:
         """Run the script to its end. Returns the rank's exit: reason, message, code."""
@@ -96,12 +96,12 @@ class ScriptRun:
 
     def _environment(self) -> tuple[list[str], list[str]]:
         """The folders of programs that come first, and what must be readable for them. Installs what is needed."""
-        wanted = self._script.get("packages")
-        if wanted is not None:
-            from_file = requirements_in(Path(wanted["file"])) if wanted.get("file") else []
+        needed = self._script.get("packages")
+        if needed is not None:
+            from_file = requirements_in(Path(needed["file"])) if needed.get("file") else []
             packages = Packages(
-                [*wanted["requirements"], *from_file], Path(wanted["base"]), wanted["alone"], Path(wanted["folder"]),
-                wanted["timeout_s"], wanted["most_bytes"],
+                [*needed["requirements"], *from_file], Path(needed["base"]), needed["alone"], Path(needed["folder"]),
+                needed["timeout_s"], needed["most_bytes"],
             )  # fmt: skip
             self._installed = install(packages)
             folder = str(self._installed.bin_dir)
@@ -113,25 +113,25 @@ class ScriptRun:
         """Make the rank's folders, its channel and its run file."""
         launch, script = self._launch, self._script
         self._scratch = Path(script["scratch"], f"rank-{self._rank}")
-        own = self._scratch / ".run"
-        make_private(own)
-        self._channel, self._control = Channel(own / "channel"), Control(own / "control")
+        run_folder = self._scratch / ".run"
+        make_private(run_folder)
+        self._channel, self._control = Channel(run_folder / "channel"), Control(run_folder / "control")
         checkpoints = Checkpoints(
             Path(launch["checkpoints_dir"]), attempt=launch["attempt"], keep=launch["spec"]["checkpoint"]["keep"]
         )
         artifacts = Path(launch["artifacts_dir"]) if self._rank == 0 else self._scratch / "artifacts"
         make_private(artifacts)
-        self._given = [self._scratch]
+        self._writable = [self._scratch]
         if self._rank == 0:
             checkpoints.remove_unfinished()
             make_private(checkpoints.own)
-            self._given += [artifacts, checkpoints.own]
+            self._writable += [artifacts, checkpoints.own]
         newest = checkpoints.newest()
         folders = {
-            "channel": str(own / "channel"), "control": str(own / "control"), "artifacts": str(artifacts),
+            "channel": str(run_folder / "channel"), "control": str(run_folder / "control"), "artifacts": str(artifacts),
             "checkpoints": str(checkpoints.own), "latest_checkpoint": None if newest is None else str(newest),
         }  # fmt: skip
-        self._run_file = own / "run.json"
+        self._run_file = run_folder / "run.json"
         self._run_file.write_bytes(_json(run_values(
             launch, rank=self._rank, size=self._size, local_rank=self._local_rank, folders=folders,
         )))  # fmt: skip
@@ -140,7 +140,7 @@ class ScriptRun:
             started_at=self._started_at, checkpoints=checkpoints if self._rank == 0 else None,
             patience=self._patience(),
         )  # fmt: skip
-        give(self._given, script.get("user"))
+        give(self._writable, script.get("user"))
 
     def _patience(self) -> Patience | None:
         stopping = self._launch["spec"].get("early_stopping")
@@ -176,7 +176,7 @@ class ScriptRun:
         is_first_here = self._local_rank == 0  # it counts what the ranks of the host share
         self._limits = Limits(
             self._child.pid, memory_bytes=script.get("memory_bytes"), storage_bytes=storage_bytes,
-            folders=[*self._given, self._log, self._records, *([Path(script["code_dir"])] if is_first_here else [])],
+            folders=[*self._writable, self._log, self._records, *([Path(script["code_dir"])] if is_first_here else [])],
             shared_memory=shared_memory if is_first_here else None,
         )  # fmt: skip
 
@@ -200,14 +200,14 @@ class ScriptRun:
         while self._child.poll() is None:
             looks.poll(1000 * _LOOK_S)
             self._take_messages()
-            if (ended := self._end_it()) is not None:
+            if (ended := self._end_if_necessary()) is not None:
                 return ended
-            self._stop_if_wanted()
+            self._agree_to_stop()
         return self._own_end(self._child.returncode)
 
     def _own_end(self, code: int) -> Exit:
         """The exit of a script that ended by itself. A request to stop explains it if the script got the answer."""
-        if code == 0 and self._stop_reason is not None and self._control.was_told:
+        if code == 0 and self._stop_reason is not None and self._control.has_answered_yes:
             return self._stop_reason, None, 0
         if code != 0 and self._limits and (excess := self._limits.exceeded_at_the_end()) is not None:
             return (*excess, FAILED_CODE)
@@ -219,7 +219,7 @@ class ScriptRun:
             if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read(1) != b"\n":
                 print(flush=True)
 
-    def _end_it(self) -> Exit | None:
+    def _end_if_necessary(self) -> Exit | None:
         """End a script that uses too much, or that was sent SIGTERM."""
         if self._is_time("limits", _LIMITS_S) and self._limits and (excess := self._limits.exceeded()) is not None:
             self.kill()
@@ -238,7 +238,7 @@ class ScriptRun:
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_TERM_GRACE_S)
 
-    def _stop_if_wanted(self) -> None:
+    def _agree_to_stop(self) -> None:
         """Agree with the other ranks on where to stop, once anybody wants that."""
         if self._agreement is not None:
             return
@@ -270,11 +270,11 @@ class ScriptRun:
     def _write(self, record: Record) -> None:
         self._recorder.buffer(_Line(_json(record).decode()))
 
-    def _is_time(self, what: str, period_s: float) -> bool:
+    def _is_time(self, look: str, period_s: float) -> bool:
         now = time.monotonic()
-        if now - self._looked[what] < period_s:
+        if now - self._last_look_at[look] < period_s:
             return False
-        self._looked[what] = now
+        self._last_look_at[look] = now
         return True
 
 

@@ -157,13 +157,13 @@ def test_inside_hora_it_continues_and_stops_at_the_agreed_call(tmp_path: Path) -
     newest = tmp_path / "step-0000000042"
     inside = Inside(tmp_path, rank=1, newest=newest)
     assert inside.play("print([run.should_stop() for _ in range(2)])") == ("[False, False]\n", [])
-    assert (inside.control.calls, inside.control.was_told) == (2, False)
-    inside.control.ask()
+    assert (inside.control.calls, inside.control.has_answered_yes) == (2, False)
+    inside.control.hold()
     inside.control.decide(3)
     printed, messages = inside.play(
         "print(run.latest_checkpoint(), [run.should_stop() for _ in range(4)])\nwith run.checkpoint(50) as folder: pass"
     )
     assert printed == f"{newest} [False, False, True, True]\n"
     assert [(message["kind"], message["step"]) for message in messages] == [("resumed", 42)]
-    assert inside.control.was_told
+    assert inside.control.has_answered_yes
     assert not (tmp_path / "checkpoints").exists()

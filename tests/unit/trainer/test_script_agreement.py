@@ -60,12 +60,12 @@ def agree(scripts: list[Script], store: Store, absent: tuple[int, ...] = ()) -> 
 def test_both_sides_of_the_file_have_the_same_layout(tmp_path: Path) -> None:
     assert ScriptSide._fields_ == Fields._fields_
     control = Control(tmp_path / "control")
-    control.ask()
+    control.hold()
     control.decide(7)
     seen = ScriptSide.from_buffer_copy((tmp_path / "control").read_bytes())
-    assert (seen.calls, seen.told, seen.asked, seen.stop_at) == (0, 0, 1, 7)
+    assert (seen.calls, seen.answered_yes, seen.stop_requested, seen.stop_at) == (0, 0, 1, 7)
     assert (tmp_path / "control").stat().st_size == ctypes.sizeof(ScriptSide)
-    assert not control.was_told
+    assert not control.has_answered_yes
     with pytest.raises(FileExistsError):
         Control(tmp_path / "control")
 
@@ -74,8 +74,8 @@ def test_a_script_that_cuts_the_file_off_harms_nobody(tmp_path: Path) -> None:
     control = Script(tmp_path / "control", calls=7).control
     assert control.calls == 7
     os.truncate(tmp_path / "control", 0)
-    assert (control.calls, control.was_told) == (0, False)
-    control.ask()
+    assert (control.calls, control.has_answered_yes) == (0, False)
+    control.hold()
     control.decide(3)
 
 
@@ -113,7 +113,7 @@ def test_a_silent_rank_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: p
     assert scripts[1].stop_at == 1
 
 
-def test_a_wish_to_stop_reaches_the_other_ranks() -> None:
+def test_a_request_to_stop_reaches_the_other_ranks() -> None:
     store = Texts()
     assert announced_stop(store) is None
     announce_stop(store, "early_stopped")
