@@ -90,15 +90,34 @@ def install(packages: Packages) -> InstalledSet:
     in_base = [] if packages.alone else installer.packages_of_base()
     key = _key_of(packages, in_base)
     place = packages.folder / key
-    lock = os.open(packages.folder / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    while not (place / COMPLETE).exists():
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = _opened(packages.folder / f"{key}.lock")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # nobody removes the set from now on
+        if not (place / COMPLETE).exists():
+            _fill_in_turn(installer, place, in_base)
+        os.utime(place / COMPLETE)
+    except BaseException:
+        os.close(lock)
+        raise
+    return InstalledSet(place / "bin", lock)
+
+
+def _fill_in_turn(installer: "_Installer", place: Path, in_base: Sequence[str]) -> None:
+    """Fill the set unless another rank of this host has done so meanwhile.
+
+    Turns have a lock of their own: whoever waited for all users of the set to leave would wait for their whole run.
+    """
+    turn = _opened(place.with_suffix(".turn"))
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX)
         if not (place / COMPLETE).exists():
             installer.fill(place, in_base)
-        fcntl.flock(lock, fcntl.LOCK_SH)  # not in one step: somebody may have removed the set in between
-    os.utime(place / COMPLETE)
-    return InstalledSet(place / "bin", lock)
+    finally:
+        os.close(turn)
+
+
+def _opened(lock_file: Path) -> int:
+    return os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _uv() -> str:
