@@ -1,0 +1,91 @@
+"""The scripts of examples/code/ on two ranks, as a person runs them: Keras, TensorFlow 2, PyTorch, and NumPy alone."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hora.service import Service
+from hora.stack.control import Stack
+from tests.acceptance.conftest import kinds, points, rank_pids
+from tests.acceptance.test_scripts import ended
+from tests.commands import hora_process
+from tests.waiting import until
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "code"
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+EPOCHS = 25
+
+
+def _has_torch() -> bool:
+    argv = [str(SYSTEM_PYTHON), "-c", "import importlib.util as i, sys; sys.exit(not i.find_spec('torch'))"]
+    return SYSTEM_PYTHON.exists() and subprocess.run(argv, check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def stack(session_folder: Path) -> Iterator[Stack]:
+    """A stack whose environment `torch` is the Python of the system."""
+    environment = session_folder / "torch"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "python").symlink_to(SYSTEM_PYTHON)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        patch.setenv("HORA_RESTART_BACKOFF_S", "0.1")
+        patch.setenv("HORA_ENVIRONMENTS", f"torch={environment}")
+        with Stack(session_folder / "examples", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def person(stack: Stack) -> Iterator[Service]:
+    with Service(stack.url, stack.token) as client:
+        yield client
+
+
+def run(stack: Stack, script: str, *options: str) -> str:
+    """The id of a job that runs an example on two ranks."""
+    argv = ("run", "-d", "--gpus", "2", "--folder", str(EXAMPLES), *options, "--", "python", script)
+    started = hora_process(stack.home, *argv)
+    assert started.returncode == 0, started.stderr
+    return started.stdout.strip()
+
+
+def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack, person: Service) -> None:
+    job_id = run(stack, "keras_digits.py", "--set", f"params.epochs={EPOCHS}")
+    until(lambda: "checkpoint_saved" in kinds(person, job_id), what="a checkpoint")
+    os.kill(rank_pids(person, job_id, 1)[0], signal.SIGKILL)
+    job = ended(person, job_id)
+    assert (job["status"], job["restarts"]) == ("succeeded", 1), job["error"]
+    assert person.attempts(job_id)[-1]["resumed_step"]
+    assert sorted(points(person, job_id, "val_accuracy", axis="epoch")) == list(range(1, EPOCHS + 1))
+    assert job["metrics"]["val_accuracy"]["best"] > 0.9
+    assert job["summary"]["metrics"] == job["metrics"]
+    assert "model.weights.h5" in [file["path"] for file in person.artifacts(job_id)]
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "metric"),
+    [
+        ("tensorflow2_digits.py", (), "val_accuracy"),
+        ("regression.py", ("--set", "goal.metric=val_mae"), "val_mae"),
+        pytest.param(
+            "pytorch_digits.py", ("--set", "environment=torch"), "val_accuracy",
+            marks=pytest.mark.skipif(not _has_torch(), reason="the system's Python has no PyTorch"),
+        ),
+    ],
+    ids=["tensorflow2", "regression", "pytorch"],
+)  # fmt: skip
+def test_an_example_trains_and_its_metric_has_a_curve(
+    stack: Stack, person: Service, script: str, options: tuple[str, ...], metric: str
+) -> None:
+    job_id = run(stack, script, *options)
+    job = ended(person, job_id)
+    assert job["status"] == "succeeded", job["error"]
+    curve = points(person, job_id, metric, axis="epoch")
+    assert len(curve) >= 3
+    assert job["metrics"][metric]["last"] == pytest.approx(curve[max(curve)])
+    first, last = curve[min(curve)], curve[max(curve)]
+    assert last < first if metric == "val_mae" else last > 0.8
