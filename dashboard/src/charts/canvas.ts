@@ -12,7 +12,7 @@ import { type Line, padded, type Range, yExtent } from "./lines.ts";
 import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
-import { distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
+import { axisUnit, distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
 
 /** The content of a chart. It changes more often than the chart itself. */
 export interface PlotContent {
@@ -51,6 +51,7 @@ export class Canvas {
   readonly #label = layer(styles["label"]);
   readonly #selection = layer(styles["selection"]);
   #content: PlotContent = { lines: [], xName: "", marks: [] };
+  #unitY = 1; // the y scale of uPlot has values divided by this
   readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
 
@@ -118,9 +119,10 @@ export class Canvas {
     const range = this.#scope.range.peek();
     if (range === null) return;
     const [least, greatest] = this.#yRange(range);
+    this.#unitY = this.#shape.unit === "tens" ? axisUnit(least, greatest) : 1;
     this.#plot.batch(() => {
       this.#plot.setScale("x", { min: range[0], max: range[1] });
-      this.#plot.setScale("y", { min: least, max: greatest });
+      this.#plot.setScale("y", { min: least / this.#unitY, max: greatest / this.#unitY });
     });
     this.#point();
   }
@@ -132,7 +134,8 @@ export class Canvas {
     const { min: least, max: greatest } = scales["y"] ?? {};
     if (from == null || to == null || least == null || greatest == null) return;
     const x = new Scale([from, to], [box.left, box.left + box.width]);
-    const y = new Scale([least, greatest], [box.top + box.height, box.top], this.#shape.isLog);
+    const ends = [least * this.#unitY, greatest * this.#unitY] as const;
+    const y = new Scale(ends, [box.top + box.height, box.top], this.#shape.isLog);
     const ratio = uPlot.pxRatio;
     const field: Field = {
       ctx,
@@ -208,7 +211,8 @@ export class Canvas {
           space: 22,
           ...(isLog ? { splits: (_, __, from, to) => logPlaces(from, to), filter: (_, places) => places } : {}),
           incrs: distances(unit),
-          values: (_, values, __, ___, distance) => values.map((y) => this.#figureY(y, distance)),
+          values: (_, values, __, ___, distance) =>
+            values.map((y) => this.#figureY(y * this.#unitY, distance * this.#unitY)),
         },
       ],
       series: [{}],

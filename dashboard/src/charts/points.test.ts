@@ -25,6 +25,14 @@ test("an axis of shares ends at one, and a greater value is drawn at the end", (
   assert.equal(axis.at(1.2), 0);
 });
 
+test("ticks that are close have as many digits as they need to differ", () => {
+  const twoDigits = (value: number): string => String(Number(value.toPrecision(2)));
+  const textsOf = (reach: readonly [number, number]): string[] =>
+    valueAxis(reach, { isFromZero: false }, [0, 200], twoDigits).ticks.map(({ text }) => text);
+  assert.deepEqual(textsOf([0.0024, 0.0025]).slice(0, 2), ["0.00238", "0.00240"]);
+  assert.deepEqual(textsOf([1, 5]), ["0", "1", "2", "3", "4", "5", "6"]);
+});
+
 test("equal figures still get an axis with ticks", () => {
   for (const value of [0, 5]) {
     const { at, ticks } = valueAxis([value, value], { isFromZero: false }, [200, 0], String);

@@ -1,6 +1,7 @@
 // Figures with their intervals, for charts of bars and points, and their axes. Pure.
 
 import { rounded, Scale } from "./scales.ts";
+import { figureAt } from "./ticks.ts";
 
 /** A figure with its 95 % confidence interval, which is null where it is unknown, as with a single repeat. */
 export interface Estimate {
@@ -46,5 +47,14 @@ export function valueAxis(
   const scale = new Scale(rounded([from, to], 5), range);
   const [start, end] = [Math.min(...range), Math.max(...range)];
   const at = (value: number): number => Math.min(end, Math.max(start, scale.at(value)));
-  return { at, ticks: scale.ticks(5).map((value) => ({ at: at(value), text: format(value) })) };
+  const places = scale.ticks(5);
+  const texts = tickTexts(places, format);
+  return { at, ticks: places.map((value, i) => ({ at: at(value), text: texts[i] as string })) };
+}
+
+/** Ticks as the figures are written, or with more digits where those would be equal. */
+function tickTexts(places: readonly number[], format: (value: number) => string): string[] {
+  const texts = places.map(format);
+  const [first = 0, second = first] = places;
+  return new Set(texts).size === texts.length ? texts : places.map((value) => figureAt(value, second - first));
 }

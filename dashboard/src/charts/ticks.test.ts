@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { distances, figureAt } from "./ticks.ts";
+import { axisUnit, distances, figureAt } from "./ticks.ts";
 
 test("the distances between ticks rise without repeats", () => {
   for (const unit of ["tens", "bytes", "seconds"] as const) {
@@ -20,6 +20,29 @@ test("neighbouring ticks have different texts, however close they are", () => {
     const about = distance * 1234;
     assert.notEqual(figureAt(about + distance, distance, "seconds"), figureAt(about, distance, "seconds"));
   }
+});
+
+test("neighbouring ticks of very large and very small numbers differ too", () => {
+  for (const [value, distance] of [
+    [1.5e300, 1e296],
+    [2.5e-300, 1e-302],
+    [0.00002443, 1e-8],
+    [3e12, 1e9],
+  ] as const)
+    assert.notEqual(figureAt(value + distance, distance), figureAt(value, distance));
+  assert.equal(figureAt(2e300, 1e300), "2e+300");
+  assert.equal(figureAt(5e-300, 5e-301), "5e-300");
+});
+
+test("an axis of very large or very small numbers has a power of ten as unit, others have none", () => {
+  assert.equal(axisUnit(-3e300, 2e299), 1e300);
+  assert.equal(axisUnit(0, 4e-300), 1e-300);
+  for (const [least, greatest] of [
+    [0, 0],
+    [1e-9, 1e-8],
+    [-5, 1e14],
+  ] as const)
+    assert.equal(axisUnit(least, greatest), 1);
 });
 
 test("a tick has as many decimals as the distance between ticks needs, and no more", () => {

@@ -24,6 +24,12 @@ function roundNumbers(from: number, to: number): number[] {
   return Array.from({ length: to - from }, (_, i) => [1, 2, 5].map((digit) => Number(`${digit}e${from + i}`))).flat();
 }
 
+/** What to divide values by to draw their axis: a power of ten for numbers that uPlot has no ticks for, else 1. */
+export function axisUnit(least: number, greatest: number): number {
+  const size = Math.max(Math.abs(least), Math.abs(greatest));
+  return size === 0 || (size >= 1e-9 && size < 1e15) ? 1 : Number(`1e${Math.floor(Math.log10(size))}`);
+}
+
 const MOST = 8; // ticks of a logarithmic axis
 
 /** The ticks of a logarithmic axis: powers of ten, with 2 and 5 or all digits if there is room. */
@@ -60,7 +66,7 @@ export function figureAt(value: number, distance: number, unit: Unit = "tens"): 
   if (unit === "bytes") return bytes(value);
   if (unit === "seconds") return timeAt(value, distance);
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-4 || size >= 1e9) ? number(value, 3) : decimal(value, distance);
+  return size !== 0 && (size < 1e-4 || size >= 1e9) ? exponential(value, distance) : decimal(value, distance);
 }
 
 const UNITS = [
@@ -81,6 +87,11 @@ function timeAt(seconds: number, distance: number): string {
   }
   if (restSeconds >= distance / 2 || parts.length === 0) parts.push(`${decimal(restSeconds, distance)} s`);
   return (seconds < 0 ? "-" : "") + parts.join(" ");
+}
+
+function exponential(value: number, distance: number): string {
+  const places = Math.floor(Math.log10(Math.abs(value)) + 1e-9) - Math.floor(Math.log10(distance) + 1e-9);
+  return value.toExponential(Math.min(12, Math.max(0, places))).replace(/\.?0+e/, "e");
 }
 
 function decimal(value: number, distance: number): string {

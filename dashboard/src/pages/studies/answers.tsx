@@ -135,7 +135,7 @@ export function Cost({ report }: { report: StudyReport }) {
         isJoined={false}
         isFromZero={false}
         format={format}
-        formatX={(value) => number(value, 2)}
+        formatX={(value) => number(value, 3)}
         formatEstimate={(estimate) => estimateText(estimate, format)}
         maximum={maximum}
       />
