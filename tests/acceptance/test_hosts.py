@@ -9,12 +9,50 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
+from jobs.db.engine import engine_for, sessions_for
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
 from jobs.runtime.processes import environment, mark_of
 from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
 from tests.acceptance.hosts import Host, Hosts, reason_to_skip
+from tests.integration.jobs import code_rows
 from tests.waiting import slowdown, until
 
 SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
+# Rank 1 sends its numbers to rank 0 as `torch.distributed` would meet it. The barrier of each step is that socket.
+MEETING = """
+import os, socket, time
+from hora import run
+
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if run.rank == 0:
+    with socket.create_server(place) as server:
+        peer, _ = server.accept()
+else:
+    while True:
+        try:
+            peer = socket.create_connection(place)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+done = 0
+if run.rank == 0 and run.latest_checkpoint() is not None:
+    done = int((run.latest_checkpoint() / "step").read_text())
+peer.sendall(b"%9d" % done)
+done = max(done, int(peer.recv(9, socket.MSG_WAITALL)))
+for step in range(done + 1, 61):
+    time.sleep(0.1)
+    peer.sendall(b"x")
+    assert peer.recv(1) == b"x"
+    run.report(step=step, mae=1 / step)
+    stopping = run.should_stop()
+    if stopping:
+        with run.checkpoint(step) as folder:
+            (folder / "step").write_text(str(step))
+        break
+(run.artifacts / f"of-rank-{run.rank}").write_text(socket.gethostname())
+"""
 PATIENT = {"HORA_LEASE_S": "150"}  # no lease runs out here, however busy the machine is
 RANK_ENV = {"HORA_RANK_ENV": "NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG_FILE=/tmp/a b"}
 OF_AN_ATTEMPT = ("worker.member", "worker.supervisor", "worker.horovodrun", "sshd: ")
@@ -25,7 +63,7 @@ def hosts(session_folder: Path) -> Iterator[Hosts]:
     """Two hosts with a slot each, which share nothing."""
     if reason := reason_to_skip():
         pytest.skip(reason)
-    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT | RANK_ENV) as hosts:
+    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT | RANK_ENV | {"HORA_CODE": "on"}) as hosts:
         yield hosts
 
 
@@ -57,6 +95,11 @@ def shares(client: Service, job_id: str) -> list[list[str]]:
     return [[share["host"] for share in attempt["shares"]] for attempt in client.attempts(job_id)]
 
 
+def ranks_of(client: Service, job_id: str, name: str) -> set[int]:
+    """The ranks that have values of a metric."""
+    return {series["rank"] for series in client.metrics(job_id, name=name, axis="step")}
+
+
 def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     client = hosts.client
     job = client.submit(SHORT)
@@ -79,6 +122,27 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     for rank in (0, 1):
         assert len(points(client, job["id"], "samples_per_s", axis="step", rank=rank)) == steps
     nothing_left(hosts, job["id"])
+
+
+def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Hosts) -> None:
+    client = hosts.client
+    engine = engine_for(hosts.stack.database_url)
+    digest = code_rows.an_archive(sessions_for(engine), code_rows.packed({"train.py": MEETING.encode()}))
+    spec = spec_from({"code": digest, "command": ["python", "train.py"], "gpus": 2})
+    with sessions_for(engine).begin() as session:
+        job_id = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
+    engine.dispose()
+    until(lambda: {0, 1} <= ranks_of(client, job_id, "mae"), what="reports of both hosts")
+    client.pause(job_id)
+    until(lambda: client.job(job_id)["paused_at"] and client.attempts(job_id)[0]["end_reason"], what="the pause")
+    client.resume(job_id)
+    ended = client.wait(job_id, timeout_s=240)
+    assert (ended["status"], ended["error"]) == ("succeeded", None)
+    assert [attempt["end_reason"] for attempt in client.attempts(job_id)] == ["paused", "completed"]
+    assert [sorted(names) for names in shares(client, job_id)] == [["ha", "hb"]] * 2
+    for rank in (0, 1):
+        assert sorted(points(client, job_id, "mae", axis="step", rank=rank)) == list(range(1, 61))
+    nothing_left(hosts, job_id)
 
 
 def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_hosts(hosts: Hosts) -> None:
