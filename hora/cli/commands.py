@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from typing import Any, cast
 
+import typer
 from typer.core import TyperGroup
 from typer.main import get_group
+
+from hora.render.text import plain
 
 MODULES = {
     "up": "stack", "down": "stack", "keys": "stack", "doctor": "stack",
@@ -30,6 +33,21 @@ class CommandGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, without an import."""
         return list(self.commands)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. A wrong option is answered with what came and what is allowed."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            from jobs.model.problems import in_words
+
+            if isinstance(error.__cause__, ValidationError):  # typer reads values with pydantic
+                detail = error.__cause__.errors()[0]
+                received, message = str(detail["input"]), in_words(detail)
+                error.message = message if received in message else f"{message} (got {plain(received)})"
+            raise
 
 
 class _Commands(Mapping[str, Any]):

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from jobs.model.goals import METRIC_NAME
 
-# Pydantic puts the branch of a union into the path, and a mark for the key of an object: they are no fields of the spec.
+# No fields of the spec, although pydantic puts them into a path: the branch of a union, and the mark of a key.
 _NO_FIELDS = {"constrained-float", "constrained-str", "[key]"}
 
 _WORDS_BY_TYPE = {

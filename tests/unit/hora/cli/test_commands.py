@@ -25,3 +25,18 @@ def test_each_command_is_in_the_module_that_the_table_names() -> None:
 def test_unknown_command_is_refused_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sumbit"]) == 2
     assert "Did you mean 'submit'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "--gpus", "x", "true"], "'--gpus': must be a whole number (got x)"),
+        (["report", "0stu", "--target", "mae=1"], "'--target': must be a number (got mae=1)"),
+        (["report", "0stu", "--format", "md"], "'--format': 'md' is not one of 'table',"),
+    ],
+)
+def test_a_wrong_option_is_answered_with_what_came(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert sentence in " ".join(capsys.readouterr().err.replace("│", "").split())

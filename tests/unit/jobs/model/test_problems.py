@@ -1,0 +1,66 @@
+"""What people read about the wrong fields of a document."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jobs.model.problems import _WORDS_BY_PATTERN
+from jobs.model.spec import Spec
+from jobs.views.studies import StudySpec
+from tests.unit.jobs.model.spec_documents import problems_of, smallest
+
+SCRIPT = {"code": "0a" * 32, "command": ["python", "t.py"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message", "received"),
+    [
+        ({"command": ["python", 3]}, "command.1", 'must be a text: write it in quotes, "3"', "3"),
+        ({"env": {"A": True}}, "env.A", 'must be a text: write it in quotes, "true"', "true"),
+        ({"command": "python t.py"}, "command", 'must be a list, such as ["python", "t.py"]', "python t.py"),
+        ({"params": [1]}, "params", "must be an object with fields", "[1]"),
+        ({"early_stopping": 3}, "early_stopping", "must be an object with fields", "3"),
+        ({"gpus": "two"}, "gpus", "must be a whole number", "two"),
+        ({"gpus": "2"}, "gpus", "must be a whole number, without quotes", "2"),
+        ({"epochs": None}, "epochs", "must be a whole number", "null"),
+        ({"seed": 1.5}, "seed", "must be a whole number", "1.5"),
+        ({"learning_rate": "fast"}, "learning_rate", "must be a number", "fast"),
+        ({"mixed_gpus": "yes"}, "mixed_gpus", "must be true or false", "yes"),
+        ({"device": "tpu"}, "device", "must be 'auto', 'gpu' or 'cpu'", "tpu"),
+        ({"code": "abc"}, "code", "must be a digest: 64 characters, each 0-9 or a-f", "abc"),
+        (
+            {"env": {"A-B": "1"}},
+            "env.A-B",
+            "must have letters, digits and _ only, and not begin with a digit",
+            "A-B",
+        ),
+        ({"command": []}, "command", "List should have at least 1 item, not 0", "[]"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_answered_in_words(fields: dict[str, Any], field: str, message: str, received: str) -> None:
+    (problem,) = problems_of({**SCRIPT, **fields})
+    assert (problem.field, problem.message, problem.received) == (field, message, received)
+
+
+def test_a_text_beside_a_number_is_not_proposed() -> None:
+    problems = problems_of(smallest(dataset={"source": "d", "validation": 2}))
+    assert "must be a text" in {problem.message for problem in problems}
+
+
+@pytest.mark.parametrize("model", [Spec, StudySpec])
+def test_each_pattern_has_words(model: Any) -> None:
+    patterns = set(_patterns(model.model_json_schema()))
+    assert patterns <= _WORDS_BY_PATTERN.keys()
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(pattern := schema.get("pattern"), str):
+            yield pattern
+        of_keys = schema.get("patternProperties")
+        yield from of_keys if isinstance(of_keys, dict) else ()
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    for part in inner:
+        yield from _patterns(part)
