@@ -65,7 +65,7 @@ def clone(
     as_json: AsJson = False,
 ) -> None:
     """Submit a job's spec again with changes: `--advice` is applied first, then each `--set`."""
-    from hora.cli.spec_code import pack_code, send_packed
+    from hora.cli.spec_code import clear_old_commit, pack_code, send_packed
     from hora.cli.spec_files import with_options
     from hora.cli.submitting import show_preview
     from hora.connection import connect
@@ -74,6 +74,8 @@ def clone(
         advised = {} if advice is None else _advised(client, job_id, advice)
         document = with_options(advised, {}, changes)
         send_packed(client, pack_code(document))
+        if "code" in document:
+            clear_old_commit(document, client.job(job_id))
         if dry_run:
             show_preview(client.dry_run_clone(job_id, document), as_json)
             return

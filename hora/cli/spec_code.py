@@ -8,6 +8,7 @@ from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hora.cli.output import say
 from hora.errors import Json
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from hora.service.code_folders import CodeSource
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+_MOST_NAMED = 5  # of what is left out
 
 
 def with_whole_paths(document: Json, around: Path) -> None:
@@ -27,10 +29,11 @@ def with_whole_paths(document: Json, around: Path) -> None:
 def pack_code(document: Json) -> "list[CodeSource]":
     """Replace folders of code in a document by the digests of their archives, and return these.
 
-    The labels of the spec say which git commit the folder is at. Raises `HoraError` if a folder cannot be sent.
+    The labels of the spec say which git commit the folder is at. Lines on standard error say what is left out of it.
+    Raises `UnsendableCode`.
     """
     from hora.service.code_folders import code_folder
-    from hora.service.git import git_labels
+    from hora.service.git import LABELS, git_labels
 
     archives: dict[str, CodeSource] = {}  # by folder
     for place, key in _places(document):
@@ -38,10 +41,32 @@ def pack_code(document: Json) -> "list[CodeSource]":
             continue
         if folder not in archives:
             archives[folder] = code_folder(Path(folder))
+            _say_left_out(archives[folder].left_out)
         place[key] = archives[folder].digest
         if isinstance(place, MutableMapping) and isinstance(labels := place.get("labels", {}), dict):
-            place["labels"] = git_labels(Path(folder)) | labels
+            kept = {name: value for name, value in labels.items() if name not in LABELS}  # those were of other code
+            place["labels"] = kept | git_labels(Path(folder))
     return list(archives.values())
+
+
+def clear_old_commit(changes: Json, job: Json) -> None:
+    """If the changes give a clone of this job other code, empty the labels that say the commit of the job's code.
+
+    A change cannot remove a label.
+    """
+    from hora.service.git import LABELS
+
+    old_labels, labels = job.get("labels") or {}, changes.get("labels", {})
+    emptied = {name: "" for name in LABELS if name in old_labels}
+    if emptied and changes.get("code", job.get("code")) != job.get("code") and isinstance(labels, dict):
+        changes["labels"] = emptied | labels
+
+
+def _say_left_out(left_out: "Sequence[str]") -> None:
+    for named in left_out[:_MOST_NAMED]:
+        say(f"left out: {named}")
+    if len(left_out) > _MOST_NAMED:
+        say(f"left out: {len(left_out) - _MOST_NAMED} more")
 
 
 def send_packed(client: "Service", archives: "Sequence[CodeSource]") -> None:

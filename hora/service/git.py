@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-COMMIT_LABEL, DIRTY_LABEL = "git.commit", "git.dirty"
+LABELS = COMMIT_LABEL, DIRTY_LABEL = "git.commit", "git.dirty"
 _LIMIT_S = 20.0
 
 

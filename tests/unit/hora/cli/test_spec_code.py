@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from hora.cli.spec_code import pack_code
+from hora.cli.exit_codes import USAGE
+from hora.cli.explain import explain
+from hora.cli.spec_code import clear_old_commit, pack_code
 from hora.cli.spec_files import read_document, with_options
-from hora.errors import HoraError
-from hora.service.code_folders import code_folder
+from hora.service.code_folders import UnsendableCode, code_folder
 
 DIGEST = "0a" * 32
 
@@ -56,5 +57,38 @@ def test_documents_without_folders_stay_as_they_are(document: dict[str, Any]) ->
 
 
 def test_a_folder_that_does_not_exist_is_named() -> None:
-    with pytest.raises(HoraError, match="nowhere is not a folder"):
-        pack_code({"code": "nowhere"})
+    with pytest.raises(UnsendableCode) as caught:
+        pack_code({"grid": {"code": ["nowhere"]}})
+    assert explain(caught.value) == (USAGE, ["nowhere is not a folder."])
+
+
+COMMIT = {"git.commit": "1a2b", "git.dirty": "false"}
+
+
+def test_the_commit_of_other_code_is_dropped(folder: Path) -> None:
+    document = {"code": str(folder / "one"), "labels": {**COMMIT, "team": "a"}}
+    pack_code(document)  # the folder is in no repository
+    assert document["labels"] == {"team": "a"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({"code": DIGEST}, {"git.commit": "", "git.dirty": ""}),
+        ({"code": DIGEST, "labels": {"git.commit": "9f"}}, {"git.commit": "9f", "git.dirty": ""}),
+        ({"code": "1b" * 32}, None),
+        ({"epochs": 3}, None),
+    ],
+)
+def test_a_clone_with_other_code_has_not_the_commit_of_the_old_one(changes: dict[str, Any], labels: Any) -> None:
+    clear_old_commit(changes, {"code": "1b" * 32, "labels": {**COMMIT, "team": "a"}})
+    assert changes.get("labels") == labels
+
+
+def test_what_cannot_be_sent_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(7):
+        (folder / f"one/gone-{number}").symlink_to("nowhere")
+    pack_code({"code": str(folder / "one")})
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"left out: {folder}/one/gone-0 (a link that leads nowhere)"
+    assert (len(lines), lines[-1]) == (6, "left out: 2 more")
