@@ -13,6 +13,7 @@ _WRONG_REQUEST = frozenset({400, 413, 415, 422})
 
 def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a table, by type
     """The exit code and the lines to print. Raises an unexpected error again."""
+    from hora.service.code_folders import UnsendableCode
     from jobs.model.problems import InvalidSpec
 
     match error:
@@ -37,7 +38,8 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
             come_back = f" Come back with `hora {_COME_BACK[error.noun].format(error.seen['id'])}`."
             return NOT_FINISHED, [_sentence(str(error)) + come_back]
         case HoraError() | StackError():
-            return ERROR, [plain(line) for line in str(error).split("\n")]
+            code = USAGE if isinstance(error, UnsendableCode) else ERROR
+            return code, [plain(line) for line in str(error).split("\n")]
         case _:
             raise error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hora.errors import HoraError, Json, NotFound, ProblemError, ServiceUnavailable, UnexpectedAnswer
 from hora.service import Service
-from hora.service.code_folders import CodeSource
+from hora.service.code_folders import CodeSource, UnsendableCode
 from hora.service.transport import PAUSES_S
 from hora.service.uploads import send_source
 from jobs.data.code_archives import BadArchive, unpack
@@ -17,7 +17,8 @@ from jobs.data.code_archives import BadArchive, unpack
 def send_code(service: Service, source: CodeSource, on_progress: Callable[[int], None] = lambda _: None) -> Json:
     """Send an archive unless the service has it, and return what is in it. A sending that broke off is resumed.
 
-    `on_progress` gets how many bytes the service has. Raises `HoraError` with the largest files if it is too large.
+    `on_progress` gets how many bytes the service has. Raises `UnsendableCode` with the largest files if it is too
+    large.
     """
     try:
         return service.code(source.digest)
@@ -29,7 +30,7 @@ def send_code(service: Service, source: CodeSource, on_progress: Callable[[int],
         if {error.get("field") for error in problem.errors} != {"size_bytes"}:
             raise
         reason = f"The code has {source.size_bytes} bytes: {problem.errors[0].get('message')}."
-        raise HoraError(f"{reason}\n{source.largest_files()}") from None
+        raise UnsendableCode(f"{reason}\n{source.largest_files()}") from None
     return service.store_code(upload["id"])
 
 

@@ -190,16 +190,16 @@ def test_code_that_cannot_be_sent_is_refused_before_it_is_sent(stack: Stack, cli
         result = hora(stack.home, "run", "--folder", str(tmp_path), *arguments)
         return result.returncode, result.stderr
 
-    assert refused("true") == (ERROR, f"{tmp_path} has no files to send.\n")
+    assert refused("true") == (USAGE, f"{tmp_path} has no files to send.\n")
     with (tmp_path / "large.bin").open("wb") as file:
         file.truncate(65 * 10**6)
     code, message = refused("true")
-    assert (code, "may have at most 64000000 bytes here" in message) == (ERROR, True)
+    assert (code, "may have at most 64000000 bytes here" in message) == (USAGE, True)
     assert "65.0 MB  large.bin\nLeave files out with lines in .horaignore." in message
     (tmp_path / ".horaignore").write_text("*.bin\n")
     (tmp_path / "out").symlink_to("/etc")
     code, message = refused("true")
-    assert (code, f"{tmp_path}/out is a link to /etc, which is outside of the folder" in message) == (ERROR, True)
+    assert (code, f"{tmp_path}/out is a link to /etc, which is outside of the folder" in message) == (USAGE, True)
     (tmp_path / "out").unlink()
     assert refused("--set", "model=mlp", "true")[0] == USAGE
     assert refused("-d", "--dry-run", "true")[0] == USAGE

@@ -1,12 +1,14 @@
 """Which files of a folder are sent as code, and that equal files give equal archives. On real folders."""
 
+import errno
 import io
 import os
 import socket
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,8 @@ def test_never_sent(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
         assert names(folder) == [".horaignore", "lib/a.py"]
+        left_out = [f"{folder}/{name} (neither a file nor a folder)" for name in ("pipe", "socket")]
+        assert code_folder(folder).left_out == left_out
 
 
 def test_links_inside_are_followed_and_links_out_are_named(tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_links_inside_are_followed_and_links_out_are_named(tmp_path: Path) -> No
         assert link not in names(folder)
         (folder / link).unlink()
     (folder / "lib/loop").symlink_to("..")
-    with pytest.raises(HoraError, match="lib/loop is a link to a folder around it"):
+    with pytest.raises(HoraError, match="lib/loop is a link to a folder around it; leave it out with"):
         code_folder(folder)
 
 
@@ -129,7 +133,7 @@ def test_a_folder_that_is_too_large_names_its_largest_files(tmp_path: Path, monk
         code_folder(folder)
 
 
-def test_folders_that_cannot_be_sent(tmp_path: Path) -> None:
+def test_folders_that_cannot_be_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HoraError, match="no files to send"):
         code_folder(tmp_path)
     with pytest.raises(HoraError, match="is not a folder"):
@@ -137,6 +141,33 @@ def test_folders_that_cannot_be_sent(tmp_path: Path) -> None:
     made(tmp_path, {"Train.py": "", "train.py": ""})
     with pytest.raises(HoraError, match=r"'train\.py' occurs twice"):
         code_folder(tmp_path)
+    (tmp_path / "Train.py").unlink()
+    (tmp_path / os.fsdecode(b"\xff.txt")).write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HoraError) as caught:
+        code_folder(Path())
+    assert str(caught.value) == (
+        f"{tmp_path} cannot be sent: the name '\\udcff.txt' has control characters, or is not UTF-8;"
+        " leave it out with a line in .horaignore."
+    )
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made(tmp_path, {"train.py": "", "d/a.py": ""})
+
+    def refusing(call: Callable[..., Any]) -> Callable[..., Any]:  # as the system does, but not to root
+        def refuses(path: Any, *arguments: Any, **named: Any) -> Any:
+            if str(path).startswith(str(folder / "d")):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return call(path, *arguments, **named)
+
+        return refuses
+
+    monkeypatch.setattr(os, "stat", refusing(os.stat))
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir))
+    monkeypatch.chdir(folder)
+    with pytest.raises(HoraError, match=r"^d cannot be read: Permission denied; leave it out with .* \.horaignore"):
+        code_folder(Path())
 
 
 def test_git_says_the_commit_and_whether_files_differ(tmp_path: Path) -> None:
@@ -158,3 +189,4 @@ def test_files_in_memory(tmp_path: Path) -> None:
     source = CodeSource([code_folders.TarFile("call.pickle", 3, b"abc")])
     (tmp_path / "code.tar").write_bytes(source.read(0, source.size_bytes))
     assert [file.path for file in inspect(tmp_path / "code.tar")] == ["call.pickle"]
+    assert source.largest_files().startswith("The arguments of a function are sent with it.")
