@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from hora.errors import Json
 from hora.render.text import plain
 
-_SHORT_DIGEST = 12
-
 
 def what_runs(spec: Json) -> dict[str, object]:
     """What a job runs: the dataset and the model, or the command of a script with the code that it is in."""
@@ -17,7 +15,7 @@ def what_runs(spec: Json) -> dict[str, object]:
     dataset = spec.get("dataset")
     return {
         "command": command_line(spec),
-        "code": ", ".join(filter(None, [plain(spec["code"])[:_SHORT_DIGEST], commit_text(spec.get("labels") or {})])),
+        "code": ", ".join(filter(None, [plain(spec["code"]), commit_text(spec.get("labels") or {})])),
         "dataset": plain(dataset["source"]) if dataset else None,
     }
 
