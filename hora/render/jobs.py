@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from rich.table import Table
@@ -171,8 +172,8 @@ def job_details(
         "keeps": _kept_files(job),
     }
     if job.get("attempt") and not job.get("summary"):
-        rows |= {"progress": progress_line(progress, goal=goal_of(job)), **metric_rows(job)}
-    return facts({**rows, **_results(job), **(more or {})})
+        rows["progress"] = progress_line(progress, goal=goal_of(job))
+    return facts(rows, _results(job), _metrics(job), more or {})
 
 
 def _place_in_study(job: Json) -> str | None:
@@ -201,7 +202,7 @@ def _why_preempted(attempt: Json) -> str | None:
 def results_table(job: Json, address: str, *, trained_on: str | None = None) -> Table:
     """The results of a job, its devices, and the address of its page."""
     head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
-    table = facts({**head, "device": trained_on, **_results(job), "address": address})
+    table = facts(head, {"device": trained_on}, _results(job), _metrics(job), {"address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
     table.title_justify = "left"
     return table
@@ -226,8 +227,12 @@ def _results(job: Json) -> dict[str, object]:
         "samples/s": count(summary.get("train_samples_per_s")),
         "training time": duration(summary.get("wall_s")),
         "epochs run": f"{summary.get('epochs_run')} of {epochs}{stopped}" if epochs else summary.get("epochs_run"),
-        **metric_rows(job),
     }
+
+
+def _metrics(job: Json) -> dict[str, object]:
+    """A row for each metric. They stay apart from other rows: a script may report a metric `status` or `error`."""
+    return metric_rows(job) if job.get("attempt") and not job.get("probe") else {}
 
 
 def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
@@ -286,12 +291,15 @@ def table_of(*columns: str) -> Table:
     return table
 
 
-def facts(rows: Mapping[str, object]) -> Table:
-    """One line a row, or several if its text has several. A row with None is left out."""
+def facts(*groups: Mapping[str, object]) -> Table:
+    """One line a row, or several if its text has several. A row with None is left out.
+
+    Rows of different groups may have the same name.
+    """
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for name, value in rows.items():
+    for name, value in chain.from_iterable(rows.items() for rows in groups):
         if value is not None:
             table.add_row(name, value if isinstance(value, Text) else Text(plain_lines(value)))
     return table

@@ -130,6 +130,24 @@ def test_progress_is_shown_in_epochs_or_else_in_steps(progress: Json, stage: str
     assert progress_line(progress) == line
 
 
+@pytest.mark.parametrize("summary", [SCRIPT["summary"], None])
+def test_a_metric_with_the_name_of_a_row_replaces_no_row(summary: Json | None) -> None:
+    one = {"last": 2.5, "best": 2.5, "best_epoch": None}
+    names = ("id", "status", "error", "device", "samples/s", "address")
+    job = SCRIPT | {"summary": summary, "error": "lost", "metrics": dict.fromkeys(names, one)}
+    for table in (job_details(job, NOW), results_table(job, "http://h/jobs/0abc", trained_on="1 CPU slot")):
+        lines = [line.split(maxsplit=1) for line in as_text(table).splitlines()]
+        assert ["status", "succeeded (early_stopped)"] in lines
+        assert ["error", "lost"] in lines
+        assert [name for name, value in lines if value.startswith("2.5")] == sorted(names)
+
+
+def test_the_code_of_a_script_is_shown_by_its_whole_digest() -> None:
+    spec = {**SCRIPT["spec"], "code": "0a" * 32, "command": ["python", "t.py"], "labels": {"git.commit": "1b2c"}}
+    facts = facts_of(job_details(SCRIPT | {"spec": spec}, NOW))
+    assert facts["code"] == f"{'0a' * 32}, commit 1b2c"  # `hora code` takes no part of a digest
+
+
 def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
