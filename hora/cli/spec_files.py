@@ -89,7 +89,7 @@ def validated_study(document: Json) -> Json:
 def _is_plain_text(names: Sequence[str], text: str) -> bool:
     """Whether a value is text as typed, not YAML: `run #5` and `8: a` are names. A value in quotes is YAML."""
     field = list(names[1:] if names[0] == "base" else names)
-    is_text = field == ["name"] or (field[0] == "labels" and len(field) == 2)
+    is_text = field == ["name"] or (field[0] in ("labels", "env") and len(field) == 2)
     return is_text and not text.startswith(("'", '"'))
 
 

@@ -85,9 +85,9 @@ def test_yaml_date_is_read_as_text() -> None:
 @pytest.mark.parametrize(
     "name", ["[red]x[/red] :a:", "run #5", "a: b", "8", "null", "it's <ok>", "{x}", "Zoë 訓練", "- x"]
 )
-def test_names_and_labels_are_taken_literally_and_not_as_yaml(name: str) -> None:
-    changes = [f"name={name}", f"labels.k={name}", f"base.name={name}", f"base.labels.k={name}"]
-    texts = {"name": name, "labels": {"k": name}}
+def test_names_labels_and_variables_are_taken_literally_and_not_as_yaml(name: str) -> None:
+    changes = [f"{base}{field}={name}" for base in ("", "base.") for field in ("name", "labels.k", "env.K")]
+    texts = {"name": name, "labels": {"k": name}, "env": {"K": name}}
     assert with_options({}, {}, changes) == texts | {"base": texts}
 
 
