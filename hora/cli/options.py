@@ -22,5 +22,5 @@ Changes = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Submit nothing. Show the plan and the expected time.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Watch the job until it ends.")]
-Timeout = Annotated[float | None, typer.Option(metavar="S", help="Wait at most S seconds.")]
+Timeout = Annotated[float | None, typer.Option(metavar="S", min=0, help="Wait at most S seconds.")]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="The largest number of rows.")]

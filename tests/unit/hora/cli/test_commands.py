@@ -33,6 +33,10 @@ def test_unknown_command_is_refused_with_a_suggestion(capsys: pytest.CaptureFixt
         (["run", "--gpus", "x", "true"], "'--gpus': must be a whole number (got x)"),
         (["report", "0stu", "--target", "mae=1"], "'--target': must be a number (got mae=1)"),
         (["report", "0stu", "--format", "md"], "'--format': 'md' is not one of 'table',"),
+        *(
+            ([*command, "--timeout", "-3"], "'--timeout': Input should be greater than or equal to 0 (got -3)")
+            for command in (["submit"], ["probe"], ["study", "s.yaml"], ["dataset", "add", "a", "b"])
+        ),
     ],
 )
 def test_a_wrong_option_is_answered_with_what_came(
