@@ -3,8 +3,9 @@
 Part of the command line of `hora.cli.app`.
 """
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,14 +23,30 @@ app = typer.Typer()
 _WHOLE_COMMAND = {"allow_interspersed_args": False}
 
 
-@app.command(cls=SpecCommand, context_settings=_WHOLE_COMMAND)
+class _RunCommand(SpecCommand):
+    """`hora run`, which says how to give it a command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options and the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if error.param is not None and error.param.name == "command":
+                error.message = "Write it after the options, such as `hora run --gpus 2 -- python train.py`."
+            raise
+
+
+@app.command(cls=_RunCommand, context_settings=_WHOLE_COMMAND)
 def run(
     command: Annotated[
         list[str], typer.Argument(metavar="CMD", help="The program and its arguments, which each rank runs once.")
     ],
     folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The folder to send, in a copy of which the command runs.")
-    ] = Path(),
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The folder to send, in a copy of which the command runs. Else the present folder."
+        ),
+    ] = None,
     gpus: Gpus = None,
     name: Annotated[str | None, typer.Option()] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME")] = None,
@@ -46,15 +63,32 @@ def run(
 ) -> None:
     """Run your own code on the ranks of a job: send a folder, run a command in it, and show its output."""
     options = spec_options(locals())
+    from hora.cli.command_check import command_problems
     from hora.cli.spec_code import pack_code
     from hora.cli.spec_files import validated, with_options
     from hora.cli.submitting import submit_document
+    from jobs.model.problems import InvalidSpec
 
+    _check_run(folder, changes)
     if dry_run and detach:
         raise typer.BadParameter("with --dry-run there is nothing to --detach from")
-    document = with_options({"code": str(folder)}, options, changes)
+    document = with_options({"code": str(folder or Path())}, options, changes)
     archives = pack_code(document)
-    submit_document(validated(document), archives, dry_run=dry_run, wait=not detach, timeout_s=timeout, as_json=as_json)
+    validated(document)
+    for archive in archives:
+        if problems := command_problems(document, {file.name: file.mode for file in archive.files}):
+            raise InvalidSpec(problems)
+    submit_document(document, archives, dry_run=dry_run, wait=not detach, timeout_s=timeout, as_json=as_json)
+
+
+def _check_run(folder: Path | None, changes: list[str]) -> None:
+    """Refuse a run with two commands or two folders. Raises `BadParameter`."""
+    for change in changes:
+        field = re.split("[.=]", change)[0].strip()
+        if field == "command":
+            raise typer.BadParameter("give the command once: after the options, and not with --set too")
+        if field == "code" and folder is not None:
+            raise typer.BadParameter("give the code once: with --folder, or with --set code")
 
 
 @app.command()
