@@ -3,6 +3,7 @@
 The other end is `python -m hora.run`.
 """
 
+import inspect
 import json
 import pickle
 import site
@@ -28,6 +29,8 @@ from jobs.views.jobs import JobView
 
 _CALL_FILE = "call.pickle"
 COMMAND = ("python", "-m", "hora.run", _CALL_FILE)
+_NO_VALUE = "the function ended the process before it returned a value"
+_NO_CLOUDPICKLE = "No module named 'cloudpickle'"
 
 
 class RemoteTraceback(Exception):
@@ -42,7 +45,11 @@ class RemoteTraceback(Exception):
 
 
 def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> CodeSource:
-    """An archive of code that calls a function. Raises `HoraError` if it cannot be pickled."""
+    """An archive of code that calls a function.
+
+    Raises `TypeError` for what is no function with a value, and `HoraError` if it cannot be pickled.
+    """
+    _check_function(function)
     try:
         with _local_modules_by_value():
             call = cloudpickle.dumps((function, tuple(args), dict(kwargs or {})))
@@ -52,9 +59,22 @@ def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
     return CodeSource([TarFile(_CALL_FILE, len(content), content)])
 
 
+def _check_function(function: object) -> None:
+    if not callable(function):
+        raise TypeError(f"run calls a function, and {function!r:.80} is none")
+    if inspect.iscoroutinefunction(function):
+        raise TypeError("a coroutine has no value before it is awaited: call it with asyncio.run in a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError("a generator cannot come back from a rank: return a list")
+
+
 def value_of(service: Service, job: JobView) -> Any:
-    """The value of a function whose job succeeded."""
-    return pickle.loads(_artifact(service, job, "result.pickle"))  # noqa: S301 - `run` says whom this trusts
+    """The value of a function whose job succeeded. Raises `ScriptFailed` if it left none."""
+    try:
+        content = _artifact(service, job, "result.pickle")
+    except NotFound:
+        raise ScriptFailed(job.model_copy(update={"error": _NO_VALUE}), _NO_VALUE) from None
+    return pickle.loads(content)  # noqa: S301 - `run` says whom this trusts
 
 
 def error_of(service: Service, job: JobView) -> Exception | None:
@@ -70,6 +90,8 @@ def error_of(service: Service, job: JobView) -> Exception | None:
         sent = pickle.loads(_artifact(service, job, "error.pickle"))  # noqa: S301
     error = sent if isinstance(sent, Exception) else ScriptFailed(job, text)
     error.__cause__ = RemoteTraceback(text)
+    if _NO_CLOUDPICKLE in text:
+        error.add_note('The environment of the job lacks cloudpickle: call run with requirements=["cloudpickle"].')
     return error
 
 

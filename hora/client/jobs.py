@@ -67,7 +67,9 @@ class Jobs(JobRecords):
         the keyboard, the job is cancelled.
 
         An exception on rank 0 is raised here with its own type, and the remote traceback as its cause; if it cannot be
-        read here, it is a `ScriptFailed`. Raises `JobFailed` if the job ended otherwise, and `WaitTimeout`.
+        read here, or if the function ended the process, it is a `ScriptFailed`. Raises `JobFailed` if the job ended
+        otherwise, and `WaitTimeout`. Raises `TypeError` before anything is sent for what is no function with a value,
+        and for the fields `code` and `command`, which are those of the call.
 
         The value and the exception are pickles. Reading them runs what they contain, so this trusts everybody who may
         write the artifacts of the job: its function, and the operators of the service.
@@ -75,6 +77,8 @@ class Jobs(JobRecords):
         from hora.client.calls import COMMAND, error_of, packed_call, value_of
         from hora.service.sending_code import send_code
 
+        if given := {"code", "command"} & fields.keys():
+            raise TypeError(f"run sets {' and '.join(sorted(given))} itself: to run a folder use client.jobs.submit")
         digest = send_code(self._service, packed_call(function, args, kwargs))["digest"]
         spec = {"name": getattr(function, "__name__", "call"), "gpus": gpus, **fields}
         job = self.submit(spec, code=digest, command=list(COMMAND))

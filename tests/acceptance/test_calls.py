@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hora import Client, JobFailed, ScriptFailed
+from hora import Client
 from hora.stack.control import Stack
 
 
@@ -17,11 +17,6 @@ def person(stack: Stack) -> Iterator[Client]:
 
 class TooLarge(ValueError):
     """An exception that the ranks can only have from here."""
-
-
-class Unreadable(ValueError):
-    def __init__(self, field: str, limit: int) -> None:
-        super().__init__(field)
 
 
 def squares(first: int, *, last: int) -> dict[str, Any]:
@@ -58,19 +53,3 @@ def test_an_exception_of_rank_0_comes_back_with_its_traceback(person: Client) ->
         person.jobs.run(fails_on, gpus=2, args=(0, TooLarge("batch of 4096")), timeout_s=240)
     assert "in fails_on\n" in str(raised.value.__cause__)
     assert "TooLarge: batch of 4096" in str(raised.value.__cause__)
-
-
-def test_an_exception_that_cannot_be_read_here_comes_back_as_text(person: Client) -> None:
-    def fails() -> None:
-        raise Unreadable("batch_size", 4096)
-
-    with pytest.raises(ScriptFailed) as raised:
-        person.jobs.run(fails, timeout_s=240)
-    assert "Unreadable: batch_size" in raised.value.traceback
-    assert raised.value.job.end_reason == "script_failed"
-
-
-def test_an_exception_of_another_rank_is_a_failed_job(person: Client) -> None:
-    with pytest.raises(JobFailed, match="batch of 4096") as raised:
-        person.jobs.run(fails_on, gpus=2, args=(1, TooLarge("batch of 4096")), timeout_s=240)
-    assert type(raised.value) is JobFailed

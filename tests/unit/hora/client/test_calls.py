@@ -6,13 +6,20 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx2 as httpx
 import pytest
 
-from hora.client.calls import COMMAND, packed_call
-from hora.errors import HoraError
+from hora.client import Client
+from hora.client.calls import COMMAND, error_of, packed_call, value_of
+from hora.errors import HoraError, JobFailed, NotFound, ScriptFailed
+from hora.service import Service
+from jobs.views.jobs import JobView
+from tests.unit.hora.played import ended, in_turn, json_answer
+from tests.unit.hora.played import job as played_job
 
 ROOT = Path(__file__).parents[4]
 LIBRARY = "class Odd(ValueError): pass\ndef tenfold(x): return 10 * x\ndef raises(): raise Odd('no such column')\n"
@@ -77,3 +84,101 @@ def test_another_version_of_python_is_named(run_packed: Callable[..., int], tmp_
 def test_a_call_that_cannot_be_pickled_is_refused() -> None:
     with pytest.raises(HoraError, match=r"The call cannot be sent: cannot pickle 'generator' object"):
         packed_call(print, [(number for number in range(3))], None)
+
+
+class Left:
+    """A service that has only what a rank has left."""
+
+    def __init__(self, **files: bytes) -> None:
+        self._files = files
+
+    def download_artifact(self, job_id: str, path: str, target: Path) -> Path:
+        name = path.replace(".", "_")
+        if name not in self._files:
+            raise NotFound(404, "Artifact not found")
+        target.write_bytes(self._files[name])
+        return target
+
+
+def left(**files: bytes) -> Service:
+    return cast("Service", Left(**files))
+
+
+def job(reason: str, **changes: Any) -> JobView:
+    status = "succeeded" if reason == "completed" else "failed"
+    return JobView.model_validate(ended(status, reason, **changes))
+
+
+class Unreadable(ValueError):
+    def __init__(self, field: str, limit: int) -> None:
+        super().__init__(field)
+
+
+def error_json(text: str) -> bytes:
+    return json.dumps({"type": "E", "message": "m", "traceback": text}).encode()
+
+
+def test_an_exception_that_cannot_be_read_here_comes_back_as_text() -> None:
+    service = left(error_json=error_json("Unreadable: batch_size"), error_pickle=pickle.dumps(Unreadable("a", 1)))
+    error = error_of(service, job("script_failed", error="the script exited with 1"))
+    assert isinstance(error, ScriptFailed)
+    assert (error.traceback, error.job.end_reason) == ("Unreadable: batch_size", "script_failed")
+    assert "the script exited with 1" in str(error)
+
+
+def test_an_exception_of_another_rank_or_another_end_is_no_exception_of_the_function() -> None:
+    assert error_of(left(), job("script_failed")) is None
+    assert error_of(left(error_json=error_json("of an earlier attempt")), job("rank_failed")) is None
+
+
+def test_a_function_that_ended_the_process_left_no_value() -> None:
+    assert value_of(left(result_pickle=pickle.dumps(41)), job("completed")) == 41
+    with pytest.raises(ScriptFailed, match="the function ended the process before it returned a value"):
+        value_of(left(), job("completed"))
+
+
+def test_an_environment_without_cloudpickle_is_named() -> None:
+    text = "ModuleNotFoundError: No module named 'cloudpickle'"
+    service = left(error_json=error_json(text), error_pickle=pickle.dumps(ModuleNotFoundError(text)))
+    error = error_of(service, job("script_failed"))
+    assert 'requirements=["cloudpickle"]' in cast("Any", error).__notes__[0]
+
+
+async def coroutine() -> int:
+    return 1
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "fields", "message"),
+    [
+        (41, {}, "run calls a function, and 41 is none"),
+        (coroutine, {}, "a coroutine has no value"),
+        (partial(generator), {}, "a generator cannot come back"),
+        (print, {"command": ["x"], "code": "0a"}, "run sets code and command itself"),
+    ],
+)
+def test_what_is_no_call_is_refused_before_it_is_sent(function: Any, fields: dict[str, Any], message: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(request.url)
+
+    client = Client("http://hora.test", "secret", transport=httpx.MockTransport(answer))
+    with pytest.raises(TypeError, match=message):
+        client.jobs.run(function, **fields)
+
+
+def test_a_job_that_another_rank_ended_is_a_failed_job() -> None:
+    transport, requests = in_turn(
+        json_answer({"digest": "0a" * 32}), json_answer(played_job(), 201),
+        json_answer(ended("failed", "script_failed", error="batch of 4096")),
+        json_answer({"title": "Artifact not found"}, 404),
+    )  # fmt: skip
+    client = Client("http://hora.test", "secret", transport=transport)
+    with pytest.raises(JobFailed, match="batch of 4096") as raised:
+        client.jobs.run(print, params={"lr": 0.1})
+    assert type(raised.value) is JobFailed
+    sent = json.loads(requests[1].content)
+    assert sent == {"name": "print", "gpus": 1, "params": {"lr": 0.1}, "code": "0a" * 32, "command": list(COMMAND)}
