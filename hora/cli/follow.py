@@ -59,8 +59,9 @@ class ScriptOutput:
                     self._console.print(plain(line["text"]), soft_wrap=True)
 
     def _new_lines(self) -> list[Json]:
-        if self._tail and self._after == 0:
+        if self._tail:
             page = self._client.logs(self._job_id, rank=0, tail=self._tail)
+            self._tail = None  # even if there is no line yet: all that come now are new
         else:
             page = self._client.logs(self._job_id, rank=0, after=self._after, limit=_LINES_AT_ONCE)
         lines: list[Json] = page["items"]

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from hora.cli.follow import plain_lines
+from hora.cli.follow import ScriptOutput, plain_lines
 from hora.service import Service
 
 
@@ -53,3 +53,38 @@ def test_a_preempted_attempt_is_not_called_lost() -> None:
         "attempt 1 made room; the job waits for its next one",
         "attempt 2 was lost; the job waits for its next one",
     ]
+
+
+class Log:
+    """A service with the log of rank 0."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def logs(
+        self, job_id: str, *, rank: int, tail: int | None = None, after: int = 0, limit: int = 0
+    ) -> dict[str, Any]:
+        lines = list(enumerate(self.lines, 1))
+        chosen = lines[-tail:] if tail else lines[after:][:limit]
+        return {"items": [{"text": text} for _, text in chosen], "next_after": chosen[-1][0] if chosen else 0}
+
+
+def test_the_tail_of_a_log_that_is_still_empty_skips_no_line() -> None:
+    log, console = Log(), Console(file=io.StringIO(), width=200)
+    output = ScriptOutput(cast("Service", log), "0abc", console, tail=2)
+    output.is_of_script = True
+    output.show()
+    log.lines += ["1", "2", "3"]
+    output.show()
+    assert console.file.getvalue().split() == ["1", "2", "3"]  # type: ignore[attr-defined]
+
+
+def test_the_tail_of_a_log_is_followed_by_its_new_lines() -> None:
+    log, console = Log(), Console(file=io.StringIO(), width=200)
+    log.lines += ["1", "2", "3"]
+    output = ScriptOutput(cast("Service", log), "0abc", console, tail=2)
+    output.is_of_script = True
+    output.show()
+    log.lines += ["4", "5", "6"]
+    output.show()
+    assert console.file.getvalue().split() == ["2", "3", "4", "5", "6"]  # type: ignore[attr-defined]
