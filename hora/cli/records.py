@@ -1,17 +1,21 @@
 """`hora logs` and `hora metrics`: the log and the series of a job. Part of the command line of `hora.cli.app`."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hora.cli.exit_codes import NOT_FINISHED
+from hora.cli.exit_codes import NOT_FINISHED, NOT_FOUND
 from hora.cli.options import AsJson, JobId
 from hora.cli.output import console_of, print_json, say, tell
+
+if TYPE_CHECKING:
+    from hora.service import Service
 
 app = typer.Typer()
 _MOST_POINTS = 500  # of a series: a terminal shows fewer
 _MOST_OF_CSV = 10_000
+_FEWEST_POINTS = 10  # where only names are wanted
 
 
 @app.command()
@@ -56,7 +60,10 @@ def metrics(
         raise typer.BadParameter("--csv and --json exclude each other")
     with connect() as client:
         if as_csv:
-            print(comma_separated(client.metrics(job_id, name=name, max_points=_MOST_OF_CSV)), end="")
+            series = client.metrics(job_id, name=name, max_points=_MOST_OF_CSV)
+            if name and not series:
+                _check_name(client, job_id, name)
+            print(comma_separated(series), end="")
             return
         series = client.metrics(job_id, name=name, axis="epoch")
         if as_json:
@@ -64,6 +71,8 @@ def metrics(
             return
         of_epochs = [one for one in series if one["rank"] == OVER_ALL_RANKS]
         of_steps = client.metrics(job_id, name=name, rank=0, max_points=_MOST_POINTS)
+        if name and not series and not of_steps:
+            _check_name(client, job_id, name)
     console = console_of()
     colour = console.is_terminal and not console.no_color
     figures = plots([*of_epochs, *of_steps], width=min(console.width, 100), colour=colour, names=[name] if name else [])
@@ -71,3 +80,11 @@ def metrics(
         print(figure, end="\n\n")
     if not figures:
         say("There are no values yet.")
+
+
+def _check_name(client: "Service", job_id: str, name: str) -> None:
+    """If the job has other metrics, but none of this name, say which and exit."""
+    names = sorted({one["name"] for one in client.metrics(job_id, max_points=_FEWEST_POINTS)})
+    if names and name not in names:
+        say(f"Job {job_id} has no metric {name}. It has: {', '.join(names)}.")
+        raise typer.Exit(NOT_FOUND)
