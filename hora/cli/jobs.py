@@ -186,25 +186,35 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
 @app.command()
 def cancel(job_id: JobId, as_json: AsJson = False) -> None:
     """Cancel a job. It ends within seconds."""
-    _change(lambda client: client.cancel(job_id), as_json, {"cancelled": "cancelled"}, "is being cancelled")
+    _change(lambda client: client.cancel(job_id), as_json, {"cancelled": "cancelled"}, lambda _: "is being cancelled")
 
 
 @app.command()
 def pause(job_id: JobId, as_json: AsJson = False) -> None:
     """Pause a job. A running job saves first and goes back to the queue."""
-    _change(lambda client: client.pause(job_id), as_json, {"queued": "paused"}, "saves, then it is paused")
+    _change(lambda client: client.pause(job_id), as_json, {"queued": "paused"}, _how_it_pauses)
 
 
 @app.command()
 def resume(job_id: JobId, as_json: AsJson = False) -> None:
     """Resume a paused job. It continues where it was saved."""
-    _change(lambda client: client.resume(job_id), as_json, {"queued": "waits for its slots"}, "continues")
+    _change(lambda client: client.resume(job_id), as_json, {"queued": "waits for its slots"}, lambda _: "continues")
 
 
-def _change(request: "Callable[[Service], Json]", as_json: bool, by_status: dict[str, str], otherwise: str) -> None:
+def _how_it_pauses(job: "Json") -> str:
+    """A script that never asks runs on to its end."""
+    return "saves, then it is paused" if job.get("code") is None else "is paused when it next calls run.should_stop()"
+
+
+def _change(
+    request: "Callable[[Service], Json]",
+    as_json: bool,
+    by_status: dict[str, str],
+    otherwise: "Callable[[Json], str]",
+) -> None:
     """Change a job, and print what happens to it, by its new status."""
     from hora.connection import connect
 
     with connect() as client:
         job = request(client)
-    print_json(job) if as_json else tell(f"{job['id']} {by_status.get(job['status'], otherwise)}")
+    print_json(job) if as_json else tell(f"{job['id']} {by_status.get(job['status']) or otherwise(job)}")
