@@ -56,7 +56,8 @@ def study(
             print_json(submitted)
         else:
             tell(submitted["id"])
-            say(f"{submitted['jobs']} jobs. Watch them with `hora studies show {submitted['id']} --wait`.")
+            what = "One job. Watch it" if submitted["jobs"] == 1 else f"{submitted['jobs']} jobs. Watch them"
+            say(f"{what} with `hora studies show {submitted['id']} --wait`.")
 
 
 def _plan(planned: "Json", as_json: bool) -> None:
@@ -67,7 +68,9 @@ def _plan(planned: "Json", as_json: bool) -> None:
         print_json(planned)
         return
     display(planned_table(planned))
-    say(f"{planned['jobs']} jobs: {len(planned['cells'])} cells, each {planned['repeats']} times.")
+    jobs, cells, repeats = planned["jobs"], len(planned["cells"]), planned["repeats"]
+    each = "once" if repeats == 1 else f"{repeats} times"
+    say(f"{jobs} job{'s' * (jobs > 1)}: {cells} cell{'s' * (cells > 1)}, each {each}.")
 
 
 @app.command()
