@@ -81,10 +81,10 @@ def _results(job: Json) -> dict[str, Any]:
 
 
 def _flat(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """The fields of a document by dotted name."""
+    """The fields of a document by dotted name. An empty object has none."""
     fields: dict[str, Any] = {}
     for name, value in document.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             fields |= _flat(value, f"{above}{name}.")
         else:
             fields[f"{above}{name}"] = value

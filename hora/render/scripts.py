@@ -28,8 +28,12 @@ def code_facts(code: Json, job: Json | None) -> Table:
             "environment": plain(spec.get("environment")),
             "git": commit_text(job.get("labels") or {}),
         }
-    size = f"{count(code['unpacked_bytes'])} bytes in {count(len(code['files']))} files"
+    size = f"{_counted(code['unpacked_bytes'], 'byte')} in {_counted(len(code['files']), 'file')}"
     return facts({**rows, "code": plain(code["digest"]), "size": size})
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def files_table(files: Iterable[Json]) -> Table:
@@ -54,7 +58,9 @@ def fields_table(differing: Mapping[str, list[Any]], job_ids: Iterable[str]) -> 
     """One line a field, with its value in each of two jobs."""
     table = table_of("FIELD", *map(plain, job_ids))
     for field, values in differing.items():
-        table.add_row(plain(field), *(_value(value) for value in values))
+        rounded = [float(f"{value:.6g}") if isinstance(value, float) else value for value in values]
+        shown = rounded if rounded[0] != rounded[1] else values  # all digits if only the last ones differ
+        table.add_row(plain(field), *(_value(value) for value in shown))
     return table
 
 

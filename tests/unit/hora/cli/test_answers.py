@@ -1,6 +1,7 @@
 """What commands say about the answers of a service, which is simulated here."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -9,7 +10,7 @@ import pytest
 from hora.cli.app import main
 from hora.cli.exit_codes import NOT_FOUND, SUCCEEDED
 from hora.service import Service
-from tests.unit.hora.played import Answer, job, json_answer
+from tests.unit.hora.played import PLAN, Answer, job, json_answer
 
 Connect = Callable[[Answer], None]
 
@@ -64,3 +65,31 @@ def test_a_script_is_paused_when_it_asks(
     connect(lambda _: json_answer(job(**changes)))
     assert main(["pause", "0job"]) == SUCCEEDED
     assert capsys.readouterr().out == f"0job {words}\n"
+
+
+def test_a_variable_that_one_job_has_is_one_row_of_the_difference(
+    connect: Connect, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        job_id = request.url.path.rpartition("/")[2]
+        env = {"FOO": "bar"} if job_id == "0a" else {}
+        return json_answer(job(id=job_id, spec={"env": env, "params": {}, "code": None}, metrics={}))
+
+    connect(answer)
+    assert main(["diff", "0a", "0b"]) == SUCCEEDED
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [["spec:"], ["FIELD", "0a", "0b"], ["env.FOO", "bar", "-"]]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "repeats", "sentence"), [(1, 1, "1 job: 1 cell, each once."), (6, 3, "6 jobs: 2 cells, each 3 times.")]
+)
+def test_the_plan_of_a_study_counts_as_people_do(
+    jobs: int, repeats: int, sentence: str, connect: Connect, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = [{"values": {"gpus": 1}, "plan": PLAN, "quote": None, "warnings": []}] * (jobs // repeats)
+    connect(lambda _: json_answer({"jobs": jobs, "repeats": repeats, "cells": cells, "varied": ["gpus"]}))
+    study = tmp_path / "study.yaml"
+    study.write_text("base: {dataset: digits}\ngrid: {gpus: [1]}\n")
+    assert main(["study", str(study), "--dry-run"]) == SUCCEEDED
+    assert sentence in capsys.readouterr().err
