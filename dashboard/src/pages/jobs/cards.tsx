@@ -78,7 +78,7 @@ function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): C
         <div class={styles["line"]}>
           <JobCurve row={row} metric={metric} curve={curve} />
           {best !== null && (
-            <span>
+            <span class={styles["best"]}>
               <span class="muted">best {shownMetric}</span> {number(best)}
             </span>
           )}

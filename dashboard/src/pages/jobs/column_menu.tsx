@@ -44,7 +44,7 @@ function MetricColumns({ rows, shownIds, toggle }: MetricColumnsProps) {
   const ids = metricColumns(rows, shownIds);
   if (ids.length === 0) return null;
   return (
-    <fieldset class={`${styles["columns"]} ${styles["metrics"]}`}>
+    <fieldset class={styles["columns"]}>
       <legend>Best values</legend>
       {ids.map((id) => (
         <label key={id}>

@@ -35,7 +35,9 @@ export function Grid({ report }: { report: StudyReport }) {
   );
 }
 
-function heading({ label }: Figure): string {
+/** A label as the start of a title. A metric's own name stays as it is. */
+function heading({ key, label }: Figure): string {
+  if (key === `metrics.${label}`) return label;
   return (label[0] ?? "").toUpperCase() + label.slice(1);
 }
 

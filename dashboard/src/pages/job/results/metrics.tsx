@@ -41,9 +41,9 @@ export function MetricsPanel({ job }: { job: Job }) {
 
 function Name({ name, isGoal }: { name: string; isGoal: boolean }) {
   return (
-    <>
+    <span class={styles["name"]}>
       {name}
       {isGoal && <span class={styles["goal"]}>goal</span>}
-    </>
+    </span>
   );
 }
