@@ -23,7 +23,7 @@ export const COLUMNS = [
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
   { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time left", from_px: 0 },
   { id: "curve", title: "Metric", width_px: 112, hint: "Epoch by epoch, over all ranks", from_px: 860 },
-  { id: "best", title: "Best / last", width_px: 98, isFigure: true, from_px: 950 },
+  { id: "best", title: "Best / last", width_px: 110, isFigure: true, from_px: 950 },
   { id: "gpus", title: "GPUs", width_px: 62, sort: "gpus", isFigure: true, from_px: 1120 },
   {
     id: "batch",
