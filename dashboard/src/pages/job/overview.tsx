@@ -43,7 +43,7 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
             ) : (
               <AdvicePanel job={job.id} items={advice.data.items} isLive={isLive} />
             )}
-            {data !== undefined && <FindingsPanel analysis={data} />}
+            {data !== undefined && <FindingsPanel analysis={data} isScript={isScript(job.spec)} />}
             {!isScript(job.spec) && <MetricsPanel job={job} />}
           </div>
         </div>

@@ -52,7 +52,7 @@ export function Expected({ quote }: { quote: Quote | null | undefined }) {
 
 const SHOWN = 3;
 
-function Basis({ quote: { basis, jobs, epochs } }: { quote: Quote }) {
+function Basis({ quote: { basis, jobs, epochs, wall_s } }: { quote: Quote }) {
   return (
     <div class={styles["basis"]}>
       <p>
@@ -67,7 +67,8 @@ function Basis({ quote: { basis, jobs, epochs } }: { quote: Quote }) {
         ))}
         {jobs.length > SHOWN && ", …"}).
       </p>
-      <p>{epochs === null ? "The number of epochs is unknown, and so is the time." : `Calculated with ${epochs}.`}</p>
+      {epochs !== null && <p>Calculated with {epochs}.</p>}
+      {epochs === null && wall_s === null && <p>The number of epochs is unknown, and so is the time.</p>}
     </div>
   );
 }

@@ -8,7 +8,7 @@ import { metricText } from "../../metrics.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
 import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
-import { estimateText, fieldLabel, figureOf, goalFigure, goalOf } from "./figures.ts";
+import { estimateOf, estimateText, fieldLabel, figureOf, goalFigure, goalOf } from "./figures.ts";
 import { Target } from "./target.tsx";
 
 const timesAsFast = (value: number): string => number(value, 3);
@@ -103,7 +103,16 @@ const CHOSEN_BY: Readonly<Record<string, string>> = {
 function Reached({ report }: { report: StudyReport }) {
   const { target, cells } = report;
   const goal = goalFigure(report);
-  if (target === null) return <p class="muted">No cell has a value of {goal.label} yet, so there is no target.</p>;
+  if (target === null) {
+    const hasValues = cells.some((cell) => estimateOf(report, cell, goal.key) !== null);
+    return (
+      <p class="muted">
+        {hasValues
+          ? `There is no target: ${goal.label} has no values by epoch, or they are 0.`
+          : `No cell has a value of ${goal.label} yet, so there is no target.`}
+      </p>
+    );
+  }
   const measured = cells.filter(({ repeats }) => repeats > 0);
   const all = measured.filter((cell) => cell.reached_target === cell.repeats).length;
   return (

@@ -8,18 +8,17 @@ import { figureOf } from "./evidence.ts";
 import { Evidence } from "./evidence.tsx";
 import { SlotTable, StallTable, StepTable } from "./figures.tsx";
 import styles from "./findings.module.css";
+import { nothingFound } from "./nothing_found.ts";
 
 const GOOD: readonly Finding["kind"][] = ["compute_bound"];
 
-export function FindingsPanel({ analysis }: { analysis: Analysis }) {
+export function FindingsPanel({ analysis, isScript }: { analysis: Analysis; isScript: boolean }) {
   const { findings, steps, utilization, stalls, imbalances } = analysis;
   return (
     <Panel title="Findings" id="findings">
       <div class={styles["stack"]}>
         {findings.length === 0 ? (
-          <p class="muted">
-            No findings{analysis.complete ? "" : " yet"}. Findings need at least 30 steps that take 3 seconds in all.
-          </p>
+          <p class="muted">{nothingFound(analysis, isScript)}</p>
         ) : (
           <ul class={styles["list"]}>
             {findings.map((finding) => (
