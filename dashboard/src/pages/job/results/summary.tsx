@@ -2,18 +2,12 @@
 
 import type { Job } from "../../../api/types.ts";
 import { bytes, duration, number, percent, short } from "../../../format.ts";
-import { goalMetricOf, isScript, metricsOf } from "../../../metrics.ts";
+import { isScript } from "../../../metrics.ts";
+import { type Figure, learnedFigures } from "./learned.ts";
 import styles from "./results.module.css";
 
-interface Figure {
-  readonly name: string;
-  readonly value: string;
-  readonly more?: string | undefined;
-}
-
 export function Summary({ job }: { job: Job }) {
-  const learned = isScript(job.spec) ? goalFigures(job) : resultsOf(job);
-  const figures = [...learned, ...costsOf(job), ...planOf(job)].filter(({ value }) => value !== "–");
+  const figures = [...learnedFigures(job), ...costsOf(job), ...planOf(job)].filter(({ value }) => value !== "–");
   return (
     <dl class={styles["strip"]} aria-label={job.summary === null ? "Figures so far" : "Results"}>
       {figures.map(({ name, value, more }) => (
@@ -27,27 +21,6 @@ export function Summary({ job }: { job: Job }) {
       ))}
     </dl>
   );
-}
-
-function resultsOf({ summary, progress }: Job): Figure[] {
-  const soFar = progress as { metrics?: Record<string, number> };
-  const best = summary === null ? undefined : `epoch ${summary.best_epoch ?? "–"}`;
-  return [
-    { name: "Val accuracy", value: number(summary?.val_accuracy ?? soFar.metrics?.["val_accuracy"]), more: best },
-    { name: "Val loss", value: number(summary?.val_loss ?? soFar.metrics?.["val_loss"]) },
-    { name: "Test accuracy", value: number(summary?.test_accuracy) },
-    { name: "Test loss", value: number(summary?.test_loss) },
-  ];
-}
-
-/** The best value of the metric that counts. */
-function goalFigures(job: Job): Figure[] {
-  const metrics = metricsOf(job);
-  const goal = goalMetricOf(job.spec, Object.keys(metrics));
-  const value = metrics[goal ?? ""];
-  if (goal === null || value === undefined) return [];
-  const epoch = value.best_epoch == null ? "" : `, epoch ${value.best_epoch}`;
-  return [{ name: goal, value: number(value.best), more: `best${epoch}` }];
 }
 
 function costsOf({ summary, progress }: Job): Figure[] {
