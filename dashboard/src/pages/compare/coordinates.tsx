@@ -7,7 +7,7 @@ import { extentOf, RAMP, rampColour, shareOf } from "../../charts/ramp.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./coordinates.module.css";
 import { canBeLog } from "./curves.ts";
-import { type Field, valueText } from "./fields.ts";
+import { type Field, resultsAtFirst, valueText } from "./fields.ts";
 import { focused } from "./focus.ts";
 import { Ranges } from "./ranges.tsx";
 import { type Run, toggled } from "./runs.ts";
@@ -15,7 +15,6 @@ import { Toggles } from "./toggles.tsx";
 import { axesParam, brushes, byParam, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
 
 const MOST_SETTINGS = 6; // axes that are shown by default
-const RESULTS_AT_FIRST = ["train_samples_per_s", "wall_s", "val_loss", "val_accuracy"];
 
 interface Props {
   runs: readonly Run[];
@@ -83,9 +82,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
 }
 
 function defaultAxes(settings: readonly Field[], results: readonly Field[]): string[] {
-  const resultKeys = results
-    .filter(({ key, isGoal }) => isGoal || RESULTS_AT_FIRST.includes(key))
-    .map(({ key }) => key);
+  const resultKeys = resultsAtFirst(results).map(({ key }) => key);
   const settingKeys = settings.map(({ key }) => key).filter((key) => key !== "seed" && !key.startsWith("plan."));
   return [...settingKeys.slice(0, MOST_SETTINGS), ...resultKeys];
 }

@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { canBeLog, countedIn, curvesOf, metricsAmong, ordered, pointsEach, shownAtFirst } from "./curves.ts";
+import {
+  axisAtFirst,
+  canBeLog,
+  countedIn,
+  curvesOf,
+  metricsAmong,
+  ordered,
+  pointsEach,
+  shownAtFirst,
+} from "./curves.ts";
 import { job } from "./job.fixture.ts";
 
 const VALUE = { last: 1, best: 1 };
@@ -41,6 +50,18 @@ test("a script has only the metrics that it reports, and begins with those that 
   assert.deepEqual(shownAtFirst([SCRIPT]), ["mae", "val_mae"]);
   assert.deepEqual(shownAtFirst([OWN]), ["loss", "val_loss", "accuracy", "val_accuracy"]);
   assert.deepEqual(shownAtFirst([OWN, SCRIPT]).slice(-2), ["mae", "val_mae"]);
+});
+
+test("a goal of Hora's own loop is shown by default too", () => {
+  const own = job("own", { spec: { goal: { metric: "val_auc" } }, metrics: { auc: VALUE, val_auc: VALUE } });
+  assert.deepEqual(shownAtFirst([own]), ["loss", "val_loss", "accuracy", "val_accuracy", "auc", "val_auc"]);
+});
+
+test("the axis is that of steps if a script has ended no epoch", () => {
+  const inEpochs = job("epochs", { spec: { code: "c0de" }, metrics: { mae: { ...VALUE, best_epoch: 1 }, wer: VALUE } });
+  assert.equal(axisAtFirst([inEpochs, SCRIPT]), "step");
+  assert.equal(axisAtFirst([inEpochs, OWN, job("silent", { spec: { code: "c0de" } })]), "epoch");
+  assert.equal(axisAtFirst([OWN]), "epoch");
 });
 
 test("a curve over all ranks comes before that of a single rank", () => {

@@ -57,19 +57,28 @@ export function hasScript(jobs: readonly Job[]): boolean {
   return jobs.some(({ spec }) => isScript(spec));
 }
 
-/** The metrics that are shown by default: those of Hora's own loop, and what counts for scripts, with its training. */
+/** The metrics that are shown by default: those of Hora's own loop, and what counts for each job, with its training. */
 export function shownAtFirst(jobs: readonly Job[]): readonly string[] {
-  const goals = jobs
-    .filter(({ spec }) => isScript(spec))
-    .flatMap((job) => {
-      const names = Object.keys(metricsOf(job));
-      const goal = goalMetricOf(job.spec, names);
-      return goal === null
-        ? []
-        : [goal.replace(/^val_(?=.)/, ""), goal].filter((name) => name === goal || names.includes(name));
-    });
+  const goals = jobs.flatMap((job) => {
+    const names = Object.keys(metricsOf(job));
+    const goal = goalMetricOf(job.spec, names);
+    return goal === null
+      ? []
+      : [goal.replace(/^val_(?=.)/, ""), goal].filter((name) => name === goal || names.includes(name));
+  });
   const own = jobs.every(({ spec }) => isScript(spec)) ? [] : SHOWN_AT_FIRST;
   return [...new Set([...own, ...goals])].slice(0, MOST_METRICS);
+}
+
+export type Axis = "step" | "epoch" | "time";
+
+/** The axis that is shown by default: of steps if one of the jobs has reported metrics, but no end of an epoch. */
+export function axisAtFirst(jobs: readonly Job[]): Axis {
+  const hasStepsOnly = (job: Job): boolean => {
+    const values = Object.values(metricsOf(job));
+    return isScript(job.spec) && values.length > 0 && values.every(({ best_epoch }) => best_epoch == null);
+  };
+  return jobs.some(hasStepsOnly) ? "step" : "epoch";
 }
 
 /** The metrics to choose from: the usual ones, then other ones of these jobs, and the chosen ones. */

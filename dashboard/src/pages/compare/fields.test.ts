@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Job } from "../../api/types.ts";
-import { bestOf, compared, type Field, flattened, goalValue, RESULTS, resultsAmong, settingsAmong } from "./fields.ts";
+import {
+  bestOf,
+  compared,
+  type Field,
+  flattened,
+  goalValue,
+  RESULTS,
+  resultsAmong,
+  resultsAtFirst,
+  settingsAmong,
+} from "./fields.ts";
 import { job } from "./job.fixture.ts";
 
 const accuracy = RESULTS.find(({ key }) => key === "val_accuracy") as Field;
@@ -123,4 +133,18 @@ test("every metric is a result, better as the goal or its name says, and the goa
   assert.equal(bestOf(results[0] as Field, jobs), 0.25);
   assert.equal(goalValue(jobs[0] as Job), 0.5);
   assert.equal(goalValue(job("own", { summary: { val_accuracy: 0.9 } })), 0.9);
+});
+
+test("by default the results are the speed and what counts, of any job", () => {
+  const summary = { val_accuracy: 0.9, val_loss: 0.3, wall_s: 3 };
+  const keys = (...jobs: Job[]): string[] => resultsAtFirst(resultsAmong(jobs)).map(({ key }) => key);
+  const usual = job("usual", { summary });
+  const own = job("own", {
+    summary,
+    spec: { goal: { metric: "val_auc" } },
+    metrics: { val_auc: { last: 0.5, best: 0.5 } },
+  });
+  assert.deepEqual(keys(usual), ["val_accuracy", "val_loss", "wall_s"]);
+  assert.deepEqual(keys(own), ["metrics.val_auc", "wall_s"]);
+  assert.deepEqual(keys(usual, own), ["metrics.val_auc", "val_accuracy", "wall_s"]);
 });

@@ -23,7 +23,7 @@ export interface Field {
   readonly key: string;
   readonly label: string;
   readonly isResult: boolean;
-  /** The best value of the metric that counts for one of the runs. */
+  /** Whether it is a value of the metric that counts for one of the runs. */
   readonly isGoal?: boolean;
   /** Whether more or less is better, if either is. */
   readonly better?: "more" | "less";
@@ -204,8 +204,20 @@ export function resultsAmong(jobs: readonly Job[]): readonly Field[] {
   const metrics = inOrder(names, null)
     .filter((name) => !RESULTS.some(({ key }) => key === name))
     .map((name) => bestValue(name, jobs, goals.has(name)));
-  const of = [...metrics.filter(({ isGoal }) => isGoal), ...RESULTS, ...metrics.filter(({ isGoal }) => !isGoal)];
+  const usual = RESULTS.map((field) => (goals.has(field.key) ? { ...field, isGoal: true } : field));
+  const of = [...metrics.filter(({ isGoal }) => isGoal), ...usual, ...metrics.filter(({ isGoal }) => !isGoal)];
   return of.filter((field) => jobs.some((job) => field.valueIn(job) !== null));
+}
+
+const SPEEDS: readonly string[] = ["train_samples_per_s", "wall_s"];
+const OF_VALIDATION: readonly string[] = ["val_loss", "val_accuracy"];
+
+/** The results with an axis by default: the speed, and what counts; the usual pair if nothing else counts. */
+export function resultsAtFirst(results: readonly Field[]): readonly Field[] {
+  const hasOther = results.some(({ key, isGoal }) => isGoal && !OF_VALIDATION.includes(key));
+  return results.filter(
+    ({ key, isGoal }) => isGoal || SPEEDS.includes(key) || (!hasOther && OF_VALIDATION.includes(key)),
+  );
 }
 
 /** The best value of a metric that jobs report. */

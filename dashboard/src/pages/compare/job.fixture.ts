@@ -8,7 +8,7 @@ interface Parts {
   plan?: Record<string, unknown>;
   summary?: Record<string, unknown> | null;
   progress?: Record<string, unknown>;
-  metrics?: Record<string, { last: number | null; best: number | null }>;
+  metrics?: Record<string, { last: number | null; best: number | null; best_epoch?: number | null }>;
   revision?: number;
 }
 

@@ -9,12 +9,12 @@ import { Zoom } from "../../charts/zoom.tsx";
 import { metricText } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import { type Curve, canBeLog, countedIn } from "./curves.ts";
+import { type Axis, type Curve, canBeLog, countedIn } from "./curves.ts";
 import { focused, settledFocus } from "./focus.ts";
 import { nearestLine, type Place } from "./nearest.ts";
 import styles from "./overlay.module.css";
 import type { Run } from "./runs.ts";
-import type { Axis, Curves } from "./use_curves.ts";
+import type { Curves } from "./use_curves.ts";
 
 interface Props {
   runs: readonly Run[];
@@ -34,7 +34,7 @@ export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onH
   const unitX = axis === "time" ? "seconds" : "tens";
   const emptyText = hasAny(shownRuns, metrics, curves.byRun)
     ? null
-    : "No curves yet: none of these runs has finished an epoch.";
+    : `No curves yet: none of these runs has ${axis === "epoch" ? "finished an epoch" : "reported these metrics"}.`;
   return (
     <Panel title="Curves" flush tools={<Zoom scope={scope} unitX={unitX} />}>
       <ProblemNotice problem={curves.problem} />

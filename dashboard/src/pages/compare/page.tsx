@@ -97,7 +97,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
     [jobs.ids, jobs.jobs, fields, hide, best],
   );
   const faded = useMemo(() => fadedIds(runs, fields, drawnBrushes), [runs, fields, drawnBrushes]);
-  const [metrics, axis] = [metricsNow(loadedJobs), axisNow()];
+  const [metrics, axis] = [metricsNow(loadedJobs), axisNow(loadedJobs)];
   const curves = useCurves(runs, metrics, axis);
   const onHide = (id: string): void => hideParam.set(toggled(listOf(hide), id).join());
   if (runs.length === 0) return null;

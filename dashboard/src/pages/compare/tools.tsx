@@ -5,12 +5,11 @@ import type { Job, Metrics } from "../../api/types.ts";
 import { metricText } from "../../metrics.ts";
 import { Choice } from "../../parts/choice.tsx";
 import { pathWith } from "../../query.ts";
-import { metricsAmong, ordered, shownAtFirst } from "./curves.ts";
+import { type Axis, axisAtFirst, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
 import type { Field } from "./fields.ts";
 import { type Best, parseBest, type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import styles from "./tools.module.css";
-import type { Axis } from "./use_curves.ts";
 import { axisParam, bestParam, chosenOf, chosenText, logParam, metricsParam, smoothParam } from "./view.ts";
 
 const AXES = [
@@ -20,8 +19,8 @@ const AXES = [
 ] as const;
 
 /** The axis in the address; an unknown word means the default. */
-export function axisNow(): Axis {
-  return AXES.find(([axis]) => axis === axisParam.value)?.[0] ?? "epoch";
+export function axisNow(jobs: readonly Job[]): Axis {
+  return AXES.find(([axis]) => axis === axisParam.value)?.[0] ?? axisAtFirst(jobs);
 }
 
 /** The weight of the smoothing, 0..0.99. */
@@ -44,10 +43,11 @@ export function Tools({ runs, results }: { runs: readonly Run[]; results: readon
   const shownNames = allNames.filter((name, place) => place < MANY || chosenNames.includes(name));
   const toggle = (name: string): void =>
     metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), shownAtFirst(jobs)));
+  const setAxis = (axis: Axis): void => axisParam.set(axis === axisAtFirst(jobs) ? "" : axis);
   const smooth = smoothNow();
   return (
     <div class={styles["tools"]}>
-      <Choice label="Axis" value={axisNow()} options={AXES} onChange={axisParam.set} />
+      <Choice label="Axis" value={axisNow(jobs)} options={AXES} onChange={setAxis} />
       <label class={styles["smooth"]}>
         Smoothing
         <input

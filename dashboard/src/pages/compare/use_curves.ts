@@ -6,10 +6,8 @@ import { usePolled } from "../../api/polled.ts";
 import type { Problem } from "../../api/problem.ts";
 import type { ManyMetrics } from "../../api/types.ts";
 import { pathWith } from "../../query.ts";
-import { type Curve, curvesOf, hasScript, MOST_METRICS, pointsEach } from "./curves.ts";
+import { type Axis, type Curve, curvesOf, hasScript, MOST_METRICS, pointsEach } from "./curves.ts";
 import type { Run } from "./runs.ts";
-
-export type Axis = "step" | "epoch" | "time";
 
 export interface Curves {
   /** By run, then by metric; undefined until they have come. */

@@ -13,7 +13,7 @@ export const hideParam = param("hide");
 /** "5:val_accuracy": only the best so many. */
 export const bestParam = param("best");
 export const metricsParam = param("m");
-export const axisParam = param("x", "epoch");
+export const axisParam = param("x");
 export const smoothParam = param("smooth", "0");
 export const logParam = param("log");
 export const sortParam = param("sort");
