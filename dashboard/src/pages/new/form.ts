@@ -6,7 +6,7 @@ import { param } from "../../url.ts";
 import { type Draft, edited, isObject, isSame, parsed, tidied, valueAt } from "./draft.ts";
 import { type Previewed, usePreview } from "./preview.ts";
 import type { PlacedErrors } from "./problems.ts";
-import { type Field, type Json, type JsonObject, SHORTHAND } from "./schema.ts";
+import { type Field, isOfLoop, type Json, type JsonObject, SHORTHAND } from "./schema.ts";
 
 const WRITTEN_AFTER_MS = 250; // browsers refuse an address that changes with every key
 
@@ -95,8 +95,12 @@ export function afterEdit(form: Content, field: Field, value: Json | undefined):
   return tidied(edited(form.draft, field, isDefault ? undefined : value), form.fields);
 }
 
-/** Whether a field is visible: fields of a part that is off, or whose main field is empty, are not. */
+/**
+ * Whether a field is visible: fields of a part that is off, or whose main field is empty, are not. A field that scripts
+ * refuse is visible in one only while it is set.
+ */
 export function isShown(form: Content, field: Field): boolean {
+  if (isScript(form.draft) && isOfLoop(field) && valueAt(form.draft, field.path) === undefined) return false;
   const part = field.path.slice(0, Math.max(0, field.path.indexOf(".")));
   const main = SHORTHAND[part] === undefined ? part : `${part}.${SHORTHAND[part]}`;
   const decisive = form.fields.find(({ path }) => path === main && path !== field.path);

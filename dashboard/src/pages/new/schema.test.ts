@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DOCUMENT } from "./document.fixture.ts";
-import { fieldsOf, ofScript } from "./schema.ts";
+import { fieldsOf, isOfLoop, ofScript } from "./schema.ts";
 
 const FIELDS = new Map(fieldsOf(DOCUMENT).map((field) => [field.path, field]));
 
@@ -48,6 +48,11 @@ test("a script needs no dataset, has no model, and does not stop early by defaul
   const paths = defaults.map(({ path }) => path);
   for (const path of ["dataset.source", "model.name", "early_stopping"]) assert.ok(paths.includes(path), path);
   assert.equal(FIELDS.get("model.name")?.defaultValue, "lenet5");
+});
+
+test("a script has no use for the choices of Hora's own loop", () => {
+  const paths = [...FIELDS.values()].filter(isOfLoop).map(({ path }) => path);
+  assert.deepEqual(paths, ["dataset.augment", "optimizer", "probe", "probe.smallest"]);
 });
 
 test("a choice may be null", () => {

@@ -71,6 +71,24 @@ const MAY_BE_NONE: ReadonlySet<string> = new Set([
   "early_stopping",
 ]);
 
+/** What Hora's own loop does and a script does itself, as in `jobs/model/script_fields.py`: fields, and whole parts. */
+const OF_LOOP: ReadonlySet<string> = new Set([
+  "optimizer",
+  "precision",
+  "jit",
+  "allreduce",
+  "probe",
+  "checkpoint.every_epochs",
+  "early_stopping.restore_best_weights",
+  ...["fraction", "sharding", "shuffle_buffer", "cache", "cache_limit_gb", "augment"].map((name) => `dataset.${name}`),
+]);
+
+/** Whether a script can have no other value of a field than its default. */
+export function isOfLoop({ path }: Field): boolean {
+  const [part = ""] = path.split(".");
+  return OF_LOOP.has(path) || OF_LOOP.has(part);
+}
+
 /** Every field of a spec in the order of the schema. The fields of a part follow the part. */
 export function fieldsOf(document: OpenApi): Field[] {
   const { schemas } = document.components;
