@@ -106,11 +106,11 @@ def test_a_detached_run_prints_its_id_alone_and_its_code_is_not_sent_again(
     spec_file = folder.parent / "spec.yaml"
     spec_file.write_text(f"code: {folder.name}\ncommand: [python, train.py]\nparams: {{mae: 1}}\n")
     detached = hora(stack.home, "run", "-d", "--folder", str(folder), "--set", "params.mae=2", "python", "train.py")
-    submitted = hora(stack.home, "submit", str(spec_file))
-    for result in (detached, submitted):
-        new = client.job(result.stdout.strip())
-        assert (result.returncode, new["code"]) == (0, first["code"])
-        assert f"`hora show {new['id']} --wait`" in result.stderr
+    new = client.job(detached.stdout.strip())
+    assert (detached.returncode, new["code"]) == (0, first["code"])
+    assert f"`hora show {new['id']} --wait`" in detached.stderr
+    preview = hora(stack.home, "submit", str(spec_file), "--dry-run", "--json")
+    assert json.loads(preview.stdout)["spec"]["code"] == first["code"]
     sent = list(client.audit(action="code.sent", subject=first["code"]))
     assert len(sent) == 1
     shown = hora(stack.home, "show", detached.stdout.strip(), "--wait")
@@ -236,6 +236,6 @@ def test_a_stopped_sending_goes_on_where_it_stopped(stack: Stack, client: Servic
         filename=archive.filename, size_bytes=archive.size_bytes, sha256=archive.digest, purpose="code"
     )
     client.send_piece(upload["id"], 0, archive.read(0, 1000))
-    assert hora(stack.home, "run", "-d", "--folder", str(folder), "--", "true").returncode == 0
+    assert hora(stack.home, "run", "--dry-run", "--folder", str(folder), "--", "true").returncode == 0
     assert client.code(archive.digest)["size_bytes"] == archive.size_bytes
     assert list(client.uploads()) == []  # a second upload would have left the first one
