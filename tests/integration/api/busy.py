@@ -46,6 +46,13 @@ def set_progress(sessions: Sessions, job_id: str, **progress: Any) -> None:
         session.execute(update(Job).where(Job.id == job_id).values(progress=progress))
 
 
+def set_metrics(sessions: Sessions, job_id: str, **values: float) -> None:
+    """Set the metrics that a job has so far."""
+    metrics = {name: {"last": value, "best": value, "best_epoch": 1} for name, value in values.items()}
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(metrics=metrics))
+
+
 def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float) -> None:
     """Store a sample of a whole host that is `age_s` old."""
     at = datetime.now(UTC) - timedelta(seconds=age_s)

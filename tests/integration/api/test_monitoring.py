@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.db.engine import Sessions
-from tests.integration.api.busy import a_busy_cluster
+from tests.integration.api.busy import a_busy_cluster, set_metrics
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "monitoring"
@@ -42,7 +42,7 @@ def expressions() -> Iterator[str]:
 @pytest.fixture
 def labels_by_metric(api: TestClient, submit_job: Callable[..., str], sessions: Sessions) -> dict[str, set[str]]:
     """The labels of every metric of a busy cluster, by its name in a query."""
-    a_busy_cluster(sessions, submit_job)
+    set_metrics(sessions, a_busy_cluster(sessions, submit_job).job_id, val_iou=0.5)
     labels: dict[str, set[str]] = {"up": set()}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:
