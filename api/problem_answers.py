@@ -36,7 +36,7 @@ from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
-from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec, in_words
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 from jobs.people.project_admission import ProjectArchived, QueueFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
@@ -113,7 +113,7 @@ def _of_parameters(error: RequestValidationError) -> Problem:
         [
             FieldProblem(
                 field=".".join(map(str, detail["loc"][1:])),
-                message=detail["msg"].removeprefix("Value error, "),
+                message=in_words(detail),
                 received=None if detail["type"] == "missing" else str(detail["input"])[:80],
             )
             for detail in details

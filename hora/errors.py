@@ -59,7 +59,7 @@ class JobFailed(HoraError):
 
 
 class ScriptFailed(JobFailed):
-    """A function raised an exception on rank 0 that cannot be read here. `traceback` is its text."""
+    """A function ended its process on rank 0, or raised an exception that cannot be read here (`traceback`)."""
 
     def __init__(self, job: "JobView", traceback: str) -> None:
         self.traceback = traceback

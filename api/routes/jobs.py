@@ -124,7 +124,7 @@ def _changes(body: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidSpec([FieldProblem("", f"Invalid JSON: {error}")]) from None
     if not isinstance(changes, dict):
-        raise InvalidSpec([FieldProblem("", "Input should be an object")])
+        raise InvalidSpec([FieldProblem("", "must be an object: the fields to change")])
     return changes
 
 

@@ -213,8 +213,8 @@ def test_progress_and_summary_are_shown_as_stored(api: TestClient, submit_job: S
     job = api.get(f"/v1/jobs/{job_id}").json()
 
     assert job["progress"] == {
-        "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5, "done": None,
-        "total": None,
+        "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5,
+        "metrics_epoch": None, "done": None, "total": None,
     }  # fmt: skip
     assert job["summary"]["val_accuracy"] == 0.97
     assert job["summary"]["val_loss"] is None

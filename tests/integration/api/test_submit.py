@@ -50,7 +50,8 @@ def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessi
     assert job["spec"]["epochs"] == 30
     assert (job["plan"]["global_batch"], job["plan"]["steps_per_epoch"]) == (128, 10)
     assert job["progress"] == {
-        "epoch": 0, "epochs": 30, "step": 0, "steps": 300, "done": None, "total": None, "eta_s": None,
+        "epoch": 0, "epochs": 30, "step": 0, "steps": 300, "metrics_epoch": None, "done": None, "total": None,
+        "eta_s": None,
     }  # fmt: skip
     assert job["summary"] is None
     assert job["created_at"].endswith("Z")
