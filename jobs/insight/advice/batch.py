@@ -8,9 +8,10 @@ from statistics import fmean
 from typing import Any
 
 from jobs.insight.advice.changes import changed, is_possible, lower_rate, smaller_batch, times_batch
-from jobs.insight.advice.evidence import WORTH, Evidence, Proposal, gain, less_time, percent
+from jobs.insight.advice.evidence import ACCURACY, WORTH, Evidence, Proposal, gain, less_time, percent
 from jobs.insight.advice.warnings import FEWEST_STEPS
 from jobs.model.plan import resolve_plan
+from jobs.model.records import Summary
 from jobs.model.spec import ProbeSpec
 from jobs.model.states import EndReason, Status
 from jobs.views.advice import Rule
@@ -19,7 +20,8 @@ from jobs.views.analysis import FindingKind
 FACTORS = (2, 4, 8)  # a rate follows a batch this far; beyond it is a different training
 _AT_THE_KNEE = 1.05  # the smallest batch whose throughput is this close to the best is large enough
 _LITTLE = 0.1  # this share of a step in allreduce is no reason for a larger batch
-_LOST_ACCURACY = 0.02  # the accuracy that a larger batch may have cost past jobs
+_LOST_ACCURACY = 0.02  # what a larger batch may have cost past jobs of the goal, if that is an accuracy
+_LOST_SHARE = 0.1  # the same of another goal, as a share of it
 _RATE_STEP = 10  # the step in which rates are searched
 
 
@@ -130,7 +132,8 @@ def _measured_batch(e: Evidence) -> Proposal | None:
         f"With {own_batch} samples per GPU the throughput was {own_speed:.0f} samples/s, with {own_batch * factor} it "
         f"was {larger_speed:.0f}, for the same work on as many GPUs."
     )
-    accuracy = _accuracy_change(e, own_batch * factor)
+    levels = _levels(e, own_batch * factor) if e.goal == ACCURACY else None
+    accuracy = None if levels is None else levels[1] - levels[0]
     expected_gain = gain(less_time(1 / ratio, " for the same number of epochs"), time=1 / ratio, accuracy=accuracy)
     return _larger(e, factor, reason, figures, expected_gain)
 
@@ -138,10 +141,10 @@ def _measured_batch(e: Evidence) -> Proposal | None:
 def _speeds(e: Evidence, factor: int) -> tuple[float, float] | None:
     """Throughput with the job's batch and with a larger one, from trainings, else from probes.
 
-    None if either was not measured, or if the larger batch cost past jobs accuracy.
+    None if either was not measured, or if the larger batch made past jobs worse.
     """
     gpus, own = e.plan.gpus, e.plan.per_gpu_batch
-    if (_accuracy_change(e, own * factor) or 0.0) < -_LOST_ACCURACY:
+    if _made_worse(e, own * factor):
         return None
     for source in (e.trained, e.probed):
         current, larger = source.at(gpus, own), source.at(gpus, own * factor)
@@ -150,21 +153,40 @@ def _speeds(e: Evidence, factor: int) -> tuple[float, float] | None:
     return None
 
 
-def _accuracy_change(e: Evidence, per_gpu_batch: int) -> float | None:
-    """How much more accurate past jobs with another batch were, on as many GPUs and samples."""
+def _made_worse(e: Evidence, per_gpu_batch: int) -> bool:
+    """Whether past jobs with another batch came to a clearly worse value of the goal."""
+    goal, levels = e.goal, _levels(e, per_gpu_batch)
+    if goal is None or levels is None:
+        return False
+    here, there = levels
+    lost = there - here if e.spec.is_lower_better(goal) else here - there
+    return lost > (_LOST_ACCURACY if goal == ACCURACY else _LOST_SHARE * abs(here))
+
+
+def _levels(e: Evidence, per_gpu_batch: int) -> tuple[float, float] | None:
+    """The goal of past jobs on as many GPUs and samples: the mean with the job's batch, and with another one."""
 
     def reached(batch: int) -> list[float]:
         return [
-            job.summary.val_accuracy
+            value
             for job in e.alike
-            if job.summary is not None
-            and job.summary.val_accuracy is not None
+            if (value := _reached(job.summary, e.goal)) is not None
             and (job.plan.gpus, job.plan.per_gpu_batch) == (e.plan.gpus, batch)
             and job.plan.train_samples == e.plan.train_samples
         ]
 
-    there, here = reached(per_gpu_batch), reached(e.plan.per_gpu_batch)
-    return fmean(there) - fmean(here) if there and here else None
+    here, there = reached(e.plan.per_gpu_batch), reached(per_gpu_batch)
+    return (fmean(here), fmean(there)) if here and there else None
+
+
+def _reached(summary: Summary | None, goal: str | None) -> float | None:
+    """The value of a goal that a job reached: that of the kept weights where it is measured, else the best one."""
+    if summary is None or goal is None:
+        return None
+    kept = {"val_accuracy": summary.val_accuracy, "val_loss": summary.val_loss}
+    if goal in kept:
+        return kept[goal]
+    return summary.metrics[goal].best if goal in summary.metrics else None
 
 
 def _fewer_messages(e: Evidence) -> Proposal | None:

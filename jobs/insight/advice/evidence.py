@@ -3,7 +3,7 @@
 `jobs.insight.advice.gathering` reads it from rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
@@ -14,14 +14,16 @@ from jobs.insight.advice.throughput import Throughput
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import Model
+from jobs.model.goals import goal_metric
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary
-from jobs.model.spec import Spec
+from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.model.states import EndReason, Status
 from jobs.views.advice import Advice, Gain, Rule
 from jobs.views.analysis import Analysis, Finding, FindingKind, StepShares
 
-FEWEST_EPOCHS = 3  # after fewer, a validation accuracy says nothing
+ACCURACY = "val_accuracy"  # the only metric whose gain is given as a number
+FEWEST_EPOCHS = 3  # after fewer, a validation metric says nothing
 WORTH = 0.15  # of the training time: smaller gains are within the spread of repeated runs
 
 
@@ -80,11 +82,22 @@ class Evidence:
     model: Model | None = None  # of the catalog
     device: str | None = CPU
     hosts: int = 1
-    accuracies: tuple[float, ...] = ()  # val_accuracy by epoch, from the first
+    metrics: Collection[str] = EPOCH_METRICS  # the names of what it reports
+    curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # by metric: its value after each epoch
     past: tuple[PastJob, ...] = ()  # jobs that succeeded with the same work, this one among them
     bases: tuple[Base, ...] = ()
     cluster: Cluster | None = None
     site: SitePolicy = field(default_factory=SitePolicy)
+
+    @property
+    def goal(self) -> str | None:
+        """The metric that says how good the job is; None for a script that reported none."""
+        return goal_metric(self.spec.goal, self.metrics)
+
+    @property
+    def best_by(self) -> str | None:
+        """The metric that decided which epoch was the best: that of early stopping, else the goal."""
+        return self.spec.best_by(self.metrics)
 
     @cached_property
     def shares(self) -> StepShares | None:

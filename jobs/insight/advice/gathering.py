@@ -1,6 +1,7 @@
 """Reads the evidence for advice on a job from rows. Called by the api, with the job's analysis."""
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +9,15 @@ from sqlalchemy import BigInteger, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Job, MetricPoint
-from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
+from jobs.insight.advice.evidence import ACCURACY, Base, Cluster, Data, Evidence
 from jobs.insight.advice.past import CPU, MIXED, past_jobs, sizes_in, summary_in, where_they_ran
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import MODELS
+from jobs.model.goals import goal_metric
 from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings
-from jobs.model.spec import Spec
+from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.model.states import Status
 from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.hosts import request_of, whole_cluster
@@ -23,7 +25,6 @@ from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
 
 _MOST_SEARCHED = 1000  # newest jobs that are searched for weights to start from
-_ACCURACY = "val_accuracy"
 
 
 def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy) -> Evidence:
@@ -34,6 +35,7 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
     ran_on = where_they_ran(session, [job.id]).get(job.id)
     device = None if ran_on is None else ran_on.device
     data = _data_of(job.dataset)
+    metrics = tuple(job.metrics) if spec.is_script else EPOCH_METRICS
     return Evidence(
         job_id=job.id,
         status=job.status,
@@ -48,7 +50,8 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
         model=None if spec.model is None else MODELS.get(spec.model.name),
         device=device,
         hosts=1 if ran_on is None else ran_on.hosts,
-        accuracies=_accuracies(session, job.id),
+        metrics=metrics,
+        curves=_curves(session, job.id, {goal_metric(spec.goal, metrics), spec.best_by(metrics)}),
         past=tuple(past_jobs(session, job.work_key or work_key_of(spec))),
         bases=_bases(session, job.id, spec, data),
         cluster=_cluster(session, spec, device),
@@ -63,15 +66,19 @@ def _data_of(dataset: dict[str, Any] | None) -> Data | None:
     return Data(dataset["format"], tuple(dataset["shape"]), sizes)
 
 
-def _accuracies(session: Session, job_id: str) -> tuple[float, ...]:
-    """The validation accuracy of each epoch. If two attempts ran an epoch, the later one counts."""
+def _curves(session: Session, job_id: str, names: Collection[str | None]) -> dict[str, tuple[float, ...]]:
+    """Some metrics of each epoch, by name. If two attempts ran an epoch, the later one counts."""
+    point = MetricPoint
     rows = session.execute(
-        select(MetricPoint.epoch, MetricPoint.value)
-        .where(MetricPoint.job_id == job_id, MetricPoint.name == _ACCURACY, MetricPoint.rank == ALL_RANKS)
-        .order_by(MetricPoint.attempt)
+        select(point.name, point.epoch, point.value)
+        .where(point.job_id == job_id, point.name.in_(set(names) - {None}), point.rank == ALL_RANKS)
+        .where(point.epoch > 0)
+        .order_by(point.attempt, point.step.desc())  # the first value of an epoch is that of its end
     )
-    by_epoch = {row.epoch: row.value for row in rows}
-    return tuple(by_epoch[epoch] for epoch in sorted(by_epoch))
+    by_epoch: dict[str, dict[int, float]] = {}
+    for name, epoch, value in rows:
+        by_epoch.setdefault(name, {})[epoch] = value
+    return {name: tuple(values[epoch] for epoch in sorted(values)) for name, values in by_epoch.items()}
 
 
 def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tuple[Base, ...]:
@@ -99,7 +106,7 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
         )
     ).all()
     bases = [
-        Base(row.id, row.spec["dataset"]["source"], row.plan["train_samples"], row.summary.get(_ACCURACY))
+        Base(row.id, row.spec["dataset"]["source"], row.plan["train_samples"], row.summary.get(ACCURACY))
         for row in rows
         if row.plan.get("train_samples")
     ]

@@ -11,7 +11,8 @@ from jobs.insight.advice.cache import streaming_and_cache
 from jobs.insight.advice.changes import is_possible
 from jobs.insight.advice.evidence import Evidence, Proposal
 from jobs.insight.advice.gpus import gpus, hosts
-from jobs.insight.advice.learning import early_stopping, pretrained_base
+from jobs.insight.advice.pretrained import pretrained_base
+from jobs.insight.advice.stopping import early_stopping
 from jobs.views.advice import Advice
 
 # Sorted as in the articles on scaling: changes that need no new hardware come first.

@@ -10,7 +10,7 @@ from statistics import median
 
 from jobs.insight.advice.past import PastJob
 from jobs.model.plan import VALUES_OF_OPTIMIZER, Plan
-from jobs.model.spec import Spec
+from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.views.advice import Quote
 
 HALF_OF_A_DOUBLING = 1.5  # the ideal is 2: at 1.5 the second half of the GPUs brings half of what it could
@@ -75,7 +75,11 @@ def _time(spec: Spec, quote: Quote | None) -> Iterator[str]:
 def _epochs(spec: Spec, alike: Sequence[PastJob]) -> Iterator[str]:
     if spec.early_stopping is not None or spec.epochs < _MANY_EPOCHS:
         return
-    long_ones = [job.summary for job in alike if job.summary is not None and job.summary.epochs_run >= _MANY_EPOCHS]
+    long_ones = [
+        job.summary
+        for job in alike
+        if job.summary is not None and job.summary.epochs_run >= _MANY_EPOCHS and _judging(job.spec) == _judging(spec)
+    ]
     best = median([one.best_epoch for one in long_ones]) if long_ones else None
     if best is None:
         yield f"Early stopping is off: all {spec.epochs} epochs will run, even if they make the model worse."
@@ -85,6 +89,12 @@ def _epochs(spec: Spec, alike: Sequence[PastJob]) -> Iterator[str]:
             f"Early stopping is off: all {spec.epochs} epochs will run, but past jobs were at their best after "
             f"{best:g} (median of {number})."
         )
+
+
+def _judging(spec: Spec) -> tuple[str | None, bool]:
+    """The metric that decides which epoch is the best, and whether a lower value of it is better."""
+    metric = spec.best_by(EPOCH_METRICS)
+    return metric, metric is not None and spec.is_lower_better(metric)
 
 
 def _memory(plan: Plan, alike: Sequence[PastJob]) -> Iterator[str]:

@@ -88,6 +88,19 @@ def test_advice_reads_the_accuracy_of_each_epoch(api: TestClient, run_job: Submi
     assert advice(api, job_id)[0]["evidence"]["patience"] == 5
 
 
+def test_advice_follows_the_goal_of_a_job(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    job_id = run_job(early_stopping=None, goal={"metric": "val_loss"})
+    losses = [0.9, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.2, *[0.4] * 22]
+    metric_points(sessions, job_id, [(4 * (i + 1), value) for i, value in enumerate(losses)], name="val_loss", rank=-1)
+    accuracies = [(4 * (i + 1), i / 100) for i in range(30)]
+    metric_points(sessions, job_id, accuracies, name="val_accuracy", rank=-1)
+    (item,) = advice(api, job_id)
+    stopping = item["change"]["early_stopping"]
+    assert (stopping["monitor"], stopping["patience"]) == ("val_loss", 6)
+    assert item["gain"]["accuracy"] is None
+
+
 def test_a_job_that_has_not_run_gets_no_advice_and_an_unknown_one_is_a_problem(
     api: TestClient, submit_job: Submit
 ) -> None:

@@ -95,10 +95,12 @@ def an_analysis(*kinds: FindingKind, steps: StepShares | None = None, learning: 
     )
 
 
-def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overfits: bool = False) -> Learning:
-    """The course of the validation accuracy."""
+def learned(
+    best_epoch: int, epochs_run: int, best: float, last: float, *, metric: str = "val_accuracy", overfits: bool = False
+) -> Learning:
+    """The course of a metric."""
     return Learning(
-        metric="val_accuracy",
+        metric=metric,
         best_epoch=best_epoch,
         epochs_run=epochs_run,
         best=best,
@@ -107,6 +109,13 @@ def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overf
         val_loss_rise=0.5 if overfits else 0.0,
         overfits=overfits,
     )
+
+
+OVERFIT: dict[str, Any] = {
+    "summary": {"best_epoch": 8, "epochs_run": 30, "after_best_share": 0.7, "stopped_early": False},
+    "spec": {"early_stopping": None},
+    "learning": learned(8, 30, 0.90, 0.86, overfits=True),
+}
 
 
 def a_job(*kinds: FindingKind, **changes: Any) -> Evidence:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jobs.insight.advice.evidence import Evidence
 from jobs.insight.advice.rules import advice_on
 from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
@@ -34,6 +35,27 @@ def test_faster_measured_batch_is_advised_up_to_the_knee() -> None:
 def test_larger_batch_that_lowered_accuracy_in_past_jobs_is_not_advised() -> None:
     worse = past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89})
     assert advice_on(a_job(past=(worse,))) == []
+
+
+def test_larger_batch_that_made_the_goal_worse_in_past_jobs_is_not_advised() -> None:
+    def with_loss(val_loss: float, **goal: str) -> Evidence:
+        spec = {"goal": {"metric": "val_loss", **goal}}
+        other = past("b", 20_000.0, batch_size=128, summary={"val_loss": val_loss, "val_accuracy": 0.5}, **spec)
+        return a_job(spec=spec, past=(other,))
+
+    assert advice_on(with_loss(0.3)) == []
+    assert advice_on(with_loss(0.1, mode="max")) == []
+    advice = only(with_loss(0.21))
+    assert advice.change["batch_size"] == 128
+    assert advice.gain.accuracy is None, "the goal is a loss"
+
+    def with_training_loss(best: float) -> dict[str, Any]:
+        return {"metrics": {"loss": {"last": 9.0, "best": best}}}
+
+    by_loss = {"goal": {"metric": "loss"}}
+    worse = past("b", 20_000.0, batch_size=128, summary=with_training_loss(0.5), **by_loss)
+    assert advice_on(a_job(spec=by_loss, summary=with_training_loss(0.4), past=(worse,))) == []
+    assert len(advice_on(a_job(spec=by_loss, summary=with_training_loss(0.5), past=(worse,)))) == 1
 
 
 def test_sgd_scales_the_rate_linearly_and_a_chosen_policy_is_kept() -> None:

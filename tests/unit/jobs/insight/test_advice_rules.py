@@ -9,14 +9,9 @@ from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.rules import advice_on
 from jobs.model.states import Status
 from jobs.views.analysis import FindingKind
-from tests.unit.jobs.insight.advice_inputs import SIZES, a_job, learned, only, past, rules, shares
+from tests.unit.jobs.insight.advice_inputs import OVERFIT, SIZES, a_job, only, past, rules, shares
 
 K = FindingKind
-OVERFIT = {
-    "summary": {"best_epoch": 8, "epochs_run": 30, "after_best_share": 0.7, "stopped_early": False},
-    "spec": {"early_stopping": None},
-    "learning": learned(8, 30, 0.90, 0.86, overfits=True),
-}
 SPREAD = {"hosts": 2, "steps": shares(allreduce=0.3), "cluster": Cluster(largest_host=4, together=8)}
 
 
@@ -124,64 +119,6 @@ def test_a_network_without_imagenet_weights_starts_from_a_job_with_more_samples(
     assert advice.change == {"model": {"weights": "job:0base0", "freeze_base": False}}
     assert "20000 samples of synthetic" in advice.why
     assert advice_on(few(spec=spec, bases=(replace(base, train_samples=8_000),))) == []
-
-
-# Early stopping
-
-
-def test_early_stopping_is_advised_if_many_epochs_follow_the_best() -> None:
-    advice = only(a_job(**OVERFIT | {"learning": None}))
-    assert advice.rule == "early_stopping"
-    assert advice.change["early_stopping"]["patience"] == 3
-    assert advice.evidence == {"after_best_share": 0.7, "epochs_after_best": 22, "epochs_run": 30, "patience": 3}
-    assert advice.gain.time_factor == pytest.approx(1 - 0.7 * 19 / 22, abs=1e-4)
-    assert advice.gain.accuracy is None
-    assert "the 22 epochs after the best one (8) took 70 % of the training time" in advice.why
-
-
-def test_gain_of_early_stopping_includes_accuracy_lost_to_overfitting() -> None:
-    assert only(a_job(K.OVERFITS, **OVERFIT)).gain.accuracy == 0.04
-
-
-def test_patience_covers_the_flat_stretches_before_the_best_epoch() -> None:
-    flat = (0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.9, *[0.9] * 22)
-    assert only(a_job(**OVERFIT, accuracies=flat)).change["early_stopping"]["patience"] == 5
-
-
-def test_early_stopping_that_worked_is_left_alone() -> None:
-    stopped = {"best_epoch": 4, "epochs_run": 7, "after_best_share": 0.43, "stopped_early": True}
-    assert advice_on(a_job(summary=stopped)) == []
-    assert advice_on(a_job(K.OVERFITS, summary=stopped, learning=learned(4, 7, 0.9, 0.85, overfits=True))) == []
-
-
-def test_a_job_that_still_improved_is_not_told_to_stop() -> None:
-    improved = {"best_epoch": 28, "epochs_run": 30, "after_best_share": 0.07, "stopped_early": False}
-    assert advice_on(a_job(summary=improved, spec={"early_stopping": None})) == []
-
-
-def test_too_much_patience_is_cut_to_what_the_curve_needs() -> None:
-    summary = {"best_epoch": 10, "epochs_run": 40, "after_best_share": 0.75}
-    patient = {"epochs": 100, "early_stopping": {"patience": 30}}
-    advice = only(a_job(summary=summary, spec=patient, accuracies=tuple(i / 50 for i in range(10)) + (0.1,) * 30))
-    assert advice.change == {"early_stopping": {"patience": 3}}
-    assert advice.gain.time_factor == pytest.approx(1 - 0.75 * 27 / 30)
-
-
-def test_early_stopping_on_training_loss_is_switched_to_validation_accuracy() -> None:
-    e = a_job(
-        K.OVERFITS, spec={"early_stopping": {"monitor": "loss"}}, learning=learned(5, 30, 0.9, 0.8, overfits=True),
-        summary={"best_epoch": 30, "epochs_run": 30, "after_best_share": 0.0},
-    )  # fmt: skip
-    advice = only(e)
-    assert advice.change == {"early_stopping": {"monitor": "val_accuracy"}}
-    assert (advice.gain.time_factor, advice.gain.accuracy) == (round(1 - 25 / 30 * 22 / 25, 4), 0.1)
-
-
-def test_restoring_the_best_weights_is_advised() -> None:
-    spec = {"early_stopping": {"restore_best_weights": False}}
-    advice = only(a_job(spec=spec, learning=learned(20, 23, 0.93, 0.90)))
-    assert advice.change == {"early_stopping": {"restore_best_weights": True}}
-    assert advice.gain.accuracy == 0.03
 
 
 # Streaming and cache

@@ -240,6 +240,8 @@ def test_many_epochs_without_early_stopping_get_a_warning_unless_past_jobs_neede
     assert warned(a_spec(early_stopping=None, epochs=10)) == []
     early = [past(f"{best}", summary={"best_epoch": best, "epochs_run": 40}) for best in (6, 8, 30)]
     assert "at their best after 8 (median of 3)" in warned(off, None, *early)[0]
+    by_loss = a_spec(early_stopping=None, epochs=40, goal={"metric": "val_loss"})
+    assert "all 40 epochs will run, even" in warned(by_loss, None, *early)[0], "these were judged by their accuracy"
     late = past("late", summary={"best_epoch": 38, "epochs_run": 40})
     assert warned(off, None, late) == []
 

@@ -1,0 +1,184 @@
+"""The rule about when to stop. Called by `jobs.insight.advice.rules`. Pure.
+
+An epoch is judged by what early stopping monitors, else by the goal of the job, in the direction of that metric.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.insight.advice.evidence import (
+    ACCURACY,
+    FEWEST_EPOCHS,
+    WORTH,
+    Evidence,
+    Proposal,
+    gain,
+    less_time,
+    percent,
+)
+from jobs.model.goals import TIMES
+from jobs.model.spec import EarlyStopping
+from jobs.views.advice import Gain, Rule
+from jobs.views.analysis import FindingKind
+
+_USUAL = EarlyStopping()
+_OF_VALIDATION = frozenset({"val_accuracy", "val_loss"})  # of Hora's own loop
+_NOISE = 0.01  # of an accuracy between two epochs
+_NOISE_SHARE = 0.1  # of another metric
+
+
+@dataclass(frozen=True)
+class _Course:
+    """How many epochs came after the best one by a metric, and the share of the training time that they took."""
+
+    epochs_run: int
+    after_best: int
+    share: float
+
+    def saved(self, patience: int) -> float:
+        """The share of the training time saved if training had ended `patience` epochs after the best one."""
+        return self.share * (1 - patience / self.after_best) if self.after_best > patience else 0.0
+
+    @property
+    def wasted(self) -> str:
+        """The epochs after the best one, as a part of a sentence."""
+        best = self.epochs_run - self.after_best
+        return (
+            f"the {self.after_best} epochs after the best one ({best}) took {percent(self.share)} of the training time"
+        )
+
+
+def early_stopping(e: Evidence) -> Proposal | None:
+    """Propose early stopping, or a better rule for it, if epochs after the best one were wasted."""
+    course, metric, stopping = _course_of(e), e.best_by, e.spec.early_stopping
+    if course is None or metric is None or course.epochs_run < FEWEST_EPOCHS:
+        return None
+    if stopping is None:
+        return _turned_on(e, metric, course)
+    return _other_monitor(e, stopping) or _best_weights(e, stopping) or _less_patience(e, stopping, course)
+
+
+def _course_of(e: Evidence) -> _Course | None:
+    """The course by what decides which epoch is the best; None if the job did not come to its end."""
+    own = e.summary
+    return None if own is None else _Course(own.epochs_run, own.epochs_run - own.best_epoch, own.after_best_share)
+
+
+def _course_by(e: Evidence, metric: str) -> _Course | None:
+    """The course by the curve of another metric than the one that decided. Its epochs count as equally long."""
+    curve = e.curves.get(metric, ())
+    known = [value for value in curve if math.isfinite(value)]
+    if not known:
+        return None
+    after = len(curve) - 1 - curve.index((min if e.spec.is_lower_better(metric) else max)(known))
+    return _Course(len(curve), after, after / len(curve))
+
+
+def _turned_on(e: Evidence, metric: str, course: _Course) -> Proposal | None:
+    if metric in TIMES:
+        return None
+    patience = _patience(e, metric, _USUAL.min_delta)
+    if course.saved(patience) < WORTH and not _lost_by_overfitting(e, metric):
+        return None
+    change = _USUAL.model_copy(update={"monitor": metric, "patience": patience})
+    reason = f"Early stopping is off, and {course.wasted}."
+    action = "Turn early stopping on."
+    return _stopping(e, action, reason, change.model_dump(mode="json"), course, patience, metric)
+
+
+def _other_monitor(e: Evidence, stopping: EarlyStopping) -> Proposal | None:
+    goal = e.goal
+    if stopping.monitor in _OF_VALIDATION or goal not in _OF_VALIDATION:
+        return None
+    course = _course_by(e, goal)
+    if course is None or (course.saved(stopping.patience) < WORTH and not _lost_by_overfitting(e, goal)):
+        return None
+    reason = f"Early stopping monitors {stopping.monitor}, which is no validation metric, and {course.wasted}."
+    action = f"Let early stopping monitor {goal}."
+    return _stopping(e, action, reason, {"monitor": goal}, course, stopping.patience, goal)
+
+
+def _best_weights(e: Evidence, stopping: EarlyStopping) -> Proposal | None:
+    metric, best_and_last = stopping.monitor, _best_and_last(e, stopping.monitor)
+    if stopping.restore_best_weights or metric not in _OF_VALIDATION or best_and_last is None:
+        return None
+    best, last = best_and_last
+    lost = abs(best - last)
+    expected = gain(f"A {metric} of {best:.4g} instead of {last:.4g}.")
+    if metric == ACCURACY:
+        expected = gain(f"{100 * lost:.1f} points of validation accuracy.", accuracy=lost)
+    figures = {"lost_accuracy" if metric == ACCURACY else f"lost_{metric}": float(f"{lost:.4g}")}
+    reason = f"The weights of the last epoch were kept. Their {metric} is {lost:.3g} worse than that of the best one."
+    change = {"early_stopping": {"restore_best_weights": True}}
+    return Proposal(Rule.EARLY_STOPPING, "Keep the weights of the best epoch.", reason, figures, change, expected)
+
+
+def _less_patience(e: Evidence, stopping: EarlyStopping, course: _Course) -> Proposal | None:
+    if stopping.monitor in TIMES:
+        return None
+    patience = _patience(e, stopping.monitor, stopping.min_delta)
+    if patience >= stopping.patience or course.saved(patience) < WORTH:
+        return None
+    reason = f"Early stopping waits {stopping.patience} epochs for an improvement, and {course.wasted}."
+    action = f"Let early stopping wait {patience} epochs."
+    return _stopping(e, action, reason, {"patience": patience}, course, patience, None)
+
+
+def _stopping(
+    e: Evidence, action: str, reason: str, change: dict[str, Any], course: _Course, patience: int, metric: str | None
+) -> Proposal:
+    """A proposal to change early stopping. `metric` has been lost to overfitting; None: it would not be kept."""
+    figures: dict[str, Any] = {
+        "after_best_share": round(course.share, 4),
+        "epochs_after_best": course.after_best,
+        "epochs_run": course.epochs_run,
+        "patience": patience,
+    }
+    expected = _gain(course.saved(patience), _lost_by_overfitting(e, metric) if metric == ACCURACY else None)
+    return Proposal(Rule.EARLY_STOPPING, action, reason, figures, {"early_stopping": change}, expected)
+
+
+def _gain(saved: float, lost_accuracy: float | None) -> Gain:
+    text = less_time(1 - saved) if saved else "Epochs after the best one no longer make the model worse."
+    return gain(text, time=1 - saved if saved else None, accuracy=lost_accuracy)
+
+
+def _patience(e: Evidence, metric: str, min_delta: float) -> int:
+    """The usual patience, or as much as every flat part of the curve before the best epoch needs."""
+    sign = -1.0 if e.spec.is_lower_better(metric) else 1.0
+    return max(_USUAL.patience, _longest_flat_part([sign * value for value in e.curves.get(metric, ())], min_delta) + 1)
+
+
+def _longest_flat_part(rising: Sequence[float], min_delta: float) -> int:
+    """The most epochs without an improvement by `min_delta` that an improvement followed."""
+    best, waited, longest = None, 0, 0
+    for value in rising:
+        if math.isfinite(value) and (best is None or value > best + min_delta):
+            best, longest, waited = value, max(longest, waited), 0
+        else:
+            waited += 1
+    return longest
+
+
+def _lost_by_overfitting(e: Evidence, metric: str) -> float | None:
+    """How much of a metric the epochs after the best one cost; None if the job does not overfit, or kept the best."""
+    if e.finding(FindingKind.OVERFITS) is None:
+        return None
+    best_and_last = _best_and_last(e, metric)
+    return None if best_and_last is None else abs(best_and_last[0] - best_and_last[1])
+
+
+def _best_and_last(e: Evidence, metric: str) -> tuple[float, float] | None:
+    """The metric in the best epoch and in the last one; None if the last one is no worse, beside noise."""
+    learning, curve = e.analysis.learning, [value for value in e.curves.get(metric, ()) if math.isfinite(value)]
+    is_lower_better = e.spec.is_lower_better(metric)
+    if learning is not None and learning.metric == metric:
+        best, last = learning.best, learning.last
+    elif curve:
+        best, last = (min if is_lower_better else max)(curve), curve[-1]
+    else:
+        return None
+    lost = last - best if is_lower_better else best - last
+    return (best, last) if lost >= (_NOISE if metric == ACCURACY else _NOISE_SHARE * abs(best)) and lost > 0 else None
