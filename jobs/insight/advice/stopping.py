@@ -20,13 +20,16 @@ from jobs.insight.advice.evidence import (
 )
 from jobs.model.goals import TIMES
 from jobs.model.spec import EarlyStopping
+from jobs.model.states import Status
 from jobs.views.advice import Gain, Rule
-from jobs.views.analysis import FindingKind
+from jobs.views.analysis import FindingKind, LedgerItem
 
 _USUAL = EarlyStopping()
 _OF_VALIDATION = frozenset({"val_accuracy", "val_loss"})  # of Hora's own loop
+_TRAINING = (LedgerItem.USEFUL, LedgerItem.DATA_WAIT, LedgerItem.COMMUNICATION, LedgerItem.AFTER_BEST)
 _NOISE = 0.01  # of an accuracy between two epochs
 _NOISE_SHARE = 0.1  # of another metric
+_IN_SCRIPTS = " The script must call run.should_stop() and leave when it is true."
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,22 @@ def early_stopping(e: Evidence) -> Proposal | None:
         return None
     if stopping is None:
         return _turned_on(e, metric, course)
+    if e.spec.is_script:  # it chose its metrics and keeps its weights itself
+        return _less_patience(e, stopping, course)
     return _other_monitor(e, stopping) or _best_weights(e, stopping) or _less_patience(e, stopping, course)
 
 
 def _course_of(e: Evidence) -> _Course | None:
     """The course by what decides which epoch is the best; None if the job did not come to its end."""
-    own = e.summary
-    return None if own is None else _Course(own.epochs_run, own.epochs_run - own.best_epoch, own.after_best_share)
+    if not e.spec.is_script:
+        own = e.summary
+        return None if own is None else _Course(own.epochs_run, own.epochs_run - own.best_epoch, own.after_best_share)
+    learning, spent = e.analysis.learning, e.analysis.ledger.items
+    training_s = sum(spent.get(item, 0.0) for item in _TRAINING)
+    if e.status is not Status.SUCCEEDED or learning is None or not training_s:
+        return None
+    share = spent.get(LedgerItem.AFTER_BEST, 0.0) / training_s
+    return _Course(learning.epochs_run, learning.epochs_run - learning.best_epoch, share)
 
 
 def _course_by(e: Evidence, metric: str) -> _Course | None:
@@ -79,13 +91,16 @@ def _course_by(e: Evidence, metric: str) -> _Course | None:
 def _turned_on(e: Evidence, metric: str, course: _Course) -> Proposal | None:
     if metric in TIMES:
         return None
-    patience = _patience(e, metric, _USUAL.min_delta)
+    # The values of a script may be of any size, so each improvement of them counts.
+    min_delta = 0.0 if e.spec.is_script else _USUAL.min_delta
+    patience = _patience(e, metric, min_delta)
     if course.saved(patience) < WORTH and not _lost_by_overfitting(e, metric):
         return None
-    change = _USUAL.model_copy(update={"monitor": metric, "patience": patience})
+    change = _USUAL.model_copy(update={"monitor": metric, "patience": patience, "min_delta": min_delta})
+    own = {"restore_best_weights"} if e.spec.is_script else set()
     reason = f"Early stopping is off, and {course.wasted}."
-    action = "Turn early stopping on."
-    return _stopping(e, action, reason, change.model_dump(mode="json"), course, patience, metric)
+    action = "Turn early stopping on." + (_IN_SCRIPTS if e.spec.is_script else "")
+    return _stopping(e, action, reason, change.model_dump(mode="json", exclude=own), course, patience, metric)
 
 
 def _other_monitor(e: Evidence, stopping: EarlyStopping) -> Proposal | None:
@@ -122,7 +137,7 @@ def _less_patience(e: Evidence, stopping: EarlyStopping, course: _Course) -> Pro
     if patience >= stopping.patience or course.saved(patience) < WORTH:
         return None
     reason = f"Early stopping waits {stopping.patience} epochs for an improvement, and {course.wasted}."
-    action = f"Let early stopping wait {patience} epochs."
+    action = f"Let early stopping wait {patience} epochs." + (_IN_SCRIPTS if e.spec.is_script else "")
     return _stopping(e, action, reason, {"patience": patience}, course, patience, None)
 
 
@@ -164,7 +179,7 @@ def _longest_flat_part(rising: Sequence[float], min_delta: float) -> int:
 
 def _lost_by_overfitting(e: Evidence, metric: str) -> float | None:
     """How much of a metric the epochs after the best one cost; None if the job does not overfit, or kept the best."""
-    if e.finding(FindingKind.OVERFITS) is None:
+    if e.spec.is_script or e.finding(FindingKind.OVERFITS) is None:
         return None
     best_and_last = _best_and_last(e, metric)
     return None if best_and_last is None else abs(best_and_last[0] - best_and_last[1])

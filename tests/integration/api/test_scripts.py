@@ -62,6 +62,26 @@ def test_a_regression_is_judged_by_its_error(api: TestClient, sessions: Sessions
     assert (learning["metric"], learning["best_epoch"], learning["best"]) == ("val_r2", 1, 0.5)
 
 
+def test_a_script_is_advised_to_stop_early_by_its_own_metric(
+    api: TestClient, sessions: Sessions, tmp_path: Path
+) -> None:
+    a_host(sessions)
+    goal = {"metric": "val_mae"}
+    job_id = ran(api, sessions, tmp_path, regression(MAES, training=TRAINING, steps=20), goal=goal)
+    [advice] = api.get(f"/v1/jobs/{job_id}/advice").json()["items"]
+    assert advice["change"] == {"early_stopping": {"monitor": "val_mae", "patience": 3, "min_delta": 0.0}}
+    assert "the 7 epochs after the best one (3) took 70 % of the training time" in advice["why"]
+    assert "run.should_stop()" in advice["what"]
+    clone = api.post(f"/v1/jobs/{job_id}/clone", json=advice["change"])
+    assert clone.status_code == 201, clone.text
+    assert clone.json()["spec"]["early_stopping"]["monitor"] == "val_mae"
+
+    flat = [1.0, 0.9, 0.9, 0.9, 0.9, 0.9, 0.5, *[0.6] * 13]
+    patient = ran(api, sessions, tmp_path, regression(flat), goal=goal)
+    [advice] = api.get(f"/v1/jobs/{patient}/advice").json()["items"]
+    assert advice["change"]["early_stopping"]["patience"] == 5
+
+
 def test_a_script_with_epochs_alone_has_a_ledger(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
     a_host(sessions)
     reports = [report for report in regression(MAES) if report.step is None]

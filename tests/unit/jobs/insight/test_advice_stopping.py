@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
+from jobs.insight.advice.evidence import Evidence
 from jobs.insight.advice.rules import advice_on
-from jobs.views.analysis import FindingKind
-from tests.unit.jobs.insight.advice_inputs import OVERFIT, a_job, after, learned, only
+from jobs.lifecycle.site_policy import SitePolicy
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import Status
+from jobs.views.analysis import FindingKind, LedgerItem
+from tests.unit.jobs.insight.advice_inputs import OVERFIT, a_job, after, an_analysis, learned, only
 
 K = FindingKind
 BY_LOSS: dict[str, Any] = OVERFIT | {
@@ -121,3 +126,56 @@ def test_the_weights_of_the_least_loss_are_worth_keeping_if_the_last_is_much_gre
     assert advice.change == {"early_stopping": {"restore_best_weights": True}}
     assert (advice.gain.accuracy, advice.gain.text) == (None, "A val_loss of 0.2 instead of 0.25.")
     assert advice_on(a_job(spec=spec, learning=learned(20, 23, 0.2, 0.21, metric="val_loss"))) == []
+
+
+MAES = (5.0, 3.0, 2.0, 1.0, 0.9, 0.5, *[0.8] * 4)
+
+
+def a_script(*kinds: FindingKind, after_best_s: float = 40.0, **changes: Any) -> Evidence:
+    """Evidence on a script of ten epochs, the sixth of which was its best. `spec` changes its spec."""
+    document = {"code": "0" * 64, "command": ["python", "train.py"], "gpus": 2, "goal": {"metric": "val_mae"}}
+    spec = spec_from(document | changes.pop("spec", {}))
+    analysis = an_analysis(*kinds, learning=learned(6, 10, 0.5, 0.8, metric="val_mae"))
+    spent = {LedgerItem.SET_UP: 30.0, LedgerItem.USEFUL: 50.0, LedgerItem.DATA_WAIT: 10.0}
+    ledger = analysis.ledger.model_copy(update={"items": spent | {LedgerItem.AFTER_BEST: after_best_s}})
+    fields: dict[str, Any] = {
+        "status": Status.SUCCEEDED,
+        "analysis": analysis.model_copy(update={"ledger": ledger}),
+        "metrics": ("mae", "val_mae"),
+        "curves": {"val_mae": MAES},
+        "site": SitePolicy(runs_code=True),
+    }
+    return Evidence(job_id="own", spec=spec, plan=resolve_plan(spec, None), **fields | changes)
+
+
+def test_a_script_that_ran_on_after_its_best_epoch_is_advised_to_stop_early() -> None:
+    e = a_script(K.OVERFITS, after_best_s=90.0)
+    advice = only(e)
+    assert advice.rule == "early_stopping"
+    assert advice.change == {"early_stopping": {"monitor": "val_mae", "patience": 3, "min_delta": 0.0}}
+    assert "run.should_stop()" in advice.what
+    assert "the 4 epochs after the best one (6) took 60 % of the training time" in advice.why
+    assert advice.gain.time_factor == pytest.approx(1 - 0.6 / 4)
+    assert advice.gain.accuracy is None
+    stopping = after(e, advice).early_stopping
+    assert (stopping.monitor, stopping.restore_best_weights) == ("val_mae", False)
+
+
+def test_a_script_without_a_goal_is_advised_by_what_counts_of_its_metrics() -> None:
+    e = a_script(after_best_s=90.0, spec={"goal": None})
+    assert only(e).change["early_stopping"]["monitor"] == "val_mae"
+    assert advice_on(a_script(after_best_s=90.0, spec={"goal": None}, metrics=())) == []
+
+
+def test_a_script_with_too_much_patience_is_advised_to_wait_less() -> None:
+    stopping = {"early_stopping": {"monitor": "val_mae", "patience": 9}}
+    advice = only(a_script(after_best_s=90.0, spec=stopping))
+    assert advice.change == {"early_stopping": {"patience": 3}}
+    assert "run.should_stop()" in advice.what
+
+
+def test_a_script_gets_no_advice_without_evidence() -> None:
+    assert advice_on(a_script(K.OVERFITS, after_best_s=5.0)) == [], "little time"
+    assert advice_on(a_script(K.OVERFITS, after_best_s=90.0, status=Status.RUNNING)) == [], "it may yet improve"
+    nothing = an_analysis(K.COMPUTE_BOUND, K.INPUT_BOUND)
+    assert advice_on(a_script(analysis=nothing)) == []
