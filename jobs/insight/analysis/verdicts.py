@@ -22,7 +22,7 @@ INPUT_SHARE = 0.2  # prefetching, or an occasional slow disk, leaves less than a
 COMMUNICATION_SHARE = 0.4
 COMPUTE_SHARE = 0.6
 BUSY_PERCENT = 70.0  # a GPU that gets enough work
-IDLE_PERCENT = 50.0  # a GPU that could do twice the work
+IDLE_PERCENT = 50.0  # a GPU that could do twice the work; of a rank on a CPU slot: half a core
 SPIKY = 0.5  # within half a minute, half the scale up and down
 THROTTLED_SHARE = 0.1
 CLOCK_SHARE = 0.9  # GPUs are meant to run at a power cap that costs less than a tenth of the clock
@@ -105,7 +105,7 @@ def _compute(pattern: Pattern, facts: Facts) -> Iterator[_Weighed]:
         computes = busy is not None and busy >= BUSY_PERCENT
         text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time, as they should be."
     else:
-        measured = all(one.has_waits for one in facts.evidence.steps)
+        measured = all(one.has_waits for one in facts.evidence.steps) and _uses_its_cores(facts)
         computes = measured and pattern.split.compute >= COMPUTE_SHARE
         text = f"Steps spend {100 * pattern.split.compute:.0f} % of their time computing, as they should."
     if computes:
@@ -116,6 +116,14 @@ def _compute(pattern: Pattern, facts: Facts) -> Iterator[_Weighed]:
                       "data_wait_share": _rounded(pattern.split.data_wait),
                       "gpu_percent": None if busy is None else _rounded(busy), "steps": pattern.steps},
         ))  # fmt: skip
+
+
+def _uses_its_cores(facts: Facts) -> bool:
+    """Whether what ranks on CPU slots do between their waits is computing. A script may as well sleep."""
+    if not facts.evidence.spec.get("code"):
+        return True
+    busy = mean_busy([one for one in facts.samples if len(one.busy) >= LEAST_SAMPLES])
+    return busy is not None and busy >= IDLE_PERCENT
 
 
 def _underused(facts: Facts) -> Iterator[_Weighed]:

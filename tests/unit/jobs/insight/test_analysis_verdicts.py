@@ -41,6 +41,17 @@ def test_compute_bound_job_has_no_other_finding() -> None:
     assert the_one(on_gpus(BUSY, BUSY)).kind is K.COMPUTE_BOUND
 
 
+@pytest.mark.parametrize(("busy", "found"), [(95.0, True), (1.0, False), (None, False)])
+def test_a_script_on_cpu_slots_is_compute_bound_only_if_its_ranks_are_busy(busy: float | None, found: bool) -> None:
+    samples = [] if busy is None else [inputs.samples(np.full(120, busy), metric="cpu_percent")]
+    runs = [inputs.a_run(count=1201)]
+    fields: dict[str, Any] = {"samples": samples, "runs": runs}
+    script = inputs.evidence(inputs.steps(0.1, count=1200), spec={"code": "0" * 64}, **fields)
+
+    assert kinds(script) == ([K.COMPUTE_BOUND] if found else [])
+    assert kinds(inputs.evidence(inputs.steps(0.1, count=1200), **fields)) == [K.COMPUTE_BOUND], "in Hora's own loop"
+
+
 @pytest.mark.parametrize(
     "healthy",
     [
