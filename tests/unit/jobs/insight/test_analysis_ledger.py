@@ -166,3 +166,10 @@ def test_items_add_up_to_the_leased_time_and_none_is_negative(
     assert ledger.leased_s == pytest.approx(sum(run.slots * max(0, run.ended_at - run.leased_at) for run in runs))
     assert sum(ledger.items.values()) == pytest.approx(ledger.leased_s, abs=1e-6)
     assert min(ledger.items.values()) >= 0
+
+
+def test_the_run_of_a_script_without_steps_and_epochs_is_useful_after_the_phases_of_its_set_up() -> None:
+    script = a_run(epochs=(), validated_at={}, saves=(), is_script=True, set_up_s=3.0)
+
+    assert spent(script) == {"launch": 10.0, "set_up": 6.0, "useful": 84.0}
+    assert spent(a_run(epochs=(), validated_at={}, saves=())) == {"launch": 10.0, "set_up": 90.0}
