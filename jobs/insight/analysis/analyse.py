@@ -50,8 +50,12 @@ def analysed(evidence: Evidence) -> Analysis:
     training = [slot for slot in training if len(slot.busy)]
     ranks = max((one.ranks for one in usual_steps), default=1)
     communication = None if pattern is None else communication_of(pattern, evidence, training, ranks=ranks)
+    # The summary of a script names the best epoch by the goal, also where early stopping monitors another metric.
+    by_goal_alone = evidence.spec.get("code") and evidence.spec.get("early_stopping")
     learned = learning.learning_of(
-        evidence.epochs, learning.monitored(evidence.spec, evidence.metrics), evidence.summary
+        evidence.epochs,
+        learning.monitored(evidence.spec, evidence.metrics),
+        None if by_goal_alone else evidence.summary,
     )
     ledger = ledger_of(
         evidence.runs,

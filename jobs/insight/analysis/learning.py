@@ -56,7 +56,10 @@ def monitored(spec: Mapping[str, Any], names: Collection[str] = ()) -> Monitored
 def learning_of(
     epochs: Sequence[EpochFigures], goal: Monitored | None, summary: Mapping[str, Any] | None
 ) -> Learning | None:
-    """How validation went; None before the first one. The epochs are in sequence."""
+    """How validation went; None before the first one. The epochs are in sequence.
+
+    The `summary` names the best epoch by the same metric.
+    """
     if goal is None:
         return None
     values = [(figures.epoch, figures.values[goal.metric]) for figures in epochs if goal.metric in figures.values]

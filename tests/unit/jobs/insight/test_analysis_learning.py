@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given as draws
 from hypothesis import strategies as st
 
+from jobs.insight.analysis.analyse import analysed
 from jobs.insight.analysis.evidence import EpochFigures
 from jobs.insight.analysis.learning import Monitored, best_epoch_of, learning_of, monitored, overfits
 from tests.unit.jobs.insight import analysis_inputs as inputs
@@ -116,6 +117,22 @@ def test_best_epoch_of_the_jobs_summary_is_used() -> None:
     assert learning is not None
     assert learning.best_epoch == 7
     assert learning.best == pytest.approx(1 - RISING[6] / 10)
+
+
+def test_the_best_epoch_of_a_script_is_that_of_what_early_stopping_monitors() -> None:
+    stopping = {"monitor": "val_mae", "min_delta": 0.0, "patience": 3}
+    spec = {"code": "0" * 64, "goal": {"metric": "val_iou"}, "early_stopping": stopping}
+    reported = curves(val_mae=[0.5, 0.2, 0.3], val_iou=[0.5, 0.6, 0.7])
+    by_goal = {"best_epoch": 3}
+
+    learning = analysed(inputs.evidence(spec=spec, epochs=reported, summary=by_goal)).learning
+    assert learning is not None
+    assert (learning.metric, learning.best_epoch, learning.best) == ("val_mae", 2, 0.2)
+    learning = analysed(
+        inputs.evidence(spec=spec | {"early_stopping": None}, epochs=reported, summary=by_goal)
+    ).learning
+    assert learning is not None
+    assert (learning.metric, learning.best_epoch) == ("val_iou", 3)
 
 
 def test_learning_is_none_before_the_first_validation() -> None:
