@@ -158,7 +158,7 @@ class Member:
         self._remove_launch_file()
         sweep(self._task.mark)
         script = self._task.launch.get("script")  # a lead of the version before knows no scripts
-        of_script = [] if script is None else [script["code_dir"], script["shared_memory"]]
+        of_script = [] if script is None else [script["code_dir"], script["lib_dir"], script["shared_memory"]]
         script_user.remove([Path(folder) for folder in (self._task.scratch, *of_script)])
 
     def _send_here(self) -> None:

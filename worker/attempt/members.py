@@ -94,10 +94,11 @@ class Members:
         try:
             if problem is not None:
                 raise MemberFailed(f"the archive of the code cannot be sent: {problem}")
-            members._wait_until(lambda connection: connection.clock_s is not None, ready_at - time.monotonic())
+            members._wait_until(lambda connection: connection.clock_s is not None, ready_at, launch.ready_within_s)
             until = lease_file.read_until(Path(launch.lease_file)) or 0.0
             members.extend(until - time.monotonic())
-            members._wait_until(lambda connection: connection.has_lease, launch.ready_within_s)
+            leased_at = time.monotonic() + launch.ready_within_s
+            members._wait_until(lambda connection: connection.has_lease, leased_at, launch.ready_within_s)
         except MemberFailed:
             members.close()
             raise
@@ -199,12 +200,13 @@ class Members:
             return f"host {connection.host}: silent for {connection.silent_s:.0f} s"
         return None
 
-    def _wait_until(self, condition: Callable[[_Connection], bool], within_s: float) -> None:
-        """Wait until all hosts meet the condition. Raises `MemberFailed`."""
+    def _wait_until(self, condition: Callable[[_Connection], bool], give_up_at: float, within_s: float) -> None:
+        """Wait until all hosts meet the condition. They had `within_s` until `give_up_at`. Raises `MemberFailed`."""
         connections = self._connections
         with self._news:
             self._news.wait_for(
-                lambda: any(one.broken_because for one in connections) or all(map(condition, connections)), within_s
+                lambda: any(one.broken_because for one in connections) or all(map(condition, connections)),
+                give_up_at - time.monotonic(),
             )
             for connection in connections:
                 if connection.broken_because is not None:

@@ -100,8 +100,8 @@ class AttemptPaths:
         `code_user` is the user that ran the script. Call it when no process of the attempt is left.
         """
         if self.code.exists():
-            script_user.take_back([self.artifacts, self.own_checkpoints], code_user)
-        script_user.remove([self.scratch, self.code, self.shared_memory])
+            script_user.take_back([self.artifacts, self.checkpoints], code_user)
+        script_user.remove([self.scratch, self.code, self.lib, self.shared_memory])
 
     def of_member(self, host: str) -> "AttemptPaths":
         """The same attempt on one of its other hosts."""
