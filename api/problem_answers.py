@@ -3,6 +3,7 @@
 The domain raises its own errors and knows nothing of HTTP. `_PROBLEMS` maps each of them to a problem.
 """
 
+import errno
 import http
 import json
 import re
@@ -146,6 +147,13 @@ def _of_database(error: SQLAlchemyError) -> Problem:
     return Broken()
 
 
+def _of_system(error: OSError) -> Problem:
+    """A new connection to the database fails like this too, where no file can be opened."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return Unavailable("the service has too many open files")
+    return Broken()
+
+
 _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "job_id"): JobNotFound,
     ("path", "study_id"): StudyNotFound,
@@ -186,6 +194,7 @@ def _wrong_named_field(error: UnworkablePlan | DefaultProject) -> Problem:
 _USED_LINK = "this link is unknown, was used already or has expired; `hora login` makes a new one"
 _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     Problem: lambda error: error,
+    OSError: _of_system,
     InvalidSpec: lambda error: invalid(error.problems),
     UnworkablePlan: _wrong_named_field,
     DefaultProject: _wrong_named_field,

@@ -1,5 +1,7 @@
 """Every error is problem+json: no token, no route, a fault of ours, a database that is away."""
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,6 +126,14 @@ def nowhere(configuration: Settings) -> Iterator[TestClient]:
     with TestClient(app_for(away), raise_server_exceptions=False) as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         yield client
+
+
+def test_a_service_without_descriptors_is_unavailable(app: FastAPI, api: TestClient) -> None:
+    def full() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    app.add_api_route("/full", full)
+    assert problem(api.get("/full"), 503, "unavailable")["detail"] == "the service has too many open files"
 
 
 def test_without_a_database_the_service_stays_up_and_reports_it(nowhere: TestClient) -> None:
