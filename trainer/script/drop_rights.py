@@ -177,17 +177,16 @@ def _refuse_system_calls() -> None:
     That is System V memory and messages, the keyrings of the user, and namespaces, in which a script could mount file
     systems in memory. Without effect on processors whose numbers are not known here. Raises `OSError`.
     """
-    known = _SYSTEM_CALLS.get(os.uname().machine)
-    if known is None:
+    numbers = _SYSTEM_CALLS.get(os.uname().machine)
+    if numbers is None:
         return
-    refused = [known[name] for name in _REFUSED_CALLS]
-    program = _filter(known, refused)
+    program = _filter(numbers)
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in program))
     described = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))  # struct sock_fprog
     _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(described), 0, 0))
 
 
-def _filter(known: dict[str, int], refused: list[int]) -> list[tuple[int, int, int, int]]:
+def _filter(numbers: dict[str, int]) -> list[tuple[int, int, int, int]]:
     """The instructions of the filter, as (code, jump if true, jump if false, value)."""
     ends = [
         (_RETURN, 0, 0, _ALLOW),
@@ -196,12 +195,12 @@ def _filter(known: dict[str, int], refused: list[int]) -> list[tuple[int, int, i
     ]
     tests: list[tuple[int, str, str, int]] = [
         (_LOAD, "next", "next", _AT_ARCHITECTURE),
-        (_IF_EQUAL, "next", "absent", known["architecture"]),
+        (_IF_EQUAL, "next", "absent", numbers["architecture"]),
         (_LOAD, "next", "next", _AT_NUMBER),
         (_IF_AT_LEAST, "absent", "next", _FIRST_OF_X32),
-        (_IF_EQUAL, "absent", "next", known["clone3"]),  # its flags are out of reach: then programs use `clone`
-        *((_IF_EQUAL, "refused", "next", number) for number in refused),
-        (_IF_EQUAL, "next", "allowed", known["clone"]),
+        (_IF_EQUAL, "absent", "next", numbers["clone3"]),  # its flags are out of reach: then programs use `clone`
+        *((_IF_EQUAL, "refused", "next", numbers[name]) for name in _REFUSED_CALLS),
+        (_IF_EQUAL, "next", "allowed", numbers["clone"]),
         (_LOAD, "next", "next", _AT_FIRST_ARGUMENT),
         (_IF_ANY_BIT, "refused", "allowed", _NEW_NAMESPACES),
     ]

@@ -50,7 +50,8 @@ class FileUsage(threading.Thread):
         """Measure until the process ends."""
         while True:
             began = time.monotonic()
-            self.measure()
+            with suppress(OSError):  # no process can be started now: the next look may find one
+                self.measure()
             time.sleep(max((time.monotonic() - began) / _SHARE_OF_TIME, _PERIOD_S))
 
     def measure(self) -> None:
