@@ -78,6 +78,7 @@ def test_no_other_user_of_the_machine_gets_at_anything_that_a_stack_makes(
     own_modes = {path: mode for path, mode in modes.items() if path not in PASSAGES and not path.startswith(programs)}
     assert {path: oct(mode) for path, mode in own_modes.items() if mode & 0o077} == {}
     assert {oct(modes[path]) for path in PASSAGES} <= {"0o710", "0o700"}
+    client.remove_upload(upload["id"])
 
 
 def test_a_job_trains_on_an_uploaded_dataset_and_records_its_version(
