@@ -56,8 +56,8 @@ def study(
             print_json(submitted)
         else:
             tell(submitted["id"])
-            what = "One job. Watch it" if submitted["jobs"] == 1 else f"{submitted['jobs']} jobs. Watch them"
-            say(f"{what} with `hora studies show {submitted['id']} --wait`.")
+            jobs_to_watch = "One job. Watch it" if submitted["jobs"] == 1 else f"{submitted['jobs']} jobs. Watch them"
+            say(f"{jobs_to_watch} with `hora studies show {submitted['id']} --wait`.")
 
 
 def _plan(planned: "Json", as_json: bool) -> None:

@@ -77,8 +77,8 @@ class Jobs(JobRecords):
         from hora.client.calls import COMMAND, error_of, packed_call, value_of
         from hora.service.sending_code import send_code
 
-        if given := {"code", "command"} & fields.keys():
-            raise TypeError(f"run sets {' and '.join(sorted(given))} itself: to run a folder use client.jobs.submit")
+        if of_call := {"code", "command"} & fields.keys():
+            raise TypeError(f"run sets {' and '.join(sorted(of_call))} itself: to run a folder use client.jobs.submit")
         digest = send_code(self._service, packed_call(function, args, kwargs))["digest"]
         spec = {"name": getattr(function, "__name__", "call"), "gpus": gpus, **fields}
         job = self.submit(spec, code=digest, command=list(COMMAND))

@@ -1,8 +1,7 @@
 """Records: what a rank writes. Each is a JSON object on one line, appended to the rank's own file as things happen.
 
 The trainer writes them; the supervisor reads and stores them. Pure pydantic, no I/O. Times (`at`) are seconds since
-the Unix epoch, durations are seconds. What goes the other
-way is the launch file (`jobs.model.launch`).
+the Unix epoch, durations are seconds. The launch file goes the other way (`jobs.model.launch`).
 """
 
 from enum import StrEnum

@@ -7,8 +7,8 @@ What holds it depends on the host (`protections` says which of these there are):
 - A user of its own (`HORA_CODE_USER`) keeps from it what is the worker's. Needs the right to change to that user.
 
 In every case it has no capabilities, cannot get more rights by any program, and ends with its rank. Landlock alone does
-not hold what runs as root: it knows no rules for modes and owners of files. Standard library
-only: people wait for the first line of their script.
+not hold what runs as root: it knows no rules for modes and owners of files. Standard library only: people wait for the
+first line of their script.
 
     CannotStart     the script cannot be started; the text is a sentence
 """

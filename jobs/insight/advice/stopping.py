@@ -81,10 +81,10 @@ def _course_of(e: Evidence) -> _Course | None:
 def _course_by(e: Evidence, metric: str) -> _Course | None:
     """The course by the curve of another metric than the one that decided. Its epochs count as equally long."""
     curve = e.curves.get(metric, ())
-    known = [value for value in curve if math.isfinite(value)]
-    if not known:
+    finite = [value for value in curve if math.isfinite(value)]
+    if not finite:
         return None
-    after = len(curve) - 1 - curve.index((min if e.spec.is_lower_better(metric) else max)(known))
+    after = len(curve) - 1 - curve.index((min if e.spec.is_lower_better(metric) else max)(finite))
     return _Course(len(curve), after, after / len(curve))
 
 

@@ -28,9 +28,9 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
 
 def metrics_of(*names: str) -> Answer:
     def answer(request: httpx.Request) -> httpx.Response:
-        asked = request.url.params.get_list("name") or names
-        found = [{"name": name, "rank": -1, "x": [1], "y": [0.5]} for name in names if name in asked]
-        return json_answer({"series": found})
+        requested = request.url.params.get_list("name") or names
+        series = [{"name": name, "rank": -1, "x": [1], "y": [0.5]} for name in names if name in requested]
+        return json_answer({"series": series})
 
     return answer
 

@@ -132,9 +132,9 @@ def test_progress_is_shown_in_epochs_or_else_in_steps(progress: Json, stage: str
 
 @pytest.mark.parametrize("summary", [SCRIPT["summary"], None])
 def test_a_metric_with_the_name_of_a_row_replaces_no_row(summary: Json | None) -> None:
-    one = {"last": 2.5, "best": 2.5, "best_epoch": None}
+    metric = {"last": 2.5, "best": 2.5, "best_epoch": None}
     names = ("id", "status", "error", "device", "samples/s", "address")
-    job = SCRIPT | {"summary": summary, "error": "lost", "metrics": dict.fromkeys(names, one)}
+    job = SCRIPT | {"summary": summary, "error": "lost", "metrics": dict.fromkeys(names, metric)}
     for table in (job_details(job, NOW), results_table(job, "http://h/jobs/0abc", trained_on="1 CPU slot")):
         lines = [line.split(maxsplit=1) for line in as_text(table).splitlines()]
         assert ["status", "succeeded (early_stopped)"] in lines
