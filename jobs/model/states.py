@@ -50,6 +50,7 @@ class EndReason(StrEnum):
     LEASE_EXPIRED = "lease_expired"
     NO_SPACE = "no_space"
     NO_DEVICE = "no_device"
+    NO_STORE = "no_store"
     PREEMPTED = "preempted"
     PAUSED = "paused"
     BAD_DATA = "bad_data"
@@ -102,6 +103,10 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
     ),
     EndReason.NO_SPACE: (_NOT_ITS_FAULT, "a folder of its host was full, or could not be written"),
     EndReason.NO_DEVICE: (_FINAL, "a rank could not use the GPU that it was given"),
+    EndReason.NO_STORE: (
+        _NOT_ITS_FAULT,
+        "the store could not be reached, and only there is what the attempt starts from",
+    ),
     EndReason.PREEMPTED: (
         _NOT_ITS_FAULT,
         "it released its slots: for a job of higher priority, for one that it passed, or because its host is drained",
@@ -121,8 +126,8 @@ FAULTS_OF_A_RANK = (
     EndReason.NO_SPACE, EndReason.NO_DEVICE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.SCRIPT_FAILED,
     EndReason.INTERNAL_ERROR,
 )  # fmt: skip
-# Its host failed: what watched over the attempt went away, or there was no space.
-LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.NO_SPACE})
+# Its host failed: what watched over the attempt went away, or there was no space, or no store.
+LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.NO_SPACE, EndReason.NO_STORE})
 
 
 def status_after(reason: EndReason, *, cancel_requested: bool, restarts: int, max_restarts: int) -> Status:
@@ -149,6 +154,9 @@ class EventKind(StrEnum):
     EPOCH_ENDED = "epoch_ended"
     CHECKPOINT_SAVED = "checkpoint_saved"
     CHECKPOINT_SKIPPED = "checkpoint_skipped"
+    CHECKPOINT_COPIED = "checkpoint_copied"  # to the store
+    CHECKPOINT_FETCHED = "checkpoint_fetched"  # from the store
+    COPIES_BEHIND = "copies_behind"
     OUT_OF_SPACE = "out_of_space"
     ATTEMPT_ENDED = "attempt_ended"
     REQUEUED = "requeued"

@@ -3,6 +3,7 @@
 Every part reads the same names, so a stack is configured in one place. Durations are seconds.
 """
 
+import json
 import os
 import re
 import socket
@@ -10,7 +11,7 @@ import sys
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -57,6 +58,30 @@ def _is_loopback(host: str) -> bool:
 
 def _webhook_targets(text: str) -> str:
     allowed_from(text)
+    return text
+
+
+_STORE_SCHEMES = ("s3", "gs", "abfs", "file")
+
+
+def _store_url(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme not in _STORE_SCHEMES or not rest.strip("/"):
+        raise ValueError("write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER/PREFIX or file:///FOLDER")
+    if scheme == "file" and not rest.startswith("/"):
+        raise ValueError(f"write a whole path, file:///{rest}")
+    if any(part in (".", "..") for part in rest.split("/")) or re.search(r"[?#@\\s]", rest):
+        raise ValueError("it must have no . and .. between its slashes, and none of ? # @ and white space")
+    return text.rstrip("/")
+
+
+def _store_options(text: str) -> str:
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except ValueError:
+        is_object = False
+    if not is_object:
+        raise ValueError('write a JSON object, such as {"endpoint_url": "https://s3.example.com"}')
     return text
 
 
@@ -174,6 +199,20 @@ class Settings(BaseSettings):
         None,
         description="Uploaded archives and the [datasets](datasets.md) made from them. The api and all workers must"
         " see the same folder there, and be able to write to it. By default `$HORA_HOME/datasets`.",
+    )
+    store: Annotated[str, AfterValidator(_store_url)] | None = Field(
+        None,
+        max_length=1024,
+        description="Where [copies of what jobs leave](store.md) outlive their hosts: `s3://BUCKET/PREFIX`,"
+        " `gs://BUCKET/PREFIX`, `abfs://CONTAINER/PREFIX` or `file:///FOLDER`. By default there is none. For workers"
+        " and api.",
+    )
+    store_options: Annotated[str, AfterValidator(_store_options)] = Field(
+        "{}",
+        max_length=16_384,
+        repr=False,
+        description="A JSON object for the [driver of the store](store.md#credentials), such as an endpoint and"
+        " credentials. It may be secret: no rank gets it. For workers and api.",
     )
     device: Literal["auto", "gpu", "cpu"] = Field(
         "auto",
@@ -462,6 +501,12 @@ class Settings(BaseSettings):
         """The folders, as absolute paths, and URLs below which datasets and weights may be read."""
         roots = [root for root in _BETWEEN_ROOTS.split(self.data_roots) if root]
         return [root if "://" in root else os.path.abspath(root) for root in roots]
+
+    @property
+    def store_driver_options(self) -> dict[str, Any]:
+        """What `store_options` says, by name."""
+        options: dict[str, Any] = json.loads(self.store_options)
+        return options
 
     @property
     def webhooks_allowed(self) -> Allowed:

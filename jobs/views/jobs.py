@@ -91,6 +91,16 @@ class WaitingView(View):
     reason: str
 
 
+class CopiesBehind(View):
+    """What of a job waits to be copied to the store, for more than a minute."""
+
+    since: datetime = Field(description="When the oldest of it could have been copied")
+    host: str = Field(description="The host that has it")
+    step: int | None = Field(description="The step of the checkpoint that waits; null: only artifacts wait")
+    bytes: int
+    why: str | None = Field(description="What the store last answered; null: it is slow")
+
+
 class JobView(View):
     """A training job."""
 
@@ -130,6 +140,9 @@ class JobView(View):
     artifacts_removed_at: datetime | None = Field(None, description="When its artifacts were removed")
     checkpoint_bytes: int | None = Field(None, description="What its checkpoints take; null: nothing was measured")
     artifact_bytes: int | None = Field(None, description="What its artifacts take; null: nothing was measured")
+    copies_behind: CopiesBehind | None = Field(
+        None, description="What waits to be copied to the store for too long; null: nothing"
+    )
     revision: int = Field(description="A number that grows with every change of the job")
 
 

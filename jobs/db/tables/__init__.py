@@ -7,7 +7,7 @@ from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
 from jobs.db.tables.places import Host, Slot
 from jobs.db.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
-from jobs.db.tables.service import SigningKey
+from jobs.db.tables.service import MarkedStore, SigningKey
 from jobs.db.tables.work import (
     SORTED_BY,
     Attempt,
@@ -21,12 +21,12 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0010"  # the migration that makes these tables
+SCHEMA = "0011"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
     "DatasetVersion", "Host", "HostSample",
-    "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MetricBlock", "MetricPoint",
-    "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot",
-    "Study", "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",
+    "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MarkedStore", "MetricBlock",
+    "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey",
+    "Slot", "Study", "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

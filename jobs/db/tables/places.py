@@ -34,6 +34,7 @@ class Host(Base):
     drained_at: Mapped[datetime | None]  # it gets no new jobs
     kept_for: Mapped[str | None] = mapped_column(String(32))  # the waiting job for which its free slots are kept
     no_space: Mapped[str | None]  # why it gets no jobs until there is space again: see `jobs.runtime.space`
+    no_store: Mapped[str | None]  # why nothing is copied from it to the store
     folders: Mapped[list[dict[str, Any]] | None] = mapped_column(
         JSONB(none_as_null=True)
     )  # `FolderSpace`s; null: not measured

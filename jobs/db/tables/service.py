@@ -1,6 +1,8 @@
 """What the service keeps about itself."""
 
-from sqlalchemy import Boolean, CheckConstraint, text
+from datetime import datetime
+
+from sqlalchemy import Boolean, CheckConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.db.tables.base import Base
@@ -15,3 +17,12 @@ class SigningKey(Base):
     key: Mapped[bytes]
 
     __table_args__ = (CheckConstraint("is_only", name="is_only"),)
+
+
+class MarkedStore(Base):
+    """A store that was used: it must have its mark from then on. See `jobs.copies.marks`."""
+
+    __tablename__ = "marked_stores"
+
+    url: Mapped[str] = mapped_column(primary_key=True)
+    marked_at: Mapped[datetime] = mapped_column(server_default=func.now())

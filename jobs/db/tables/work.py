@@ -81,6 +81,8 @@ class Job(Base):
     files_removed_at: Mapped[datetime | None]  # when a person removed its artifacts and checkpoints
     checkpoint_bytes: Mapped[int | None] = mapped_column(BigInteger)  # on its lead host; null: none was measured
     artifact_bytes: Mapped[int | None] = mapped_column(BigInteger)  # the same, measured at the end of each attempt
+    # What waits to be copied to the store for too long: `jobs.views.jobs.CopiesBehind`. Null: nothing.
+    copies_behind: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
@@ -235,12 +237,14 @@ class Attempt(Base):
     ended_at: Mapped[datetime | None] = mapped_column()
     end_reason: Mapped[EndReason | None]
     error: Mapped[str | None]
+    copied_at: Mapped[datetime | None]  # all that it left is in the store, or there was nothing
 
     __table_args__ = (
         UniqueConstraint(job_id, number),
         Index("uq_attempts_live_job", job_id, unique=True, postgresql_where=text("ended_at IS NULL")),
         Index("ix_attempts_live_host", host, postgresql_where=text("ended_at IS NULL")),
         Index("ix_attempts_ended_at", ended_at),
+        Index("ix_attempts_to_copy", host, postgresql_where=text("copied_at IS NULL")),
     )
 
     @property

@@ -1,0 +1,303 @@
+"""The store: a place outside all hosts, named by `HORA_STORE`. Called by workers and the api, never by a rank.
+
+Its files have keys: paths with slashes below the URL. A file appears whole or not at all, under every driver.
+
+    StoreAway       the store does not answer, refuses, or stands still; the text is a sentence without secrets
+    NotInStore      no file has this key
+"""
+
+import asyncio
+import concurrent.futures
+import os
+import shutil
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec.callbacks import Callback
+
+from jobs.model.os_errors import in_words, without_paths
+from jobs.runtime.settings import Settings
+
+_PART_BYTES = 5 * 1024 * 1024  # a file travels in parts of this size, the least of S3, several at once
+_PARTS_AT_ONCE = 4
+_MOST_PARTS = 9_000  # S3 allows 10,000
+_LEAST_BYTES_PER_S = 20_000  # a transfer that is slower than this stands still
+_ANSWER_S = 60.0  # for an answer that has no size to speak of
+_LOOK_S = 0.5
+_CHUNK_BYTES = 1024 * 1024
+# Without these an answer may be waited for without end. `HORA_STORE_OPTIONS` can say otherwise.
+_S3_CONFIG = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4, "mode": "standard"}}
+_UPLOAD_OPTIONS: dict[str, dict[str, Any]] = {
+    "s3": {"max_concurrency": _PARTS_AT_ONCE},
+    "abfs": {"max_concurrency": _PARTS_AT_ONCE, "overwrite": True},
+}
+
+
+class StoreAway(RuntimeError):
+    """The store does not answer, refuses, or stands still; the text is a sentence without secrets."""
+
+
+class NotInStore(LookupError):
+    """No file has this key."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file in the store."""
+
+    key: str
+    bytes: int
+
+
+def store_of(settings: Settings) -> "Store | None":
+    """The store of this stack, if it has one. Raises `StoreAway` if its driver is not installed."""
+    return None if settings.store is None else Store(settings.store, settings.store_driver_options)
+
+
+class Store:
+    """Files below a URL. Every method raises `StoreAway`.
+
+    A transfer ends with `StoreAway` when `still_needed` says False, or when it stands still.
+    """
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        self.url = url
+        self._scheme = url.partition("://")[0]
+        with _in_words():
+            self._files, self._root = fsspec.core.url_to_fs(url, **_with_defaults(self._scheme, options))
+
+    def write(self, key: str, content: bytes) -> None:
+        """Write a small file."""
+        with _in_words():
+            if self._is_local:
+                _write_whole(Path(self._path(key)), lambda file: file.write(content))
+            else:
+                self._call("pipe_file", self._path(key), content, within_s=_ANSWER_S)
+
+    def read(self, key: str) -> bytes:
+        """The content of a small file. Raises `NotInStore`."""
+        with _in_words(key):
+            content: bytes = self._call("cat_file", self._path(key), within_s=_ANSWER_S)
+            return content
+
+    def upload(self, key: str, source: str, *, still_needed: Callable[[], bool] = lambda: True) -> None:
+        """Copy the file at a path of this host to the store, in parts that travel side by side."""
+        size_bytes = os.path.getsize(source)
+        part_bytes = max(_PART_BYTES, -(-size_bytes // _MOST_PARTS))
+        options = dict(_UPLOAD_OPTIONS.get(self._scheme, {}))
+        if self._scheme in ("s3", "gs"):
+            options["chunksize"] = part_bytes
+        with _in_words():
+            if self._is_local:
+                _copy_whole(Path(source), Path(self._path(key)), still_needed)
+            else:
+                self._transfer("put_file", source, self._path(key), part_bytes, still_needed, **options)
+
+    def download(self, key: str, target: Path, *, still_needed: Callable[[], bool] = lambda: True) -> None:
+        """Copy a file of the store to a new path of this host. What is there of it after an error is not whole.
+
+        Raises `NotInStore`, and `OSError` if this host cannot write it.
+        """
+        target.touch(mode=0o600)  # an error of this host is not one of the store
+        with _in_words(key):
+            if self._is_local:
+                _copy(Path(self._path(key)), target, still_needed)
+            else:
+                self._transfer("get_file", self._path(key), str(target), _PART_BYTES, still_needed)
+
+    def chunks(self, key: str, part: range) -> Iterator[bytes]:
+        """The bytes of a part of a file, piece by piece. Raises `NotInStore`."""
+        for start in range(part.start, part.stop, _CHUNK_BYTES):
+            with _in_words(key):
+                end = min(start + _CHUNK_BYTES, part.stop)
+                yield self._call("cat_file", self._path(key), start=start, end=end, within_s=_ANSWER_S)
+
+    def files(self, prefix: str) -> list[StoredFile]:
+        """The files whose keys begin with `prefix` and a slash, sorted by key.
+
+        None of them is also what a store looks like that was emptied, or is not mounted: see `jobs.copies.marks`.
+        """
+        above = self._path(prefix)
+        with _in_words(prefix):
+            try:
+                found = self._call("find", above, detail=True, within_s=_ANSWER_S)
+            except FileNotFoundError:
+                return []
+        names = {path.removeprefix(self._root.rstrip("/") + "/"): info for path, info in found.items()}
+        return [
+            StoredFile(key, int(info["size"] or 0))
+            for key, info in sorted(names.items())
+            if not key.rpartition("/")[2].startswith(_UNFINISHED)
+        ]
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Remove files. Those that are gone already are left out."""
+        for key in keys:
+            with _in_words(key):
+                try:
+                    self._call("rm_file", self._path(key), within_s=_ANSWER_S)
+                except FileNotFoundError:
+                    continue
+
+    def remove_below(self, prefix: str) -> None:
+        """Remove all files whose keys begin with `prefix` and a slash."""
+        if self._is_local:
+            shutil.rmtree(self._path(prefix), ignore_errors=True)
+        else:
+            self.remove([file.key for file in self.files(prefix)])
+
+    def signed_url(self, key: str, *, expires_s: int, **answer_headers: str) -> str | None:
+        """An address that downloads a file without credentials. None if the driver has none.
+
+        S3 answers it with `answer_headers`, such as `ResponseContentDisposition`.
+        """
+        options = answer_headers if self._scheme == "s3" else {}
+        with _in_words(key):
+            try:
+                return str(self._files.sign(self._path(key), expiration=expires_s, **options))
+            except NotImplementedError:
+                return None
+
+    @property
+    def _is_local(self) -> bool:
+        return self._scheme == "file"
+
+    def _path(self, key: str) -> str:
+        return f"{self._root.rstrip('/')}/{key}"
+
+    def _call(self, name: str, *arguments: Any, within_s: float, **options: Any) -> Any:
+        """Call a method of the driver. It gets `within_s` for its answer."""
+        if not self._files.async_impl:
+            return getattr(self._files, name)(*arguments, **options)
+        return self._wait(
+            getattr(self._files, f"_{name}")(*arguments, **options), lambda now, began: now - began, within_s
+        )
+
+    def _transfer(
+        self, name: str, source: str, target: str, part_bytes: int, still_needed: Callable[[], bool], **options: Any
+    ) -> None:
+        progress = _Progress()
+        options["callback"] = progress
+        if not self._files.async_impl:
+            getattr(self._files, name)(source, target, **options)
+            return
+
+        def silent_s(now: float, _began: float) -> float:
+            if not still_needed():
+                raise StoreAway("the transfer is not needed any more")
+            return now - progress.moved_at
+
+        # A part counts when all of it has arrived.
+        within_s = _ANSWER_S + _PARTS_AT_ONCE * part_bytes / _LEAST_BYTES_PER_S
+        self._wait(getattr(self._files, f"_{name}")(source, target, **options), silent_s, within_s)
+
+    def _wait(
+        self, answer: Coroutine[Any, Any, Any], silent_s: Callable[[float, float], float], within_s: float
+    ) -> Any:
+        """Wait for an answer in the driver's own loop, and end it when the driver was silent for `within_s`."""
+        future = asyncio.run_coroutine_threadsafe(answer, self._files.loop)
+        began = time.monotonic()
+        try:
+            while True:
+                try:
+                    return future.result(_LOOK_S)
+                except concurrent.futures.TimeoutError:
+                    if future.done():  # by now, or the error is the driver's own
+                        return future.result()
+                    if silent_s(time.monotonic(), began) > within_s:
+                        raise StoreAway(f"the store stands still: nothing arrived for {within_s:.0f} s") from None
+        finally:
+            future.cancel()
+
+
+class _Progress(Callback):  # type: ignore[misc]
+    """When the last bytes arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved_at = time.monotonic()
+
+    def relative_update(self, inc: int = 1) -> None:
+        """Called by the driver for bytes that arrived."""
+        self.moved_at = time.monotonic()
+        super().relative_update(inc)
+
+
+def _with_defaults(scheme: str, options: dict[str, Any]) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
+    if scheme == "s3":
+        defaults["config_kwargs"] = _S3_CONFIG | options.get("config_kwargs", {})
+    if scheme == "file":
+        defaults = {}
+    return options | defaults
+
+
+@contextmanager
+def _in_words(key: str | None = None) -> Iterator[None]:
+    """Every driver has errors of its own. Say them as `StoreAway`, or `NotInStore` if a file was to be read."""
+    try:
+        yield
+    except (StoreAway, NotInStore):
+        raise
+    except FileNotFoundError as error:
+        if key is not None and not _says_no_bucket(error):
+            raise NotInStore(key) from None
+        raise StoreAway(_sentence(error)) from error
+    except Exception as error:
+        raise StoreAway(_sentence(error)) from error
+
+
+def _says_no_bucket(error: FileNotFoundError) -> bool:
+    answer = getattr(error.__cause__, "response", None) or {}
+    return bool(answer.get("Error", {}).get("Code") == "NoSuchBucket")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        return in_words(error)
+    text = without_paths(str(error)).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+_UNFINISHED = ".unfinished-"
+
+
+def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
+    """Write a file under a temporary name, which becomes its own when all of it is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{_UNFINISHED}{os.getpid()}-{time.monotonic_ns():x}")
+    try:
+        with unfinished.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _copy_whole(source: Path, path: Path, still_needed: Callable[[], bool]) -> None:
+    with source.open("rb") as content:
+        _write_whole(path, lambda file: _pour(content, file, still_needed))
+
+
+def _copy(source: Path, target: Path, still_needed: Callable[[], bool]) -> None:
+    with source.open("rb") as content, target.open("wb") as file:
+        _pour(content, file, still_needed)
+
+
+def _pour(content: Any, file: Any, still_needed: Callable[[], bool]) -> None:
+    while chunk := content.read(_CHUNK_BYTES):
+        if not still_needed():
+            raise StoreAway("the transfer is not needed any more")
+        file.write(chunk)
