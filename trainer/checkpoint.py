@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.runtime.checkpoint_folders import attempt_folder, attempt_folders, checkpoint_file, complete_in
 from jobs.runtime.files import make_private, open_regular
 from trainer.errors import NoSpace, why_no_space
 from trainer.space import free_in
@@ -25,7 +26,7 @@ from trainer.storage import fitting_checkpoints
 
 Arrays = Sequence[NDArray[Any]]
 
-_ATTEMPT, _PREFIX, _SUFFIX = "attempt-", "checkpoint-", ".npz"
+_UNFINISHED = ".tmp-checkpoint-*"
 _TRIES = 10
 _EXTRA_BYTES = 256 * 1024  # of a file besides its arrays
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -51,7 +52,7 @@ class CheckpointStore:
     ) -> None:
         self._root = root
         self._attempt = attempt
-        self._folder = root / f"{_ATTEMPT}{attempt}"
+        self._folder = attempt_folder(root, attempt)
         self._keep = keep
         self._limit_bytes = limit_bytes  # of the folder above `root`, the job's
         self._artifact_bytes = artifact_bytes  # that the job will leave there at its end
@@ -92,7 +93,7 @@ class CheckpointStore:
 
     def _write(self, checkpoint: Checkpoint) -> Path:
         make_private(self._folder)
-        path = self._folder / f"{_PREFIX}{checkpoint.state.progress.step:010d}{_SUFFIX}"
+        path = checkpoint_file(self._folder, checkpoint.state.progress.step)
         members = {f"{group}/{i}": a for group, arrays in checkpoint.arrays.items() for i, a in enumerate(arrays)}
         members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
         keep = self._make_room(sum(array.nbytes for array in members.values()))
@@ -101,7 +102,7 @@ class CheckpointStore:
             for name, array in members.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)  # type: ignore[no-untyped-call]
-        unfinished_paths = self._folder.glob(f".tmp-{_PREFIX}*")
+        unfinished_paths = self._folder.glob(_UNFINISHED)
         for old in (*saved_in(self._folder)[keep:], *unfinished_paths):
             old.unlink(missing_ok=True)
         return path
@@ -142,14 +143,10 @@ class CheckpointStore:
 
     def _newest_folder(self) -> Path | None:
         """The folder of the newest attempt up to this one. Else the root: old releases put the files there."""
-        numbers = [number for number in self._numbers() if number <= self._attempt]
-        if numbers:
-            return self._root / f"{_ATTEMPT}{max(numbers)}"
+        folders = [(number, folder) for number, folder in attempt_folders(self._root) if number <= self._attempt]
+        if folders:
+            return max(folders)[1]
         return self._root if saved_in(self._root) else None
-
-    def _numbers(self) -> list[int]:
-        names = [path.name.removeprefix(_ATTEMPT) for path in self._root.glob(f"{_ATTEMPT}*")]
-        return [int(name) for name in names if name.isdecimal()]
 
     def _newest_whole(
         self, source: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]
@@ -180,16 +177,16 @@ class CheckpointStore:
         _sync(self._root)
 
     def _remove_earlier(self) -> None:
-        for number in self._numbers():
+        for number, folder in attempt_folders(self._root):
             if number < self._attempt:
-                shutil.rmtree(self._root / f"{_ATTEMPT}{number}", ignore_errors=True)
-        for path in (*saved_in(self._root), *self._root.glob(f".tmp-{_PREFIX}*")):
+                shutil.rmtree(folder, ignore_errors=True)
+        for path in (*saved_in(self._root), *self._root.glob(_UNFINISHED)):
             path.unlink(missing_ok=True)
 
 
 def saved_in(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
-    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
+    return [checkpoint.path for checkpoint in complete_in(0, folder, of_script=False)]
 
 
 def _link(path: Path, name: Path) -> None:

@@ -5,8 +5,6 @@ that name. What the rank knows of the run at each of them is in a file beside th
 """
 
 import json
-import os
-import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -14,12 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.runtime.checkpoint_folders import (
+    SCRIPT_STATES,
+    attempt_folder,
+    attempt_folders,
+    checkpoint_folder,
+    complete_below,
+)
 from jobs.runtime.files import bytes_below, unless_full
 
-_ATTEMPT = re.compile(r"attempt-(\d+)")
-_STEP = re.compile(r"step-(\d{10})")
 _UNFINISHED = ".unfinished-"
-_STATES = "script.json"
 _MEASURING_PAUSE = 10
 
 
@@ -42,7 +44,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, *, attempt: int, keep: int) -> None:
         self._folder = folder
-        self.own = folder / f"attempt-{attempt}"
+        self.own = attempt_folder(folder, attempt)
         self._keep = keep
         self._measure_at = 0.0
         self._measured_bytes = 0
@@ -60,7 +62,7 @@ class Checkpoints:
 
     def own_of(self, step: int) -> Path:
         """The folder of this attempt's checkpoint of the step. It is there if the checkpoint is complete."""
-        return self.own / f"step-{step:010d}"
+        return checkpoint_folder(self.own, step)
 
     def state_at(self, step: int) -> RunState:
         """What was known of the run at the checkpoint of this step."""
@@ -91,40 +93,25 @@ class Checkpoints:
 
     def remove_unfinished(self) -> None:
         """Remove what attempts left that ended while they saved. The own one may save at any time."""
-        for attempt in self._attempts():
-            if attempt != self.own:
-                _remove(list(attempt.glob(f"{_UNFINISHED}*")))
-
-    def _attempts(self) -> list[Path]:
-        try:
-            entries = list(os.scandir(self._folder))
-        except FileNotFoundError:
-            return []
-        return [Path(e.path) for e in entries if _ATTEMPT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+        for _, folder in attempt_folders(self._folder):
+            if folder != self.own:
+                _remove(list(folder.glob(f"{_UNFINISHED}*")))
 
     def _complete(self) -> list[Path]:
         """All complete ones, sorted by step, then by attempt."""
-        found: list[tuple[int, int, Path]] = []
-        for attempt in self._attempts():
-            number = int(attempt.name.rpartition("-")[2])
-            found += [
-                (step_of(Path(entry.path)), number, Path(entry.path))
-                for entry in os.scandir(attempt)
-                if _STEP.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            ]
-        return [folder for _, _, folder in sorted(found)]
+        return [checkpoint.path for checkpoint in reversed(complete_below(self._folder, of_script=True))]
 
     def _states(self) -> dict[str, RunState]:
         try:
-            stored = json.loads((self._folder / _STATES).read_bytes())
+            stored = json.loads((self._folder / SCRIPT_STATES).read_bytes())
             return {step: RunState(**values) for step, values in stored.items()}
         except (OSError, ValueError, TypeError):
             return {}
 
     def _write(self, states: dict[str, dict[str, Any]]) -> None:
-        unfinished = self._folder / f".{_STATES}"
+        unfinished = self._folder / f".{SCRIPT_STATES}"
         unfinished.write_text(json.dumps(states), "utf-8")
-        unfinished.replace(self._folder / _STATES)
+        unfinished.replace(self._folder / SCRIPT_STATES)
 
 
 def _remove(folders: Sequence[Path]) -> None:
