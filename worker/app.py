@@ -17,6 +17,7 @@ from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
+from worker.copies.keeper import keeper_of
 from worker.datasets.validator import validators_of
 from worker.dispatcher import Dispatcher
 from worker.host.devices import Devices
@@ -66,6 +67,7 @@ class Worker:
         self.validators = validators_of(sessions, settings)
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
+        self.copies = keeper_of(sessions, settings)
         threads = (
             self.devices, self.sshd, self.space, self.agent, self.sampler, self.retention, *self.validators,
             self.notifier, self.mirror,
@@ -77,6 +79,8 @@ class Worker:
         """Start the threads, then consume until a signal. The threads do their work also while the broker is away."""
         for thread in self._threads:
             thread.start()
+        if self.copies is not None:
+            self.copies.start()
         try:
             self.app.worker_main(
                 [
@@ -91,7 +95,11 @@ class Worker:
                 self._stop()
                 self.agent.stop(wait_s=_LAST_PASS_S)
                 stop_jobs_of_host(self._sessions, self._settings)
+                if self.copies is not None:
+                    self.copies.finish(within_s=self._settings.save_grace_s)
                 leave_list(self._sessions, self._settings)
+            if self.copies is not None:
+                self.copies.end_process()
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)

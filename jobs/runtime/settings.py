@@ -70,7 +70,7 @@ def _store_url(text: str) -> str:
         raise ValueError("write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER/PREFIX or file:///FOLDER")
     if scheme == "file" and not rest.startswith("/"):
         raise ValueError(f"write a whole path, file:///{rest}")
-    if any(part in (".", "..") for part in rest.split("/")) or re.search(r"[?#@\\s]", rest):
+    if any(part in (".", "..") for part in rest.split("/")) or re.search(r"[?#@\s]", rest):
         raise ValueError("it must have no . and .. between its slashes, and none of ? # @ and white space")
     return text.rstrip("/")
 

@@ -1,0 +1,112 @@
+"""What the copier reads of the database and writes there: short transactions, and none while files travel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from jobs.copies.manifests import CheckpointManifest
+from jobs.copies.resuming import SavedCheckpoint, best_of, saved_checkpoints
+from jobs.db.tables import Attempt, Host, Job
+from jobs.lifecycle.store import add_event, get_job, touch
+from jobs.model.states import EventKind
+
+_LEAST_KEPT = 2  # so that there is one before a damaged one
+_MOST_AT_ONCE = 200
+
+
+@dataclass(frozen=True)
+class AttemptToCopy:
+    """An attempt whose lead is this host, and which may have left something that the store lacks."""
+
+    id: int
+    job_id: str
+    number: int
+    is_script: bool
+    kept_on_disk: int  # checkpoints
+    ended_at: datetime | None
+    copies_behind: dict[str, Any] | None
+    is_newest: bool
+    is_superseded: bool  # a later attempt has begun to train: what this one left is not needed any more
+    keeps_checkpoints: bool
+    keeps_artifacts: bool
+
+
+def attempts_to_copy(session: Session, host: str, *, keep_files_days: float) -> list[AttemptToCopy]:
+    """The attempts of a host with something to copy: live ones first, then the newest."""
+    later = aliased(Attempt)
+    has_moved_on = exists().where(
+        later.job_id == Attempt.job_id, later.number > Attempt.number, later.resumed_step.is_not(None)
+    )
+    is_old = Job.ended_at < func.now() - timedelta(days=keep_files_days)
+    query = (
+        select(
+            Attempt.id,
+            Attempt.job_id,
+            Attempt.number,
+            Job.code.is_not(None).label("is_script"),
+            Job.spec["checkpoint"]["keep"].as_integer().label("kept_on_disk"),
+            Attempt.ended_at,
+            Job.copies_behind,
+            (Attempt.number == Job.attempt).label("is_newest"),
+            has_moved_on.label("is_superseded"),
+            ~func.coalesce(or_(is_old, Job.files_removed_at.is_not(None)), False).label("keeps_checkpoints"),
+            Job.artifacts_removed_at.is_(None).label("keeps_artifacts"),
+        )
+        .join(Job, Job.id == Attempt.job_id)
+        .where(Attempt.host == host, Attempt.copied_at.is_(None), Attempt.claimed_at.is_not(None))
+        .order_by(Attempt.ended_at.desc().nulls_first(), Attempt.id.desc())
+        .limit(_MOST_AT_ONCE)
+    )
+    return [AttemptToCopy(**row) for row in session.execute(query).mappings()]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What the rows say of the checkpoints of a job."""
+
+    saved: Sequence[SavedCheckpoint]  # worth continuing from, the newest first
+    best: SavedCheckpoint | None
+    newest_attempt: int
+    most_kept: int  # of the newest ones
+
+
+def checkpoints_of(session: Session, job_id: str) -> Checkpoints:
+    """What the rows say of the checkpoints of a job."""
+    job = get_job(session, job_id)
+    saved = saved_checkpoints(session, job)
+    return Checkpoints(saved, best_of(saved, job), job.attempt, max(_LEAST_KEPT, job.spec["checkpoint"]["keep"]))
+
+
+def checkpoint_copied(session: Session, manifest: CheckpointManifest, *, duration_s: float) -> None:
+    """Store that a checkpoint is in the store."""
+    data = {"step": manifest.step, "bytes": manifest.total_bytes, "duration_s": duration_s}
+    add_event(session, manifest.job, EventKind.CHECKPOINT_COPIED, attempt=manifest.attempt, data=data)
+
+
+def all_copied(session: Session, attempt_id: int) -> None:
+    """Store that the store has all that an attempt left, which has ended."""
+    ended = (Attempt.id == attempt_id, Attempt.ended_at.is_not(None))
+    session.execute(update(Attempt).where(*ended).values(copied_at=func.now()))
+
+
+def say_behind(session: Session, attempt: AttemptToCopy, behind: dict[str, Any] | None) -> None:
+    """Store what of a job waits to be copied for too long; None: nothing any more."""
+    if behind is not None and attempt.copies_behind is None:
+        add_event(session, attempt.job_id, EventKind.COPIES_BEHIND, attempt=attempt.number, data=behind)
+    touch(session, attempt.job_id, copies_behind=behind)
+
+
+def say_store(session: Session, host: str, problem: str | None) -> None:
+    """Store why nothing is copied from a host; None: the store answers."""
+    changed = (Host.name == host, Host.no_store.is_distinct_from(problem))
+    session.execute(update(Host).where(*changed).values(no_store=problem))
+
+
+def waits_for_copies(session: Session, host: str) -> bool:
+    """Whether a host has something of jobs that ended there, which the store lacks."""
+    left = (Attempt.host == host, Attempt.copied_at.is_(None), Attempt.ended_at.is_not(None))
+    return session.scalar(select(Attempt.id).where(*left).limit(1)) is not None
