@@ -38,6 +38,14 @@ def start_members(task: dict[str, Any]) -> "Members | None":
         return None
 
 
+def fetch(task: dict[str, Any], leave_signals: list[int]) -> bool:
+    """Fetch from the store what the attempt starts from. Returns whether it goes on."""
+    from worker.attempt.launcher import SupervisorTask
+    from worker.copies.start import make_ready
+
+    return make_ready(SupervisorTask(**task), leave_signals)
+
+
 def lease_is_over(task: dict[str, Any]) -> bool:
     """Whether this process, or the worker that started it, stood still for longer than the lease.
 
@@ -84,6 +92,8 @@ def main() -> int:
     from jobs.runtime.processes import adopt_orphans
 
     adopt_orphans()  # before there can be an orphan: one with an empty environment would never be found
+    if task["fetches"] and not fetch(task, leave_signals):
+        return 1
     members = start_members(task)
     if lease_is_over(task):
         sys.exit("the lease was over before the launch: nothing was started")

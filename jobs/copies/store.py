@@ -21,6 +21,7 @@ import fsspec
 from fsspec.callbacks import Callback
 
 from jobs.model.os_errors import in_words, without_paths
+from jobs.runtime.files import FULL
 from jobs.runtime.settings import Settings
 
 _PART_BYTES = 5 * 1024 * 1024  # a file travels in parts of this size, the least of S3, several at once
@@ -103,8 +104,8 @@ class Store:
 
         Raises `NotInStore`, and `OSError` if this host cannot write it.
         """
-        target.touch(mode=0o600)  # an error of this host is not one of the store
-        with _in_words(key):
+        target.touch(mode=0o600)
+        with _in_words(key, may_be_full=True):
             if self._is_local:
                 _copy(Path(self._path(key)), target, still_needed)
             else:
@@ -238,8 +239,11 @@ def _with_defaults(scheme: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _in_words(key: str | None = None) -> Iterator[None]:
-    """Every driver has errors of its own. Say them as `StoreAway`, or `NotInStore` if a file was to be read."""
+def _in_words(key: str | None = None, *, may_be_full: bool = False) -> Iterator[None]:
+    """Every driver has errors of its own. Say them as `StoreAway`, or `NotInStore` if a file was to be read.
+
+    With `may_be_full` this host's disk is written: that it is full is not the store's fault.
+    """
     try:
         yield
     except (StoreAway, NotInStore):
@@ -249,6 +253,8 @@ def _in_words(key: str | None = None) -> Iterator[None]:
             raise NotInStore(key) from None
         raise StoreAway(_sentence(error)) from error
     except Exception as error:
+        if may_be_full and isinstance(error, OSError) and error.errno in FULL:
+            raise
         raise StoreAway(_sentence(error)) from error
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from jobs.copies.resuming import last_valid_steps
 from jobs.data.resolving import with_source
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import weights_job
@@ -39,6 +40,7 @@ from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.script_launch import CannotRunScript, prepare_script
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
+from worker.attempt.void_checkpoints import remove_void
 from worker.host.inherited import inherited
 from worker.host.ssh import command, files_of
 
@@ -49,6 +51,12 @@ def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
     """The path of the weights from which the spec starts, if they are those of another job."""
     job_id = weights_job(spec)
     return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
+
+
+def missing_weights(runs_dir: Path, spec: Spec) -> tuple[str, str] | None:
+    """The job from whose weights the spec starts, and their path, if this host lacks them."""
+    job_id, path = weights_job(spec), job_weights_path(runs_dir, spec)
+    return None if job_id is None or path is None or Path(path).exists() else (job_id, path)
 
 
 def launch_of(
@@ -151,6 +159,8 @@ class SupervisorTask:
     launcher_log: str
     lease_file: str
     members: dict[str, Any] = field(default_factory=dict)  # a `MembersLaunch`; empty for a job on one host
+    fetches: bool = False  # what it starts from may be in the store
+    weights_of: tuple[str, str] | None = None  # another job whose weights are not on this host, and where they belong
 
     @property
     def lease(self) -> Lease:
@@ -238,9 +248,13 @@ class Launcher:
             job = get_job(session, lease.job_id)
             spec, ref = spec_from(job.spec), job.dataset_ref
             layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
+            last_steps = last_valid_steps(session, lease.job_id)
         self._require_free(layout.lead.gpu_uuids)
         paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
         paths.create(layout.lead.ranks)
+        if lease.number > 1:
+            remove_void(paths.checkpoints, last_steps, of_script=spec.is_script)
+        weights_of = missing_weights(settings.runs_dir, spec)
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
         script = prepare_script(
             self._sessions, spec, paths, settings, hosts=[share.host for share in layout.shares], gpus=layout.ranks,
@@ -272,6 +286,8 @@ class Launcher:
             launcher_log=str(paths.launcher_log),
             lease_file=str(paths.lease_file),
             members=asdict(members) if member_tasks else {},
+            fetches=settings.store is not None and (lease.number > 1 or weights_of is not None),
+            weights_of=weights_of,
         )
 
     def _start_supervisor(self, task: SupervisorTask) -> subprocess.Popen[bytes]:

@@ -121,10 +121,13 @@ def _files_of(path: Path) -> Iterator[tuple[str, Path]]:
     for folder, _, names in os.walk(path):
         for name in names:
             inner = Path(folder, name)
-            if stat.S_ISREG(inner.lstat().st_mode):
-                yield str(inner.relative_to(path)), inner
+            relative = str(inner.relative_to(path))
+            if not stat.S_ISREG(inner.lstat().st_mode):
+                _log.warning("%r is not copied with its checkpoint: it is no regular file", relative)
+            elif relative.encode("utf-8", "ignore") != os.fsencode(relative):
+                _log.warning("%r is not copied with its checkpoint: its name is not UTF-8", relative)
             else:
-                _log.warning("%s is not copied with its checkpoint: it is no regular file", name)
+                yield relative, inner
 
 
 def _key(above: str, name: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import Select, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from jobs.copies.manifests import CheckpointManifest
@@ -13,6 +13,7 @@ from jobs.copies.resuming import SavedCheckpoint, best_of, saved_checkpoints
 from jobs.db.tables import Attempt, Host, Job
 from jobs.lifecycle.store import add_event, get_job, touch
 from jobs.model.states import EventKind
+from jobs.scheduling.placement_rows import is_alive
 
 _LEAST_KEPT = 2  # so that there is one before a damaged one
 _MOST_AT_ONCE = 200
@@ -110,3 +111,33 @@ def waits_for_copies(session: Session, host: str) -> bool:
     """Whether a host has something of jobs that ended there, which the store lacks."""
     left = (Attempt.host == host, Attempt.copied_at.is_(None), Attempt.ended_at.is_not(None))
     return session.scalar(select(Attempt.id).where(*left).limit(1)) is not None
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the rows say of the start of an attempt."""
+
+    is_script: bool
+    saved: Sequence[SavedCheckpoint]  # worth continuing from, the newest first
+    host_before: str | None  # of the newest attempt before it of which a rank started; None: there was none
+
+
+def start_of(session: Session, job_id: str, number: int) -> Start:
+    """What an attempt that starts now continues from."""
+    job = get_job(session, job_id)
+    before = session.scalar(_attempt_before(job_id, number))
+    return Start(job.code is not None, saved_checkpoints(session, job), None if before is None else before.host)
+
+
+def copying_host(session: Session, job_id: str, number: int, *, host_timeout_s: float) -> str | None:
+    """The host of the attempt before, if it still copies what that left. None: it has, it is lost, or it cannot."""
+    before = session.scalar(_attempt_before(job_id, number))
+    if before is None or before.copied_at is not None:
+        return None
+    copies = (Host.name == before.host, Host.no_store.is_(None), is_alive(host_timeout_s))
+    return session.scalar(select(Host.name).where(*copies))
+
+
+def _attempt_before(job_id: str, number: int) -> Select[Attempt]:
+    earlier = (Attempt.job_id == job_id, Attempt.number < number, Attempt.started_at.is_not(None))
+    return select(Attempt).where(*earlier).order_by(Attempt.number.desc()).limit(1)
