@@ -7,6 +7,7 @@ import { isScript } from "../../metrics.ts";
 import { Meter } from "../../parts/meter.tsx";
 import { isTerminal, StatusBadge } from "../../parts/status.tsx";
 import { Actions } from "./actions.tsx";
+import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
 import { ordinal } from "./reasons.ts";
@@ -27,6 +28,11 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
       </div>
       <Facts job={job} />
       {job.waiting !== null && !isTerminal(job.status) && <WaitingLine job={job} />}
+      {job.copies_behind && (
+        <p class={styles["behind"]} role="status">
+          <span aria-hidden="true">⚠</span> {behindText(job.copies_behind)}
+        </p>
+      )}
       {!isTerminal(job.status) && job.attempt > 0 && <ProgressLine job={job} />}
       {children}
     </header>

@@ -49,6 +49,10 @@ const END_REASONS: Record<EndReason, Explanation> = {
     cause: "A folder of its host was full, or could not be written.",
     remedy: "Make room on the host. The page of the hosts names the folder.",
   },
+  no_store: {
+    cause: "The store could not be reached, and only there is what the attempt starts from.",
+    remedy: "hora doctor says what is wrong with the store. Then submit the job again.",
+  },
   preempted: {
     cause: "It released its slots for a job of higher priority, or because its host is drained.",
     remedy: null,

@@ -44,6 +44,22 @@ test("an event's kind and details are shown in words", () => {
   assert.equal(detailOf(event("preempt_requested", { for: "job 0abc" })), "for job 0abc");
 });
 
+test("copies in the store are shown with their step and size", () => {
+  const copied = { step: 1042, bytes: 1_288_490_189, duration_s: 65 };
+  assert.equal(kindOf(event("checkpoint_copied")), "Checkpoint copied");
+  assert.equal(detailOf(event("checkpoint_copied", copied)), "to the store: step 1,042, 1.2 GiB in 1 min 5 s");
+  assert.equal(
+    detailOf(event("checkpoint_fetched", { ...copied, attempt: 1 })),
+    "from the store: step 1,042, 1.2 GiB in 1 min 5 s, saved by attempt 1",
+  );
+  const behind = { since: "2030-01-31T14:02:05Z", host: "ha", step: 1042, bytes: 1024, why: "connection refused" };
+  assert.equal(kindOf(event("copies_behind")), "Copies behind");
+  assert.match(
+    detailOf(event("copies_behind", behind)),
+    /^The checkpoint of step 1,042 \(1 KiB\) .*: connection refused$/,
+  );
+});
+
 test("an end shows its reason once and its error unchanged", () => {
   assert.equal(detailOf(event("ended", { status: "cancelled", end_reason: "cancelled", error: null })), "cancelled");
   assert.equal(
@@ -60,5 +76,6 @@ test("an event of an unknown kind is shown by its name and data", () => {
 
 test("events that come with every epoch are recognized", () => {
   assert.ok(isOfEpochs(event("checkpoint_saved")));
+  assert.ok(isOfEpochs(event("checkpoint_copied")));
   assert.ok(!isOfEpochs(event("ended")));
 });

@@ -1,9 +1,10 @@
 // The events of a job in words. Used by `events.tsx`.
 
-import type { JobEvent, Preemption } from "../../../api/types.ts";
-import { number, words } from "../../../format.ts";
+import type { CopiesBehind, JobEvent, Preemption } from "../../../api/types.ts";
+import { bytes, number, words } from "../../../format.ts";
 import { isMeasured } from "../../../metrics.ts";
 import { figureOf } from "../analysis/evidence.ts";
+import { behindText } from "../copies.ts";
 import { causeOf } from "../reasons.ts";
 
 type Data = Readonly<Record<string, unknown>>;
@@ -17,6 +18,9 @@ const KINDS: Record<JobEvent["kind"], string> = {
   epoch_ended: "Epoch ended",
   checkpoint_saved: "Checkpoint saved",
   checkpoint_skipped: "Checkpoint skipped",
+  checkpoint_copied: "Checkpoint copied",
+  checkpoint_fetched: "Checkpoint fetched",
+  copies_behind: "Copies behind",
   out_of_space: "Out of space",
   attempt_ended: "Attempt ended",
   requeued: "Requeued",
@@ -32,9 +36,11 @@ export function kindOf(event: JobEvent): string {
   return KINDS[event.kind] ?? words(event.kind);
 }
 
+const OF_EPOCHS: ReadonlySet<string> = new Set(["epoch_ended", "checkpoint_saved", "checkpoint_copied"]);
+
 /** Whether the event comes with every epoch. */
 export function isOfEpochs(event: JobEvent): boolean {
-  return event.kind === "epoch_ended" || event.kind === "checkpoint_saved";
+  return OF_EPOCHS.has(event.kind);
 }
 
 /** The details of an event. */
@@ -56,6 +62,12 @@ export function detailOf({ kind, data }: JobEvent): string {
       return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}, in ${figureOf("duration_s", data["duration_s"])}`;
     case "checkpoint_skipped":
       return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}: ${data["why"]}`;
+    case "checkpoint_copied":
+      return `to the store: ${copiedOf(data)}`;
+    case "checkpoint_fetched":
+      return `from the store: ${copiedOf(data)}, saved by attempt ${data["attempt"]}`;
+    case "copies_behind":
+      return behindText(data as unknown as CopiesBehind);
     case "out_of_space":
       return `rank ${data["rank"]}: ${data["why"]}`;
     case "preempt_requested":
@@ -87,6 +99,12 @@ function epochOf(data: Data): string {
     typeof data["samples_per_s"] === "number" ? [`${number(Math.round(data["samples_per_s"]))} samples/s`] : [];
   const length = typeof data["epoch_s"] === "number" ? [figureOf("epoch_s", data["epoch_s"])] : [];
   return [`epoch ${data["epoch"]}`, ...metrics, ...speed, ...length].join(", ");
+}
+
+/** A checkpoint that was copied or fetched: its step, its size, and how long that took. */
+function copiedOf(data: Data): string {
+  const size = bytes(data["bytes"] as number);
+  return `step ${number(data["step"] as number)}, ${size} in ${figureOf("duration_s", data["duration_s"])}`;
 }
 
 function sharesOf(shares: unknown): string {
