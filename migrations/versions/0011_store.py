@@ -33,11 +33,14 @@ def upgrade() -> None:
     op.add_column("attempts", sa.Column("copied_at", sa.DateTime(timezone=True), nullable=True))
     op.create_index("ix_attempts_to_copy", "attempts", ["host"], postgresql_where=sa.text("copied_at IS NULL"))
     op.add_column("jobs", sa.Column("copies_behind", postgresql.JSONB(astext_type=sa.Text()), nullable=True))
+    op.create_index("ix_jobs_copies_behind", "jobs", ["id"], postgresql_where=sa.text("copies_behind IS NOT NULL"))
+    op.add_column("jobs", sa.Column("copies_tidied_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("hosts", sa.Column("no_store", sa.Text(), nullable=True))
     op.create_table(
         "marked_stores",
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("marked_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("tidied_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("url", name=op.f("pk_marked_stores")),
     )
     for table, column, name, old, new in _CHECKED:
@@ -54,6 +57,8 @@ def downgrade() -> None:
         _check(table, column, name, old)
     op.drop_table("marked_stores")
     op.drop_column("hosts", "no_store")
+    op.drop_column("jobs", "copies_tidied_at")
+    op.drop_index("ix_jobs_copies_behind", "jobs")
     op.drop_column("jobs", "copies_behind")
     op.drop_index("ix_attempts_to_copy", "attempts")
     op.drop_column("attempts", "copied_at")

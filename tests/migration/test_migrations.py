@@ -149,3 +149,24 @@ def test_two_upgrades_at_once_take_turns(empty: str) -> None:
         _, said = one.communicate(timeout=120)
         assert one.returncode == 0, said.decode()
     migrations.check(empty)
+
+
+def test_a_downgrade_takes_back_what_was_said_of_the_store(empty: str) -> None:
+    migrations.upgrade(empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, project, copies_behind)"
+            " VALUES ('new', 'new', 'me', 'queued', '{}', '{}', '{}', 1, 50, 'default', '{\"step\": 5}')"
+        )
+        connection.execute(
+            "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, shares, ended_at, end_reason)"
+            " VALUES ('new', 1, 'ha', 1, now(), '[]', now(), 'no_store')"
+        )
+        connection.execute(
+            "INSERT INTO job_events (job_id, kind, data)"
+            " VALUES ('new', 'submitted', '{}'), ('new', 'copies_behind', '{}')"
+        )
+    migrations.downgrade(empty, "0010")
+    with psycopg.connect(empty) as connection:
+        assert connection.execute("SELECT end_reason FROM attempts").fetchall() == [("host_lost",)]
+        assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]

@@ -26,3 +26,4 @@ class MarkedStore(Base):
 
     url: Mapped[str] = mapped_column(primary_key=True)
     marked_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    tidied_at: Mapped[datetime | None]  # when a host last began to look for what is kept there no more

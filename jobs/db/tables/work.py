@@ -83,6 +83,7 @@ class Job(Base):
     artifact_bytes: Mapped[int | None] = mapped_column(BigInteger)  # the same, measured at the end of each attempt
     # What waits to be copied to the store for too long: `jobs.views.jobs.CopiesBehind`. Null: nothing.
     copies_behind: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    copies_tidied_at: Mapped[datetime | None]  # when what is kept no more was last removed from the store
     work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
@@ -123,6 +124,7 @@ class Job(Base):
         Index("ix_jobs_val_loss", text(SORTED_BY["val_loss"]), created_at, id, status),
         Index("ix_jobs_train_samples_per_s", text(SORTED_BY["train_samples_per_s"]), created_at, id, status),
         Index("ix_jobs_paused", created_at, id, postgresql_where=text("paused_at IS NOT NULL")),
+        Index("ix_jobs_copies_behind", id, postgresql_where=text("copies_behind IS NOT NULL")),
         # Jobs that retention has not processed yet: these indices shrink as it goes on.
         Index("ix_jobs_with_logs", ended_at, postgresql_where=text("logs_removed_at IS NULL")),
         Index("ix_jobs_with_series", ended_at, postgresql_where=text("series_thinned_at IS NULL")),
