@@ -57,13 +57,16 @@ class ClusterCollector(Collector):
             queue = figures.queue(session)
             slots = figures.slots(session, host_timeout_s=self._host_timeout_s)
             hosts = figures.hosts(session, host_timeout_s=self._host_timeout_s)
+            behind = figures.copies_behind(session)
         slot_family = GaugeMetricFamily("hora_slots", "Slots by kind and state", labels=["kind", "state"])
         for (kind, state), count in slots.items():
             slot_family.add_metric([kind, state], count)
         host_family = GaugeMetricFamily("hora_hosts", "Hosts by state", labels=["state"])
         for state, count in hosts.items():
             host_family.add_metric([state], count)
-        return [*_of_the_queue(queue), *_of_jobs_and_attempts(totals), slot_family, host_family]
+        copies = "Jobs that wait to be copied to the store for more than a minute"
+        behind_family = GaugeMetricFamily("hora_jobs_copies_behind", copies, value=behind)
+        return [*_of_the_queue(queue), *_of_jobs_and_attempts(totals), slot_family, host_family, behind_family]
 
 
 def _of_the_queue(queue: Queue) -> Iterator[Metric]:

@@ -59,6 +59,7 @@ class HostFigures:
     heartbeat_age_s: float
     memory_bytes: int | None  # total
     no_space: bool
+    no_store: bool
     folders: Sequence[Mapping[str, Any]]  # `jobs.runtime.space.FolderSpace`s; empty if they are not current
     sample: Mapping[str, float | None]  # of `HOST_METRICS`, by name
 
@@ -120,22 +121,21 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
         .lateral()
     )
     memory = Host.info["memory_bytes"].astext.cast(BigInteger)
+    without = (Host.no_space.is_not(None), Host.no_store.is_not(None))
     rows = session.execute(
-        select(
-            Host.name, age_s, Host.drained_at.is_not(None), memory, Host.no_space.is_not(None), Host.folders, *newest.c
-        )
+        select(Host.name, age_s, Host.drained_at.is_not(None), memory, *without, Host.folders, *newest.c)
         .outerjoin(newest, true())
         .order_by(Host.name)
     )
     figures = []
-    for name, age, drained, memory_bytes, no_space, folders, *sample in rows:
+    for name, age, drained, memory_bytes, no_space, no_store, folders, *sample in rows:
         alive = abs(float(age)) <= host_timeout_s
         values: Sequence[float | None] = sample if alive else [None] * len(HOST_METRICS)
         by_column = dict(zip(HOST_METRICS, values, strict=True))
         figures.append(
             HostFigures(
-                name, alive, drained, max(0.0, float(age)), memory_bytes, no_space, (folders or []) if alive else [],
-                by_column,
+                name, alive, drained, max(0.0, float(age)), memory_bytes, no_space, no_store,
+                (folders or []) if alive else [], by_column,
             )
         )  # fmt: skip
     return figures

@@ -103,6 +103,7 @@ _OF_HOSTS = (
     _Gauge("hora_host_up", "Whether the host's worker sends heartbeats", lambda host: host.is_alive),
     _Gauge("hora_host_drained", "Whether the host is drained and gets no new jobs", lambda host: host.is_drained),
     _Gauge("hora_host_no_space", "Whether the host gets no new jobs until there is space", lambda host: host.no_space),
+    _Gauge("hora_host_no_store", "Whether nothing is copied from the host to the store", lambda host: host.no_store),
     _Gauge("hora_host_memory_bytes", "Memory that the host has", lambda host: host.memory_bytes),
     *_sampled(HOST_METRICS, _value_in_sample),
 )

@@ -204,5 +204,11 @@ def hosts(session: Session, *, host_timeout_s: float) -> Mapping[str, int]:
     return {"alive": 0, "drained": 0, "no_space": 0, "lost": 0} | {row[0]: row[1] for row in rows}
 
 
+def copies_behind(session: Session) -> int:
+    """How many jobs wait for too long to be copied to the store. Those of a forgotten host do not count."""
+    is_behind, of_host = Job.copies_behind.is_not(None), Host.name == Job.copies_behind["host"].astext
+    return session.scalar(select(func.count()).select_from(Job).join(Host, of_host).where(is_behind)) or 0
+
+
 def _lost(host_timeout_s: float) -> ColumnElement[bool]:
     return ~is_alive(host_timeout_s)

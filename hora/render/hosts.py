@@ -64,7 +64,7 @@ def _devices(slots: Sequence[Json]) -> str:
 
 
 def _host_notes(host: Json) -> str:
-    """What keeps jobs from a host's slots."""
+    """What keeps jobs from a host's slots, or their copies from the store."""
     states = Counter(slot.get("state") for slot in host.get("slots") or [])
     reasons = sorted({plain(slot["unhealthy"]) for slot in host.get("slots") or [] if _is_unhealthy(slot)})
     notes = [
@@ -74,6 +74,7 @@ def _host_notes(host: Json) -> str:
         f"{states['unhealthy']} unhealthy ({'; '.join(reasons)})" if states["unhealthy"] else "",
         f"{states['in_use_by_others']} in use by others" if states["in_use_by_others"] else "",
         f"no space: {plain(host['no_space'])}" if host.get("no_space") else "",
+        f"no store: {plain(host['no_store'])}" if host.get("no_store") else "",
     ]
     return ", ".join(note for note in notes if note)
 

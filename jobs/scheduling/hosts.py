@@ -63,6 +63,7 @@ class HostNow:
     drained_at: datetime | None
     kept_for: str | None
     no_space: str | None
+    no_store: str | None  # why nothing is copied from it to the store
     folders: Sequence[dict[str, Any]]  # `jobs.runtime.space.FolderSpace`s
     slots: Sequence[SlotNow]
 
@@ -106,6 +107,7 @@ def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> l
             drained_at=host.drained_at,
             kept_for=host.kept_for,
             no_space=host.no_space,
+            no_store=host.no_store,
             folders=host.folders or [],
             slots=slots.get(host.name, []),
         )

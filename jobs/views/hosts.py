@@ -53,6 +53,9 @@ class HostView(View):
     drained_at: datetime | None = Field(description="Since when the host gets no new jobs; null: it is not drained")
     kept_for: str | None = Field(description="The waiting job for which its free slots are kept")
     no_space: str | None = Field(description="Why the host gets no new jobs until there is space; null: it has space")
+    no_store: str | None = Field(
+        None, description="Why nothing is copied from the host to the store; null: it is copied, or there is no store"
+    )
     folders: Sequence[FolderView] = Field(description="The space in the folders that Hora writes there")
     address: str | None = Field(description="Address for other hosts; null: jobs here use no other host")
     info: dict[str, Any]

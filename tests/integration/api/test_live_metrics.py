@@ -87,7 +87,8 @@ def test_the_gpus_of_a_job_have_figures(api: TestClient, submit_job: Submit, ses
 def test_hosts_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submit_job)
     expected = {
-        "up": 1, "drained": 0, "no_space": 0, "cpu_ratio": 0.5, "memory_used_bytes": 2**33, "memory_bytes": 2**36,
+        "up": 1, "drained": 0, "no_space": 0, "no_store": 0, "cpu_ratio": 0.5,
+        "memory_used_bytes": 2**33, "memory_bytes": 2**36,
         "network_received_bytes_per_second": 100, "network_sent_bytes_per_second": 200,
         "disk_read_bytes_per_second": 300, "disk_written_bytes_per_second": 400,
     }  # fmt: skip
@@ -110,6 +111,17 @@ def test_folders_have_figures(api: TestClient, submit_job: Submit, sessions: Ses
     assert floors == {("ha", "runs"): 9, ("ha", "cache"): 9, ("ha", "datasets"): 9}
     assert ("ha", "datasets") not in figures["hora_folder_floor_files"]
     assert figures["hora_folder_floor_files"]["ha", "cache"] == 3
+
+
+def test_a_host_without_the_store_has_a_figure_and_says_why(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    a_busy_cluster(sessions, submit_job)
+    with sessions.begin() as session:
+        session.execute(update(Host).where(Host.name == "ha").values(no_store="it is not mounted"))
+    assert scrape(api)["hora_host_no_store"] == {("ha",): 1, ("hb",): 0}
+    hosts = api.get("/v1/hosts").json()["items"]
+    assert [host["no_store"] for host in hosts] == ["it is not mounted", None]
 
 
 def test_a_lost_host_exports_only_its_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:

@@ -139,6 +139,19 @@ def test_slots_and_hosts_are_counted_by_state(api: TestClient, submit_job: Submi
     assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("no_space",): 0, ("lost",): 1}
 
 
+def test_jobs_whose_copies_wait_are_counted_while_their_host_is_known(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    assert scrape(api)["hora_jobs_copies_behind"] == {(): 0}
+    a_host(sessions, "ha")
+    submit_job()
+    with sessions.begin() as session:
+        for host in ("ha", "ha", "forgotten"):
+            behind = {"since": "2030-01-31T09:00:00Z", "host": host, "step": 5, "bytes": 7, "why": None}
+            session.execute(update(Job).where(Job.id == submit_job()).values(copies_behind=behind))
+    assert scrape(api)["hora_jobs_copies_behind"] == {(): 2}
+
+
 def test_attempts_are_counted_by_their_end_reason(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     job_id = submit_job()

@@ -50,6 +50,11 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
           <span aria-hidden="true">▣</span> It takes no jobs until there is space: {host.no_space}
         </p>
       )}
+      {host.no_store && (
+        <p class={styles["kept"]}>
+          <span aria-hidden="true">⚠</span> Nothing is copied to the store from here: {host.no_store}
+        </p>
+      )}
       {deviceProblem !== null && (
         <p class={styles["kept"]}>
           <span aria-hidden="true">⚠</span> {deviceProblem}

@@ -33,7 +33,7 @@ function slot(index: number, state: Slot["state"], job_id: string | null = null)
 function host(name: string, slots: readonly Slot[], more: Partial<Host> = {}): Host {
   const at = "2030-01-31T09:00:00Z";
   const known = { alive: true, heartbeat_at: at, heartbeat_age_s: 1, registered_at: at, drained_at: null };
-  const rest = { kept_for: null, no_space: null, folders: [], address: null, info: {} };
+  const rest = { kept_for: null, no_space: null, no_store: null, folders: [], address: null, info: {} };
   return { name, ...known, ...rest, slots: [...slots], ...more };
 }
 

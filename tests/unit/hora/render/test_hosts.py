@@ -45,6 +45,16 @@ def test_a_host_without_space_has_no_free_slots_and_names_the_folder() -> None:
     assert shown["free space"] == "5.0 GB: home, cache\n0.1 MB: runs"
 
 
+def test_a_host_that_copies_nothing_to_the_store_has_free_slots_and_says_why() -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": "free"}]
+    why = "it was emptied, or it is not mounted"
+    host = {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots, "no_store": why}
+    _, line = as_text(hosts_table([host], NOW), width=200).splitlines()
+    assert line.split()[3] == "1"
+    assert line.endswith(f"no store: {why}")
+    assert facts_of(host_facts(host, now=NOW))["status"].endswith(f"no store: {why}")
+
+
 def gpu(index: int, **more: Any) -> dict[str, Any]:
     base = {"index": index, "kind": "gpu", "name": "K80", "uuid": f"GPU-{index}", "memory_bytes": 12_000_000_000}
     return {**base, "state": "free", "job_id": None, "attempt": None, "rank": None, "reading": None, **more}
