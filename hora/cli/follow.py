@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
+from hora.render.copies import event_text
 from hora.render.jobs import epoch_line, progress_line, standing, status
 from hora.render.metrics import goal_of
 from hora.render.text import plain
@@ -108,20 +109,21 @@ def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
     """A line for each change of status, each lost attempt and each epoch, without control characters.
 
     Also a line for each new reason why a queued job waits. A new figure in a reason gives no line: it changes often.
+    And one for a checkpoint that was fetched from the store, or waits for it.
     """
-    printed: dict[str, Any] = {"event": 0, "state": None, "epoch": None}
+    printed: dict[str, Any] = {"event": 0, "state": None, "news": None}
 
     def watch(job: Json) -> None:
-        epoch = (job.get("progress") or {}).get("epoch")
+        news = ((job.get("progress") or {}).get("epoch"), bool(job.get("copies_behind")))
         reason = _FIGURES.sub("", (job.get("waiting") or {}).get("reason", ""))
         state = (job["status"], bool(job.get("paused_at")), reason)
-        if (state, epoch) == (printed["state"], printed["epoch"]):
+        if (state, news) == (printed["state"], printed["news"]):
             return
         lines = _new_lines(client, job, printed)
         if state != printed["state"]:
             # The epochs of a job come before the line of its end.
             lines = [*lines, _state_line(job)] if job.get("ended_at") else [_state_line(job), *lines]
-        printed.update(state=state, epoch=epoch)
+        printed.update(state=state, news=news)
         for line in lines:
             console.print(line, soft_wrap=True)
 
@@ -136,7 +138,7 @@ def _state_line(job: Json) -> str:
 
 
 def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]:
-    """A line for each epoch and each lost attempt since the last printed event. Updates that event in `printed`."""
+    """A line for each event since the last printed one that is news. Updates that event in `printed`."""
     lines, reason = [], ""
     epochs, goal = (job.get("progress") or {}).get("epochs"), goal_of(job)
     for event in client.events(job["id"]):
@@ -152,4 +154,6 @@ def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]
             )
         elif event["kind"] == "attempt_ended":
             reason = str(data.get("end_reason"))
+        elif text := event_text(event["kind"], data):
+            lines.append(text)
     return lines

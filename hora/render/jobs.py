@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
+from hora.render.copies import behind_text
 from hora.render.metrics import (
     ACCURACY,
     best_of,
@@ -170,6 +171,7 @@ def job_details(
         "started": ago(job["started_at"], now) if job.get("started_at") else None,
         "ended": ago(job["ended_at"], now) if job.get("ended_at") else None,
         "keeps": _kept_files(job),
+        "copies": behind_text(job["copies_behind"], now) if job.get("copies_behind") else None,
     }
     if job.get("attempt") and not job.get("summary"):
         rows["progress"] = progress_line(progress, goal=goal_of(job))

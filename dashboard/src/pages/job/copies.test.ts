@@ -16,6 +16,6 @@ test("what waits for the store is said in one sentence", () => {
 test("artifacts that wait for a slow store are named without a step", () => {
   assert.equal(
     behindText({ ...behind, step: null, bytes: 1024, why: null }, since),
-    "Artifacts (1 KiB) have waited on host ha since 14:02:05 to be copied to the store: the store is slow",
+    "Artifacts (1 KiB) have waited on host ha since 14:02:05 to be copied to the store: it is slow",
   );
 });

@@ -7,5 +7,5 @@ import { bytes, moment, number } from "../../format.ts";
 export function behindText({ since, host, step, bytes: size, why }: CopiesBehind, now = new Date()): string {
   const [subject, verb] = step === null ? ["Artifacts", "have"] : [`The checkpoint of step ${number(step)}`, "has"];
   const place = `on host ${host} since ${moment(since, now)}`;
-  return `${subject} (${bytes(size)}) ${verb} waited ${place} to be copied to the store: ${why ?? "the store is slow"}`;
+  return `${subject} (${bytes(size)}) ${verb} waited ${place} to be copied to the store: ${why ?? "it is slow"}`;
 }

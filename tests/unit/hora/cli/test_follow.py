@@ -55,6 +55,23 @@ def test_a_preempted_attempt_is_not_called_lost() -> None:
     ]
 
 
+def test_copies_in_the_store_are_told_when_they_are_news() -> None:
+    service, console = Played(), Console(file=io.StringIO(), width=200)
+    job = {"id": "0abc", "status": "running"}
+    copy = {"step": 1200, "bytes": 1.2e9, "duration_s": 9.0}
+    behind = {"since": "2030-01-01T14:02:00Z", "host": "ha", "step": 1200, "bytes": 1.2e9, "why": "it refuses"}
+    service.happened.append({"kind": "checkpoint_fetched", "data": copy})
+    with plain_lines(cast("Service", service), console) as watch:
+        watch(job)
+        service.happened += [{"kind": "checkpoint_copied", "data": copy}, {"kind": "copies_behind", "data": behind}]
+        watch(job)
+        watch(job | {"copies_behind": behind})
+    running, fetched, waiting = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert running == "running"
+    assert fetched == "the checkpoint of step 1,200 was fetched from the store: 1.2 GB in 9.0 s"
+    assert waiting.startswith("the checkpoint of step 1,200 (1.2 GB) has waited on host ha since 2030-01-01 14:02 UTC")
+
+
 class Log:
     """A service with the log of rank 0."""
 

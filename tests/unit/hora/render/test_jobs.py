@@ -64,6 +64,13 @@ SCRIPT: Json = JOB | {
 }
 
 
+def test_job_details_say_what_waits_for_the_store() -> None:
+    behind = {"since": NOW.isoformat(), "host": "ha", "step": 70, "bytes": 5_000_000, "why": "access denied"}
+    assert "copies" not in facts_of(job_details(JOB | {"copies_behind": None}, NOW))
+    said = facts_of(job_details(JOB | {"copies_behind": behind}, NOW))["copies"]
+    assert said.startswith("the checkpoint of step 70 (5.0 MB) has waited on host ha since 03:04 UTC")
+
+
 def test_jobs_table_shows_the_goal_of_each_job_or_the_metrics_that_are_named() -> None:
     jobs = [JOB | {"metrics": {"val_accuracy": {"last": 0.9, "best": 0.98, "best_epoch": 4}}}, SCRIPT]
     head, digits, script = as_text(jobs_table(jobs, NOW)).splitlines()
