@@ -34,7 +34,7 @@ _SHORTEST_REST_S = 0.02
 _TURN_S = 30.0  # then the next kind of work has its turn; the rest waits for the next pass
 _JOBS_AT_ONCE = 100
 _KEEP_TOKENS_DAYS = 30.0  # from their end
-_TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # names in a job's folder; its artifacts stay
+_TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints|copying")  # names in a job's folder; its artifacts stay
 
 
 class Retention(PeriodicThread):

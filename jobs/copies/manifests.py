@@ -166,6 +166,24 @@ def remove_artifacts(store: Store, job_id: str, attempts: Sequence[int]) -> None
         store.remove_below(artifacts_folder(job_id, attempt))
 
 
+def remove_kept_no_more(store: Store, job_id: str, *, checkpoints: bool, artifacts: bool) -> None:
+    """Remove what a job left of these kinds, first what makes it complete. Raises `StoreAway`."""
+    names = [file.key for file in store.files(_manifests_folder(job_id))]
+    patterns = [pattern for pattern, is_old in ((_CHECKPOINT, checkpoints), (_ARTIFACTS, artifacts)) if is_old]
+    store.remove([key for key in names if any(pattern.fullmatch(key.rpartition("/")[2]) for pattern in patterns)])
+    if checkpoints and artifacts:
+        store.remove_below(folder_of(job_id))
+    elif checkpoints:
+        store.remove_below(f"{folder_of(job_id)}/checkpoints")
+    elif artifacts:
+        store.remove_below(f"{folder_of(job_id)}/artifacts")
+
+
+def jobs_in(store: Store) -> list[str]:
+    """The ids of the jobs that have something in the store, and other names there. Raises `StoreAway`."""
+    return store.folders("jobs")
+
+
 def _parsed(kind: type[_AnyManifest], content: bytes, job_id: str, attempt: int) -> _AnyManifest:
     try:
         manifest = kind.model_validate_json(content)

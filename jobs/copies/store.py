@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ _PARTS_AT_ONCE = 4
 _MOST_PARTS = 9_000  # S3 allows 10,000
 _LEAST_BYTES_PER_S = 20_000  # a transfer that is slower than this stands still
 _ANSWER_S = 60.0  # for an answer that has no size to speak of
+_LISTING_S = 600.0  # for the names of all jobs: S3 gives a thousand at a time
+_REMOVED_AT_ONCE = 16
 _LOOK_S = 0.5
 _CHUNK_BYTES = 1024 * 1024
 # Without these an answer may be waited for without end. `HORA_STORE_OPTIONS` can say otherwise.
@@ -136,6 +139,16 @@ class Store:
             if not key.rpartition("/")[2].startswith(_UNFINISHED)
         ]
 
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders right below a prefix, sorted. What is deeper is not read, however much it is."""
+        with _in_words(prefix):
+            try:
+                entries = self._call("ls", self._path(prefix), detail=True, within_s=_LISTING_S)
+            except FileNotFoundError:
+                return []
+        paths = [entry["name"].rstrip("/") for entry in entries if entry["type"] == "directory"]
+        return sorted(path.rpartition("/")[2] for path in paths)
+
     def remove(self, keys: Sequence[str]) -> None:
         """Remove files. Those that are gone already are left out."""
         for key in keys:
@@ -148,9 +161,13 @@ class Store:
     def remove_below(self, prefix: str) -> None:
         """Remove all files whose keys begin with `prefix` and a slash."""
         if self._is_local:
-            shutil.rmtree(self._path(prefix), ignore_errors=True)
-        else:
-            self.remove([file.key for file in self.files(prefix)])
+            with _in_words():
+                shutil.rmtree(self._path(prefix), onerror=_unless_gone)
+            return
+        keys = [file.key for file in self.files(prefix)]
+        with ThreadPoolExecutor(_REMOVED_AT_ONCE, "removing") as pool:
+            for start in range(0, len(keys), _REMOVED_AT_ONCE):  # an error ends it, and leaves the rest
+                list(pool.map(self.remove, [[key] for key in keys[start : start + _REMOVED_AT_ONCE]]))
 
     def signed_url(self, key: str, *, expires_s: int, **answer_headers: str) -> str | None:
         """An address that downloads a file without credentials. None if the driver has none.
@@ -300,6 +317,12 @@ def _copy_whole(source: Path, path: Path, still_needed: Callable[[], bool]) -> N
 def _copy(source: Path, target: Path, still_needed: Callable[[], bool]) -> None:
     with source.open("rb") as content, target.open("wb") as file:
         _pour(content, file, still_needed)
+
+
+def _unless_gone(_function: object, _path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
+    """Go on with the next file if another process was faster."""
+    if not isinstance(raised[1], FileNotFoundError):
+        raise raised[1]
 
 
 def _pour(content: Any, file: Any, still_needed: Callable[[], bool]) -> None:

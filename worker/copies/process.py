@@ -21,6 +21,7 @@ from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import settings
 from worker.copies.copier import Copier
+from worker.copies.old import OldCopies
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,9 @@ def main() -> int:
         sys.exit(f"HORA_STORE: {error}")
     if store is None:
         sys.exit("HORA_STORE is not set")
-    copier = Copier(sessions_for(engine_for(config.database_url, patience_s=config.database_patience_s)), store, config)
+    sessions = sessions_for(engine_for(config.database_url, patience_s=config.database_patience_s))
+    OldCopies(sessions, store, config).start()  # it ends with the process
+    copier = Copier(sessions, store, config)
     while not ended.wait(_PERIOD_S):
         try:
             copier.once()

@@ -77,10 +77,12 @@ def test_files_of_old_jobs_are_removed_except_artifacts_and_unknown_files(
         a_job(sessions, runs, days_ago=29), a_job(sessions, runs, days_ago=None),
     )  # fmt: skip
     (runs / old / "notes.txt").write_text("of a person")
+    (runs / old / "copying/attempt-1-step-5").mkdir(parents=True)  # a copier was killed
     before = {job_id: remaining_files(runs, job_id) for job_id in (young, running)}
     remove()
     remove()
     assert remaining_files(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
+    assert not (runs / old / "copying").exists()
     assert not (runs / bare).exists()
     assert {job_id: remaining_files(runs, job_id) for job_id in (young, running)} == before
     assert len(before[running]) == 9
