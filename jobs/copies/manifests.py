@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from jobs.copies.store import NotInStore, Store
 
 _CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,9})-([0-9]{10,18})\.json")
+_FILE_OF_CHECKPOINT = re.compile(r"/checkpoints/attempt-([0-9]{1,9})/step-([0-9]{10,18})/")
 _ARTIFACTS = re.compile(r"artifacts-([0-9]{1,9})\.json")
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -140,6 +141,12 @@ class Manifests:
     def artifact_attempts(self) -> list[int]:
         """The attempts whose host copied artifacts."""
         return sorted(int(match[1]) for match in map(_ARTIFACTS.fullmatch, self._names) if match)
+
+
+def checkpoints_with_files(store: Store, job_id: str) -> set[tuple[int, int]]:
+    """Attempt and step of the checkpoints of a job of which the store has any file, complete or not."""
+    keys = (file.key for file in store.files(f"{folder_of(job_id)}/checkpoints"))
+    return {(int(match[1]), int(match[2])) for match in map(_FILE_OF_CHECKPOINT.search, keys) if match}
 
 
 def write_checkpoint_manifest(store: Store, manifest: CheckpointManifest) -> None:

@@ -10,25 +10,37 @@ from datetime import UTC, datetime
 
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
 
 from jobs.copies.store import NotInStore, Store, StoreAway
 from jobs.db.engine import Sessions
 from jobs.db.tables import MarkedStore
 
-_KEY = "hora-store.json"
+MARK = "hora-store.json"  # its key
+
+
+def has_mark(store: Store) -> bool:
+    """Whether a store has its mark. Raises `StoreAway`."""
+    try:
+        store.read(MARK)
+    except NotInStore:
+        return False
+    return True
+
+
+def marked_at(session: Session, store: Store) -> datetime | None:
+    """When a store got its mark, by its row. None: this stack has not used it yet."""
+    return session.scalar(select(MarkedStore.marked_at).where(MarkedStore.url == store.url))
 
 
 def require_mark(sessions: Sessions, store: Store) -> None:
     """Make sure that the store is there and can be read. A store of a new URL gets its mark. Raises `StoreAway`."""
-    try:
-        store.read(_KEY)
-    except NotInStore:
-        with sessions() as session:
-            marked_at = session.scalar(select(MarkedStore.marked_at).where(MarkedStore.url == store.url))
-        if marked_at is not None:
-            raise StoreAway(
-                f"it was emptied, or it is not mounted: {_KEY} is gone, which was written on {marked_at:%Y-%m-%d}"
-            ) from None
-        store.write(_KEY, json.dumps({"marked_at": datetime.now(UTC).isoformat()}).encode())
-        with sessions.begin() as session:
-            session.execute(insert(MarkedStore).values(url=store.url).on_conflict_do_nothing())
+    if has_mark(store):
+        return
+    with sessions() as session:
+        since = marked_at(session, store)
+    if since is not None:
+        raise StoreAway(f"it was emptied, or it is not mounted: {MARK} is gone, which was written on {since:%Y-%m-%d}")
+    store.write(MARK, json.dumps({"marked_at": datetime.now(UTC).isoformat()}).encode())
+    with sessions.begin() as session:
+        session.execute(insert(MarkedStore).values(url=store.url).on_conflict_do_nothing())

@@ -182,6 +182,29 @@ class Store:
                 return None
 
     @property
+    def folder(self) -> Path | None:
+        """Its folder, if it is one of this host. None: it is behind a network."""
+        return Path(self._root) if self._is_local else None
+
+    @property
+    def bucket(self) -> tuple[str, str] | None:
+        """The bucket of an S3 store, and what all keys in it begin with, such as `team/`. None for other drivers."""
+        name, _, prefix = self._root.strip("/").partition("/")
+        return (name, f"{prefix}/" if prefix else "") if self._scheme == "s3" else None
+
+    def ask_bucket(self, operation: str) -> dict[str, Any]:
+        """What S3 answers to an operation on the bucket. If it refuses, the answer has an `Error` with a `Code`."""
+        assert self.bucket is not None
+        with _in_words():
+            try:
+                answer = self._call("call_s3", operation, Bucket=self.bucket[0], within_s=_ANSWER_S)
+            except Exception as error:
+                answer = getattr(error.__cause__, "response", None)
+                if answer is None:
+                    raise
+            return dict(answer)
+
+    @property
     def _is_local(self) -> bool:
         return self._scheme == "file"
 

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import redis
 
 from hora.service import Service
@@ -79,6 +80,7 @@ class Host:
     hub_pid: int
     environment: Mapping[str, str]
     worker: "subprocess.Popen[bytes] | None" = None
+    is_gone: bool = False
 
     @property
     def log(self) -> str:
@@ -101,6 +103,14 @@ class Host:
     def inside(self) -> list[str]:
         """The words before a command that run it on this host."""
         return ["nsenter", "-t", str(self.pid), "-m", "-u", "-n", "-p", "--"]
+
+    def lose(self) -> None:
+        """Lose the host for good, with all that is on its disk."""
+        self.is_gone = True
+        os.kill(self.pid, signal.SIGKILL)
+        if self.worker is not None:
+            self.worker.wait(120)
+        shutil.rmtree(self.folder)
 
     def cut(self) -> None:
         """Cut the host off from the network."""
@@ -140,7 +150,11 @@ class Hosts:
         with ExitStack() as opened:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = ("database", "broker", "migrations", "api")
-            self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
+            of_store = {name: value for name, value in self.environment.items() if name.startswith("HORA_STORE")}
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in of_store.items():  # the api needs them too
+                    patch.setenv(name, value)
+                self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
             self.client = opened.enter_context(Service(self.stack.url, self.stack.token))
             self._give_hosts_a_broker_user()
             make_keys(self.folder / "keys")
@@ -212,7 +226,8 @@ class Hosts:
             try:
                 yield host
             finally:
-                os.kill(pid, signal.SIGKILL)
+                if not host.is_gone:
+                    os.kill(pid, signal.SIGKILL)
                 if host.worker is not None:
                     host.worker.wait(120)
 

@@ -3,6 +3,7 @@
 The spec is valid: its data really lies at a path that a shell would read as commands.
 """
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ from tests.acceptance.conftest import ENDLESS, wait_for_epochs
 from tests.waiting import until
 from worker.attempt.processes import pids_of_attempt
 
+STORE_SECRET = "correct-horse-battery-staple"
+STORE_SETTINGS = {
+    "HORA_STORE_OPTIONS": json.dumps({"secret": STORE_SECRET}), "AWS_SECRET_ACCESS_KEY": STORE_SECRET,
+    "GOOGLE_APPLICATION_CREDENTIALS": f"/etc/{STORE_SECRET}", "AZURE_STORAGE_KEY": STORE_SECRET,
+}  # fmt: skip
+
 
 class Trap(NamedTuple):
     """A stack with such data, and the canary file that nothing may create."""
@@ -34,7 +41,7 @@ class Trap(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trap(session_folder: Path) -> Iterator[Trap]:
-    """A stack whose data root has a file at a path full of commands."""
+    """A stack whose data root has a file at a path full of commands. It has a store, and credentials for it."""
     root, canary = session_folder / "trap", session_folder / "canary"
     text = f"-x ; $(touch {canary}) `touch {canary}` '\" | touch {canary} & ${{IFS}} #"
     where = root / text
@@ -45,6 +52,9 @@ def trap(session_folder: Path) -> Iterator[Trap]:
     parquet.write_table(table, f"{where}.parquet")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HORA_DATA_ROOTS", str(root))
+        environment.setenv("HORA_STORE", f"file://{session_folder}/{STORE_SECRET}")
+        for name, value in STORE_SETTINGS.items():
+            environment.setenv(name, value)
         environment.setenv("HORA_RANK_ENV", f"NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG_FILE=of {text},HOROVOD_CYCLE_TIME=2")
         with Stack(session_folder / "trapped", port=0, slots=2) as stack, Service(stack.url, stack.token) as client:
             yield Trap(stack, client, canary, text)
@@ -89,9 +99,23 @@ def test_every_rank_has_the_variables_of_the_operator_and_no_shell_reads_them(tr
 
 
 def test_no_process_of_the_job_has_a_secret(trap: Trap, running: Json) -> None:
-    for process in processes_of(running):
-        assert trap.stack.token not in " ".join(process.cmdline())
-        assert trap.stack.token not in " ".join(process.environ().values())
+    processes = processes_of(running)
+    assert processes
+    for process in processes:
+        known = " ".join([*process.cmdline(), *process.environ().values()])
+        assert trap.stack.token not in known
+        assert STORE_SECRET not in known
+
+
+def test_no_file_of_the_job_has_a_secret_of_the_store(trap: Trap, running: Json) -> None:
+    until(lambda: has_event(trap.client, running, "checkpoint_copied"), what="a copy in the store")
+    files = [path for path in (trap.stack.home / "runs" / running["id"]).rglob("*") if path.is_file()]
+    assert any("launch" in path.parts for path in files)
+    assert [path for path in files if STORE_SECRET.encode() in path.read_bytes()] == []
+
+
+def has_event(client: Service, job: Json, kind: str) -> bool:
+    return any(event["kind"] == kind for event in client.events(job["id"]))
 
 
 def test_a_job_on_one_host_opens_no_port_to_the_network(running: Json) -> None:

@@ -96,10 +96,10 @@ class Copier:
             self._say(attempt, work)
 
     def close(self) -> None:
-        """End all transfers. What is half in the store is no copy, and is copied again later."""
+        """End all transfers, and wait for that. What is half in the store is no copy, and is copied again later."""
         self._stopped.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._checks.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
+        self._checks.shutdown(cancel_futures=True)
 
     def _new_work(self, attempt: AttemptToCopy) -> _Work:
         return _Work(ArtifactCopies(self._job_of(attempt)))
@@ -229,9 +229,11 @@ class Copier:
         if known.newest_attempt != attempt.number:
             return
         there = set(Manifests(self._store, attempt.job_id).checkpoints())
-        for number, step in sorted(there - _kept(known, there)):
+        kept = _kept(known, there)
+        has_files = manifests.checkpoints_with_files(self._store, attempt.job_id)  # some were begun and not finished
+        for number, step in sorted((there | has_files) - kept):
             manifests.remove_checkpoint(self._store, attempt.job_id, number, step)
-        work.copied = there & _kept(known, there)
+        work.copied = kept
 
     def _remove_earlier_artifacts(self, attempt: AttemptToCopy) -> None:
         """The last attempt of a job has fetched what earlier ones left elsewhere, and has copied it with its own."""

@@ -77,9 +77,9 @@ def main() -> int:
             if not is_away(error):
                 raise
             _log.warning("the database is away or busy, the next pass tries again: %s", error.orig)
-    copier.close()
     sys.stdout.flush()
-    os._exit(0)  # a transfer that stands still would be waited for
+    sys.stderr.flush()
+    os._exit(0)  # transfers end with the process; one that stands still would be waited for
 
 
 if __name__ == "__main__":

@@ -1,0 +1,175 @@
+"""A job on a host of its own, as its files and rows say it, and the copier of that host. Nothing trains here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select, update
+
+from jobs.copies.manifests import CheckpointManifest, Manifests
+from jobs.copies.store import Store
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host, Job, JobEvent
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, add_event, get_job
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason, EventKind
+from jobs.runtime.checkpoint_folders import attempt_folder, checkpoint_file, checkpoint_folder
+from jobs.runtime.settings import Settings
+from tests.integration.jobs import job_rows
+from tests.integration.jobs.code_rows import an_archive, packed
+from tests.waiting import until
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.copies.copier import Copier
+from worker.copies.fetching import Fetch, Fetched
+
+
+@dataclass
+class Run:
+    """One attempt of a job, on the host whose settings these are."""
+
+    sessions: Sessions
+    store: Store
+    settings: Settings
+    lease: Lease
+
+    @property
+    def job_id(self) -> str:
+        return self.lease.job_id
+
+    @property
+    def paths(self) -> AttemptPaths:
+        return paths_of(self.settings.runs_dir, self.lease.job_id, self.lease.number)
+
+    def save(self, step: int, *, value: float | None = None, epoch: int | None = None, is_noted: bool = True) -> Path:
+        """Save a checkpoint as Hora's own loop does, and store its records."""
+        folder = attempt_folder(self.paths.checkpoints, self.lease.number)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = checkpoint_file(folder, step)
+        with path.open("wb") as file:
+            np.savez(file, step=np.array([step]), content=content_of(step))
+        self._note(step, epoch or step, value, is_noted=is_noted)
+        return path
+
+    def save_script(self, step: int, files: dict[str, bytes]) -> Path:
+        """Save a checkpoint as a script does."""
+        path = checkpoint_folder(attempt_folder(self.paths.checkpoints, self.lease.number), step)
+        for name, content in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+        (self.paths.checkpoints / "script.json").write_text(f'{{"{step}": {{"epochs": 3}}}}')
+        self._note(step, 1, None, is_noted=True)
+        return path
+
+    def _note(self, step: int, epoch: int, value: float | None, *, is_noted: bool) -> None:
+        with self.sessions.begin() as session:
+            if value is not None:
+                data = {"epoch": epoch, "step": step, "val_accuracy": value}
+                add_event(session, self.job_id, EventKind.EPOCH_ENDED, attempt=self.lease.number, data=data)
+            if is_noted:
+                data = {"epoch": epoch, "step": step, "duration_s": 0.1}
+                add_event(session, self.job_id, EventKind.CHECKPOINT_SAVED, attempt=self.lease.number, data=data)
+
+    def end(self, reason: EndReason = EndReason.HOST_LOST) -> None:
+        """End the attempt."""
+        with self.sessions.begin() as session:
+            leases.end(session, self.lease, reason)
+            leases.release(session, self.lease.attempt_id)
+
+    def next(self, settings: Settings, *, resumed_step: int | None) -> "Run":
+        """The next attempt of the job, on the host of these settings, which has registered."""
+        with self.sessions.begin() as session:
+            session.execute(update(Job).where(Job.id == self.job_id).values(not_before=None))
+        return started(self.sessions, self.store, settings, self.job_id, resumed_step=resumed_step)
+
+    def copier(self, store: Store | None = None) -> Copier:
+        """A new copier of the host."""
+        return Copier(self.sessions, store or self.store, self.settings)
+
+    def copied(self) -> set[tuple[int, int]]:
+        """Attempt and step of the complete checkpoints of the job in the store."""
+        return set(Manifests(self.store, self.job_id).checkpoints())
+
+    def manifest(self, step: int) -> CheckpointManifest:
+        """What the store says of a checkpoint of this attempt."""
+        return Manifests(self.store, self.job_id).checkpoint(self.lease.number, step)
+
+    def events(self, kind: EventKind) -> list[dict[str, Any]]:
+        """The data of the job's events of a kind."""
+        query = select(JobEvent.data).where(JobEvent.job_id == self.job_id, JobEvent.kind == kind)
+        with self.sessions() as session:
+            return list(session.scalars(query.order_by(JobEvent.id)))
+
+    def is_all_copied(self) -> bool:
+        with self.sessions() as session:
+            return session.get_one(Attempt, self.lease.attempt_id).copied_at is not None
+
+    def copies_behind(self) -> dict[str, Any] | None:
+        with self.sessions() as session:
+            return get_job(session, self.job_id).copies_behind
+
+    def no_store(self) -> str | None:
+        with self.sessions() as session:
+            return session.get_one(Host, self.settings.host).no_store
+
+    def fetch(self, *, still_needed: Callable[[], bool] = lambda: True) -> Fetched | None:
+        """Fetch what the attempt starts from."""
+        return Fetch(self.sessions, self.store, self.paths, self.settings, still_needed=still_needed).run()
+
+
+def content_of(step: int) -> np.ndarray:
+    """What the checkpoint of a step holds."""
+    return np.random.default_rng(step).integers(0, 256, 20_000, np.uint8)
+
+
+def is_checkpoint(path: Path, step: int) -> bool:
+    """Whether the file is the whole checkpoint of the step."""
+    with np.load(path) as arrays:
+        return bool(arrays["step"][0] == step and np.array_equal(arrays["content"], content_of(step)))
+
+
+def a_run(sessions: Sessions, store: Store, settings: Settings, **fields: Any) -> Run:
+    """A job whose first attempt runs."""
+    job_rows.a_host(sessions, settings.host)
+    return started(sessions, store, settings, job_rows.a_job(sessions, **fields), resumed_step=0)
+
+
+def a_script_run(sessions: Sessions, store: Store, settings: Settings) -> Run:
+    """A script whose first attempt runs."""
+    digest = an_archive(sessions, packed({"train.py": b""}))
+    spec = {"code": digest, "command": ["python", "train.py"], "gpus": 2}
+    job_rows.a_host(sessions, settings.host)
+    with sessions.begin() as session:
+        parsed = spec_from(spec)
+        job_id = write_job(session, spec=parsed, plan=resolve_plan(parsed, None), owner="me").id
+    return started(sessions, store, settings, job_id, resumed_step=0)
+
+
+def started(
+    sessions: Sessions, store: Store, settings: Settings, job_id: str, *, resumed_step: int | None = None
+) -> Run:
+    """An attempt of a job whose first rank has started."""
+    lease = job_rows.an_attempt(sessions, job_id, host=settings.host)
+    with sessions.begin() as session:
+        leases.claim(session, lease.attempt_id, lease_s=60)
+        leases.first_rank_started(session, lease, datetime.now(UTC))
+        if resumed_step is not None:
+            leases.resumed(session, lease, resumed_step)
+    run = Run(sessions, store, settings, lease)
+    run.paths.create([0])
+    return run
+
+
+def copy_until(copier: Copier, condition: Callable[[], Any], what: str) -> None:
+    """Let the copier make passes until the condition holds."""
+
+    def holds() -> Any:
+        copier.once()
+        return condition()
+
+    until(holds, what=what)

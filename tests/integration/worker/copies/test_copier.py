@@ -1,0 +1,236 @@
+"""What a host's copier brings to the store: whole checkpoints, the newest and the best, and artifacts."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from jobs.copies.manifests import Manifests
+from jobs.copies.store import Store, StoreAway
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt
+from jobs.model.states import EndReason, EventKind
+from jobs.runtime.settings import Settings
+from tests.integration.jobs import job_rows
+from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
+from worker.copies import copier as copier_module
+from worker.copies import copying
+from worker.copies.copier import Copier
+
+
+def all_files(store: Store) -> list[str]:
+    return [file.key for file in store.files("jobs")]
+
+
+def test_a_checkpoint_is_copied_with_a_digest_and_an_event(run: Run, copier: Copier, tmp_path: Path) -> None:
+    path = run.save(10)
+    copy_until(copier, lambda: run.events(EventKind.CHECKPOINT_COPIED), "a copy")
+    manifest = run.manifest(10)
+    (file,) = manifest.files
+    run.store.download(file.key, tmp_path / "back.npz")
+    assert is_checkpoint(tmp_path / "back.npz", 10)
+    assert (file.bytes, manifest.host) == (path.stat().st_size, "ha")
+    (event,) = run.events(EventKind.CHECKPOINT_COPIED)
+    assert (event["step"], event["bytes"]) == (10, file.bytes)
+
+
+def test_a_checkpoint_whose_records_are_not_stored_is_not_copied(run: Run, copier: Copier) -> None:
+    run.save(10)
+    run.save(20, is_noted=False)
+    copy_until(copier, run.copied, "a copy")
+    for _ in range(20):
+        copier.once()
+    assert run.copied() == {(1, 10)}
+
+
+def test_the_newest_ones_and_the_best_are_kept(run: Run, copier: Copier) -> None:
+    for step, value in ((10, 0.5), (20, 0.9), (30, 0.6), (40, 0.7), (50, 0.8)):
+        run.save(step, value=value)
+        copy_until(copier, lambda step=step: (1, step) in run.copied(), f"step {step}")
+    copy_until(copier, lambda: run.copied() == {(1, 20), (1, 40), (1, 50)}, "the others to go")
+    copy_until(copier, lambda: steps_with_files(run.store) == {20, 40, 50}, "their files to go")
+
+
+def steps_with_files(store: Store) -> set[int]:
+    """The steps of checkpoints of which there is any file."""
+    return {int(key.split("/")[4].removeprefix("step-")) for key in all_files(store) if "/checkpoints/" in key}
+
+
+def test_what_was_copied_in_part_or_removed_in_part_goes_with_the_next_copy(run: Run, copier: Copier) -> None:
+    run.store.write(f"jobs/{run.job_id}/checkpoints/attempt-1/step-0000000005/checkpoint-0000000005.npz", b"half")
+    run.save(10)
+    copy_until(copier, lambda: steps_with_files(run.store) == {10}, "a copy, and nothing half")
+
+
+def test_only_the_newest_is_copied_of_those_that_came_meanwhile(run: Run, copier: Copier) -> None:
+    for step in range(10, 100, 10):
+        run.save(step, value=1.0 - step / 1000)  # so the first is the best
+    copy_until(copier, lambda: (1, 90) in run.copied() and (1, 10) in run.copied(), "copies")
+    assert run.copied() == {(1, 90), (1, 10)}
+
+
+def test_a_checkpoint_that_the_job_removes_meanwhile_is_still_copied(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = run.save(10)
+    upload = Store.upload
+
+    def slow(store: Store, key: str, source: str, **options: object) -> None:
+        path.unlink(missing_ok=True)
+        upload(store, key, source, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "upload", slow)
+    copy_until(copier, run.copied, "a copy")
+    run.store.download(run.manifest(10).files[0].key, tmp_path / "back.npz")
+    assert is_checkpoint(tmp_path / "back.npz", 10)
+    assert not (run.paths.job_dir / "copying").is_dir() or not os.listdir(run.paths.job_dir / "copying")
+
+
+def test_an_attempt_that_ended_leaves_its_last_checkpoint_and_its_artifacts(run: Run, copier: Copier) -> None:
+    run.save(10)
+    (run.paths.artifacts / "tensorboard").mkdir()
+    (run.paths.artifacts / "tensorboard" / "events").write_bytes(b"e" * 1000)
+    (run.paths.artifacts / "name with 'quotes' and ü?.txt").write_text("x")
+    run.end(EndReason.TIME_LIMIT)
+    copy_until(copier, run.is_all_copied, "all")
+    assert run.copied() == {(1, 10)}
+    artifacts = Manifests(run.store, run.job_id).artifacts()
+    assert artifacts is not None
+    assert [file.path for file in artifacts.files] == ["name with 'quotes' and ü?.txt", "tensorboard/events"]
+    assert [run.store.read(file.key) for file in artifacts.files] == [b"x", b"e" * 1000]
+
+
+def test_an_artifact_that_changes_has_one_version_in_the_store(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "_QUIET_S", 0.0)
+    monkeypatch.setattr(copying, "_SHORTEST_REST_S", 0.0)
+    report = run.paths.artifacts / "report"
+
+    def copied() -> bytes | None:
+        artifacts = Manifests(run.store, run.job_id).artifacts()
+        return run.store.read(artifacts.files[0].key) if artifacts is not None and artifacts.files else None
+
+    for content in (b"first", b"second", b"third"):
+        report.write_bytes(content)
+        copy_until(copier, lambda content=content: copied() == content, "the new version")
+    report.unlink()
+    copy_until(copier, lambda: copied() is None, "it to go")
+    copy_until(copier, lambda: not [key for key in all_files(run.store) if "/artifacts/" in key], "its files to go")
+
+
+def test_a_new_copier_goes_on_where_the_last_one_ended(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.save(10)
+    (run.paths.artifacts / "model").write_bytes(b"m" * 100)
+    run.end()
+    copy_until(copier, run.is_all_copied, "all")
+    with run.sessions.begin() as session:
+        session.execute(update(Attempt).values(copied_at=None))
+    monkeypatch.setattr(Store, "upload", lambda *_, **__: pytest.fail("it is there already"))
+    again = run.copier()
+    copy_until(again, run.is_all_copied, "a look")
+    again.close()
+
+
+def test_what_an_earlier_attempt_left_is_no_concern_once_a_later_one_trains(
+    run: Run, copier: Copier, host: Callable[[str], Settings]
+) -> None:
+    run.save(10)
+    run.end()
+    job_rows.a_host(run.sessions, "hb")
+    run.next(host("hb"), resumed_step=0)
+    copy_until(copier, run.is_all_copied, "a look")
+    assert run.copied() == set()
+
+
+def test_a_host_that_was_cut_off_removes_nothing_of_a_later_attempt(
+    run: Run, copier: Copier, host: Callable[[str], Settings]
+) -> None:
+    run.save(10)
+    copy_until(copier, run.copied, "a copy")
+    run.end()
+    job_rows.a_host(run.sessions, "hb")
+    later = run.next(host("hb"), resumed_step=None)  # it may be fetching step 10 now
+    for step in (20, 30, 40):
+        run.save(step)
+    copy_until(copier, run.is_all_copied, "late copies")
+    assert run.copied() == {(1, 10), (1, 40)}
+    later.end()
+
+
+def test_what_waits_for_too_long_is_said_on_the_job_and_taken_back(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copier_module, "_BEHIND_S", 0.0)
+    monkeypatch.setattr(copier_module, "_SAY_S", 0.0)
+    upload = Store.upload
+
+    def refuses(*_: object, **__: object) -> None:
+        raise StoreAway("it is full")
+
+    monkeypatch.setattr(Store, "upload", refuses)
+    size = run.save(10).stat().st_size
+    copy_until(copier, lambda: (run.copies_behind() or {}).get("why") == "it is full", "a word on the job")
+    behind = run.copies_behind()
+    assert behind is not None
+    assert (behind["host"], behind["step"], behind["bytes"]) == ("ha", 10, size)
+    assert len(run.events(EventKind.COPIES_BEHIND)) == 1
+    monkeypatch.setattr(Store, "upload", upload)
+    copy_until(copier, lambda: run.copies_behind() is None, "the end of it")
+    assert run.copied() == {(1, 10)}
+
+
+def test_a_store_that_was_emptied_is_said_and_not_filled_again(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(copier_module, "_CHECK_S", 0.0)
+    run.save(10)
+    copy_until(copier, run.copied, "a copy")
+    (tmp_path / "team").rename(tmp_path / "unmounted")
+    copy_until(copier, run.no_store, "a word on the host")
+    assert "emptied, or it is not mounted" in (run.no_store() or "")
+    run.save(20)
+    again = run.copier()  # without what it knows of the store
+    for _ in range(20):
+        again.once()
+    again.close()
+    assert not (tmp_path / "team").exists()
+    (tmp_path / "unmounted").rename(tmp_path / "team")
+    copy_until(copier, lambda: run.no_store() is None and (1, 20) in run.copied(), "it to go on")
+
+
+def test_of_a_script_regular_files_are_copied_and_no_link_is_followed(
+    sessions: Sessions, store: Store, host: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret")
+    run = a_script_run(sessions, store, host("ha"))
+    folder = run.save_script(7, {"a/b/weights.bin": b"w" * 5000, ".hidden": b"h"})
+    (folder / "link").symlink_to(secret)
+    (folder / "a" / "folder").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    copier = run.copier()
+    copy_until(copier, run.copied, "a copy")
+    copier.close()
+    manifest = run.manifest(7)
+    assert sorted(file.path for file in manifest.files) == [".hidden", "a/b/weights.bin"]
+    assert manifest.script == {"epochs": 3}
+
+
+def test_a_checkpoint_folder_that_is_a_link_is_no_checkpoint(
+    sessions: Sessions, store: Store, host: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    run = a_script_run(sessions, store, host("ha"))
+    folder = run.save_script(7, {"w": b"w"})
+    shutil.rmtree(folder)
+    folder.symlink_to(tmp_path)
+    copier = run.copier()
+    for _ in range(20):
+        copier.once()
+    copier.close()
+    assert run.copied() == set()
