@@ -1,6 +1,7 @@
 """`hora doctor`: checks of this machine and of the service. Each says what to do.
 
 hora.doctor.machine     checks that need no service
+hora.doctor.store       checks of the store, as this machine reaches it
 hora.doctor.cluster     checks of what the service says about its hosts and jobs
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from hora.connection import connect, home_path
 from hora.doctor import cluster, machine
 from hora.doctor.findings import Finding
+from hora.doctor.store import store_findings
 from hora.render.text import duration
 from hora.service import HoraError, NotFound, ProblemError, Service
 
@@ -27,6 +29,7 @@ def examine() -> Iterator[Finding]:
     yield machine.writable(home)
     yield from machine.disk_space(home)
     yield machine.data_roots()
+    yield from store_findings(home)
     yield from machine.ssh_keys()
     yield from service(home)
     yield from machine.scripts()

@@ -90,12 +90,15 @@ def disk_space(home: Path) -> Iterator[Finding]:
 
 def data_roots() -> Finding:
     """The folders that this host's worker may read data from."""
-    from jobs.runtime.settings import Settings
+    from pydantic import ValidationError
+
+    from jobs.runtime.settings import Settings, in_sentences
 
     try:
         roots = Settings().data_root_list
-    except ValueError as error:
-        return Finding("data roots", "fail", f"the settings are not valid: {error}", "Correct the HORA_* variables.")
+    except ValidationError as error:
+        found = f"the settings are not valid: {in_sentences(error)}"
+        return Finding("data roots", "fail", found, "Correct the HORA_* variables.")
     folders = [Path(root) for root in roots if "://" not in root]
     missing = [str(folder) for folder in folders if not folder.is_dir()]
     closed = [str(folder) for folder in folders if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]

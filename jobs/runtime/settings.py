@@ -521,9 +521,14 @@ class Settings(BaseSettings):
 
 @cache
 def settings() -> Settings:
-    """This process's settings. A wrong one ends the process with a sentence, which has no value: some are secret."""
+    """This process's settings. A wrong one ends the process with a sentence."""
     try:
         return Settings()
     except ValidationError as error:
-        wrong = error.errors(include_input=False)
-        sys.exit("; ".join(f"HORA_{str(detail['loc'][0]).upper()}: {detail['msg']}" for detail in wrong))
+        sys.exit(in_sentences(error))
+
+
+def in_sentences(error: ValidationError) -> str:
+    """Which settings are wrong, and why. It has no values: some are secret."""
+    wrong = error.errors(include_input=False)
+    return "; ".join(f"HORA_{str(detail['loc'][0]).upper()}: {detail['msg']}" for detail in wrong)
