@@ -67,7 +67,7 @@ def _of(store: "Store", settings: "Settings", home: Path) -> Iterator[Finding]:
     yield from _folder(store, home)
     if store.bucket is not None:
         with suppress(StoreAway):  # the check below says it
-            yield from _clock(store.ask_bucket("get_bucket_versioning"))
+            yield from clock(store.ask_bucket("get_bucket_versioning"))
     try:
         mark = _mark(store, settings, home)
         if mark.level == "fail":
@@ -102,7 +102,7 @@ def _is_on_one_disk(one: Path, other: Path) -> bool:
     return one.stat().st_dev == other.stat().st_dev
 
 
-def _clock(answer: dict[str, Any]) -> Iterator[Finding]:
+def clock(answer: dict[str, Any]) -> Iterator[Finding]:
     """The clock of this machine agrees with that of the store: S3 refuses requests that are 15 minutes off."""
     date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
     try:
