@@ -67,6 +67,7 @@ def running(trap: Trap) -> Iterator[Json]:
         "name": "LD_PRELOAD -x --",
         "dataset": {"source": f"{trap.text}.parquet", "label": trap.text, "format": "parquet"},
         "labels": {"LD_PRELOAD": trap.text, "HORA_ATTEMPT": trap.text, "PATH": trap.text},
+        "checkpoint": {"every_epochs": 100},  # each lies there for some seconds, so that it is copied
     }
     job = trap.client.submit(spec)
     yield wait_for_epochs(trap.client, job["id"], epochs=1)

@@ -19,7 +19,9 @@ def test_a_script_gets_what_it_needs_and_no_secrets() -> None:
         "PATH": "/usr/bin", "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "1", "NCCL_DEBUG": "WARN", "HORA_ATTEMPT": "2",
         "HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "2",
         "HORA_DATABASE_URL": "secret", "HORA_TOKEN": "secret", "HOME": "/home/worker", "PYTHONPATH": "/worker",
-        "LD_PRELOAD": "secret", "AWS_SECRET_ACCESS_KEY": "secret",
+        "LD_PRELOAD": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "HORA_STORE": "s3://secret",
+        "HORA_STORE_OPTIONS": '{"secret": "secret"}', "GOOGLE_APPLICATION_CREDENTIALS": "secret",
+        "AZURE_STORAGE_KEY": "secret",
     }  # fmt: skip
     assert environment(inherited, WANDB_MODE="offline") == {
         "WANDB_MODE": "offline", "PATH": "/env/bin:/worker/bin:/usr/bin", "LANG": "C.UTF-8",

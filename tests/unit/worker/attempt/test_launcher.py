@@ -16,6 +16,8 @@ from worker.attempt.shares import HostShare, Layout, horovodrun_argv, member_tas
 SECRETS = {
     "HORA_TOKEN": "t0p", "HORA_DATABASE_URL": "postgresql://u:t0p@h/d", "HORA_BROKER_URL": "redis://:t0p@h",
     "AWS_ACCESS_KEY_ID": "t0p", "AWS_SECRET_ACCESS_KEY": "t0p", "AWS_SESSION_TOKEN": "t0p", "PGPASSWORD": "t0p",
+    "HORA_STORE": "s3://t0p/hora", "HORA_STORE_OPTIONS": '{"secret": "t0p"}', "AWS_ENDPOINT_URL": "https://t0p",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/t0p.json", "AZURE_STORAGE_KEY": "t0p", "AZURE_STORAGE_ACCOUNT_KEY": "t0p",
     "HORA_DATA_ROOTS": "t0p", "SSH_AUTH_SOCK": "t0p", "BASH_FUNC_x%%": "t0p", "x;touch /tmp/t0p;": "t0p",
     "LD_PRELOAD": "t0p", "HORA_ATTEMPT": "t0p", "CUDA_VISIBLE_DEVICES": "t0p", "HOROVOD_RANK": "t0p",
 }  # fmt: skip
