@@ -21,6 +21,7 @@ from api.access.turns import Turns
 from api.broker import Broker
 from api.polling.job_tags import JobTags
 from api.problems import UnsupportedBody, invalid
+from api.store_calls import StoreCalls
 from jobs.db.engine import Sessions
 from jobs.lifecycle.site_policy import SitePolicy, site_policy
 from jobs.lifecycle.submission import Idempotency
@@ -48,6 +49,7 @@ class Services:
     drawing_turns: Turns
     broker: Broker
     job_tags: JobTags
+    store: StoreCalls
 
     @property
     def site(self) -> SitePolicy:

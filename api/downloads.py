@@ -1,7 +1,8 @@
-"""Sends files, whole or a range of their bytes (RFC 9110). Called by the routes of artifacts.
+"""Sends files, whole or a range of their bytes (RFC 9110). Called by `api.sent_files`.
 
 Starlette's own answer opens the file by name after the checks, and also sends what was appended meanwhile. This one
-sends from a file that is already open, and never more than it had when it was opened.
+sends from a file that is already open, and never more than it had when it was opened. The bytes of a file in the store
+come from `api.store_calls`.
 """
 
 import os
@@ -16,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.problems import Problem
-from jobs.data.artifact_files import OpenArtifact
+from jobs.data.artifact_files import Artifact, OpenArtifact
 
 _CHUNK_BYTES = 256 * 1024
 _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE)
@@ -52,17 +53,23 @@ def byte_range(header: str | None, size: int) -> range | None:
 
 
 class Download(StreamingResponse):
-    """Sends an open file, or a part of it, and closes it."""
+    """Sends a file, or a part of it, from an iterator of its bytes."""
 
-    def __init__(self, file: OpenArtifact, part: range | None, *, only_head: bool) -> None:
-        self._descriptor = file.descriptor
-        size = file.artifact.bytes
-        sent = range(size) if part is None else part
+    def __init__(self, file: Artifact, part: range | None, content: AsyncIterator[bytes]) -> None:
+        sent = range(file.bytes) if part is None else part
         headers = download_headers(file) | {"Content-Length": str(len(sent))}
         if part is not None:
-            headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
-        content = self._chunks(range(0) if only_head else sent)
-        super().__init__(content, 200 if part is None else 206, headers, media_type_of(file.artifact.path))
+            headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.bytes}"
+        super().__init__(content, 200 if part is None else 206, headers, media_type_of(file.path))
+
+
+class DiskDownload(Download):
+    """Sends an open file of this machine, or a part of it, and closes it."""
+
+    def __init__(self, file: OpenArtifact, part: range | None) -> None:
+        self._descriptor = file.descriptor
+        sent = range(file.artifact.bytes) if part is None else part
+        super().__init__(file.artifact, part, self._chunks(sent))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file, and close it even if the reader goes away."""
@@ -82,22 +89,22 @@ class Download(StreamingResponse):
             yield chunk
 
 
-def download_headers(file: OpenArtifact) -> dict[str, str]:
+def download_headers(file: Artifact) -> dict[str, str]:
     """The headers of a file, for any part of it."""
-    artifact = file.artifact
     return {
-        "ETag": artifact.etag,
-        "Last-Modified": format_datetime(artifact.modified_at, usegmt=True),
+        "ETag": file.etag,
+        "Last-Modified": format_datetime(file.modified_at, usegmt=True),
         "Accept-Ranges": "bytes",
         "Cache-Control": "private, no-cache",
         "Content-Encoding": "identity",  # do not compress it on its way: ranges count the bytes of the file
-        "Content-Disposition": _attachment(artifact.path.rpartition("/")[2]),
+        "Content-Disposition": attachment(file.path.rpartition("/")[2]),
         "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",  # a job's HTML is not a page
         "X-Content-Type-Options": "nosniff",
     }
 
 
-def _attachment(name: str) -> str:
+def attachment(name: str) -> str:
+    """The Content-Disposition with which a browser saves a file under its name."""
     plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
     extended = "" if plain == name else f"; filename*=UTF-8''{quote(name, safe='')}"
     return f'attachment; filename="{plain}"{extended}'

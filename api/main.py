@@ -38,6 +38,7 @@ from api.routes import (
     analysis,
     artifacts,
     catalog,
+    checkpoints,
     code,
     datasets,
     health,
@@ -53,6 +54,7 @@ from api.routes import (
     uploads,
     webhooks,
 )
+from api.store_calls import StoreCalls
 from api.unchanged_polls import UnchangedPolls
 from jobs.db.engine import engine_for, sessions_for
 from jobs.model.spec import MAX_BYTES
@@ -139,6 +141,7 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
     async with _shared(services, memory), hub.open():
         app.state.live = hub
         yield
+    services.store.close()
     await run_in_threadpool(services.hints.close)
     services.engine.dispose()
     drawing.close()
@@ -147,7 +150,7 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 def _add_routes(app: FastAPI) -> None:
     for part in (
         lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
-        artifacts, webhooks, datasets, uploads, code,
+        artifacts, checkpoints, webhooks, datasets, uploads, code,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)
@@ -199,6 +202,7 @@ def _services(configuration: Settings, memory: CommonMemory | None) -> Services:
         drawing_turns=Turns(),
         broker=Broker(configuration.broker_url),
         job_tags=JobTags(engine, host_timeout_s=configuration.host_timeout_s),
+        store=StoreCalls(configuration, sessions),
     )
 
 

@@ -22,7 +22,7 @@ from api.problems import BodyTooLarge
 
 CHUNK_BYTES = 16 * 1024 * 1024  # of an upload, at most, in one request
 _UPLOAD_PATH = re.compile(r"/v1/uploads/[0-9a-z]{1,32}/content")
-_ARTIFACT_PATH = re.compile(r"/v1/jobs/[0-9a-z]{1,32}/artifacts/.")
+_FILE_PATH = re.compile(r"/v1/jobs/[0-9a-z]{1,32}/(?:artifacts|checkpoints/[^/]+/[^/]+)/.")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNLOGGED = frozenset({"/healthz", "/readyz", "/metrics"})  # asked every few seconds by machines
 _PAGE_ASSETS = (f"{page.ASSETS}/", f"{help_pages.ASSETS}/", f"{docs_page.PATH}/")
@@ -109,11 +109,11 @@ class HeadAsGet:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        # Artifacts have a HEAD route of their own. A HEAD of a login link must not use it up.
+        # Files of jobs have HEAD routes of their own. A HEAD of a login link must not use it up.
         if (
             scope["type"] != "http"
             or scope["method"] != "HEAD"
-            or _ARTIFACT_PATH.match(scope["path"])
+            or _FILE_PATH.match(scope["path"])
             or scope["path"] == "/login"
         ):
             await self._app(scope, receive, send)
@@ -132,15 +132,15 @@ class HeadAsGet:
 
 
 class Compression(GZipMiddleware):
-    """Compresses large answers with gzip for clients that accept it, except event streams and artifacts.
+    """Compresses large answers with gzip for clients that accept it, except event streams and files of jobs.
 
-    An artifact has a strong tag: a range of its bytes that is requested later must fit what came before.
+    Such a file has a strong tag: a range of its bytes that is requested later must fit what came before.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        is_artifact = scope["type"] == "http" and _ARTIFACT_PATH.match(scope["path"]) is not None
-        await (self.app(scope, receive, send) if is_artifact else super().__call__(scope, receive, send))
+        is_file = scope["type"] == "http" and _FILE_PATH.match(scope["path"]) is not None
+        await (self.app(scope, receive, send) if is_file else super().__call__(scope, receive, send))
 
 
 class BodyLimit:

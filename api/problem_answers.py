@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
 from jobs.data.artifact_files import ArtifactNotFound
 from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
+from jobs.data.checkpoints import CheckpointNotFound, CheckpointsRemoved
 from jobs.data.code import CodeNotFound
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
 from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
@@ -165,6 +166,8 @@ _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "version"): DatasetNotFound,
     ("path", "upload_id"): UploadNotFound,
     ("path", "digest"): CodeNotFound,
+    ("path", "attempt"): CheckpointNotFound,
+    ("path", "step"): CheckpointNotFound,
     ("path", "token_id"): TokenNotFound,
     ("path", "user_name"): UserNotFound,
 }
@@ -215,6 +218,9 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     WebhookNotFound: _no_such("webhook"),
     DeliveryNotFound: _no_such("delivery"),
     ArtifactNotFound: lambda _: Problem(404, "artifact-not-found", "Artifact not found", "the job has no such file"),
+    CheckpointNotFound: lambda _: Problem(
+        404, "checkpoint-not-found", "Checkpoint not found", "the store has no such checkpoint or file of the job"
+    ),
     JobEnded: _conflict("job-ended", "Job has ended"),
     HostInUse: _conflict("host-in-use", "Host is in use"),
     DatasetInUse: _conflict("dataset-in-use", "Dataset is in use"),
@@ -238,6 +244,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     UploadGone: _conflict("upload-gone", "Upload is gone", 410),
     ArtifactsInUse: _conflict("artifacts-in-use", "Artifacts are in use"),
     ArtifactsRemoved: _conflict("artifacts-removed", "Artifacts are not kept", 410),
+    CheckpointsRemoved: _conflict("checkpoints-removed", "Checkpoints are not kept", 410),
     NotAllowed: lambda error: Forbidden(str(error)),
     LoginRefused: lambda _: Problem(403, "login-refused", "Login refused", _USED_LINK),
     HTTPException: _of_status,

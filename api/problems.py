@@ -9,6 +9,7 @@ Problem                 an answer that is an error
 ├── TooManyRequests     429
 ├── TooManyStreams      429
 ├── Unavailable         503
+├── StoreIsAway         503
 └── Broken              500
 """
 
@@ -20,6 +21,7 @@ from jobs.model.spec import MAX_BYTES
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+_STORE_RETRY_AFTER_S = 5
 _MOST_FIELDS = 50  # that an answer names
 
 
@@ -108,6 +110,14 @@ class Unavailable(Problem):
     def __init__(self, detail: str) -> None:
         retry = {"Retry-After": str(RETRY_AFTER_S)}
         super().__init__(503, "unavailable", "Service unavailable", detail, headers=retry)
+
+
+class StoreIsAway(Problem):
+    """The store does not answer, or refuses. `why` has no credentials in it."""
+
+    def __init__(self, why: str) -> None:
+        retry = {"Retry-After": str(_STORE_RETRY_AFTER_S)}
+        super().__init__(503, "store-away", "Store is away", f"the store is away: {why}", headers=retry)
 
 
 class Broken(Problem):

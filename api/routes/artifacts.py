@@ -1,44 +1,46 @@
-"""Artifacts: list the files that a job left, and download them."""
+"""Artifacts: list the files that a job left, and download them.
+
+They are on the disk of the job's lead host, and if the stack has a store, copies of them are there. This machine's own
+disk has the newest ones if it is the lead host. Otherwise the store is asked first: a folder of another host that is
+mounted here is only read if the store has nothing of the job.
+"""
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Header, Path, Query, Response
-from pydantic import Field
+from fastapi import Path, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
+from api import sent_files
 from api.callers import CallerHere, router
-from api.deps import CursorText, EntityTags, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
-from api.downloads import Download, byte_range, download_headers, media_type_of
+from api.deps import CursorText, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
+from api.downloads import media_type_of
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.problems import Problem
+from api.sent_files import Redirect, WantedHere
 from jobs.data import artifact_files, artifacts
-from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen
-from jobs.data.artifacts import ArtifactsRemoved, artifact_place
+from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen, OpenArtifact
+from jobs.data.artifacts import ArtifactPlace, ArtifactsRemoved, artifact_place
 from jobs.db import cursors
+from jobs.db.cursors import Page
 from jobs.lifecycle.store import get_job
 from jobs.people import audit
 from jobs.views.artifacts import ArtifactView
 from jobs.views.base import Listed
 
+if TYPE_CHECKING:
+    from jobs.copies.manifests import ArtifactsManifest, CopiedFile
+
 routes = router("artifacts")
 
-_ELSEWHERE = problems(s404="No such job", s409="The artifacts are on a host whose disk the api cannot read")
-_BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
-_SENT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The file", **_BYTES},
-    206: {"description": "The requested range of its bytes", **_BYTES},
-}
-_FILE = (
-    _SENT
-    | UNCHANGED
-    | problems(
-        s404="No such job, or no such file",
-        s409="The artifacts are on a host whose disk the api cannot read",
-        s410="The artifacts were removed, by a person or after their retention",
-        s416="The range is outside the file",
-    )
+_UNSEEN = "The artifacts are on a host whose disk the api cannot read, and not in the store"
+_FILE = sent_files.SENT | problems(
+    s404="No such job, or no such file",
+    s409=_UNSEEN,
+    s410="The artifacts were removed, by a person or after their retention",
+    s416="The range is outside the file",
 )
 
 ArtifactPath = Annotated[
@@ -54,9 +56,9 @@ ArtifactPath = Annotated[
 @routes.get(
     "/jobs/{job_id}/artifacts",
     response_model=Listed[ArtifactView],
-    responses=UNCHANGED | _ELSEWHERE,
+    responses=UNCHANGED | problems(s404="No such job", s409=_UNSEEN),
 )
-def list_artifacts(
+async def list_artifacts(
     job_id: JobId,
     services: ServicesHere,
     limit: PageLimit = 100,
@@ -66,10 +68,8 @@ def list_artifacts(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List the artifacts of a job, sorted by path. Artifacts of jobs that ended long ago are removed."""
-    of_job = _artifacts_of(services, job_id)
-    of = f"artifacts {job_id}"
-    with services.sessions() as session:
-        page = cursors.part_of(session, of_job, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
+    of_job = await _artifacts_of(services, job_id)
+    page = await run_in_threadpool(_page, services, job_id, of_job, limit=limit, cursor=cursor)
     tag = tag_of(page.next_cursor, *(f"{artifact.path} {artifact.etag}" for artifact in page.items))
     if is_known(tag, if_none_match):
         return unchanged(tag)
@@ -102,77 +102,116 @@ def remove_artifacts(job_id: JobId, services: ServicesHere, caller: CallerHere) 
     services.hints.dispatch()  # jobs of a project that kept too much may be placed now
 
 
-def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:
-    with services.sessions() as session:
-        location = artifact_place(session, job_id)
-    if location.removed_at is not None:
-        return []
-    try:
-        return artifact_files.listed(services.settings.runs_dir, job_id)
-    except ArtifactsUnseen:
-        if location.host in (None, services.settings.host):
-            return []
-        raise _elsewhere(job_id, location.host) from None
-
-
-def _elsewhere(job_id: str, host: str | None) -> Problem:
-    detail = f"they are on host {host}, in runs/{job_id}/artifacts below its HORA_HOME; the api cannot read that disk"
-    return Problem(409, "artifacts-elsewhere", "Artifacts lie elsewhere", detail)
-
-
 @routes.get(
     "/jobs/{job_id}/artifacts/{path:path}",
     response_class=Response,
     responses=_FILE,
 )
-def download_artifact(
-    job_id: JobId,
-    path: ArtifactPath,
-    services: ServicesHere,
-    if_none_match: IfNoneMatch = None,
-    range_header: Annotated[
-        Annotated[str, Field(json_schema_extra={"format": "byte-range"})] | None,
-        Header(alias="Range", max_length=200, description="One range of bytes"),
-    ] = None,
-    if_range: Annotated[
-        EntityTags | None,
-        Header(alias="If-Range", max_length=200, description="The ETag that the range belongs to"),
-    ] = None,
-) -> Response:
+async def download_artifact(job_id: JobId, path: ArtifactPath, services: ServicesHere, wanted: WantedHere) -> Response:
     """Download an artifact, or a range of its bytes.
 
     If the file is replaced during the download, the old content is still sent to its end.
     """
-    file = _opened(services, job_id, path)
-    try:
-        if is_known(file.artifact.etag, if_none_match):
-            headers = download_headers(file)
-            os.close(file.descriptor)
-            return Response(status_code=304, headers=headers)
-        # A date never matches: two versions of a file within one second have the same.
-        is_same_file = if_range is None or if_range == file.artifact.etag
-        part = byte_range(range_header, file.artifact.bytes) if is_same_file else None
-        return Download(file, part, only_head=False)
-    except Problem:
-        os.close(file.descriptor)
-        raise
+    place = await run_in_threadpool(_place_of_file, services, job_id, path)
+    manifest = await _stored(services, place, job_id)
+    if manifest is None:
+        file = await run_in_threadpool(_opened, services, place, job_id, path)
+        return sent_files.from_disk(file, wanted)
+
+    async def find_again() -> "CopiedFile":
+        return _copy_in(await _stored(services, place, job_id), path)
+
+    return await sent_files.from_store(services.store, _copy_in(manifest, path), wanted, find_again)
 
 
 @routes.head("/jobs/{job_id}/artifacts/{path:path}", include_in_schema=False)
-def look_at_artifact(job_id: JobId, path: ArtifactPath, services: ServicesHere) -> Response:
-    """Get the headers of a download."""
-    return Download(_opened(services, job_id, path), None, only_head=True)
+async def look_at_artifact(
+    job_id: JobId, path: ArtifactPath, services: ServicesHere, redirect: Redirect = False
+) -> Response:
+    """Get the headers of a download. It is never redirected: an address at the store is for GET only."""
+    del redirect
+    place = await run_in_threadpool(_place_of_file, services, job_id, path)
+    manifest = await _stored(services, place, job_id)
+    if manifest is not None:
+        return sent_files.headers_of(sent_files.as_artifact(_copy_in(manifest, path)))
+    file = await run_in_threadpool(_opened, services, place, job_id, path)
+    os.close(file.descriptor)
+    return sent_files.headers_of(file.artifact)
 
 
-def _opened(services: Services, job_id: str, path: str) -> artifact_files.OpenArtifact:
+def _page(
+    services: Services, job_id: str, of_job: Sequence[Artifact], *, limit: int, cursor: str | None
+) -> Page[Artifact]:
+    of = f"artifacts {job_id}"
     with services.sessions() as session:
-        location = artifact_place(session, job_id)
+        return cursors.part_of(session, of_job, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
+
+
+async def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:
+    place = await run_in_threadpool(_place, services, job_id)
+    if place.removed_at is not None:
+        return []
+    manifest = await _stored(services, place, job_id)
+    if manifest is None:
+        return await run_in_threadpool(_on_disk, services, place, job_id)
+    return [sent_files.as_artifact(copy) for copy in manifest.files if _can_be_asked_for(copy.path)]
+
+
+async def _stored(services: Services, place: ArtifactPlace, job_id: str) -> "ArtifactsManifest | None":
+    """What the store has of the job. None: nothing, or it is not asked, because this machine's disk knows better."""
+    if not services.store.is_set or place.host in (None, services.settings.host):
+        return None
+    return await services.store.artifacts(job_id)
+
+
+def _copy_in(manifest: "ArtifactsManifest | None", path: str) -> "CopiedFile":
+    for copy in manifest.files if manifest is not None else ():
+        if copy.path == path:
+            return copy
+    raise ArtifactNotFound(path)
+
+
+def _can_be_asked_for(path: str) -> bool:
+    try:
+        return bool(artifact_files.parts_of(path))
+    except ArtifactNotFound:
+        return False
+
+
+def _place(services: Services, job_id: str) -> ArtifactPlace:
+    with services.sessions() as session:
+        return artifact_place(session, job_id)
+
+
+def _place_of_file(services: Services, job_id: str, path: str) -> ArtifactPlace:
+    """Where the job's artifacts are. Raises that they were removed, or that no artifact can have this path."""
+    place = _place(services, job_id)
     artifact_files.parts_of(path)
-    if location.removed_at is not None:
-        raise ArtifactsRemoved(job_id, location.removed_at)
+    if place.removed_at is not None:
+        raise ArtifactsRemoved(job_id, place.removed_at)
+    return place
+
+
+def _on_disk(services: Services, place: ArtifactPlace, job_id: str) -> Sequence[Artifact]:
+    try:
+        return artifact_files.listed(services.settings.runs_dir, job_id)
+    except ArtifactsUnseen:
+        if place.host in (None, services.settings.host):
+            return []
+        raise _elsewhere(services, job_id, place.host) from None
+
+
+def _opened(services: Services, place: ArtifactPlace, job_id: str, path: str) -> OpenArtifact:
     try:
         return artifact_files.opened(services.settings.runs_dir, job_id, path)
     except ArtifactsUnseen:
-        if location.host in (None, services.settings.host):
+        if place.host in (None, services.settings.host):
             raise ArtifactNotFound(path) from None
-        raise _elsewhere(job_id, location.host) from None
+        raise _elsewhere(services, job_id, place.host) from None
+
+
+def _elsewhere(services: Services, job_id: str, host: str | None) -> Problem:
+    detail = f"they are on host {host}, in runs/{job_id}/artifacts below its HORA_HOME; the api cannot read that disk"
+    if services.store.is_set:
+        detail += ", and their copies are not in the store yet"
+    return Problem(409, "artifacts-elsewhere", "Artifacts lie elsewhere", detail)

@@ -116,6 +116,7 @@ _lists = one_of(
     "tokens None admin", json.dumps(["audit", None, None, None, None, None]),
     json.dumps(["jobs", "-created_at", [], [], *[None] * 6, "None", "None"]),
     filled("events {}", _job_id), filled("attempts {}", _job_id), filled("artifacts {}", _job_id),
+    filled("checkpoints {}", _job_id),
 )  # fmt: skip
 _streams = one_of("live all jobs", filled("live {}", _job_id))
 _CONTENTS = [
@@ -178,6 +179,7 @@ media_type = one_of(
 TEXTS: dict[str, Text] = {
     "artifact-path": damaged(one_of("model.weights.h5", "checkpoints/1", "logs/rank0.txt", "a/../b", "//", "x" * 5000)),
     "byte-range": in_header(damaged(one_of(_byte_range, several(_byte_range, between=",")))),
+    "checkpoint-path": damaged(one_of("step-0000000010.npz", "optimizer.pt", ".metadata", "../x", "//", "x" * 5000)),
     "cursor": _opaque("cursor", with_checksum(_lists)),
     "digest": damaged(seen("digest", "0" * 64)),
     "entity-tags": in_header(

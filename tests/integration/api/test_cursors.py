@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,11 +37,17 @@ LISTS = {
     "/v1/jobs/{job_id}/events": "events {job_id}",
     "/v1/jobs/{job_id}/attempts": "attempts {job_id}",
     "/v1/jobs/{job_id}/artifacts": "artifacts {job_id}",
+    "/v1/jobs/{job_id}/checkpoints": "checkpoints {job_id}",
 }
 PAYLOADS = [
     b"{", b"[]", b"{}", b"5", b"null", b"[null]", b"[{}]", b"[[]]", b"[1e999]", b"[1180591620717411303424]", b"[-1]",
     b'["\\u0000"]', b'["\\ud800"]', b'["x", 5]', b'["2020-01-01", 5]', b"[true]", b"[" * 600, b"\xff", b"",
 ]  # fmt: skip
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN, store=f"file://{tmp_path}/store")
 
 
 @pytest.fixture
@@ -89,6 +96,7 @@ def test_a_signed_position_is_read(api: TestClient, sessions: Sessions, ids: dic
                    "/v1/models", "/v1/jobs/{job_id}/artifacts"],
         b"[1]": ["/v1/webhooks/{webhook_id}/deliveries", "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/attempts",
                  "/v1/datasets/{dataset}"],
+        b"[1, 1]": ["/v1/jobs/{job_id}/checkpoints"],
         b'["2030-01-01T00:00:00.000001Z", "a"]': ["/v1/studies", "/v1/tokens", "/v1/jobs"],
         b'["2030-01-01T00:00:00.000001Z", 1]': ["/v1/audit"],
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.downloads import _attachment, byte_range, media_type_of
+from api.downloads import attachment, byte_range, media_type_of
 from api.problems import Problem
 
 
@@ -53,7 +53,7 @@ def test_empty_range_gets_416_with_the_size_of_the_file(header: str, size: int) 
     ],
 )
 def test_file_name_is_escaped_in_content_disposition(name: str, header: str) -> None:
-    assert _attachment(name) == header
+    assert attachment(name) == header
 
 
 def test_media_type_is_octet_stream_when_unknown_or_compressed() -> None:

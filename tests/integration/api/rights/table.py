@@ -176,6 +176,9 @@ ROWS = (
     ),
     row("GET /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row("HEAD /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
+    row("GET /v1/jobs/{job_id}/checkpoints", READ, *of_each_job(409)),  # these stacks have no store
+    row("GET /v1/jobs/{job_id}/checkpoints/{attempt}/{step}/{path:path}", READ, Case("ended_job 1 8 x.npz", ok=409)),
+    row("HEAD /v1/jobs/{job_id}/checkpoints/{attempt}/{step}/{path:path}", READ, Case("ended_job 1 8 x.npz", ok=409)),
     row(
         "POST /v1/jobs", SUBMIT,
         Case(ok=201, body=SPEC),

@@ -1,0 +1,170 @@
+"""Checkpoints that are in the store: those from which the job may continue, whole and undamaged."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func
+
+from api.main import app_for
+from jobs.copies import manifests
+from jobs.copies.store import Store
+from jobs.db.engine import Sessions
+from jobs.lifecycle.store import touch
+from jobs.runtime.settings import Settings
+from tests.integration.api.artifacts.test_artifacts import TRAVERSALS, raw_request
+from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
+from tests.integration.api.starting_rows import TOKEN, an_attempt
+from tests.servers import serving
+
+WEIGHTS = bytes(range(251)) * 10_000
+FILES = {"model.pt": WEIGHTS, ".metadata": b"hidden, as PyTorch has it", 'rank 0/größe".bin': b"inner"}
+
+
+def path_of(job_id: str, attempt: int = 1, step: int | str = "", path: str = "") -> str:
+    return f"/v1/jobs/{job_id}/checkpoints" + (f"/{attempt}/{step}/{path}" if step != "" else "")
+
+
+@pytest.fixture
+def saved(store: Store, sessions: Sessions, job_id: str) -> str:
+    """The job has saved at the steps 10, 20 and 30. The second one is the best."""
+    for step, accuracy in ((10, 0.5), (20, 0.9), (30, 0.7)):
+        note_checkpoint(sessions, job_id, step, val_accuracy=accuracy)
+        put_checkpoint(store, job_id, step, FILES)
+    return job_id
+
+
+def steps_of(api: TestClient, job_id: str) -> list[tuple[int, int]]:
+    return [(item["attempt"], item["step"]) for item in api.get(path_of(job_id)).json()["items"]]
+
+
+def test_the_checkpoints_are_listed_the_newest_first(api: TestClient, saved: str) -> None:
+    items = api.get(path_of(saved)).json()["items"]
+    assert [(item["step"], item["epoch"], item["is_best"]) for item in items] == [
+        (30, 3, False), (20, 2, True), (10, 1, False),
+    ]  # fmt: skip
+    assert items[0] == {
+        "attempt": 1, "step": 30, "epoch": 3, "saved_at": "2030-01-01T12:00:00.250000Z", "is_best": False,
+        "bytes": sum(map(len, FILES.values())),
+        "files": [
+            {"path": path, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for path, content in FILES.items()
+        ],
+    }  # fmt: skip
+
+
+def test_the_list_goes_page_by_page_and_has_a_tag(api: TestClient, store: Store, saved: str) -> None:
+    steps: list[int] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        page = api.get(path_of(saved), params={"limit": 1, **cursor}).json()
+        steps += [item["step"] for item in page["items"]]
+        cursor = {"cursor": page["next_cursor"]}
+        if page["next_cursor"] is None:
+            break
+    assert steps == [30, 20, 10]
+    again = {"If-None-Match": api.get(path_of(saved)).headers["ETag"]}
+    assert api.get(path_of(saved), headers=again).status_code == 304
+    manifests.remove_checkpoint(store, saved, 1, 10)
+    assert api.get(path_of(saved), headers=again).status_code == 200
+    assert steps_of(api, saved) == [(1, 30), (1, 20)]
+
+
+def test_a_step_that_was_trained_again_is_left_out(
+    api: TestClient, store: Store, sessions: Sessions, saved: str
+) -> None:
+    an_attempt(sessions, saved, 2, resumed_step=20)
+    assert steps_of(api, saved) == [(1, 20), (1, 10)]
+    note_checkpoint(sessions, saved, 25, attempt=2)
+    put_checkpoint(store, saved, 25, FILES, attempt=2)
+    assert steps_of(api, saved) == [(2, 25), (1, 20), (1, 10)]
+    missing = api.get(path_of(saved, 1, 30, "model.pt"))
+    assert (missing.status_code, missing.json()["type"]) == (404, "urn:hora:problem:checkpoint-not-found")
+    assert api.get(path_of(saved, 2, 25, "model.pt")).content == WEIGHTS
+
+
+def test_what_is_not_whole_in_the_store_is_left_out(
+    api: TestClient, store: Store, sessions: Sessions, saved: str
+) -> None:
+    manifest = manifests.Manifests(store, saved)
+    store.write(manifests.checkpoint_manifest_key(saved, 1, 30), b"{damaged")
+    assert steps_of(api, saved) == [(1, 20), (1, 10)]
+    store.remove([manifest.checkpoint(1, 20).files[0].key])
+    assert steps_of(api, saved) == [(1, 10)]
+    store.write(manifest.checkpoint(1, 10).files[0].key, b"shorter")
+    assert steps_of(api, saved) == []
+    note_checkpoint(sessions, saved, 40)  # it is not copied yet
+    assert steps_of(api, saved) == []
+    for step, path in ((30, "model.pt"), (40, "model.pt"), (20, "nothing"), ("x", "x"), (2**70, "x"), (-1, "x")):
+        answer = api.get(path_of(saved, 1, step, path))
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:checkpoint-not-found")
+    assert api.get(path_of(saved, 1, 20, "model.pt")).json()["type"] == "urn:hora:problem:copy-lost"
+
+
+def test_a_manifest_of_another_step_is_damaged(api: TestClient, store: Store, saved: str) -> None:
+    store.write(
+        manifests.checkpoint_manifest_key(saved, 1, 30), store.read(manifests.checkpoint_manifest_key(saved, 1, 20))
+    )
+    assert steps_of(api, saved) == [(1, 20), (1, 10)]
+
+
+def test_files_are_sent_as_artifacts_are(api: TestClient, saved: str) -> None:
+    path = path_of(saved, 1, 20, "model.pt")
+    answer = api.get(path, headers={"Accept-Encoding": "gzip"})
+    assert (answer.status_code, answer.content) == (200, WEIGHTS)
+    tag = answer.headers["ETag"]
+    assert tag == f'"sha256-{hashlib.sha256(WEIGHTS).hexdigest()}"'
+    assert "sandbox" in answer.headers["Content-Security-Policy"]
+    part = api.get(path, headers={"Range": "bytes=1048570-1048580", "If-Range": tag})
+    assert (part.status_code, part.content) == (206, WEIGHTS[1048570:1048581])
+    assert api.get(path, headers={"Range": "bytes=5-", "If-Range": '"other"'}).status_code == 200
+    assert api.get(path, headers={"If-None-Match": tag}).status_code == 304
+    head = api.head(path)
+    assert (head.status_code, head.headers["Content-Length"], head.content) == (200, str(len(WEIGHTS)), b"")
+    assert api.get(path_of(saved, 1, 20, ".metadata")).content == FILES[".metadata"]
+    inner = api.get(path_of(saved, 1, 20, "rank%200/gr%C3%B6%C3%9Fe%22.bin"))
+    assert inner.content == b"inner"
+    assert inner.headers["Content-Disposition"].startswith('attachment; filename="gr__e_.bin"; filename*=')
+
+
+def test_removed_checkpoints_are_gone_at_once(api: TestClient, sessions: Sessions, saved: str) -> None:
+    with sessions.begin() as session:
+        touch(session, saved, files_removed_at=func.now())
+    assert api.get(path_of(saved)).json() == {"items": [], "next_cursor": None}
+    gone = api.get(path_of(saved, 1, 20, "model.pt"))
+    assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:checkpoints-removed")
+    assert api.get(path_of("nosuchjob")).json()["type"] == "urn:hora:problem:job-not-found"
+    assert api.get(path_of("nosuchjob", 1, 2, "x")).json()["type"] == "urn:hora:problem:job-not-found"
+
+
+def test_a_job_without_checkpoints_has_an_empty_list(api: TestClient, submit_job: Callable[..., str]) -> None:
+    assert api.get(path_of(submit_job())).json() == {"items": [], "next_cursor": None}
+
+
+def test_no_path_leads_elsewhere(saved: str, configuration: Settings, tmp_path: Path) -> None:
+    (tmp_path / "store/secret.txt").write_text("TOP SECRET")
+    paths = [*TRAVERSALS, b"../../../manifests/checkpoint-1-0000000020.json", b"/etc/passwd", b"..", b"%00"]
+    with serving(app_for(configuration), configuration) as port:
+        above = f"/v1/jobs/{saved}/checkpoints/1/20/".encode()
+        answers = {path: raw_request(port, above + path) for path in paths}
+    assert [path for path, (status, _) in answers.items() if status not in (400, 404, 422)] == []
+    assert [path for path, (_, body) in answers.items() if b"TOP SECRET" in body or b"root:" in body] == []
+
+
+class TestWithoutStore:
+    @pytest.fixture
+    def configuration(self, database: str) -> Settings:
+        return Settings(database_url=database, broker_url="memory://", token=TOKEN, host_name="here")
+
+    def test_the_host_and_the_setting_are_named(
+        self, api: TestClient, job_id: str, submit_job: Callable[..., str]
+    ) -> None:
+        for path in (path_of(job_id), path_of(job_id, 1, 20, "model.pt")):
+            refused = api.get(path)
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:no-store")
+            assert "on host ha" in refused.json()["detail"]
+            assert "HORA_STORE" in refused.json()["detail"]
+        assert "no rank of the job has started" in api.get(path_of(submit_job())).json()["detail"]

@@ -1,0 +1,226 @@
+"""Artifacts of other hosts come from the store, with the headers and ranges of those on disk."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx2 as httpx
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func
+
+from api.main import app_for
+from jobs.copies.store import Store
+from jobs.db.engine import Sessions
+from jobs.lifecycle.store import touch
+from jobs.runtime.settings import Settings
+from tests.integration.api.artifacts.conftest import path_of
+from tests.integration.api.artifacts.test_artifacts import TRAVERSALS, raw_request
+from tests.integration.api.copies.stored import put_artifacts
+from tests.integration.api.starting_rows import TOKEN, an_attempt
+from tests.servers import serving
+
+CHUNK = 1024 * 1024  # of the store
+NETWORK = bytes(range(251)) * 10_000  # two chunks and a part of a third one; no two chunks are equal
+FILES = {"model.keras": NETWORK, "größe \"%'.html": b"<script>", "tensorboard/train/events": b"events", "empty": b""}
+
+
+@pytest.fixture
+def copied(store: Store, job_id: str) -> str:
+    put_artifacts(store, job_id, FILES)
+    return job_id
+
+
+def test_the_list_comes_from_the_store(api: TestClient, copied: str) -> None:
+    first = api.get(path_of(copied), params={"limit": 3}).json()
+    rest = api.get(path_of(copied), params={"cursor": first["next_cursor"]}).json()
+    assert [(item["path"], item["bytes"], item["media_type"]) for item in first["items"] + rest["items"]] == [
+        ("empty", 0, "application/octet-stream"),
+        ("größe \"%'.html", 8, "text/html"),
+        ("model.keras", len(NETWORK), "application/octet-stream"),
+        ("tensorboard/train/events", 6, "application/octet-stream"),
+    ]
+    assert first["items"][0]["modified_at"] == "2030-01-01T12:00:00Z"
+
+
+def test_the_tag_of_the_list_changes_with_the_content_of_a_file(api: TestClient, store: Store, copied: str) -> None:
+    again = {"If-None-Match": api.get(path_of(copied)).headers["ETag"]}
+    assert api.get(path_of(copied), headers=again).status_code == 304
+    put_artifacts(store, copied, FILES | {"tensorboard/train/events": b"EVENTS"})
+    assert api.get(path_of(copied), headers=again).status_code == 200
+
+
+def test_a_file_is_sent_whole_with_its_headers(api: TestClient, copied: str) -> None:
+    answer = api.get(path_of(copied, "model.keras"), headers={"Accept-Encoding": "gzip"})
+    assert (answer.status_code, answer.content) == (200, NETWORK)
+    expected = {
+        "Content-Length": str(len(NETWORK)),
+        "ETag": f'"sha256-{hashlib.sha256(NETWORK).hexdigest()}"',
+        "Last-Modified": "Tue, 01 Jan 2030 12:00:00 GMT",
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": 'attachment; filename="model.keras"',
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-cache",
+        "Content-Type": "application/octet-stream",
+    }
+    assert {name: answer.headers[name] for name in expected} == expected
+    head = api.head(path_of(copied, "model.keras"))
+    assert (head.status_code, head.content) == (200, b"")
+    assert {name: head.headers[name] for name in expected} == expected
+
+
+def test_a_name_with_quotes_and_umlauts_is_sent_as_an_attachment(api: TestClient, copied: str) -> None:
+    page = api.get(path_of(copied, quote("größe \"%'.html")))
+    assert (page.status_code, page.text) == (200, "<script>")
+    assert "sandbox" in page.headers["Content-Security-Policy"]
+    assert page.headers["Content-Disposition"] == (
+        "attachment; filename=\"gr__e __'.html\"; filename*=UTF-8''gr%C3%B6%C3%9Fe%20%22%25%27.html"
+    )
+
+
+def test_an_empty_file_is_sent(api: TestClient, copied: str) -> None:
+    answer = api.get(path_of(copied, "empty"))
+    assert (answer.status_code, answer.content, answer.headers["Content-Length"]) == (200, b"", "0")
+
+
+@pytest.mark.parametrize(
+    ("byte_range", "part"),
+    [
+        ("bytes=0-0", slice(0, 1)),
+        (f"bytes={CHUNK - 1}-{CHUNK}", slice(CHUNK - 1, CHUNK + 1)),
+        (f"bytes={CHUNK}-{2 * CHUNK - 1}", slice(CHUNK, 2 * CHUNK)),
+        ("bytes=5-", slice(5, None)),
+        (f"bytes=-{CHUNK + 7}", slice(-CHUNK - 7, None)),
+    ],
+)
+def test_a_range_gets_these_bytes_across_the_chunks_of_the_store(
+    api: TestClient, copied: str, byte_range: str, part: slice
+) -> None:
+    answer = api.get(path_of(copied, "model.keras"), headers={"Range": byte_range})
+    start, stop, _ = part.indices(len(NETWORK))
+    assert (answer.status_code, answer.headers["Content-Range"]) == (206, f"bytes {start}-{stop - 1}/{len(NETWORK)}")
+    assert answer.content == NETWORK[part]
+
+
+def test_conditions_are_kept(api: TestClient, store: Store, copied: str) -> None:
+    path = path_of(copied, "model.keras")
+    tag = api.head(path).headers["ETag"]
+    unchanged = api.get(path, headers={"If-None-Match": tag})
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["ETag"]) == (304, b"", tag)
+    beyond = api.get(path, headers={"Range": f"bytes={len(NETWORK)}-"})
+    assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(NETWORK)}")
+    put_artifacts(store, copied, {"model.keras": NETWORK[::-1]})
+    for if_range, status in ((tag, 200), (api.head(path).headers["ETag"], 206)):
+        answer = api.get(path, headers={"Range": "bytes=0-9", "If-Range": if_range})
+        assert (answer.status_code, answer.content[:10]) == (status, NETWORK[:-11:-1])
+
+
+def test_the_disk_of_the_lead_host_is_newer_than_the_store(
+    api: TestClient, sessions: Sessions, copied: str, configuration: Settings
+) -> None:
+    folder = configuration.runs_dir / copied / "artifacts"
+    folder.mkdir(parents=True)
+    (folder / "model.keras").write_bytes(b"of this disk")
+    assert api.get(path_of(copied, "model.keras")).content == NETWORK, "another host is the lead"
+    an_attempt(sessions, copied, 2, host="here")
+    assert api.get(path_of(copied, "model.keras")).content == b"of this disk"
+    assert [item["path"] for item in api.get(path_of(copied)).json()["items"]] == ["model.keras"]
+    assert api.head(path_of(copied, "model.keras")).headers["Content-Length"] == "12"
+
+
+def test_the_manifest_of_the_newest_attempt_counts(api: TestClient, store: Store, copied: str) -> None:
+    put_artifacts(store, copied, {"model.keras": b"newer"}, attempt=2)
+    assert api.get(path_of(copied, "model.keras")).content == b"newer"
+    assert api.get(path_of(copied, "empty")).status_code == 404
+
+
+def test_without_copies_a_shared_folder_is_read(api: TestClient, job_id: str, store: Store, tmp_path: Path) -> None:
+    missing = api.get(path_of(job_id))
+    assert (missing.status_code, missing.json()["type"]) == (409, "urn:hora:problem:artifacts-elsewhere")
+    assert "on host ha" in missing.json()["detail"]
+    assert "not in the store yet" in missing.json()["detail"]
+    assert api.get(path_of(job_id, "model.keras")).status_code == 409
+    folder = tmp_path / "home/runs" / job_id / "artifacts"
+    folder.mkdir(parents=True)
+    (folder / "model.keras").write_bytes(b"shared")
+    assert api.get(path_of(job_id, "model.keras")).content == b"shared"
+
+
+def test_removed_artifacts_are_gone_at_once(api: TestClient, copied: str, sessions: Sessions) -> None:
+    with sessions.begin() as session:
+        touch(session, copied, artifacts_removed_at=func.now())
+    assert api.get(path_of(copied)).json()["items"] == []
+    gone = api.get(path_of(copied, "model.keras"))
+    assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:artifacts-removed")
+
+
+def test_a_job_that_never_ran_has_no_artifacts(api: TestClient, submit_job: Callable[..., str]) -> None:
+    assert api.get(path_of(submit_job())).json()["items"] == []
+
+
+def test_a_file_that_the_store_lost_is_named(api: TestClient, store: Store, job_id: str) -> None:
+    manifest = put_artifacts(store, job_id, FILES)
+    store.remove([file.key for file in manifest.files if file.path == "model.keras"])
+    lost = api.get(path_of(job_id, "model.keras"))
+    assert (lost.status_code, lost.json()["type"]) == (404, "urn:hora:problem:copy-lost")
+    assert api.get(path_of(job_id, "tensorboard/train/events")).content == b"events"
+
+
+def test_a_file_that_is_shorter_than_its_manifest_says_is_lost(api: TestClient, store: Store, job_id: str) -> None:
+    manifest = put_artifacts(store, job_id, {"model.keras": NETWORK})
+    store.write(manifest.files[0].key, NETWORK[:10])
+    answer = api.get(path_of(job_id, "model.keras"), headers={"Range": "bytes=10-"})
+    assert answer.json()["type"] == "urn:hora:problem:copy-lost"
+
+
+def test_a_file_that_is_replaced_after_the_manifest_was_read_is_sent_anew(
+    api: TestClient, store: Store, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = put_artifacts(store, job_id, {"model.keras": b"old"})
+    chunks = Store.chunks
+
+    def replace_first(self: Store, key: str, part: range) -> object:
+        if key == old.files[0].key:
+            put_artifacts(store, job_id, {"model.keras": b"newer"})
+            store.remove([key])
+        return chunks(self, key, part)
+
+    monkeypatch.setattr(Store, "chunks", replace_first)
+    answer = api.get(path_of(job_id, "model.keras"))
+    assert (answer.status_code, answer.content) == (200, b"newer")
+
+
+def test_no_path_leads_elsewhere(store: Store, copied: str, configuration: Settings, tmp_path: Path) -> None:
+    (tmp_path / "store/secret.txt").write_text("TOP SECRET")
+    (tmp_path / "store/jobs/secret.txt").write_text("TOP SECRET")
+    more = [b"../manifests/artifacts-1.json", b"../../../secret.txt", b"/etc/passwd", b"%2fetc%2fpasswd"]
+    with serving(app_for(configuration), configuration) as port:
+        paths = [*TRAVERSALS, *more]
+        answers = {path: raw_request(port, f"/v1/jobs/{copied}/artifacts/".encode() + path) for path in paths}
+    assert [path for path, (status, _) in answers.items() if status not in (400, 404, 422)] == []
+    assert [path for path, (_, body) in answers.items() if b"TOP SECRET" in body or b"root:" in body] == []
+
+
+def test_a_manifest_that_names_files_of_others_is_not_believed(api: TestClient, store: Store, job_id: str) -> None:
+    manifest = put_artifacts(store, job_id, {"x": b"x"})
+    store.write("secret.txt", b"TOP SECRET")
+    key = f"jobs/{job_id}/manifests/artifacts-1.json"
+    for other in ("secret.txt", f"jobs/{job_id}/../../secret.txt", "/etc/passwd"):
+        store.write(key, manifest.model_dump_json().replace(manifest.files[0].key, other).encode())
+        answer = api.get(path_of(job_id, "x"))
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:artifacts-elsewhere")
+
+
+def test_an_answer_that_breaks_off_does_not_look_whole(store: Store, job_id: str, configuration: Settings) -> None:
+    manifest = put_artifacts(store, job_id, {"large": bytes(64 * CHUNK)})
+    with (
+        serving(app_for(configuration), configuration) as port,
+        httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client,
+        client.stream("GET", f"http://127.0.0.1:{port}{path_of(job_id, 'large')}") as answer,
+    ):
+        assert answer.status_code == 200
+        store.remove([manifest.files[0].key])
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in answer.iter_raw():
+                pass
