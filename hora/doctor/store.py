@@ -184,7 +184,7 @@ def _tried(store: "Store") -> str | None:
 def _shown(text: str, settings: "Settings") -> str:
     """A text without credentials, whatever the driver wrote into it."""
     hidden = [*_secrets(settings.store_driver_options), *filter(None, map(os.environ.get, _SECRET_VARIABLES))]
-    for secret in sorted(hidden, key=len, reverse=True):
+    for secret in sorted((one for one in hidden if one not in str(settings.store)), key=len, reverse=True):
         text = text.replace(secret, "***")
     return re.sub(r"(?<=//)[^/@\s]+@", "***@", text)
 

@@ -136,7 +136,8 @@ class Store:
         return [
             StoredFile(key, int(info["size"] or 0))
             for key, info in sorted(names.items())
-            if not key.rpartition("/")[2].startswith(_UNFINISHED)
+            if key.startswith(f"{prefix}/")  # some servers answer with the folder itself if it is empty
+            and not key.rpartition("/")[2].startswith(_UNFINISHED)
         ]
 
     def folders(self, prefix: str) -> list[str]:

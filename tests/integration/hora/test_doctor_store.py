@@ -138,6 +138,8 @@ def test_credentials_are_not_shown(place: Path, home: Path, monkeypatch: pytest.
     monkeypatch.setattr(Store, "read", refuse)
     (finding,) = findings(home).values()
     assert finding.found == f"file://{place}: no way with *** and *** at https://***@store.example/x"
+    monkeypatch.setenv("HORA_STORE_OPTIONS", '{"key": "team"}')
+    assert f"file://{place}:" in findings(home)["store"].found  # the address is no secret
     monkeypatch.setenv("HORA_STORE_OPTIONS", f'{{"secret": "{SECRET}"')
     assert SECRET not in str(data_roots())
     assert "HORA_STORE_OPTIONS: Value error, write a JSON object" in data_roots().found
