@@ -11,7 +11,7 @@ Only the host that ran an attempt writes its copies. So a host that was cut off 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Set
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -130,13 +130,16 @@ class Manifests:
     def artifacts(self) -> ArtifactsManifest | None:
         """The manifest of the newest attempt that has one. A damaged one is passed over. None: there is none."""
         attempts = [int(match[1]) for match in map(_ARTIFACTS.fullmatch, self._names) if match]
-        for attempt in sorted(attempts, reverse=True):
-            try:
-                content = self._store.read(_artifacts_manifest_key(self._job_id, attempt))
-                return _parsed(ArtifactsManifest, content, self._job_id, attempt)
-            except (DamagedCopy, NotInStore):
-                continue
-        return None
+        found = map(self.artifacts_of, sorted(attempts, reverse=True))
+        return next((manifest for manifest in found if manifest is not None), None)
+
+    def artifacts_of(self, attempt: int) -> ArtifactsManifest | None:
+        """The manifest that the host of an attempt wrote. None if there is none, or a damaged one."""
+        try:
+            content = self._store.read(_artifacts_manifest_key(self._job_id, attempt))
+            return _parsed(ArtifactsManifest, content, self._job_id, attempt)
+        except (DamagedCopy, NotInStore):
+            return None
 
     def artifact_attempts(self) -> list[int]:
         """The attempts whose host copied artifacts."""
@@ -166,29 +169,11 @@ def remove_checkpoint(store: Store, job_id: str, attempt: int, step: int) -> Non
     store.remove_below(checkpoint_folder(job_id, attempt, step))
 
 
-def remove_artifacts(store: Store, job_id: str, attempts: Sequence[int]) -> None:
-    """Remove the artifacts that the hosts of these attempts copied. Raises `StoreAway`."""
-    for attempt in attempts:
-        store.remove([_artifacts_manifest_key(job_id, attempt)])
-        store.remove_below(artifacts_folder(job_id, attempt))
-
-
-def remove_kept_no_more(store: Store, job_id: str, *, checkpoints: bool, artifacts: bool) -> None:
-    """Remove what a job left of these kinds, first what makes it complete. Raises `StoreAway`."""
-    names = [file.key for file in store.files(_manifests_folder(job_id))]
-    patterns = [pattern for pattern, is_old in ((_CHECKPOINT, checkpoints), (_ARTIFACTS, artifacts)) if is_old]
-    store.remove([key for key in names if any(pattern.fullmatch(key.rpartition("/")[2]) for pattern in patterns)])
-    if checkpoints and artifacts:
-        store.remove_below(folder_of(job_id))
-    elif checkpoints:
-        store.remove_below(f"{folder_of(job_id)}/checkpoints")
-    elif artifacts:
-        store.remove_below(f"{folder_of(job_id)}/artifacts")
-
-
-def jobs_in(store: Store) -> list[str]:
-    """The ids of the jobs that have something in the store, and other names there. Raises `StoreAway`."""
-    return store.folders("jobs")
+def remove_unnamed_artifacts(store: Store, job_id: str, *, named: Set[str], attempts: Iterable[int]) -> None:
+    """Remove the manifests of these attempts, and every artifact of the job but those `named`. Raises `StoreAway`."""
+    store.remove([_artifacts_manifest_key(job_id, attempt) for attempt in attempts])
+    keys = [file.key for file in store.files(f"{folder_of(job_id)}/artifacts")]
+    store.remove([key for key in keys if key not in named])
 
 
 def _parsed(kind: type[_AnyManifest], content: bytes, job_id: str, attempt: int) -> _AnyManifest:

@@ -27,6 +27,11 @@ class SavedCheckpoint:
     saved_at: datetime
     value: float | None = None  # of the metric that decides which epoch is the best, at its newest epoch
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """Its attempt and step, by which the store knows it."""
+        return self.attempt, self.step
+
 
 def last_valid_steps(session: Session, job_id: str) -> dict[int, int | None]:
     """By attempt the last step that no later attempt trained again. None: no step was trained again."""

@@ -8,37 +8,25 @@ time are left out.
 Nothing here is waited for: not by ranks, not by supervisors. All of it may be repeated after any interruption.
 """
 
-import json
 import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from jobs.copies import manifests
-from jobs.copies.manifests import Manifests
 from jobs.copies.marks import require_mark
-from jobs.copies.resuming import SavedCheckpoint
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions, is_away
 from jobs.model.os_errors import in_words
-from jobs.runtime.checkpoint_folders import (
-    SCRIPT_STATES,
-    LocalCheckpoint,
-    attempt_folder,
-    complete_below,
-    complete_in,
-)
-from jobs.runtime.files import bytes_below
 from jobs.runtime.settings import Settings
 from worker.copies import rows
-from worker.copies.copying import ArtifactCopies, Changed, JobHere, copy_checkpoint
-from worker.copies.rows import AttemptToCopy, Checkpoints
+from worker.copies.attempt_copies import AttemptCopies
+from worker.copies.copying import Changed, JobHere
+from worker.copies.rows import AttemptToCopy
 
 _log = logging.getLogger(__name__)
 
@@ -52,12 +40,9 @@ _FIRST_REST_S, _LONGEST_REST_S = 1.0, 60.0  # after a failure
 
 @dataclass
 class _Work:
-    """What the copier knows of one attempt."""
+    """The copying of one attempt."""
 
-    artifacts: ArtifactCopies
-    settled_steps: set[int] = field(default_factory=set)  # of its checkpoints on disk: they are copied, or not needed
-    copied: set[tuple[int, int]] | None = None  # attempt and step of the checkpoints of its job in the store
-    waiting: list[tuple[SavedCheckpoint, int]] = field(default_factory=list)  # with their size
+    copies: AttemptCopies
     why: str | None = None  # the last failure; None: the last try went well
     failures: int = 0
     retry_at: float = 0.0
@@ -91,8 +76,8 @@ class Copier:
         for attempt in attempts:
             work = self._works.setdefault(attempt.id, self._new_work(attempt))
             self._finish(attempt, work)
-            if work.running is None and time.monotonic() >= work.retry_at:
-                work.running = self._pool.submit(self._copy, attempt, work)
+            if attempt.job_id not in self._busy_jobs() and time.monotonic() >= work.retry_at:
+                work.running = self._pool.submit(work.copies.copy, attempt)
             self._say(attempt, work)
 
     def close(self) -> None:
@@ -102,10 +87,12 @@ class Copier:
         self._checks.shutdown(cancel_futures=True)
 
     def _new_work(self, attempt: AttemptToCopy) -> _Work:
-        return _Work(ArtifactCopies(self._job_of(attempt)))
+        job = JobHere(attempt.job_id, attempt.number, self._settings.host, self._settings.runs_dir)
+        return _Work(AttemptCopies(self._sessions, self._store, job, self._still_needed))
 
-    def _job_of(self, attempt: AttemptToCopy) -> JobHere:
-        return JobHere(attempt.job_id, attempt.number, self._settings.host, self._settings.runs_dir)
+    def _busy_jobs(self) -> set[str]:
+        """The jobs of which something is being copied: of two attempts of a job only one at a time."""
+        return {work.copies.job.job_id for work in self._works.values() if work.running is not None}
 
     def _still_needed(self) -> bool:
         return not self._stopped.is_set()
@@ -158,90 +145,6 @@ class Copier:
             work.why = "the copier failed; see the log of the worker"
             _log.error("copying failed, the next pass tries again", exc_info=error, extra=tags)
 
-    def _copy(self, attempt: AttemptToCopy, work: _Work) -> None:
-        """Copy what an attempt left, as far as it is there now."""
-        has_all = True
-        if not attempt.is_superseded:
-            if attempt.keeps_checkpoints:
-                has_all = self._copy_checkpoints(attempt, work)
-            if attempt.keeps_artifacts:
-                is_final = attempt.ended_at is not None
-                work.artifacts.copy(self._store, is_final=is_final, still_needed=self._still_needed)
-        if attempt.ended_at is not None and has_all:
-            work.waiting = []
-            if attempt.is_newest and attempt.keeps_artifacts:
-                self._remove_earlier_artifacts(attempt)
-            with self._sessions.begin() as session:
-                rows.all_copied(session, attempt.id)
-
-    def _copy_checkpoints(self, attempt: AttemptToCopy, work: _Work) -> bool:
-        """Copy the newest checkpoint or the best one, if the store lacks it. True if there is nothing left to do."""
-        root = self._job_of(attempt).job_dir / "checkpoints"
-        on_disk = {
-            found.step: found
-            for found in complete_in(attempt.number, attempt_folder(root, attempt.number), of_script=attempt.is_script)
-        }
-        if on_disk.keys() <= work.settled_steps:
-            return True
-        with self._sessions() as session:
-            known = rows.checkpoints_of(session, attempt.job_id)
-        own = [one for one in known.saved if one.attempt == attempt.number and one.step in on_disk]
-        if work.copied is None:
-            require_mark(self._sessions, self._store)
-            work.copied = set(Manifests(self._store, attempt.job_id).checkpoints())
-        wanted = own[:1] + [one for one in own[1:] if one == known.best]
-        lacking = [one for one in wanted if (one.attempt, one.step) not in work.copied]
-        work.waiting = [(one, _size_of(on_disk[one.step])) for one in lacking]
-        for one in lacking:
-            self._copy_one(attempt, work, on_disk[one.step], one)
-            work.waiting = work.waiting[1:]
-        if lacking:
-            self._prune(attempt, work)
-        known_steps = {one.step for one in own}
-        work.settled_steps = set(on_disk) if attempt.ended_at is not None else known_steps
-        return not lacking  # a newer one may have come meanwhile
-
-    def _copy_one(self, attempt: AttemptToCopy, work: _Work, found: LocalCheckpoint, saved: SavedCheckpoint) -> None:
-        began, root = time.monotonic(), found.path.parent.parent
-        manifest = copy_checkpoint(
-            self._store, self._job_of(attempt), found.path, saved,
-            script=_script_state(root, found.step) if attempt.is_script else None,
-            is_whole=lambda: _is_whole(found, root, attempt),
-            still_needed=self._still_needed,
-        )  # fmt: skip
-        with self._sessions() as session:
-            known = rows.checkpoints_of(session, attempt.job_id)
-        if saved not in known.saved:
-            return  # a later attempt trained these steps again meanwhile
-        manifests.write_checkpoint_manifest(self._store, manifest)
-        assert work.copied is not None
-        work.copied.add((saved.attempt, saved.step))
-        with self._sessions.begin() as session:
-            rows.checkpoint_copied(session, manifest, duration_s=time.monotonic() - began)
-
-    def _prune(self, attempt: AttemptToCopy, work: _Work) -> None:
-        """Remove the checkpoints of the job from the store that are neither new nor the best.
-
-        Only the newest attempt does it: another one may be the work of a host that was cut off.
-        """
-        with self._sessions() as session:
-            known = rows.checkpoints_of(session, attempt.job_id)
-        if known.newest_attempt != attempt.number:
-            return
-        there = set(Manifests(self._store, attempt.job_id).checkpoints())
-        kept = _kept(known, there)
-        has_files = manifests.checkpoints_with_files(self._store, attempt.job_id)  # some were begun and not finished
-        for number, step in sorted((there | has_files) - kept):
-            manifests.remove_checkpoint(self._store, attempt.job_id, number, step)
-        work.copied = kept
-
-    def _remove_earlier_artifacts(self, attempt: AttemptToCopy) -> None:
-        """The last attempt of a job has fetched what earlier ones left elsewhere, and has copied it with its own."""
-        written = Manifests(self._store, attempt.job_id).artifact_attempts()
-        if attempt.number in written:
-            earlier = [number for number in written if number < attempt.number]
-            manifests.remove_artifacts(self._store, attempt.job_id, earlier)
-
     def _say(self, attempt: AttemptToCopy, work: _Work) -> None:
         """Say on the job what waits for too long, and when it does not wait any more."""
         behind, before = self._behind(attempt, work), attempt.copies_behind
@@ -257,45 +160,16 @@ class Copier:
                 rows.say_behind(session, attempt, behind)
 
     def _behind(self, attempt: AttemptToCopy, work: _Work) -> dict[str, Any] | None:
-        waiting = list(work.waiting)
-        since = min((saved.saved_at for saved, _ in waiting), default=attempt.ended_at)
-        if since is None or (not waiting and not work.artifacts.waits_bytes and work.why is None):
+        waiting, waiting_bytes = list(work.copies.waiting), work.copies.waiting_bytes
+        since = min((one.saved.saved_at for one in waiting), default=attempt.ended_at)
+        if since is None or (not waiting_bytes and work.why is None):
             return None
         if (datetime.now(UTC) - since).total_seconds() < _BEHIND_S:
             return None
         return {
             "since": since.isoformat(),
             "host": self._settings.host,
-            "step": waiting[0][0].step if waiting else None,
-            "bytes": sum(size for _, size in waiting) + work.artifacts.waits_bytes,
+            "step": waiting[0].saved.step if waiting else None,
+            "bytes": waiting_bytes,
             "why": work.why,
         }
-
-
-def _kept(known: Checkpoints, there: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those in the store that stay: the newest ones from which the job may continue, and the best."""
-    valid = [(one.attempt, one.step) for one in known.saved if (one.attempt, one.step) in there]
-    best = [] if known.best is None else [(known.best.attempt, known.best.step)]
-    return {*valid[: known.most_kept], *best} & there
-
-
-def _is_whole(found: LocalCheckpoint, root: Path, attempt: AttemptToCopy) -> bool:
-    """Whether nobody has begun to remove the checkpoint: the rank of a script does so when it has enough newer ones."""
-    newer = [one for one in complete_below(root, of_script=True) if one.step > found.step]
-    return found.path.exists() and len(newer) < attempt.kept_on_disk
-
-
-def _size_of(found: LocalCheckpoint) -> int:
-    try:
-        return bytes_below(found.path) if found.path.is_dir() else found.path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _script_state(root: Path, step: int) -> dict[str, Any] | None:
-    """What the rank of a script knew of the run at a checkpoint."""
-    try:
-        states: dict[str, dict[str, Any]] = json.loads((root / SCRIPT_STATES).read_bytes())
-        return states.get(str(step))
-    except (OSError, ValueError):
-        return None

@@ -79,7 +79,7 @@ def copy_checkpoint(
     """
     above = manifests.checkpoint_folder(job.job_id, saved.attempt, saved.step)
     try:
-        with held(path, job.holding_dir / f"attempt-{saved.attempt}-step-{saved.step}") as held_path:
+        with held(path, job.holding_dir / f"step-{saved.step}") as held_path:
             if not is_whole():
                 raise Changed("the checkpoint was removed while its files were held")
             present = {file.key: file.bytes for file in store.files(above)}

@@ -88,12 +88,15 @@ class Fetch:
         """Fetch what is missing. Returns the checkpoint that came. Raises `CannotFetch`, `OSError`."""
         with self._sessions() as session:
             start = rows.start_of(session, self._paths.job_dir.name, self._paths.number)
-        if not start.saved:
+        local = newest_whole(self._paths.checkpoints, of_script=start.is_script)
+        have_step = -1 if local is None else local.step
+        wanted = [saved for saved in start.saved if saved.step > have_step]
+        if not wanted:
             return None
         ran_elsewhere = start.host_before not in (None, self._host)
         if ran_elsewhere:
             self._wait_for_copies()
-        fetched = self._checkpoint(start)
+        fetched = self._patiently(lambda: self._newest_of(wanted, start))
         if ran_elsewhere:
             self._patiently(lambda: self._artifacts(self._paths.job_dir.name))
         return fetched
@@ -101,14 +104,6 @@ class Fetch:
     def weights(self, job_id: str, path: Path) -> None:
         """Fetch the weights that another job left to the path where its host has them. Raises `CannotFetch`."""
         self._patiently(lambda: self._one_artifact(job_id, "model.weights.h5", path))
-
-    def _checkpoint(self, start: Start) -> Fetched | None:
-        local = newest_whole(self._paths.checkpoints, of_script=start.is_script)
-        have_step = local.step if local is not None else -1
-        wanted = [saved for saved in start.saved if saved.step > have_step]
-        if not wanted:
-            return None
-        return self._patiently(lambda: self._newest_of(wanted, start))
 
     def _newest_of(self, wanted: Sequence[SavedCheckpoint], start: Start) -> Fetched | None:
         """Fetch the newest one that is whole in the store. None if there is none."""

@@ -70,8 +70,9 @@ class Checkpoints:
     """What the rows say of the checkpoints of a job."""
 
     saved: Sequence[SavedCheckpoint]  # worth continuing from, the newest first
-    best: SavedCheckpoint | None
+    best: tuple[int, int] | None  # attempt and step
     newest_attempt: int
+    training_attempt: int  # the newest attempt that has begun to train; 0: none
     most_kept: int  # of the newest ones
 
 
@@ -79,7 +80,15 @@ def checkpoints_of(session: Session, job_id: str) -> Checkpoints:
     """What the rows say of the checkpoints of a job."""
     job = get_job(session, job_id)
     saved = saved_checkpoints(session, job)
-    return Checkpoints(saved, best_of(saved, job), job.attempt, max(_LEAST_KEPT, job.spec["checkpoint"]["keep"]))
+    best = best_of(saved, job)
+    training = select(func.max(Attempt.number)).where(Attempt.job_id == job_id, Attempt.resumed_step.is_not(None))
+    return Checkpoints(
+        saved=saved,
+        best=None if best is None else best.key,
+        newest_attempt=job.attempt,
+        training_attempt=session.scalar(training) or 0,
+        most_kept=max(_LEAST_KEPT, job.spec["checkpoint"]["keep"]),
+    )
 
 
 def checkpoint_copied(session: Session, manifest: CheckpointManifest, *, duration_s: float) -> None:

@@ -119,7 +119,9 @@ def test_an_artifact_that_changes_has_one_version_in_the_store(
         copy_until(copier, lambda content=content: copied() == content, "the new version")
     report.unlink()
     copy_until(copier, lambda: copied() is None, "it to go")
-    copy_until(copier, lambda: not [key for key in all_files(run.store) if "/artifacts/" in key], "its files to go")
+    run.end()
+    copy_until(copier, run.is_all_copied, "all")
+    assert not [key for key in all_files(run.store) if "/artifacts/" in key]
 
 
 def test_a_new_copier_goes_on_where_the_last_one_ended(

@@ -1,0 +1,177 @@
+"""What the store has of one attempt, and what it lacks: the newest checkpoint, the best one, artifacts.
+
+Called by the copier in a thread. It copies whatever the disk of this host has at the moment, and removes from the store
+what is kept no more.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jobs.copies import manifests
+from jobs.copies.manifests import ArtifactsManifest, Manifests
+from jobs.copies.marks import require_mark
+from jobs.copies.resuming import SavedCheckpoint
+from jobs.copies.store import Store
+from jobs.db.engine import Sessions
+from jobs.runtime.checkpoint_folders import SCRIPT_STATES, LocalCheckpoint, complete_below
+from jobs.runtime.files import bytes_below
+from worker.copies import rows
+from worker.copies.copying import ArtifactCopies, Changed, JobHere, StillNeeded, copy_checkpoint
+from worker.copies.rows import AttemptToCopy, Checkpoints
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A checkpoint that waits to be copied, or is being copied."""
+
+    saved: SavedCheckpoint
+    bytes: int
+
+
+@dataclass
+class AttemptCopies:
+    """The copies of one attempt. `copy` is called again and again, never twice at once for a job."""
+
+    sessions: Sessions
+    store: Store
+    job: JobHere
+    still_needed: StillNeeded
+    waiting: list[Waiting] = field(default_factory=list)
+    _settled_steps: set[int] = field(default_factory=set)  # of checkpoints on disk: they are copied, or not needed
+    _copied: set[tuple[int, int]] | None = None  # attempt and step of checkpoints in the store; None: not read yet
+
+    def __post_init__(self) -> None:
+        """Begin without knowing what the store has."""
+        self.artifacts = ArtifactCopies(self.job)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits to be copied."""
+        return sum(one.bytes for one in self.waiting) + self.artifacts.waits_bytes
+
+    def copy(self, attempt: AttemptToCopy) -> None:
+        """Copy what the attempt left, as far as it is there now. Raises `StoreAway`, `Changed`, `OSError`."""
+        has_all = True
+        if not attempt.is_superseded:
+            if attempt.keeps_checkpoints:
+                has_all = self._copy_checkpoints(attempt)
+            if attempt.keeps_artifacts:
+                is_final = attempt.ended_at is not None
+                self.artifacts.copy(self.store, is_final=is_final, still_needed=self.still_needed)
+        if attempt.ended_at is not None and has_all:
+            self.waiting = []
+            if attempt.is_newest and attempt.keeps_artifacts:
+                self._tidy_artifacts(attempt)
+            with self.sessions.begin() as session:
+                rows.all_copied(session, attempt.id)
+
+    def _copy_checkpoints(self, attempt: AttemptToCopy) -> bool:
+        """Copy the newest checkpoint and the best one, if the store lacks them. True if it lacked none.
+
+        The disk may have checkpoints of earlier attempts from which this one continued. They count too.
+        """
+        root = self.job.job_dir / "checkpoints"
+        on_disk = {found.step: found for found in reversed(complete_below(root, of_script=attempt.is_script))}
+        if on_disk.keys() <= self._settled_steps:
+            return True
+        known = self._known()
+        here = [one for one in known.saved if one.step in on_disk]
+        if self._copied is None:
+            require_mark(self.sessions, self.store)
+            self._copied = set(Manifests(self.store, self.job.job_id).checkpoints())
+        wanted = here[:1] + [one for one in here[1:] if one.key == known.best]
+        lacking = [one for one in wanted if one.key not in self._copied]
+        self.waiting = [Waiting(one, _size_of(on_disk[one.step])) for one in lacking]
+        for one in lacking:
+            self._copy_checkpoint(attempt, on_disk[one.step], one)
+            self.waiting = self.waiting[1:]
+        if lacking:
+            self._prune()
+        has_ended = attempt.ended_at is not None  # then no more records come
+        self._settled_steps = set(on_disk) if has_ended else {one.step for one in here}
+        return not lacking  # a newer one may have come meanwhile
+
+    def _known(self) -> Checkpoints:
+        with self.sessions() as session:
+            return rows.checkpoints_of(session, self.job.job_id)
+
+    def _copy_checkpoint(self, attempt: AttemptToCopy, found: LocalCheckpoint, saved: SavedCheckpoint) -> None:
+        began, root = time.monotonic(), found.path.parent.parent
+        manifest = copy_checkpoint(
+            self.store, self.job, found.path, saved,
+            script=_script_state(root, found.step) if attempt.is_script else None,
+            is_whole=lambda: _is_whole(found, root, attempt),
+            still_needed=self.still_needed,
+        )  # fmt: skip
+        known = self._known()
+        if known.training_attempt > self.job.attempt or saved.key not in {one.key for one in known.saved}:
+            raise Changed("a later attempt has gone on without it")
+        manifests.write_checkpoint_manifest(self.store, manifest)
+        assert self._copied is not None
+        self._copied.add(saved.key)
+        with self.sessions.begin() as session:
+            rows.checkpoint_copied(session, manifest, duration_s=time.monotonic() - began)
+
+    def _prune(self) -> None:
+        """Remove the checkpoints of the job from the store that are neither new nor the best.
+
+        Only the newest attempt does it: another one may be the work of a host that was cut off.
+        """
+        known = self._known()
+        if known.newest_attempt != self.job.attempt:
+            return
+        there = set(Manifests(self.store, self.job.job_id).checkpoints())
+        valid = [one.key for one in known.saved if one.key in there]
+        kept = {*valid[: known.most_kept], *([known.best] if known.best in valid else [])}
+        has_files = manifests.checkpoints_with_files(self.store, self.job.job_id)  # some were begun and not finished
+        for attempt, step in sorted((there | has_files) - kept):
+            manifests.remove_checkpoint(self.store, self.job.job_id, attempt, step)
+        self._copied = kept
+
+    def _tidy_artifacts(self, attempt: AttemptToCopy) -> None:
+        """Make the manifest of the last attempt that of the job, and remove all that it does not name.
+
+        The attempt has fetched what earlier ones left elsewhere. What had not been copied by then is added, so that
+        nothing is lost. Files that changed while they were copied are in no manifest.
+        """
+        found = Manifests(self.store, self.job.job_id)
+        earlier = [number for number in found.artifact_attempts() if number < attempt.number]
+        own = found.artifacts_of(attempt.number)
+        files = {} if own is None else {file.path: file for file in own.files}
+        for before in filter(None, map(found.artifacts_of, reversed(earlier))):
+            files = {file.path: file for file in before.files} | files
+        if earlier:
+            taken_over = ArtifactsManifest(
+                job=self.job.job_id, attempt=attempt.number, host=self.job.host, copied_at=datetime.now(UTC),
+                files=[files[path] for path in sorted(files)],
+            )  # fmt: skip
+            manifests.write_artifacts_manifest(self.store, taken_over)
+        manifests.remove_unnamed_artifacts(
+            self.store, self.job.job_id, named={file.key for file in files.values()}, attempts=earlier
+        )
+
+
+def _is_whole(found: LocalCheckpoint, root: Path, attempt: AttemptToCopy) -> bool:
+    """Whether nobody has begun to remove the checkpoint: the rank of a script does so when it has enough newer ones."""
+    newer = [one for one in complete_below(root, of_script=True) if one.step > found.step]
+    return found.path.exists() and len(newer) < attempt.kept_on_disk
+
+
+def _size_of(found: LocalCheckpoint) -> int:
+    try:
+        return bytes_below(found.path) if found.path.is_dir() else found.path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _script_state(root: Path, step: int) -> dict[str, Any] | None:
+    """What the rank of a script knew of the run at a checkpoint."""
+    try:
+        states: dict[str, dict[str, Any]] = json.loads((root / SCRIPT_STATES).read_bytes())
+        return states.get(str(step))
+    except (OSError, ValueError):
+        return None
