@@ -22,6 +22,7 @@ import fsspec
 from fsspec.callbacks import Callback
 
 from jobs.model.os_errors import in_words, without_paths
+from jobs.runtime.files import make_private
 from jobs.runtime.files import FULL
 from jobs.runtime.settings import Settings
 
@@ -316,7 +317,7 @@ _UNFINISHED = ".unfinished-"
 
 def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
     """Write a file under a temporary name, which becomes its own when all of it is on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     unfinished = path.with_name(f"{_UNFINISHED}{os.getpid()}-{time.monotonic_ns():x}")
     try:
         with unfinished.open("xb") as file:

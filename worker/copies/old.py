@@ -7,7 +7,7 @@ host. `jobs.lifecycle.old_copies` says what is old, and whose turn it is.
 import logging
 import re
 
-from jobs.copies.manifests import jobs_in, remove_kept_no_more
+from jobs.copies.removing import jobs_in, remove_kept_no_more
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions
 from jobs.lifecycle import old_copies

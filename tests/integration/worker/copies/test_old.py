@@ -1,8 +1,11 @@
 """What is kept no more goes from the store: old checkpoints, artifacts that were given up, and nothing else."""
 
+import os
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 
 import pytest
 from sqlalchemy import delete, func, text, update
@@ -16,6 +19,7 @@ from jobs.db.tables import Attempt, Host, Job, MarkedStore
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
+from tests.waiting import until
 from worker.copies.old import OldCopies
 
 CHECKPOINTS = ["checkpoints/attempt-1/step-0000000007/epoch-1.h5", "manifests/checkpoint-1-0000000007.json"]
@@ -235,3 +239,19 @@ def test_a_store_that_was_never_used_has_no_turn(
         session.execute(delete(MarkedStore))
     monkeypatch.delattr(Store, "folders")
     old.once()
+
+
+def test_the_process_that_copies_also_removes(sessions: Sessions, store: Store, tmp_path: Path, database: str) -> None:
+    job_id = a_job(sessions, store)
+    (tmp_path / "home").mkdir()
+    settings = {
+        "HORA_HOME": str(tmp_path / "home"),
+        "HORA_STORE": store.url,
+        "HORA_DATABASE_URL": database,
+        "HORA_RETENTION_PERIOD_S": "0.1",
+    }
+    argv = [sys.executable, "-m", "worker.copies.process"]
+    with Popen(argv, stdin=PIPE, stderr=DEVNULL, env=os.environ | settings) as process:
+        until(lambda: left(store, job_id) == ARTIFACTS, what="old checkpoints gone")
+        process.communicate(timeout=30)
+    assert process.returncode == 0
