@@ -22,8 +22,7 @@ import fsspec
 from fsspec.callbacks import Callback
 
 from jobs.model.os_errors import in_words, without_paths
-from jobs.runtime.files import make_private
-from jobs.runtime.files import FULL
+from jobs.runtime.files import FULL, make_private
 from jobs.runtime.settings import Settings
 
 _PART_BYTES = 5 * 1024 * 1024  # a file travels in parts of this size, the least of S3, several at once
