@@ -1,13 +1,17 @@
-"""`hora artifacts`: the files of a job. Part of the command line of `hora.cli.app`."""
+"""`hora artifacts`: the files of a job, and its checkpoints in the store. Part of `hora.cli.app`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hora.cli.checkpoints import fetch_all, fetch_one, list_checkpoints
 from hora.cli.options import AsJson, JobId
 from hora.cli.output import display, print_json, say, tell
 from hora.errors import HoraError
+
+if TYPE_CHECKING:
+    from hora.service import Service
 
 app = typer.Typer()
 
@@ -16,15 +20,23 @@ app = typer.Typer()
 def artifacts(
     job_id: JobId,
     download: Annotated[
-        str | None, typer.Option("--download", metavar="PATH", help="Download this file, by its path in the list.")
+        str | None,
+        typer.Option(
+            "--download",
+            metavar="PATH",
+            help="Download this file, by its path in the list. With --checkpoints: a step, newest or best.",
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Download all files.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Download all files, or all checkpoints.")] = False,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="List or download the checkpoints that are in the store.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
-            help="The file to write, or with --all the folder. Default: the file's name, or the job's id.",
+            help="The file to write; with --all or --checkpoints a folder. Default: the file's name, or the job's id.",
         ),
     ] = None,
     remove: Annotated[
@@ -32,37 +44,21 @@ def artifacts(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the files of a job, download or remove them. An interrupted download continues where it stopped."""
-    from hora.cli.download_progress import progress
+    """List the files of a job or its checkpoints, download or remove them. Broken downloads continue."""
     from hora.connection import connect
-    from hora.render.artifacts import artifacts_table
 
-    _check_options(download, everything=everything, output=output, remove=remove)
+    _check_options(download, everything=everything, output=output, remove=remove, checkpoints=checkpoints)
     with connect() as client:
         if remove:
             client.remove_artifacts(job_id)
             print_json({"removed": job_id}) if as_json else tell(f"The files of {job_id} are removed")
             return
         if everything:
-            with progress() as show:
-                saved = client.download_artifacts(job_id, output or Path(job_id), on_bytes=show)
+            saved = (fetch_all if checkpoints else _fetch_files)(client, job_id, output)
         elif download is not None:
-            into = _file(download, output)
-            size = next((int(file["bytes"]) for file in client.artifacts(job_id) if file["path"] == download), 0)
-            with progress() as show:
-                saved = [
-                    client.download_artifact(
-                        job_id, download, into, on_bytes=lambda so_far: show(download, so_far, size)
-                    )
-                ]
+            saved = (fetch_one if checkpoints else _fetch_file)(client, job_id, download, output)
         else:
-            files = list(client.artifacts(job_id))
-            if as_json:
-                print_json({"items": files})
-            elif files:
-                display(artifacts_table(files))
-            else:
-                say("The job has no files.")
+            (list_checkpoints if checkpoints else _list_files)(client, job_id, as_json=as_json)
             return
     if as_json:
         print_json({"saved": [str(path) for path in saved]})
@@ -71,11 +67,43 @@ def artifacts(
             tell(str(path))
 
 
-def _check_options(download: str | None, *, everything: bool, output: Path | None, remove: bool) -> None:
+def _check_options(
+    download: str | None, *, everything: bool, output: Path | None, remove: bool, checkpoints: bool
+) -> None:
     if (download is not None) + everything + remove > 1:
         raise typer.BadParameter("give one of --download PATH, --all and --rm")
+    if checkpoints and remove:
+        raise typer.BadParameter("--rm removes the files and the checkpoints together: give it without --checkpoints")
     if output is not None and download is None and not everything:
         raise typer.BadParameter("--output goes with --download PATH or --all")
+
+
+def _list_files(client: "Service", job_id: str, *, as_json: bool) -> None:
+    from hora.render.artifacts import artifacts_table
+
+    files = list(client.artifacts(job_id))
+    if as_json:
+        print_json({"items": files})
+    elif files:
+        display(artifacts_table(files))
+    else:
+        say("The job has no files.")
+
+
+def _fetch_file(client: "Service", job_id: str, path: str, output: Path | None) -> list[Path]:
+    from hora.cli.download_progress import progress
+
+    into = _file(path, output)
+    size = next((int(file["bytes"]) for file in client.artifacts(job_id) if file["path"] == path), 0)
+    with progress() as show:
+        return [client.download_artifact(job_id, path, into, on_bytes=lambda so_far: show(path, so_far, size))]
+
+
+def _fetch_files(client: "Service", job_id: str, folder: Path | None) -> list[Path]:
+    from hora.cli.download_progress import progress
+
+    with progress() as show:
+        return client.download_artifacts(job_id, folder or Path(job_id), on_bytes=show)
 
 
 def _file(path: str, output: Path | None) -> Path:

@@ -11,6 +11,7 @@ from hora.service import Service
 from jobs.views.advice import Advice
 from jobs.views.analysis import Analysis
 from jobs.views.artifacts import ArtifactView
+from jobs.views.checkpoints import CheckpointView
 from jobs.views.jobs import AttemptView, EventView
 from jobs.views.series import LogLineView, UtilizationView
 
@@ -26,6 +27,8 @@ class JobRecords(Resource):
     artifacts = reads_pages(ArtifactView, Service.artifacts)
     download = returns(Service.download_artifact)
     remove_artifacts = returns(Service.remove_artifacts)
+    checkpoints = reads_pages(CheckpointView, Service.checkpoints)
+    download_checkpoint = returns(Service.download_checkpoint)
     events = reads_list(EventView, Service.events)
     attempts = reads_list(AttemptView, Service.attempts)
     analysis = reads(Analysis, Service.analysis)
@@ -78,6 +81,8 @@ class RecordsOfJob:
     artifacts = of_job(JobRecords.artifacts)
     download = of_job(JobRecords.download)
     remove_artifacts = of_job(JobRecords.remove_artifacts)
+    checkpoints = of_job(JobRecords.checkpoints)
+    download_checkpoint = of_job(JobRecords.download_checkpoint)
     events = of_job(JobRecords.events)
     attempts = of_job(JobRecords.attempts)
     analysis = of_job(JobRecords.analysis)

@@ -25,6 +25,7 @@ from hora.errors import (
 )
 from hora.service.artifacts import ArtifactCalls
 from hora.service.calls import ENDED
+from hora.service.checkpoints import CheckpointCalls
 from hora.service.code import CodeCalls
 from hora.service.datasets import DatasetCalls
 from hora.service.hosts import HostCalls
@@ -44,7 +45,7 @@ __all__ = [
 
 class Service(
     JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LiveCalls, ArtifactCalls, WebhookCalls,
-    CodeCalls,
+    CheckpointCalls, CodeCalls,
 ):  # fmt: skip
     """A connection to one service. Close it, or use it as a context manager. Threads may share it.
 
