@@ -138,10 +138,11 @@ def test_what_a_host_copied_after_it_was_away_goes(
         artifacts.remove_artifacts(session, job_id)
         attempt = Attempt(job_id=job_id, number=1, host="ha", gpus=1, lease_expires_at=func.now())
         session.add(attempt)
-    remove()
     _shift(sessions, job_id, days=9)
     remove()
     write(store, job_id)
+    remove()
+    assert len(left(store, job_id)) == 4  # all was removed long after the end
     with sessions.begin() as session:
         session.execute(update(Attempt).values(copied_at=func.now(), ended_at=func.now()))
     remove()
