@@ -35,12 +35,14 @@ def marked_at(session: Session, store: Store) -> datetime | None:
 
 def require_mark(sessions: Sessions, store: Store) -> None:
     """Make sure that the store is there and can be read. A store of a new URL gets its mark. Raises `StoreAway`."""
-    if has_mark(store):
-        return
     with sessions() as session:
         since = marked_at(session, store)
-    if since is not None:
+    if has_mark(store):
+        if since is not None:
+            return
+    elif since is not None:
         raise StoreAway(f"it was emptied, or it is not mounted: {MARK} is gone, which was written on {since:%Y-%m-%d}")
-    store.write(MARK, json.dumps({"marked_at": datetime.now(UTC).isoformat()}).encode())
+    else:
+        store.write(MARK, json.dumps({"marked_at": datetime.now(UTC).isoformat()}).encode())
     with sessions.begin() as session:
         session.execute(insert(MarkedStore).values(url=store.url).on_conflict_do_nothing())

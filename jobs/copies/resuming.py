@@ -65,14 +65,19 @@ def saved_checkpoints(session: Session, job: Job) -> list[SavedCheckpoint]:
     return sorted(saved.values(), key=lambda checkpoint: (checkpoint.step, checkpoint.attempt), reverse=True)
 
 
-def best_of(checkpoints: Sequence[SavedCheckpoint], job: Job) -> SavedCheckpoint | None:
-    """The checkpoint with the best value, the newest of several. None if none has a value."""
+def best_first(checkpoints: Sequence[SavedCheckpoint], job: Job) -> list[SavedCheckpoint]:
+    """Those with a value, the best first; of equal ones the newest first."""
     metric = _deciding_metric(job)
     if metric is None:
-        return None
+        return []
     sign = -1.0 if spec_from(job.spec).is_lower_better(metric) else 1.0
-    valued = [(sign * one.value, one.step, one.attempt, one) for one in checkpoints if one.value is not None]
-    return max(valued, default=(None, None, None, None))[3]
+    valued = [((sign * one.value, one.step, one.attempt), one) for one in checkpoints if one.value is not None]
+    return [one for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True)]
+
+
+def best_of(checkpoints: Sequence[SavedCheckpoint], job: Job) -> SavedCheckpoint | None:
+    """The best checkpoint. None if none has a value."""
+    return next(iter(best_first(checkpoints, job)), None)
 
 
 def _deciding_metric(job: Job) -> str | None:

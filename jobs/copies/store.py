@@ -35,7 +35,10 @@ _REMOVED_AT_ONCE = 16
 _LOOK_S = 0.5
 _CHUNK_BYTES = 1024 * 1024
 # Without these an answer may be waited for without end. `HORA_STORE_OPTIONS` can say otherwise.
-_S3_CONFIG = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4, "mode": "standard"}}
+_S3_CONFIG = {
+    "connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4, "mode": "standard"},
+    "signature_version": "s3v4",  # the older one signs no headers of an answer
+}  # fmt: skip
 _UPLOAD_OPTIONS: dict[str, dict[str, Any]] = {
     "s3": {"max_concurrency": _PARTS_AT_ONCE},
     "abfs": {"max_concurrency": _PARTS_AT_ONCE, "overwrite": True},

@@ -14,12 +14,15 @@ _KEPT_ALIVE = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_
 _UNANSWERED_MS = 10_000
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(65536):
-            writer.write(piece)
-            await writer.drain()
-    writer.close()
+async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on what comes until it ends."""
+    try:
+        with contextlib.suppress(OSError):
+            while piece := await reader.read(65536):
+                writer.write(piece)
+                await writer.drain()
+    finally:
+        writer.close()
 
 
 async def _connect(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,7 +36,7 @@ async def _connect(path: str, reader: asyncio.StreamReader, writer: asyncio.Stre
     except OSError:
         writer.close()
         return
-    await asyncio.gather(_carry(reader, server_writer), _carry(server_reader, writer))
+    await asyncio.gather(carry(reader, server_writer), carry(server_reader, writer))
 
 
 async def main(address: str, pairs: list[str]) -> None:

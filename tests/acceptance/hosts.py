@@ -12,11 +12,13 @@ Nothing is left behind. Each process ends with the process that started it. Name
 last process in them.
 """
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +34,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.keys import make_keys
 from jobs.runtime.processes import command_line, pids
+from tests.acceptance.forwarder import carry
 from tests.waiting import until
 from worker.attempt.processes import pids_with_mark
 
@@ -143,6 +146,8 @@ class Hosts:
     names: Sequence[str] = ("ha", "hb")
     environment: Mapping[str, str] = field(default_factory=dict)
     shared_runs: bool = False
+    api_environment: Mapping[str, str] = field(default_factory=dict)
+    sockets: Mapping[int, str] = field(default_factory=dict)  # what the hosts reach at more ports of HUB_IP
     _hosts: dict[str, Host] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
 
@@ -150,9 +155,8 @@ class Hosts:
         with ExitStack() as opened:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = ("database", "broker", "migrations", "api")
-            of_store = {name: value for name, value in self.environment.items() if name.startswith("HORA_STORE")}
             with pytest.MonkeyPatch.context() as patch:
-                for name, value in of_store.items():  # the api needs them too
+                for name, value in self.api_environment.items():
                     patch.setenv(name, value)
                 self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
             self.client = opened.enter_context(Service(self.stack.url, self.stack.token))
@@ -198,7 +202,9 @@ class Hosts:
         """The network between the hosts, with the database and the broker on it; yields a process inside."""
         forwarder = [sys.executable, "-m", "tests.acceptance.forwarder", HUB_IP]
         database = parse_qs(urlsplit(self.stack.database_url).query)["host"][0]
-        sockets = [f"{DATABASE_PORT}={database}/.s.PGSQL.5432", f"{BROKER_PORT}={urlsplit(self.stack.broker_url).path}"]
+        broker = urlsplit(self.stack.broker_url).path
+        by_port = {DATABASE_PORT: f"{database}/.s.PGSQL.5432", BROKER_PORT: broker, **self.sockets}
+        sockets = [f"{port}={path}" for port, path in by_port.items()]
         link = f"ip link set lo up; ip link add br0 type bridge; ip addr add {HUB_IP}/24 dev br0; ip link set br0 up"
         with _running_process(
             ["unshare", "--net", "--", "bash", "-c", f'{link}; exec "$@"', "-", *forwarder, *sockets]
@@ -244,6 +250,38 @@ class Hosts:
             "HORA_BROKER_URL": f"redis://hosts:password@{HUB_IP}:{BROKER_PORT}/0",
             **self.environment,
         }
+
+
+@contextmanager
+def as_socket(port: int, path: Path) -> Iterator[None]:
+    """Let a server on this machine's loopback be reached through a Unix socket, which no network namespace hides."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="as-socket", daemon=True)
+    thread.start()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(carry(reader, server_writer), carry(server_reader, writer))
+
+    async def end(server: asyncio.Server) -> None:
+        server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    server = asyncio.run_coroutine_threadsafe(asyncio.start_unix_server(connect, path), loop).result(10)
+    try:
+        yield
+    finally:
+        asyncio.run_coroutine_threadsafe(end(server), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @contextmanager

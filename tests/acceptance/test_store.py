@@ -1,72 +1,146 @@
-"""Hosts that share no disk, and a store: what a job saved survives the loss of its host for good."""
+"""Hosts that share no disk, and a store: what a job saved survives the loss of its host for good.
 
+The store of most tests is an S3 server behind a line that can be made slow, unreliable, full or dead.
+"""
+
+import json
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from tests.acceptance.conftest import Json, points, wait_for_epochs
-from tests.acceptance.hosts import Hosts, reason_to_skip
+from hora.errors import Conflict
+from hora.service import Service
+from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
+from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
+from tests.s3 import S3Server, s3_server
+from tests.store_faults import FaultyLink, faulty
 from tests.waiting import slowdown, until
 
 SPEC = {
-    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 40, "early_stopping": None,
+    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 120, "early_stopping": None,
 }  # fmt: skip
+STORE_PORT = 9000
+
+
+@dataclass(frozen=True)
+class Site:
+    """Two hosts with a slot each, which share a store and nothing else, and the line to that store."""
+
+    hosts: Hosts
+    link: FaultyLink
+
+    @property
+    def client(self) -> Service:
+        return self.hosts.client
+
+
+@pytest.fixture(scope="module")
+def server(session_folder: Path) -> Iterator[S3Server]:
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    with s3_server(session_folder / "s3") as server:
+        yield server
 
 
 @pytest.fixture
-def hosts(session_folder: Path, tmp_path: Path) -> Iterator[Hosts]:
-    """Two hosts with a slot each, which share a store and nothing else."""
-    if reason := reason_to_skip():
-        pytest.skip(reason)
-    factor = min(slowdown(), 5)
-    times = {
+def site(short_folder: Path, server: S3Server) -> Iterator[Site]:
+    with ExitStack() as opened:
+        link = opened.enter_context(faulty(server.endpoint))
+        socket = short_folder / "s3.sock"
+        opened.enter_context(as_socket(link.port, socket))
+        url = f"{server.url}/{short_folder.name}"
+        of_hosts = {
+            "HORA_STORE": url,
+            "HORA_STORE_OPTIONS": json.dumps(server.options_at(f"http://{HUB_IP}:{STORE_PORT}")),
+        }
+        of_api = {"HORA_STORE": url, "HORA_STORE_OPTIONS": json.dumps(server.options_at(link.endpoint))}
+        sockets, names = {STORE_PORT: str(socket)}, ("ha", "hb")
+        hosts = Hosts(short_folder / "hosts", names, _times() | of_hosts, api_environment=of_api, sockets=sockets)
+        yield Site(opened.enter_context(hosts), link)
+
+
+def _times() -> dict[str, str]:
+    factor = min(slowdown(), 5)  # short leases that a busy machine can still keep
+    return {
         "HORA_LEASE_S": f"{10 * factor:.1f}", "HORA_HOST_TIMEOUT_S": f"{6 * factor:.1f}",
-        "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_STORE": f"file://{tmp_path}/team",
+        "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_CODE": "on",
     }  # fmt: skip
-    with Hosts(session_folder / "with-store", ("ha", "hb"), times) as hosts:
-        yield hosts
+
+
+def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_path: Path) -> None:
+    client = site.client
+    undisturbed: Json = client.wait(client.submit(SPEC)["id"], timeout_s=240)
+    assert undisturbed["status"] == "succeeded"
+    job_id = client.submit(SPEC)["id"]
+    wait_for_epochs(client, job_id, epochs=2)
+    until(lambda: copied_steps(client, job_id), what="a checkpoint in the store")
+    lost_host = client.attempts(job_id)[0]["host"]
+    site.hosts[lost_host].lose()
+    job = client.wait(job_id, timeout_s=240)
+    first, second = client.attempts(job_id)
+    assert (job["status"], first["end_reason"]) == ("succeeded", "host_lost")
+    assert second["host"] != lost_host
+    assert second["resumed_step"] in copied_steps(client, job_id)
+    assert points(client, job_id, "loss") == points(client, undisturbed["id"], "loss")
+
+    until(lambda: "model.weights.h5" in artifacts_of(client, job_id), what="its artifacts in the store")
+    files = [tmp_path / "moved.h5", tmp_path / "undisturbed.h5"]
+    for path, id_ in zip(files, (job_id, undisturbed["id"]), strict=True):
+        client.download_artifact(id_, "model.weights.h5", path)
+    moved, straight = map(weights_in, files)
+    assert moved.keys() == straight.keys()
+    for name, array in moved.items():
+        np.testing.assert_array_equal(array, straight[name])
+
+    # On the host that is left, from the weights of a job that ran on the other one or on this one.
+    from_weights = [client.submit(SPEC | {"model": {"name": "mlp", "weights": f"job:{id_}"}, "epochs": 1})["id"]
+                    for id_ in (job_id, undisturbed["id"])]  # fmt: skip
+    assert [client.wait(id_, timeout_s=240)["status"] for id_ in from_weights] == ["succeeded", "succeeded"]
+
+
+def test_training_goes_on_whatever_becomes_of_the_store(site: Site) -> None:
+    client, link = site.client, site.link
+    job_id = client.submit(ENDLESS | {"gpus": 1})["id"]
+    wait_for_epochs(client, job_id, epochs=1)
+    until(lambda: copied_steps(client, job_id), what="a checkpoint in the store")
+    for fault in (
+        lambda: link.slow(50_000), lambda: link.fail(1 / 3, seed=7), link.full, link.cut,
+    ):  # fmt: skip
+        fault()
+        wait_for_epochs(client, job_id, epochs=client.job(job_id)["progress"]["epoch"] + 30)
+    link.normal()
+    client.cancel(job_id)
+    job = client.wait(job_id, timeout_s=240)
+    assert [attempt["end_reason"] for attempt in client.attempts(job_id)] == ["cancelled"]
+    last_saved = [event["data"]["step"] for event in client.events(job_id) if event["kind"] == "checkpoint_saved"][-1]
+    until(lambda: last_saved in copied_steps(client, job_id), what="the last checkpoint of a cancelled job")
+    assert job["status"] == "cancelled"
+
+
+def copied_steps(client: Service, job_id: str) -> list[int]:
+    return [event["data"]["step"] for event in client.events(job_id) if event["kind"] == "checkpoint_copied"]
+
+
+def artifacts_of(client: Service, job_id: str) -> list[str]:
+    try:
+        return [file["path"] for file in client.artifacts(job_id)]
+    except Conflict:  # their copies are not in the store yet
+        return []
 
 
 def weights_in(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file of weights."""
     arrays: dict[str, np.ndarray] = {}
+
+    def add(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = item[()]
+
     with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: arrays.__setitem__(name, item[()]) if isinstance(item, h5py.Dataset) else None
-        )
+        file.visititems(add)
     return arrays
-
-
-def copied_steps(hosts: Hosts, job_id: str) -> list[int]:
-    return [event["data"]["step"] for event in hosts.client.events(job_id) if event["kind"] == "checkpoint_copied"]
-
-
-def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(hosts: Hosts, tmp_path: Path) -> None:
-    client = hosts.client
-    undisturbed: Json = client.wait(client.submit(SPEC)["id"], timeout_s=240)
-    assert undisturbed["status"] == "succeeded"
-    job_id = client.submit(SPEC)["id"]
-    wait_for_epochs(client, job_id, epochs=2)
-    until(lambda: copied_steps(hosts, job_id), what="a checkpoint in the store")
-    lost = client.attempts(job_id)[0]["host"]
-    hosts[lost].lose()
-    job = client.wait(job_id, timeout_s=240)
-    first, second = client.attempts(job_id)
-    assert (job["status"], first["end_reason"]) == ("succeeded", "host_lost")
-    assert second["host"] != lost
-    assert second["resumed_step"] in copied_steps(hosts, job_id)
-    assert points(client, job_id, "loss") == points(client, undisturbed["id"], "loss")
-    until(lambda: _copied(hosts, job_id), what="its artifacts in the store")
-    files = []
-    for of_job in (job_id, undisturbed["id"]):
-        files.append(tmp_path / f"{of_job}.h5")
-        client.download_artifact(of_job, "model.weights.h5", files[-1])
-    for name, array in weights_in(files[0]).items():
-        np.testing.assert_array_equal(array, weights_in(files[1])[name])
-
-
-def _copied(hosts: Hosts, job_id: str) -> bool:
-    return "model.weights.h5" in [file["path"] for file in hosts.client.artifacts(job_id)]

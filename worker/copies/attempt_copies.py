@@ -6,6 +6,7 @@ what is kept no more.
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +21,11 @@ from jobs.db.engine import Sessions
 from jobs.runtime.checkpoint_folders import SCRIPT_STATES, LocalCheckpoint, complete_below
 from jobs.runtime.files import bytes_below
 from worker.copies import rows
-from worker.copies.copying import ArtifactCopies, Changed, JobHere, StillNeeded, copy_checkpoint
+from worker.copies.copying import ArtifactCopies, JobHere, StillNeeded, copy_checkpoint
+from worker.copies.holding import Changed, Holding
 from worker.copies.rows import AttemptToCopy, Checkpoints
+
+_REST = 10.0
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,14 @@ class AttemptCopies:
     still_needed: StillNeeded
     waiting: list[Waiting] = field(default_factory=list)
     _settled_steps: set[int] = field(default_factory=set)  # of checkpoints on disk: they are copied, or not needed
+    _held: LocalCheckpoint | None = None  # the newest one, until its row is known and it is copied
+    _ask_again_at: float = 0.0  # the rows
     _copied: set[tuple[int, int]] | None = None  # attempt and step of checkpoints in the store; None: not read yet
 
     def __post_init__(self) -> None:
         """Begin without knowing what the store has."""
         self.artifacts = ArtifactCopies(self.job)
+        self._holding = Holding(self.job.holding_dir)
 
     @property
     def waiting_bytes(self) -> int:
@@ -64,48 +71,81 @@ class AttemptCopies:
                 self.artifacts.copy(self.store, is_final=is_final, still_needed=self.still_needed)
         if attempt.ended_at is not None and has_all:
             self.waiting = []
+            self._holding.release_all()
             if attempt.is_newest and attempt.keeps_artifacts:
                 self._tidy_artifacts(attempt)
             with self.sessions.begin() as session:
                 rows.all_copied(session, attempt.id)
 
     def _copy_checkpoints(self, attempt: AttemptToCopy) -> bool:
-        """Copy the newest checkpoint and the best one, if the store lacks them. True if it lacked none.
+        """Copy the newest checkpoint and the best one, if the store lacks them. True if there is nothing left to do.
 
         The disk may have checkpoints of earlier attempts from which this one continued. They count too.
         """
         root = self.job.job_dir / "checkpoints"
         on_disk = {found.step: found for found in reversed(complete_below(root, of_script=attempt.is_script))}
-        if on_disk.keys() <= self._settled_steps:
+        if self._held is None and on_disk.keys() <= self._settled_steps:
             return True
+        if time.monotonic() < self._ask_again_at:
+            return False
+        if self._held is None and max(on_disk) not in self._settled_steps:
+            # Its row may come a moment later. By then a job that saves often has removed it.
+            self._held = self._hold(attempt, on_disk[max(on_disk)])
+        available = on_disk if self._held is None else {**on_disk, self._held.step: self._held}
         known = self._known()
-        here = [one for one in known.saved if one.step in on_disk]
-        if self._copied is None:
-            require_mark(self.sessions, self.store)
-            self._copied = set(Manifests(self.store, self.job.job_id).checkpoints())
-        wanted = here[:1] + [one for one in here[1:] if one.key == known.best]
-        lacking = [one for one in wanted if one.key not in self._copied]
-        self.waiting = [Waiting(one, _size_of(on_disk[one.step])) for one in lacking]
+        here = [one for one in known.saved if one.step in available]
+        lacking = self._lacking(known, here)
+        self.waiting = [Waiting(one, _size_of(available[one.step])) for one in lacking]
         for one in lacking:
-            self._copy_checkpoint(attempt, on_disk[one.step], one)
+            self._copy_held(attempt, available[one.step], one)
             self.waiting = self.waiting[1:]
         if lacking:
             self._prune()
         has_ended = attempt.ended_at is not None  # then no more records come
         self._settled_steps = set(on_disk) if has_ended else {one.step for one in here}
-        return not lacking  # a newer one may have come meanwhile
+        if self._held is not None and (has_ended or self._held.step in self._settled_steps):
+            self._holding.release(self._held)
+            self._held = None
+        return not lacking and self._held is None  # a newer one may have come meanwhile
+
+    def _lacking(self, known: Checkpoints, here: Sequence[SavedCheckpoint]) -> list[SavedCheckpoint]:
+        """Of the checkpoints that are here, the newest and the best, if the store has not got them."""
+        if self._copied is None:
+            require_mark(self.sessions, self.store)
+            self._copied = set(Manifests(self.store, self.job.job_id).checkpoints())
+        best = known.best({*self._copied, *(one.key for one in here)})
+        wanted = [*here[:1], *(one for one in here[1:] if one.key == best)]
+        return [one for one in wanted if one.key not in self._copied]
+
+    def _hold(self, attempt: AttemptToCopy, found: LocalCheckpoint) -> LocalCheckpoint:
+        root = found.path.parent.parent
+        return self._holding.hold(found, lambda: _is_whole(found, root, attempt))
 
     def _known(self) -> Checkpoints:
+        """What the rows say. They are read again only after ten times as long as that took."""
+        began = time.monotonic()
         with self.sessions() as session:
-            return rows.checkpoints_of(session, self.job.job_id)
+            known = rows.checkpoints_of(session, self.job.job_id)
+        now = time.monotonic()
+        self._ask_again_at = now + _REST * (now - began)
+        return known
 
-    def _copy_checkpoint(self, attempt: AttemptToCopy, found: LocalCheckpoint, saved: SavedCheckpoint) -> None:
-        began, root = time.monotonic(), found.path.parent.parent
+    def _copy_held(self, attempt: AttemptToCopy, found: LocalCheckpoint, saved: SavedCheckpoint) -> None:
+        """Copy a checkpoint, which is held meanwhile."""
+        if found is self._held:
+            self._copy_checkpoint(attempt, found, saved)
+            return
+        held = self._hold(attempt, found)
+        try:
+            self._copy_checkpoint(attempt, held, saved)
+        finally:
+            self._holding.release(held)
+
+    def _copy_checkpoint(self, attempt: AttemptToCopy, held: LocalCheckpoint, saved: SavedCheckpoint) -> None:
+        began, root = time.monotonic(), self.job.job_dir / "checkpoints"
         manifest = copy_checkpoint(
-            self.store, self.job, found.path, saved,
-            script=_script_state(root, found.step) if attempt.is_script else None,
-            is_whole=lambda: _is_whole(found, root, attempt),
-            still_needed=self.still_needed,
+            self.store, self.job, held.path, saved,
+            script=_script_state(root, held.step) if attempt.is_script else None, still_needed=self.still_needed,
         )  # fmt: skip
         known = self._known()
         if known.training_attempt > self.job.attempt or saved.key not in {one.key for one in known.saved}:
@@ -126,7 +166,8 @@ class AttemptCopies:
             return
         there = set(Manifests(self.store, self.job.job_id).checkpoints())
         valid = [one.key for one in known.saved if one.key in there]
-        kept = {*valid[: known.most_kept], *([known.best] if known.best in valid else [])}
+        best = known.best(set(valid))
+        kept = {*valid[: known.most_kept], *([best] if best is not None else [])}
         has_files = manifests.checkpoints_with_files(self.store, self.job.job_id)  # some were begun and not finished
         for attempt, step in sorted((there | has_files) - kept):
             manifests.remove_checkpoint(self.store, self.job.job_id, attempt, step)

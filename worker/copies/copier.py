@@ -25,7 +25,8 @@ from jobs.model.os_errors import in_words
 from jobs.runtime.settings import Settings
 from worker.copies import rows
 from worker.copies.attempt_copies import AttemptCopies
-from worker.copies.copying import Changed, JobHere
+from worker.copies.copying import JobHere
+from worker.copies.holding import Changed
 from worker.copies.rows import AttemptToCopy
 
 _log = logging.getLogger(__name__)
@@ -134,6 +135,7 @@ class Copier:
         work.failures += 1
         work.retry_at = time.monotonic() + min(_FIRST_REST_S * 2.0 ** min(work.failures - 1, 32), _LONGEST_REST_S)
         if isinstance(error, Changed):
+            work.retry_at = time.monotonic() + _FIRST_REST_S
             return
         tags = {"job": attempt.job_id, "attempt": attempt.number}
         if isinstance(error, DBAPIError) and is_away(error):

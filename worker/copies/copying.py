@@ -2,7 +2,7 @@
 
 The manifest comes last: what is not in a manifest is no copy.
 
-    Changed     a file changed or went while it was copied; the next pass tries again
+Raises `Changed` if a file changed or went while it was copied; the next pass tries again.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from jobs.copies.store import Store, StoreAway
 from jobs.data import artifact_files
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen
 from jobs.runtime.files import NotRegular, open_regular, path_of
-from worker.copies.holding import held
+from worker.copies.holding import Changed
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +36,6 @@ _QUIET_S = 5.0  # while its job runs, a file that changed just now is likely to 
 _REST, _SHORTEST_REST_S = 10.0, 30.0
 
 StillNeeded = Callable[[], bool]
-
-
-class Changed(RuntimeError):
-    """A file changed or went while it was copied."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,8 @@ class JobHere:
 
     @property
     def holding_dir(self) -> Path:
-        """Where files are held while they are copied."""
-        return self.job_dir / "copying"
+        """Where checkpoints are held that wait to be copied for this attempt."""
+        return self.job_dir / "copying" / f"attempt-{self.attempt}"
 
 
 def copy_checkpoint(
@@ -69,21 +65,16 @@ def copy_checkpoint(
     saved: SavedCheckpoint,
     *,
     script: Mapping[str, Any] | None,
-    is_whole: StillNeeded,
     still_needed: StillNeeded,
 ) -> CheckpointManifest:
     """Copy a checkpoint of this host. Its manifest is not written: `manifests.write_checkpoint_manifest` does it.
 
-    `is_whole` is asked when the files are held: False if the job may have begun to remove them. `script` is what the
-    rank of a script knew. Raises `StoreAway`, `Changed`, `OSError`.
+    `script` is what the rank of a script knew. Raises `StoreAway`, `Changed`, `OSError`.
     """
     above = manifests.checkpoint_folder(job.job_id, saved.attempt, saved.step)
     try:
-        with held(path, job.holding_dir / f"step-{saved.step}") as held_path:
-            if not is_whole():
-                raise Changed("the checkpoint was removed while its files were held")
-            present = {file.key: file.bytes for file in store.files(above)}
-            copied = _copy_all(store, list(_files_of(held_path)), above, present, still_needed)
+        present = {file.key: file.bytes for file in store.files(above)}
+        copied = _copy_all(store, list(_files_of(path)), above, present, still_needed)
     except FileNotFoundError as error:
         raise Changed("the checkpoint was removed while it was copied") from error
     return CheckpointManifest(

@@ -1,17 +1,21 @@
-"""Holds the files of a checkpoint under second names while they are copied. Called by `worker.copies.copying`.
+"""Holds the files of checkpoints under second names while they wait to be copied. Called by `attempt_copies`.
 
-A job removes its old checkpoints whenever it saves a new one. With a slow store that would be before an old one is
-copied, and no copy would ever be whole.
+A job removes its old checkpoints whenever it saves a new one. With a slow store, or a job that saves often, that would
+be before an old one is copied, and no copy would ever be whole.
+
+    Changed     a file changed or went meanwhile; the next pass tries again
 """
 
 import errno
 import logging
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from jobs.runtime.checkpoint_folders import LocalCheckpoint
 from jobs.runtime.files import make_private
 
 _log = logging.getLogger(__name__)
@@ -20,23 +24,51 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
 
 
-@contextmanager
-def held(path: Path, folder: Path) -> Iterator[Path]:
-    """The path of a file or folder with the content of `path`, which stays when that is removed.
-
-    It is below `folder`, which goes at the end. If the files cannot be held, it is `path` itself. Raises
-    `FileNotFoundError` if that goes meanwhile.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        yield _linked(path, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+class Changed(RuntimeError):
+    """A file changed or went meanwhile."""
 
 
-def _linked(path: Path, folder: Path) -> Path:
-    make_private(folder)
-    into = folder / path.name
+class Holding:
+    """Checkpoints that stay when the job removes them, in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._has_begun = False
+
+    def hold(self, found: LocalCheckpoint, is_whole: Callable[[], bool]) -> LocalCheckpoint:
+        """The same checkpoint at a path where it stays. At its own, if its files cannot be held.
+
+        `is_whole` is asked at the end: False if the job may have begun to remove it. Raises `Changed`, `OSError`.
+        """
+        if not self._has_begun:  # an earlier process may have left some
+            self.release_all()
+            self._has_begun = True
+        place = self._folder / f"step-{found.step}"
+        try:
+            held = replace(found, path=_linked(found.path, place))
+        except FileNotFoundError:
+            self.release(found)
+            raise Changed("the checkpoint was removed while its files were held") from None
+        if not is_whole():
+            self.release(found)
+            raise Changed("the checkpoint may have been removed in part while its files were held")
+        return held
+
+    def release(self, held: LocalCheckpoint) -> None:
+        """Let a checkpoint go."""
+        shutil.rmtree(self._folder / f"step-{held.step}", ignore_errors=True)
+
+    def release_all(self) -> None:
+        """Let all go that are there."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):  # another attempt of the job holds some, or the folder is not there
+            self._folder.parent.rmdir()
+
+
+def _linked(path: Path, place: Path) -> Path:
+    shutil.rmtree(place, ignore_errors=True)
+    make_private(place)
+    into = place / path.name
     try:
         if path.is_dir():
             _link_below(path, into)
@@ -46,7 +78,7 @@ def _linked(path: Path, folder: Path) -> Path:
         if error.errno not in _NO_LINKS:
             raise
         _log.warning("a checkpoint is copied from its own place: its files cannot be held: %s", error.strerror)
-        shutil.rmtree(into, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
         return path
     return into
 

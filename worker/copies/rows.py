@@ -1,6 +1,6 @@
 """What the copier reads of the database and writes there: short transactions, and none while files travel."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from sqlalchemy import Select, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from jobs.copies.manifests import CheckpointManifest
-from jobs.copies.resuming import SavedCheckpoint, best_of, saved_checkpoints
+from jobs.copies.resuming import SavedCheckpoint, best_first, saved_checkpoints
 from jobs.db.tables import Attempt, Host, Job
 from jobs.lifecycle.store import add_event, get_job, touch
 from jobs.model.states import EventKind
@@ -70,21 +70,24 @@ class Checkpoints:
     """What the rows say of the checkpoints of a job."""
 
     saved: Sequence[SavedCheckpoint]  # worth continuing from, the newest first
-    best: tuple[int, int] | None  # attempt and step
+    best_first: Sequence[tuple[int, int]]  # attempt and step of those that have a value
     newest_attempt: int
     training_attempt: int  # the newest attempt that has begun to train; 0: none
     most_kept: int  # of the newest ones
+
+    def best(self, among: Set[tuple[int, int]]) -> tuple[int, int] | None:
+        """Attempt and step of the best one of some. None if none of them has a value."""
+        return next((key for key in self.best_first if key in among), None)
 
 
 def checkpoints_of(session: Session, job_id: str) -> Checkpoints:
     """What the rows say of the checkpoints of a job."""
     job = get_job(session, job_id)
     saved = saved_checkpoints(session, job)
-    best = best_of(saved, job)
     training = select(func.max(Attempt.number)).where(Attempt.job_id == job_id, Attempt.resumed_step.is_not(None))
     return Checkpoints(
         saved=saved,
-        best=None if best is None else best.key,
+        best_first=[one.key for one in best_first(saved, job)],
         newest_attempt=job.attempt,
         training_attempt=session.scalar(training) or 0,
         most_kept=max(_LEAST_KEPT, job.spec["checkpoint"]["keep"]),

@@ -53,7 +53,7 @@ class Run:
         path = checkpoint_file(folder, step)
         with path.open("wb") as file:
             np.savez(file, step=np.array([step]), content=content_of(step))
-        self._note(step, epoch or step, value, is_noted=is_noted)
+        self.note(step, epoch, value, is_noted=is_noted)
         return path
 
     def save_script(self, step: int, files: dict[str, bytes]) -> Path:
@@ -63,16 +63,17 @@ class Run:
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(content)
         (self.paths.checkpoints / "script.json").write_text(f'{{"{step}": {{"epochs": 3}}}}')
-        self._note(step, 1, None, is_noted=True)
+        self.note(step)
         return path
 
-    def _note(self, step: int, epoch: int, value: float | None, *, is_noted: bool) -> None:
+    def note(self, step: int, epoch: int | None = None, value: float | None = None, *, is_noted: bool = True) -> None:
+        """Store the records of a checkpoint."""
         with self.sessions.begin() as session:
             if value is not None:
-                data = {"epoch": epoch, "step": step, "val_accuracy": value}
+                data = {"epoch": epoch or step, "step": step, "val_accuracy": value}
                 add_event(session, self.job_id, EventKind.EPOCH_ENDED, attempt=self.lease.number, data=data)
             if is_noted:
-                data = {"epoch": epoch, "step": step, "duration_s": 0.1}
+                data = {"epoch": epoch or step, "step": step, "duration_s": 0.1}
                 add_event(session, self.job_id, EventKind.CHECKPOINT_SAVED, attempt=self.lease.number, data=data)
 
     def end(self, reason: EndReason = EndReason.HOST_LOST) -> None:

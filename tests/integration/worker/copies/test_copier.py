@@ -72,6 +72,23 @@ def test_only_the_newest_is_copied_of_those_that_came_meanwhile(run: Run, copier
     assert run.copied() == {(1, 90), (1, 10)}
 
 
+def test_of_a_job_that_saves_often_checkpoints_are_copied_before_their_rows_are_known(run: Run, copier: Copier) -> None:
+    """Each is removed from the disk before its row is stored."""
+    waiting: list[tuple[int, Path]] = []
+    steps = iter(range(10, 100_000, 10))
+
+    def goes_on() -> bool:
+        step = next(steps)
+        waiting.append((step, run.save(step, is_noted=False)))
+        if len(waiting) > 3:
+            late_step, path = waiting.pop(0)
+            path.unlink()
+            run.note(late_step)
+        return len(run.copied()) >= 2
+
+    copy_until(copier, goes_on, "two copies")
+
+
 def test_a_checkpoint_that_the_job_removes_meanwhile_is_still_copied(
     run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -86,7 +103,10 @@ def test_a_checkpoint_that_the_job_removes_meanwhile_is_still_copied(
     copy_until(copier, run.copied, "a copy")
     run.store.download(run.manifest(10).files[0].key, tmp_path / "back.npz")
     assert is_checkpoint(tmp_path / "back.npz", 10)
-    assert not (run.paths.job_dir / "copying").is_dir() or not os.listdir(run.paths.job_dir / "copying")
+    copy_until(copier, lambda: not list((run.paths.job_dir / "copying").rglob("*.npz")), "nothing held")
+    run.end()
+    copy_until(copier, run.is_all_copied, "all")
+    assert not (run.paths.job_dir / "copying").exists()
 
 
 def test_an_attempt_that_ended_leaves_its_last_checkpoint_and_its_artifacts(run: Run, copier: Copier) -> None:
