@@ -1,20 +1,21 @@
 """A job on a host of its own, as its files and rows say it, and the copier of that host. Nothing trains here."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 
 from jobs.copies.manifests import CheckpointManifest, Manifests
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, JobEvent
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import Lease, add_event, get_job
+from jobs.lifecycle.store import Lease, add_event, get_job, new_id
 from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
@@ -82,6 +83,13 @@ class Run:
             leases.end(session, self.lease, reason)
             leases.release(session, self.lease.attempt_id)
 
+    def lose_host(self) -> None:
+        """Lose the host of the attempt, with its disk."""
+        shutil.rmtree(self.settings.home)
+        with self.sessions.begin() as session:
+            long_ago = func.now() - timedelta(hours=1)
+            session.execute(update(Host).where(Host.name == self.settings.host).values(heartbeat_at=long_ago))
+
     def next(self, settings: Settings, *, resumed_step: int | None) -> "Run":
         """The next attempt of the job, on the host of these settings, which has registered."""
         with self.sessions.begin() as session:
@@ -140,15 +148,18 @@ def a_run(sessions: Sessions, store: Store, settings: Settings, **fields: Any) -
     return started(sessions, store, settings, job_rows.a_job(sessions, **fields), resumed_step=0)
 
 
+def script_job(sessions: Sessions) -> str:
+    """A job with a script. Returns its id."""
+    digest = an_archive(sessions, packed({f"{new_id()}.py": b""}))
+    spec = spec_from({"code": digest, "command": ["python", "train.py"], "gpus": 2})
+    with sessions.begin() as session:
+        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
+
+
 def a_script_run(sessions: Sessions, store: Store, settings: Settings) -> Run:
     """A script whose first attempt runs."""
-    digest = an_archive(sessions, packed({"train.py": b""}))
-    spec = {"code": digest, "command": ["python", "train.py"], "gpus": 2}
     job_rows.a_host(sessions, settings.host)
-    with sessions.begin() as session:
-        parsed = spec_from(spec)
-        job_id = write_job(session, spec=parsed, plan=resolve_plan(parsed, None), owner="me").id
-    return started(sessions, store, settings, job_id, resumed_step=0)
+    return started(sessions, store, settings, script_job(sessions), resumed_step=0)
 
 
 def started(

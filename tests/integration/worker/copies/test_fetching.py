@@ -3,11 +3,10 @@
 import shutil
 import threading
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import update
 
 from jobs.copies import manifests
 from jobs.copies.resuming import last_valid_steps
@@ -157,10 +156,7 @@ def test_a_host_that_is_lost_is_not_waited_for(saved: Run, other: Settings) -> N
     second = saved.next(other, resumed_step=20)
     second.save(30)
     second.end()
-    shutil.rmtree(other.home)
-    with second.sessions.begin() as session:
-        long_ago = func.now() - timedelta(hours=1)
-        session.execute(update(Host).where(Host.name == "hb").values(heartbeat_at=long_ago))
+    second.lose_host()
     third = second.next(saved.settings, resumed_step=None)
     assert third.fetch() is None  # its own disk has step 20, and nobody has step 30 any more
 
