@@ -6,11 +6,10 @@ so the store is opened when it is first needed.
 """
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -27,10 +26,6 @@ _AT_ONCE = 16
 _ANSWER_S = 20.0  # what waits for longer gets 503; a client waits for 30 s
 _PIECE_S = 60.0  # for a piece of a download that has begun
 _SIGNED_FOR_S = 300
-_LEAST_SECRET = 4  # characters: shorter values of options are words such as "v4"
-_USER_INFO = re.compile(r"://[^/\s@\"']*@")
-_QUERY = re.compile(r"(https?://[^\s?\"']*)\?[^\s\"']*")
-_URL = re.compile(r"https?://\S+")
 _log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
@@ -71,10 +66,10 @@ class StoreCalls:
 
     async def checkpoints(
         self, job_id: str, wanted: Sequence[SavedCheckpoint], *, most: int
-    ) -> "list[CheckpointManifest]":
+    ) -> "tuple[list[CheckpointManifest], set[tuple[int, int]]]":
         """As `jobs.copies.reading.stored_checkpoints`."""
 
-        def read(store: "Store") -> "list[CheckpointManifest]":
+        def read(store: "Store") -> "tuple[list[CheckpointManifest], set[tuple[int, int]]]":
             from jobs.copies.reading import stored_checkpoints
 
             return stored_checkpoints(self._sessions, store, job_id, wanted, most=most)
@@ -132,7 +127,7 @@ class StoreCalls:
             try:
                 return store.signed_url(key, expires_s=_SIGNED_FOR_S, **answer_headers)
             except StoreAway as error:  # its driver can sign, but not with these credentials
-                _log.warning("a download is not redirected", reason=self._masked(str(error)))
+                _log.warning("a download is not redirected", reason=str(error))
                 return None
 
         return await self.call(sign)
@@ -147,7 +142,7 @@ class StoreCalls:
         try:
             return work(self._opened())
         except StoreAway as error:
-            raise StoreIsAway(self._masked(str(error))) from None
+            raise StoreIsAway(str(error)) from None
 
     def _opened(self) -> "Store":
         from jobs.copies.store import store_of
@@ -157,14 +152,6 @@ class StoreCalls:
                 self._store = store_of(self._settings)
             assert self._store is not None, "the routes ask `is_set` first"
             return self._store
-
-    def _masked(self, text: str) -> str:
-        """The text of an error without credentials: a driver may quote its options."""
-        text = _QUERY.sub(r"\1", _USER_INFO.sub("://...@", text))
-        for secret in sorted(_texts(self._settings.store_driver_options), key=len, reverse=True):
-            if len(secret) >= _LEAST_SECRET and not _URL.fullmatch(secret):
-                text = text.replace(secret, "...")
-        return text
 
     async def _all_pieces(self, key: str, first: bytes, rest: Iterator[bytes]) -> AsyncIterator[bytes]:
         """While a piece is sent, the next one is read."""
@@ -179,15 +166,3 @@ class StoreCalls:
                 return
             finally:
                 coming.cancel()
-
-
-def _texts(options: Any) -> Iterator[str]:
-    """The texts in the options of a driver, however deep."""
-    if isinstance(options, str):
-        yield options
-    elif isinstance(options, Mapping):
-        for value in options.values():
-            yield from _texts(value)
-    elif isinstance(options, list):
-        for value in options:
-            yield from _texts(value)

@@ -66,9 +66,10 @@ async def list_checkpoints(
     if rows.removed_at is not None:
         return answer_or_304(Listed[CheckpointView](items=[]), if_none_match)
     _require_store(services, rows, job_id)
-    found = await services.store.checkpoints(job_id, wanted, most=limit + 1)
+    found, complete = await services.store.checkpoints(job_id, wanted, most=limit + 1)
     next_cursor = await run_in_threadpool(_cursor_after, services, job_id, found[limit - 1]) if found[limit:] else None
-    items = [_view(manifest, rows.best) for manifest in found[:limit]]
+    best = next((key for key in rows.best_first if key in complete), None)
+    items = [_view(manifest, best) for manifest in found[:limit]]
     return answer_or_304(Listed[CheckpointView](items=items, next_cursor=next_cursor), if_none_match)
 
 
@@ -125,8 +126,8 @@ def _list_of(job_id: str) -> str:
     return f"checkpoints {job_id}"
 
 
-def _view(manifest: "CheckpointManifest", best: SavedCheckpoint | None) -> CheckpointView:
-    is_best = best is not None and (best.attempt, best.step) == (manifest.attempt, manifest.step)
+def _view(manifest: "CheckpointManifest", best: tuple[int, int] | None) -> CheckpointView:
+    is_best = best == (manifest.attempt, manifest.step)
     return CheckpointView(
         attempt=manifest.attempt,
         step=manifest.step,

@@ -25,10 +25,13 @@ def stored_artifacts(sessions: Sessions, store: Store, job_id: str) -> Artifacts
 
 def stored_checkpoints(
     sessions: Sessions, store: Store, job_id: str, wanted: Sequence[SavedCheckpoint], *, most: int
-) -> list[CheckpointManifest]:
-    """Of these checkpoints the first `most` that are whole in the store, in the same sequence. Raises `StoreAway`."""
+) -> tuple[list[CheckpointManifest], set[tuple[int, int]]]:
+    """Of these checkpoints the first `most` that are whole in the store, in the same sequence. Raises `StoreAway`.
+
+    Also attempt and step of all that the store says are complete.
+    """
     if not wanted:
-        return []
+        return [], set()
     manifests = Manifests(store, job_id)
     complete = set(manifests.checkpoints())
     sizes = {file.key: file.bytes for file in store.files(f"{folder_of(job_id)}/checkpoints")} if complete else {}
@@ -44,7 +47,7 @@ def stored_checkpoints(
             has_lost = True
     if has_lost:
         require_mark(sessions, store)
-    return whole
+    return whole, complete
 
 
 def stored_checkpoint(

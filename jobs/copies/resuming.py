@@ -75,11 +75,6 @@ def best_first(checkpoints: Sequence[SavedCheckpoint], job: Job) -> list[SavedCh
     return [one for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True)]
 
 
-def best_of(checkpoints: Sequence[SavedCheckpoint], job: Job) -> SavedCheckpoint | None:
-    """The best checkpoint. None if none has a value."""
-    return next(iter(best_first(checkpoints, job)), None)
-
-
 def _deciding_metric(job: Job) -> str | None:
     """The metric that decides which epoch of a job is the best."""
     spec = spec_from(job.spec)

@@ -9,7 +9,6 @@ Its files have keys: paths with slashes below the URL. A file appears whole or n
 import asyncio
 import concurrent.futures
 import os
-import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +20,9 @@ from typing import Any
 import fsspec
 from fsspec.callbacks import Callback
 
-from jobs.model.os_errors import in_words, without_paths
-from jobs.runtime.files import FULL, make_private
+from jobs.copies.driver_errors import Masks, says_no_bucket
+from jobs.copies.local_files import UNFINISHED, NotNeeded, copy_out, copy_whole, remove_folder, write_whole
+from jobs.runtime.files import FULL
 from jobs.runtime.settings import Settings
 
 _PART_BYTES = 5 * 1024 * 1024  # a file travels in parts of this size, the least of S3, several at once
@@ -75,20 +75,21 @@ class Store:
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self.url = url
         self._scheme = url.partition("://")[0]
-        with _in_words():
+        self._masks = Masks(options)
+        with self._in_words():
             self._files, self._root = fsspec.core.url_to_fs(url, **_with_defaults(self._scheme, options))
 
     def write(self, key: str, content: bytes) -> None:
         """Write a small file."""
-        with _in_words():
+        with self._in_words():
             if self._is_local:
-                _write_whole(Path(self._path(key)), lambda file: file.write(content))
+                write_whole(Path(self._path(key)), lambda file: file.write(content))
             else:
                 self._call("pipe_file", self._path(key), content, within_s=_ANSWER_S)
 
     def read(self, key: str) -> bytes:
         """The content of a small file. Raises `NotInStore`."""
-        with _in_words(key):
+        with self._in_words(key):
             content: bytes = self._call("cat_file", self._path(key), within_s=_ANSWER_S)
             return content
 
@@ -99,9 +100,9 @@ class Store:
         options = dict(_UPLOAD_OPTIONS.get(self._scheme, {}))
         if self._scheme in ("s3", "gs"):
             options["chunksize"] = part_bytes
-        with _in_words():
+        with self._in_words():
             if self._is_local:
-                _copy_whole(Path(source), Path(self._path(key)), still_needed)
+                copy_whole(Path(source), Path(self._path(key)), still_needed)
             else:
                 self._transfer("put_file", source, self._path(key), part_bytes, still_needed, **options)
 
@@ -111,16 +112,16 @@ class Store:
         Raises `NotInStore`, and `OSError` if this host cannot write it.
         """
         target.touch(mode=0o600)
-        with _in_words(key, may_be_full=True):
+        with self._in_words(key, may_be_full=True):
             if self._is_local:
-                _copy(Path(self._path(key)), target, still_needed)
+                copy_out(Path(self._path(key)), target, still_needed)
             else:
                 self._transfer("get_file", self._path(key), str(target), _PART_BYTES, still_needed)
 
     def chunks(self, key: str, part: range) -> Iterator[bytes]:
         """The bytes of a part of a file, piece by piece. Raises `NotInStore`."""
         for start in range(part.start, part.stop, _CHUNK_BYTES):
-            with _in_words(key):
+            with self._in_words(key):
                 end = min(start + _CHUNK_BYTES, part.stop)
                 yield self._call("cat_file", self._path(key), start=start, end=end, within_s=_ANSWER_S)
 
@@ -130,7 +131,7 @@ class Store:
         None of them is also what a store looks like that was emptied, or is not mounted: see `jobs.copies.marks`.
         """
         above = self._path(prefix)
-        with _in_words(prefix):
+        with self._in_words(prefix):
             try:
                 found = self._call("find", above, detail=True, within_s=_ANSWER_S)
             except FileNotFoundError:
@@ -140,12 +141,12 @@ class Store:
             StoredFile(key, int(info["size"] or 0))
             for key, info in sorted(names.items())
             if key.startswith(f"{prefix}/")  # some servers answer with the folder itself if it is empty
-            and not key.rpartition("/")[2].startswith(_UNFINISHED)
+            and not key.rpartition("/")[2].startswith(UNFINISHED)
         ]
 
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders right below a prefix, sorted. What is deeper is not read, however much it is."""
-        with _in_words(prefix):
+        with self._in_words(prefix):
             try:
                 entries = self._call("ls", self._path(prefix), detail=True, within_s=_LISTING_S)
             except FileNotFoundError:
@@ -156,7 +157,7 @@ class Store:
     def remove(self, keys: Sequence[str]) -> None:
         """Remove files. Those that are gone already are left out."""
         for key in keys:
-            with _in_words(key):
+            with self._in_words(key):
                 try:
                     self._call("rm_file", self._path(key), within_s=_ANSWER_S)
                 except FileNotFoundError:
@@ -165,8 +166,8 @@ class Store:
     def remove_below(self, prefix: str) -> None:
         """Remove all files whose keys begin with `prefix` and a slash."""
         if self._is_local:
-            with _in_words():
-                shutil.rmtree(self._path(prefix), onerror=_unless_gone)
+            with self._in_words():
+                remove_folder(Path(self._path(prefix)))
             return
         keys = [file.key for file in self.files(prefix)]
         with ThreadPoolExecutor(_REMOVED_AT_ONCE, "removing") as pool:
@@ -179,7 +180,7 @@ class Store:
         S3 answers it with `answer_headers`, such as `ResponseContentDisposition`.
         """
         options = answer_headers if self._scheme == "s3" else {}
-        with _in_words(key):
+        with self._in_words(key):
             try:
                 return str(self._files.sign(self._path(key), expiration=expires_s, **options))
             except NotImplementedError:
@@ -199,7 +200,7 @@ class Store:
     def ask_bucket(self, operation: str) -> dict[str, Any]:
         """What S3 answers to an operation on the bucket. If it refuses, the answer has an `Error` with a `Code`."""
         assert self.bucket is not None
-        with _in_words():
+        with self._in_words():
             try:
                 answer = self._call("call_s3", operation, Bucket=self.bucket[0], within_s=_ANSWER_S)
             except Exception as error:
@@ -207,6 +208,27 @@ class Store:
                 if answer is None:
                     raise
             return dict(answer)
+
+    @contextmanager
+    def _in_words(self, key: str | None = None, *, may_be_full: bool = False) -> Iterator[None]:
+        """Every driver has errors of its own. Say them as `StoreAway`, or `NotInStore` if a file was to be read.
+
+        With `may_be_full` this host's disk is written: that it is full is not the store's fault.
+        """
+        try:
+            yield
+        except (StoreAway, NotInStore):
+            raise
+        except NotNeeded as error:
+            raise StoreAway(str(error)) from None
+        except FileNotFoundError as error:
+            if key is not None and not says_no_bucket(error):
+                raise NotInStore(key) from None
+            raise StoreAway(self._masks.sentence(error)) from None
+        except Exception as error:
+            if may_be_full and isinstance(error, OSError) and error.errno in FULL:
+                raise
+            raise StoreAway(self._masks.sentence(error)) from None
 
     @property
     def _is_local(self) -> bool:
@@ -234,7 +256,7 @@ class Store:
 
         def silent_s(now: float, _began: float) -> float:
             if not still_needed():
-                raise StoreAway("the transfer is not needed any more")
+                raise NotNeeded
             return now - progress.moved_at
 
         # A part counts when all of it has arrived.
@@ -280,80 +302,3 @@ def _with_defaults(scheme: str, options: dict[str, Any]) -> dict[str, Any]:
     if scheme == "file":
         defaults = {}
     return options | defaults
-
-
-@contextmanager
-def _in_words(key: str | None = None, *, may_be_full: bool = False) -> Iterator[None]:
-    """Every driver has errors of its own. Say them as `StoreAway`, or `NotInStore` if a file was to be read.
-
-    With `may_be_full` this host's disk is written: that it is full is not the store's fault.
-    """
-    try:
-        yield
-    except (StoreAway, NotInStore):
-        raise
-    except FileNotFoundError as error:
-        if key is not None and not _says_no_bucket(error):
-            raise NotInStore(key) from None
-        raise StoreAway(_sentence(error)) from error
-    except Exception as error:
-        if may_be_full and isinstance(error, OSError) and error.errno in FULL:
-            raise
-        raise StoreAway(_sentence(error)) from error
-
-
-def _says_no_bucket(error: FileNotFoundError) -> bool:
-    answer = getattr(error.__cause__, "response", None) or {}
-    return bool(answer.get("Error", {}).get("Code") == "NoSuchBucket")
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        return in_words(error)
-    text = without_paths(str(error)).strip()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-_UNFINISHED = ".unfinished-"
-
-
-def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
-    """Write a file under a temporary name, which becomes its own when all of it is on disk."""
-    make_private(path.parent)
-    unfinished = path.with_name(f"{_UNFINISHED}{os.getpid()}-{time.monotonic_ns():x}")
-    try:
-        with unfinished.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _copy_whole(source: Path, path: Path, still_needed: Callable[[], bool]) -> None:
-    with source.open("rb") as content:
-        _write_whole(path, lambda file: _pour(content, file, still_needed))
-
-
-def _copy(source: Path, target: Path, still_needed: Callable[[], bool]) -> None:
-    with source.open("rb") as content, target.open("wb") as file:
-        _pour(content, file, still_needed)
-
-
-def _unless_gone(_function: object, _path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
-    """Go on with the next file if another process was faster."""
-    if not isinstance(raised[1], FileNotFoundError):
-        raise raised[1]
-
-
-def _pour(content: Any, file: Any, still_needed: Callable[[], bool]) -> None:
-    while chunk := content.read(_CHUNK_BYTES):
-        if not still_needed():
-            raise StoreAway("the transfer is not needed any more")
-        file.write(chunk)

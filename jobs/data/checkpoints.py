@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from jobs.copies.resuming import SavedCheckpoint, best_of, saved_checkpoints
+from jobs.copies.resuming import SavedCheckpoint, best_first, saved_checkpoints
 from jobs.data.artifacts import artifact_place
 from jobs.lifecycle.store import get_job
 
@@ -33,7 +33,7 @@ class CheckpointRows:
     host: str | None  # the lead host of its newest attempt; None: none of its ranks has started
     removed_at: datetime | None
     saved: Sequence[SavedCheckpoint]  # those that no later attempt trained again, the newest first
-    best: SavedCheckpoint | None
+    best_first: Sequence[tuple[int, int]]  # attempt and step of those that have a value
 
 
 def checkpoint_rows(session: Session, job_id: str) -> CheckpointRows:
@@ -41,4 +41,6 @@ def checkpoint_rows(session: Session, job_id: str) -> CheckpointRows:
     job = get_job(session, job_id)
     removed_at = job.files_removed_at or job.artifacts_removed_at
     saved = saved_checkpoints(session, job) if removed_at is None else []
-    return CheckpointRows(artifact_place(session, job_id).host, removed_at, saved, best_of(saved, job))
+    return CheckpointRows(
+        artifact_place(session, job_id).host, removed_at, saved, [one.key for one in best_first(saved, job)]
+    )

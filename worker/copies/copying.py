@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.copies import manifests
+from jobs.copies.local_files import NotNeeded
 from jobs.copies.manifests import ArtifactsManifest, CheckpointManifest, CopiedFile, Manifests
 from jobs.copies.resuming import SavedCheckpoint
-from jobs.copies.store import Store, StoreAway
+from jobs.copies.store import Store
 from jobs.data import artifact_files
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen
 from jobs.runtime.files import NotRegular, open_regular, path_of
@@ -151,7 +152,7 @@ def _digest(file: Any, still_needed: StillNeeded) -> str:
     digest = hashlib.sha256()
     while chunk := file.read(_READ_BYTES):
         if not still_needed():
-            raise StoreAway("the copy is not needed any more")
+            raise NotNeeded
         digest.update(chunk)
     return digest.hexdigest()
 

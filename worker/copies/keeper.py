@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from sqlalchemy.exc import DBAPIError
 
@@ -68,5 +69,9 @@ class CopierKeeper(PeriodicThread):
 
 
 def keeper_of(sessions: Sessions, settings: Settings) -> CopierKeeper | None:
-    """The thread, if there is a store."""
-    return None if settings.store is None else CopierKeeper(sessions, settings)
+    """The thread, if there is a store. If there is none any more, nothing is wrong with it."""
+    if settings.store is not None:
+        return CopierKeeper(sessions, settings)
+    with suppress(DBAPIError), sessions.begin() as session:
+        rows.say_store(session, settings.host, None)
+    return None

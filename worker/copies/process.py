@@ -20,12 +20,14 @@ from jobs.db.engine import engine_for, is_away, sessions_for
 from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import settings
+from worker.copies import rows
 from worker.copies.copier import Copier
 from worker.copies.old import OldCopies
 
 _log = logging.getLogger(__name__)
 
 _PERIOD_S = 1.0
+_RESTART_S = 60.0  # when the store cannot even be opened
 _NICENESS = 19
 
 
@@ -61,13 +63,16 @@ def main() -> int:
             break
         except BlockingIOError:
             ended.wait(_PERIOD_S)
+    sessions = sessions_for(engine_for(config.database_url, patience_s=config.database_patience_s))
     try:
         store = store_of(config)
     except StoreAway as error:
+        with suppress(DBAPIError), sessions.begin() as session:
+            rows.say_store(session, config.host, str(error))
+        ended.wait(_RESTART_S)
         sys.exit(f"HORA_STORE: {error}")
     if store is None:
         sys.exit("HORA_STORE is not set")
-    sessions = sessions_for(engine_for(config.database_url, patience_s=config.database_patience_s))
     OldCopies(sessions, store, config).start()  # it ends with the process
     copier = Copier(sessions, store, config)
     while not ended.wait(_PERIOD_S):

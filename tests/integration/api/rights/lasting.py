@@ -30,6 +30,8 @@ THREADS = {
     "Validator": "nobody: what it looks at was registered by somebody who might",
     "Retention": "the operator",
     "Sampler": "the operator",
+    "CopierKeeper": "the operator, who sets the address of the store",
+    "OldCopies": "the operator; a person's removal was stored in their name",
     "SpaceWatch": "the operator",
     "Sshd": "the operator",
 }

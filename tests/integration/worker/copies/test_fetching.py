@@ -220,7 +220,7 @@ def test_a_full_disk_of_the_host_is_not_taken_for_a_store_that_is_away(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("jobs.copies.store._pour", full)
+    monkeypatch.setattr("jobs.copies.local_files.pour", full)
     with pytest.raises(OSError, match="No space"):
         later.fetch()
     assert list(later.paths.checkpoints.iterdir()) == []
