@@ -15,16 +15,40 @@ import pytest
 
 from hora.errors import Conflict
 from hora.service import Service
+from jobs.db.engine import engine_for, sessions_for
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
 from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
 from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
+from tests.integration.jobs import code_rows
 from tests.s3 import S3Server, s3_server
 from tests.store_faults import FaultyLink, faulty
 from tests.waiting import slowdown, until
 
 SPEC = {
-    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 120, "early_stopping": None,
+    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 80, "early_stopping": None,
 }  # fmt: skip
 STORE_PORT = 9000
+STEPS = 80
+# It saves one number in two files, and appends to an artifact, which a restart must not begin anew.
+SCRIPT = f"""
+import time
+from hora import run
+
+newest = run.latest_checkpoint()
+done = 0 if newest is None else int((newest / "deep" / "step").read_text())
+for step in range(done + 1, {STEPS} + 1):
+    time.sleep(0.2)
+    with open(run.artifacts / "diary", "a") as diary:
+        print(step, file=diary)
+    run.report(step=step, mae=1 / step)
+    if step % 5 == 0:
+        with run.checkpoint(step) as folder:
+            (folder / "deep").mkdir()
+            (folder / "deep" / "step").write_text(str(step))
+            (folder / ".weights").write_bytes(bytes(100_000))
+"""
 
 
 @dataclass(frozen=True)
@@ -97,10 +121,34 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     for name, array in moved.items():
         np.testing.assert_array_equal(array, straight[name])
 
-    # On the host that is left, from the weights of a job that ran on the other one or on this one.
-    from_weights = [client.submit(SPEC | {"model": {"name": "mlp", "weights": f"job:{id_}"}, "epochs": 1})["id"]
-                    for id_ in (job_id, undisturbed["id"])]  # fmt: skip
-    assert [client.wait(id_, timeout_s=240)["status"] for id_ in from_weights] == ["succeeded", "succeeded"]
+    # The host that is left starts a job from the weights of one that ran on the lost host.
+    assert client.attempts(undisturbed["id"])[0]["host"] == lost_host
+    from_weights = SPEC | {"model": {"name": "mlp", "weights": f"job:{undisturbed['id']}"}, "epochs": 1}
+    assert client.wait(client.submit(from_weights)["id"], timeout_s=240)["status"] == "succeeded"
+
+
+def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
+    """Its store is a folder that all hosts mount."""
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    of_store = {"HORA_STORE": f"file://{short_folder}/team"}
+    with Hosts(short_folder / "hosts", ("ha", "hb"), _times() | of_store, api_environment=of_store) as hosts:
+        client = hosts.client
+        job_id = submit_script(hosts)
+        until(lambda: len(copied_steps(client, job_id)) > 1 and artifacts_of(client, job_id), what="copies")
+        lost_host = client.attempts(job_id)[0]["host"]
+        hosts[lost_host].lose()
+        job = client.wait(job_id, timeout_s=240)
+        assert job["status"] == "succeeded", client.logs(job_id)
+        assert client.attempts(job_id)[-1]["resumed_step"] in copied_steps(client, job_id)
+        assert list(points(client, job_id, "mae", axis="step", rank=0)) == [float(step) for step in range(1, STEPS + 1)]
+
+        def has_whole_diary() -> bool:
+            """Whether the artifact says what both attempts wrote; its last copy may come a moment later."""
+            diary = client.download_artifact(job_id, "diary", short_folder / "diary")
+            return {int(line) for line in diary.read_text().split()} == set(range(1, STEPS + 1))
+
+        until(has_whole_diary, what="all that both attempts wrote")
 
 
 def test_training_goes_on_whatever_becomes_of_the_store(site: Site) -> None:
@@ -120,6 +168,19 @@ def test_training_goes_on_whatever_becomes_of_the_store(site: Site) -> None:
     last_saved = [event["data"]["step"] for event in client.events(job_id) if event["kind"] == "checkpoint_saved"][-1]
     until(lambda: last_saved in copied_steps(client, job_id), what="the last checkpoint of a cancelled job")
     assert job["status"] == "cancelled"
+
+
+def submit_script(hosts: Hosts) -> str:
+    engine = engine_for(hosts.stack.database_url)
+    sessions = sessions_for(engine)
+    spec = spec_from({
+        "code": code_rows.an_archive(sessions, code_rows.packed({"train.py": SCRIPT.encode()})),
+        "command": ["python", "train.py"], "gpus": 1,
+    })  # fmt: skip
+    with sessions.begin() as session:
+        job = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="admin")
+    engine.dispose()
+    return job.id
 
 
 def copied_steps(client: Service, job_id: str) -> list[int]:

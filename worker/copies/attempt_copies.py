@@ -153,6 +153,7 @@ class AttemptCopies:
         manifests.write_checkpoint_manifest(self.store, manifest)
         assert self._copied is not None
         self._copied.add(saved.key)
+        self.artifacts.checkpoint_copied()
         with self.sessions.begin() as session:
             rows.checkpoint_copied(session, manifest, duration_s=time.monotonic() - began)
 

@@ -176,9 +176,14 @@ class ArtifactCopies:
     _written: ArtifactsManifest | None = None
     _has_read: bool = False
     waits_bytes: int = 0
+    _checkpoint_at: float = float("-inf")  # on the steady clock
+
+    def checkpoint_copied(self) -> None:
+        """A restart may continue from a checkpoint that was copied just now: it needs what was written before it."""
+        self._checkpoint_at = time.monotonic()
 
     def copy(self, store: Store, *, is_final: bool, still_needed: StillNeeded) -> None:
-        """Copy what has changed, then write the manifest. While the job runs, restless files wait.
+        """Copy what has changed, then write the manifest. While the job runs, restless files wait for a checkpoint.
 
         Raises `StoreAway`, `Changed`.
         """
@@ -187,14 +192,20 @@ class ArtifactCopies:
         self.waits_bytes = sum(artifact.bytes for artifact in due)
         if (due or is_final) and not self._has_read:
             self._read_written(store)
+        changed: Changed | None = None
         for artifact in due:
-            if not self._is_same(artifact, still_needed):
-                self._copy_one(store, artifact, still_needed)
+            try:
+                if not self._is_same(artifact, still_needed):
+                    self._copy_one(store, artifact, still_needed)
+            except Changed as error:
+                changed = error  # the others are copied all the same
             self.waits_bytes -= artifact.bytes
         paths = {artifact.path for artifact in found}
         files = [known.file for path, known in sorted(self._known.items()) if path in paths]
         if (self._written is None and files) or (self._written is not None and self._written.files != files):
             self._write(store, files)
+        if changed is not None:
+            raise changed
 
     def _found(self) -> list[Artifact]:
         try:
@@ -208,9 +219,12 @@ class ArtifactCopies:
             return False
         if is_final:
             return True
-        if time.time() - artifact.modified_at.timestamp() < _QUIET_S:
-            return False
-        return known is None or time.monotonic() > known.copied_at + max(_SHORTEST_REST_S, _REST * known.took_s)
+        copied_at, took_s = (float("-inf"), 0.0) if known is None else (known.copied_at, known.took_s)
+        now = time.monotonic()
+        if copied_at < self._checkpoint_at and now > copied_at + _REST * took_s:
+            return True
+        is_quiet = time.time() - artifact.modified_at.timestamp() >= _QUIET_S
+        return is_quiet and now > copied_at + max(_SHORTEST_REST_S, _REST * took_s)
 
     def _read_written(self, store: Store) -> None:
         """Read what an earlier process of this host wrote."""
