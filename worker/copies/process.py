@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs.copies.store import StoreAway, store_of
 from jobs.db.engine import engine_for, is_away, sessions_for
-from jobs.runtime.files import PRIVATE_UMASK
+from jobs.runtime.files import PRIVATE_UMASK, make_private
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import settings
 from worker.copies import rows
@@ -56,7 +56,9 @@ def main() -> int:
         signal.signal(number, lambda *_: ended.set())
     threading.Thread(target=_wait_for_end_of_input, args=(ended,), name="input", daemon=True).start()
     # Hosts may share their home. Two copiers of one host would be in each other's way.
-    lock = os.open(config.home / f"copier-{config.host}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder = config.home / "run"
+    make_private(folder)
+    lock = os.open(folder / f"copier-{config.host}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     while not ended.is_set():
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

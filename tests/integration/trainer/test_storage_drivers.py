@@ -7,7 +7,7 @@ import fsspec
 import pytest
 
 ROOT = Path(__file__).parents[3]
-DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
+DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 
 
 # Google's packages announce the end of each Python a year ahead.

@@ -120,8 +120,8 @@ def test_file_urls_are_located_only_below_a_file_root(root: Path) -> None:
 
 
 def test_a_driver_that_is_missing_is_named() -> None:
-    with pytest.raises(BadData, match=r"dataset.source: cannot open 'abfs://bucket/x': .*adlfs"):
-        locate("abfs://bucket/x", ["abfs://bucket"], field="dataset.source")
+    with pytest.raises(BadData, match=r"dataset.source: cannot open 'oss://bucket/x': .*ossfs"):
+        locate("oss://bucket/x", ["oss://bucket"], field="dataset.source")
     with pytest.raises(BadData, match=r"cannot open 'nonesuch://bucket/x': Protocol not known: nonesuch"):
         locate("nonesuch://bucket/x", ["nonesuch://bucket"], field="dataset.source")
 

@@ -4,7 +4,10 @@ import pytest
 
 from jobs.model.states import ACTIVE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
 
-NOT_COUNTED = {EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.PREEMPTED, EndReason.PAUSED, EndReason.NO_SPACE}
+NOT_COUNTED = {
+    EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.PREEMPTED, EndReason.PAUSED, EndReason.NO_SPACE,
+    EndReason.NO_STORE,
+}  # fmt: skip
 COUNTED = {EndReason.RANK_FAILED, EndReason.STALLED, EndReason.LAUNCH_FAILED}
 DONE = {EndReason.COMPLETED, EndReason.EARLY_STOPPED}
 
