@@ -7,7 +7,7 @@ import argparse
 import sys
 from functools import partial
 
-from bench import api, articles, dashboard, dispatch, launch, live, sampler, series, train
+from bench import api, articles, dashboard, dispatch, launch, live, sampler, series, store, train
 from bench import input as reading
 
 MEASUREMENTS = {
@@ -18,6 +18,7 @@ MEASUREMENTS = {
     "input": reading.main,
     "articles": articles.main,
     "sampler": sampler.main,
+    "store": store.main,
     "api": api.main,
     "live": live.main,
     "dashboard": dashboard.main,

@@ -22,6 +22,7 @@ from aiohttp import web
 from yarl import URL
 
 _ADDRESS = "127.0.0.1"
+_ACCEPTING_S = 0.02  # a connection that is being accepted is not in the list of the server yet
 _CHUNK_BYTES = 64 * 1024
 _NOT_PASSED_ON = {"connection", "keep-alive", "transfer-encoding", "expect"}  # they are about one connection
 _CODES = {500: "InternalError", 503: "SlowDown", 507: "XMinioStorageFull"}
@@ -120,6 +121,7 @@ class FaultyLink:
         if self._listening is not None:
             self._listening.close()
             self._listening = None
+        await asyncio.sleep(_ACCEPTING_S)
         for connection in self._server.connections:
             if connection.transport is not None:
                 connection.transport.abort()
@@ -128,6 +130,7 @@ class FaultyLink:
         await self._stop_listening()
         await self._server.shutdown(1)
         await self._client.close()
+        await asyncio.sleep(_ACCEPTING_S)  # for the sockets that were closed just now
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         mode = self._mode
