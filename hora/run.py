@@ -309,16 +309,37 @@ def checkpoint(step: int) -> Iterator[Path]:
     try:
         yield unfinished
         _sync_below(unfinished)
-        if place.exists():  # the same step again
-            shutil.rmtree(place)
-        os.rename(unfinished, place)
+        replaced = _put_in_place(unfinished, place)
         _sync(folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+    if replaced is not None:
+        with contextlib.suppress(RecursionError):  # what stays is removed when the job's next attempt starts
+            shutil.rmtree(replaced, ignore_errors=True)
     _saved["newest"] = place
     duration_s = time.perf_counter() - began
     _send({"kind": "checkpoint", "at": time.time(), "step": number, "duration_s": duration_s})
+
+
+def _put_in_place(unfinished: Path, place: Path) -> Path | None:
+    """Give a finished folder its name. Returns the new, hidden path of an earlier folder of the same step.
+
+    A reader finds a whole folder or none under the name. After a crash between the two renames there is none. The older
+    checkpoints are still there, unless the job keeps only one.
+    """
+    if not place.exists():
+        os.rename(unfinished, place)
+        return None
+    replaced = unfinished.with_name(f"{unfinished.name}-{time.time_ns()}")  # if an earlier one could not be removed
+    os.rename(place, replaced)
+    try:
+        os.rename(unfinished, place)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the new one may have its name already
+            os.rename(replaced, place)
+        raise
+    return replaced
 
 
 def latest_checkpoint() -> Path | None:

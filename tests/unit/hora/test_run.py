@@ -103,6 +103,58 @@ with run.checkpoint(12) as folder:
     assert not list(tmp_path.glob("checkpoints/step-*13"))
 
 
+SAVE_AGAIN = """
+import os, shutil
+def save(step, text):
+    with run.checkpoint(step) as folder:
+        (folder / "w").write_text(text)
+save(9, "older")
+save(10, "old")
+rename, calls = os.rename, []
+def disturbed(source, target):
+    calls.append(source)
+    if len(calls) == 2:
+        disturb()
+    rename(source, target)
+"""
+
+
+def complete(folder: Path) -> dict[str, str]:
+    """The text in each complete checkpoint."""
+    return {path.name: (path / "w").read_text() for path in (folder / "checkpoints").glob("step-*")}
+
+
+def test_a_step_that_is_saved_again_is_whole_before_the_earlier_folder_is_removed(tmp_path: Path) -> None:
+    output(tmp_path, f"{SAVE_AGAIN}shutil.rmtree = lambda *args, **options: os._exit(0)\nsave(10, 'new')")
+    assert complete(tmp_path) == {"step-0000000009": "older", "step-0000000010": "new"}
+
+
+def test_a_step_that_is_saved_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    output(tmp_path, f"{SAVE_AGAIN}save(10, 'new')\nsave(10, 'newest')")
+    names = [path.name for path in (tmp_path / "checkpoints").iterdir()]
+    assert sorted(names) == ["step-0000000009", "step-0000000010"]
+    assert complete(tmp_path)["step-0000000010"] == "newest"
+
+
+def test_a_crash_while_a_step_takes_its_name_again_leaves_the_older_checkpoints(tmp_path: Path) -> None:
+    output(tmp_path, f"{SAVE_AGAIN}disturb = lambda: os._exit(0)\nos.rename = disturbed\nsave(10, 'new')")
+    assert complete(tmp_path) == {"step-0000000009": "older"}
+
+
+def test_a_step_that_cannot_take_its_name_again_keeps_the_earlier_folder(tmp_path: Path) -> None:
+    script = """
+def disturb():
+    raise OSError("the disk is gone")
+os.rename = disturbed
+try:
+    save(10, "new")
+except OSError as error:
+    print(error)
+"""
+    assert output(tmp_path, SAVE_AGAIN + script).splitlines()[-1] == "the disk is gone"
+    assert complete(tmp_path) == {"step-0000000009": "older", "step-0000000010": "old"}
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [
