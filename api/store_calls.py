@@ -6,7 +6,7 @@ so the store is opened when it is first needed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import structlog
 
 from api.problems import StoreIsAway
-from jobs.copies.resuming import SavedCheckpoint
+from jobs.copies.resuming import Key
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 
@@ -65,14 +65,14 @@ class StoreCalls:
         return await self.call(read)
 
     async def checkpoints(
-        self, job_id: str, wanted: Sequence[SavedCheckpoint], *, most: int
-    ) -> "tuple[list[CheckpointManifest], set[tuple[int, int]]]":
+        self, job_id: str, *, before: tuple[int, int] | None, most: int
+    ) -> "tuple[list[CheckpointManifest], Key | None]":
         """As `jobs.copies.reading.stored_checkpoints`."""
 
-        def read(store: "Store") -> "tuple[list[CheckpointManifest], set[tuple[int, int]]]":
+        def read(store: "Store") -> "tuple[list[CheckpointManifest], Key | None]":
             from jobs.copies.reading import stored_checkpoints
 
-            return stored_checkpoints(self._sessions, store, job_id, wanted, most=most)
+            return stored_checkpoints(self._sessions, store, job_id, before=before, most=most)
 
         return await self.call(read)
 

@@ -1,6 +1,5 @@
 """Checkpoints: list those of a job that are in the store, and download their files."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Path, Query, Response
@@ -14,7 +13,7 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Problem
 from api.sent_files import Redirect, WantedHere
-from jobs.copies.resuming import SavedCheckpoint
+from jobs.copies.resuming import Key
 from jobs.data.checkpoints import CheckpointNotFound, CheckpointRows, CheckpointsRemoved, checkpoint_rows
 from jobs.db import cursors
 from jobs.db.cursors import RowId
@@ -62,13 +61,14 @@ async def list_checkpoints(
 
     Those whose steps a later attempt trained again are left out.
     """
-    rows, wanted = await run_in_threadpool(_rows_after, services, job_id, cursor)
+    rows, before = await run_in_threadpool(_rows_and_place, services, job_id, cursor)
     if rows.removed_at is not None:
         return answer_or_304(Listed[CheckpointView](items=[]), if_none_match)
     _require_store(services, rows, job_id)
-    found, complete = await services.store.checkpoints(job_id, wanted, most=limit + 1)
+    if not rows.saved:
+        return answer_or_304(Listed[CheckpointView](items=[]), if_none_match)
+    found, best = await services.store.checkpoints(job_id, before=before, most=limit + 1)
     next_cursor = await run_in_threadpool(_cursor_after, services, job_id, found[limit - 1]) if found[limit:] else None
-    best = next((key for key in rows.best_first if key in complete), None)
     items = [_view(manifest, best) for manifest in found[:limit]]
     return answer_or_304(Listed[CheckpointView](items=items, next_cursor=next_cursor), if_none_match)
 
@@ -105,16 +105,14 @@ async def look_at_checkpoint(
     return sent_files.headers_of(sent_files.as_artifact(await _copy_of(services, job_id, attempt, step, path)))
 
 
-def _rows_after(
+def _rows_and_place(
     services: Services, job_id: str, cursor: str | None
-) -> tuple[CheckpointRows, Sequence[SavedCheckpoint]]:
-    """What the rows say of the job's checkpoints, and which of these the page may have."""
+) -> tuple[CheckpointRows, tuple[int, int] | None]:
+    """What the rows say of the job's newest checkpoints, and the step and attempt before which the page begins."""
     with services.sessions() as session:
         rows = checkpoint_rows(session, job_id)
-        if cursor is None:
-            return rows, rows.saved
-        after = cursors.decode(session, cursor, by=_BY_STEP, of=_list_of(job_id))
-    return rows, [saved for saved in rows.saved if (saved.step, saved.attempt) < after]
+        place = None if cursor is None else cursors.decode(session, cursor, by=_BY_STEP, of=_list_of(job_id))
+    return rows, place
 
 
 def _cursor_after(services: Services, job_id: str, last: "CheckpointManifest") -> str:
@@ -126,7 +124,7 @@ def _list_of(job_id: str) -> str:
     return f"checkpoints {job_id}"
 
 
-def _view(manifest: "CheckpointManifest", best: tuple[int, int] | None) -> CheckpointView:
+def _view(manifest: "CheckpointManifest", best: Key | None) -> CheckpointView:
     is_best = best == (manifest.attempt, manifest.step)
     return CheckpointView(
         attempt=manifest.attempt,
@@ -142,11 +140,11 @@ def _view(manifest: "CheckpointManifest", best: tuple[int, int] | None) -> Check
 def _require_checkpoint(services: Services, job_id: str, attempt: int, step: int) -> None:
     """Make sure that the rows know a checkpoint, and that no later attempt trained its steps again."""
     with services.sessions() as session:
-        rows = checkpoint_rows(session, job_id)
+        rows = checkpoint_rows(session, job_id, [(attempt, step)])
     if rows.removed_at is not None:
         raise CheckpointsRemoved(job_id, rows.removed_at)
     _require_store(services, rows, job_id)
-    if not any((saved.attempt, saved.step) == (attempt, step) for saved in rows.saved):
+    if not rows.saved:
         raise CheckpointNotFound
 
 

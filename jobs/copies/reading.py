@@ -3,13 +3,12 @@
 That the store has nothing of a job is only believed if it has its mark: see `jobs.copies.marks`.
 """
 
-from collections.abc import Sequence
-
 from jobs.copies.manifests import ArtifactsManifest, CheckpointManifest, DamagedCopy, Manifests, folder_of
 from jobs.copies.marks import require_mark
-from jobs.copies.resuming import SavedCheckpoint
+from jobs.copies.resuming import Key, best_first, checkpoints_among
 from jobs.copies.store import NotInStore, Store
 from jobs.db.engine import Sessions
+from jobs.lifecycle.store import get_job
 
 
 def stored_artifacts(sessions: Sessions, store: Store, job_id: str) -> ArtifactsManifest | None:
@@ -24,21 +23,25 @@ def stored_artifacts(sessions: Sessions, store: Store, job_id: str) -> Artifacts
 
 
 def stored_checkpoints(
-    sessions: Sessions, store: Store, job_id: str, wanted: Sequence[SavedCheckpoint], *, most: int
-) -> tuple[list[CheckpointManifest], set[tuple[int, int]]]:
-    """Of these checkpoints the first `most` that are whole in the store, in the same sequence. Raises `StoreAway`.
+    sessions: Sessions, store: Store, job_id: str, *, before: tuple[int, int] | None, most: int
+) -> tuple[list[CheckpointManifest], Key | None]:
+    """The newest `most` checkpoints of a job that are whole in the store, the newest first. Raises `StoreAway`.
 
-    Also attempt and step of all that the store says are complete.
+    They come before this step and attempt. Also the key of the best one of all that the store says are complete.
     """
-    if not wanted:
-        return [], set()
     manifests = Manifests(store, job_id)
     complete = set(manifests.checkpoints())
     sizes = {file.key: file.bytes for file in store.files(f"{folder_of(job_id)}/checkpoints")} if complete else {}
+    with sessions() as session:
+        job = get_job(session, job_id)
+        known = checkpoints_among(session, job, complete)
+        best = next((saved.key for saved in best_first(known, job)), None)
     whole: list[CheckpointManifest] = []
     has_lost = not complete
-    for saved in wanted:
-        if (saved.attempt, saved.step) not in complete or len(whole) >= most:
+    for saved in known:
+        if len(whole) >= most:
+            break
+        if before is not None and (saved.step, saved.attempt) >= before:
             continue
         manifest = _whole_checkpoint(manifests, saved.attempt, saved.step)
         if manifest is not None and all(sizes.get(file.key) == file.bytes for file in manifest.files):
@@ -47,7 +50,7 @@ def stored_checkpoints(
             has_lost = True
     if has_lost:
         require_mark(sessions, store)
-    return whole, complete
+    return whole, best
 
 
 def stored_checkpoint(

@@ -4,13 +4,13 @@ CheckpointNotFound      the job has no such checkpoint, or it has no such file
 CheckpointsRemoved      a person removed the files of the job, or it ended long ago
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from jobs.copies.resuming import SavedCheckpoint, best_first, saved_checkpoints
+from jobs.copies.resuming import Key, SavedCheckpoint, checkpoints_among, saved_checkpoints
 from jobs.data.artifacts import artifact_place
 from jobs.lifecycle.store import get_job
 
@@ -32,15 +32,14 @@ class CheckpointRows:
 
     host: str | None  # the lead host of its newest attempt; None: none of its ranks has started
     removed_at: datetime | None
-    saved: Sequence[SavedCheckpoint]  # those that no later attempt trained again, the newest first
-    best_first: Sequence[tuple[int, int]]  # attempt and step of those that have a value
+    saved: Sequence[SavedCheckpoint]  # some that no later attempt trained again, the newest first
 
 
-def checkpoint_rows(session: Session, job_id: str) -> CheckpointRows:
-    """What the rows say of the checkpoints of a job. Raises `JobNotFound`."""
+def checkpoint_rows(session: Session, job_id: str, keys: Collection[Key] | None = None) -> CheckpointRows:
+    """What the rows say of the checkpoints of a job with these keys; None: of the newest ones. Raises `JobNotFound`."""
     job = get_job(session, job_id)
     removed_at = job.files_removed_at or job.artifacts_removed_at
-    saved = saved_checkpoints(session, job) if removed_at is None else []
-    return CheckpointRows(
-        artifact_place(session, job_id).host, removed_at, saved, [one.key for one in best_first(saved, job)]
-    )
+    saved: Sequence[SavedCheckpoint] = ()
+    if removed_at is None:
+        saved = saved_checkpoints(session, job) if keys is None else checkpoints_among(session, job, keys)
+    return CheckpointRows(artifact_place(session, job_id).host, removed_at, saved)

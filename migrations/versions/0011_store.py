@@ -43,11 +43,17 @@ def upgrade() -> None:
         sa.Column("tidied_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("url", name=op.f("pk_marked_stores")),
     )
+    op.create_index(
+        "ix_job_events_steps", "job_events",
+        ["job_id", "attempt", "kind", sa.text("((data ->> 'step')::bigint)"), "id"],
+        postgresql_where=sa.text("kind IN ('checkpoint_saved', 'epoch_ended')"),
+    )  # fmt: skip
     for table, column, name, old, new in _CHECKED:
         _check(table, column, name, [*old, *new])
 
 
 def downgrade() -> None:
+    op.drop_index("ix_job_events_steps", "job_events")
     kind = sa.column("kind", sa.Text())
     op.execute(sa.delete(sa.table("job_events", kind)).where(kind.in_(_NEW_KINDS)))
     for table in ("jobs", "attempts"):

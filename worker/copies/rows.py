@@ -1,6 +1,6 @@
 """What the copier reads of the database and writes there: short transactions, and none while files travel."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -80,10 +80,10 @@ class Checkpoints:
         return next((key for key in self.best_first if key in among), None)
 
 
-def checkpoints_of(session: Session, job_id: str) -> Checkpoints:
-    """What the rows say of the checkpoints of a job."""
+def checkpoints_of(session: Session, job_id: str, keys: Collection[tuple[int, int]] = ()) -> Checkpoints:
+    """What the rows say of the newest checkpoints of a job, and of those with these attempts and steps."""
     job = get_job(session, job_id)
-    saved = saved_checkpoints(session, job)
+    saved = saved_checkpoints(session, job, keys)
     training = select(func.max(Attempt.number)).where(Attempt.job_id == job_id, Attempt.resumed_step.is_not(None))
     return Checkpoints(
         saved=saved,
@@ -134,11 +134,12 @@ class Start:
     host_before: str | None  # of the newest attempt before it of which a rank started; None: there was none
 
 
-def start_of(session: Session, job_id: str, number: int) -> Start:
-    """What an attempt that starts now continues from."""
+def start_of(session: Session, job_id: str, number: int, keys: Collection[tuple[int, int]] = ()) -> Start:
+    """What an attempt that starts now continues from: the newest checkpoints, and those of `keys` that are valid."""
     job = get_job(session, job_id)
     before = session.scalar(_attempt_before(job_id, number))
-    return Start(job.code is not None, saved_checkpoints(session, job), None if before is None else before.host)
+    saved = saved_checkpoints(session, job, keys)
+    return Start(job.code is not None, saved, None if before is None else before.host)
 
 
 def copying_host(session: Session, job_id: str, number: int, *, host_timeout_s: float) -> str | None:

@@ -22,6 +22,9 @@ from jobs.db.tables.base import Base
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 
+# The step of an event, as the SQL of its index.
+STEP_OF_EVENT = "((job_events.data ->> 'step')::bigint)"
+
 # Sort keys of lists of jobs that are not columns, as the SQL of their indices. What has not happened yet comes after
 # all that has happened. Durations are in microseconds.
 SORTED_BY = {
@@ -273,11 +276,23 @@ class JobEvent(Base):
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
-    kind: Mapped[EventKind]
-    attempt: Mapped[int | None]
+    kind: Mapped[EventKind] = mapped_column()
+    attempt: Mapped[int | None] = mapped_column()
     data: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
 
-    __table_args__ = (Index("ix_job_events_job", job_id, id),)
+    __table_args__ = (
+        Index("ix_job_events_job", job_id, id),
+        # The newest checkpoints of a job, and the epoch before each: `jobs.copies.resuming`.
+        Index(
+            "ix_job_events_steps",
+            job_id,
+            attempt,
+            kind,
+            text(STEP_OF_EVENT),
+            id,
+            postgresql_where=text("kind IN ('checkpoint_saved', 'epoch_ended')"),
+        ),
+    )
 
 
 class JobAnalysis(Base):
