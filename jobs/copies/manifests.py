@@ -11,7 +11,7 @@ Only the host that ran an attempt writes its copies. So a host that was cut off 
 """
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -169,11 +169,16 @@ def remove_checkpoint(store: Store, job_id: str, attempt: int, step: int) -> Non
     store.remove_below(checkpoint_folder(job_id, attempt, step))
 
 
-def remove_unnamed_artifacts(store: Store, job_id: str, *, named: Set[str], attempts: Iterable[int]) -> None:
-    """Remove the manifests of these attempts, and every artifact of the job but those `named`. Raises `StoreAway`."""
-    store.remove([_artifacts_manifest_key(job_id, attempt) for attempt in attempts])
-    keys = [file.key for file in store.files(f"{folder_of(job_id)}/artifacts")]
-    store.remove([key for key in keys if key not in named])
+def remove_unnamed_artifacts(store: Store, job_id: str, *, named: Set[str], last_attempt: int) -> None:
+    """Remove the manifests before that of an attempt, and every artifact up to it but those `named`.
+
+    Raises `StoreAway`.
+    """
+    for attempt in range(1, last_attempt + 1):
+        if attempt < last_attempt:
+            store.remove([_artifacts_manifest_key(job_id, attempt)])
+        keys = [file.key for file in store.files(artifacts_folder(job_id, attempt))]
+        store.remove([key for key in keys if key not in named])
 
 
 def _parsed(kind: type[_AnyManifest], content: bytes, job_id: str, attempt: int) -> _AnyManifest:

@@ -82,13 +82,13 @@ def checkpoints_among(session: Session, job: Job, keys: Collection[Key]) -> list
 
 
 def best_first(checkpoints: Sequence[SavedCheckpoint], job: Job) -> list[SavedCheckpoint]:
-    """Those with a value, the best first; of equal ones the newest first."""
+    """Those with a value, the best first; of equal ones the oldest first, as in the summary of a job."""
     metric = _deciding_metric(job)
     if metric is None:
         return []
-    sign = -1.0 if spec_from(job.spec).is_lower_better(metric) else 1.0
+    sign = 1.0 if spec_from(job.spec).is_lower_better(metric) else -1.0
     valued = [((sign * one.value, one.step, one.attempt), one) for one in checkpoints if one.value is not None]
-    return [one for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True)]
+    return [one for _, one in sorted(valued, key=lambda pair: pair[0])]
 
 
 def _rows_of(session: Session, job: Job, keys: Collection[Key]) -> dict[Key, _Row]:

@@ -79,7 +79,8 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700)
     except FileNotFoundError:
         make_private(folder.parent)
-        make_private(folder)
+        with suppress(FileExistsError):  # another process was faster
+            folder.mkdir(mode=0o700)
     except FileExistsError:
         if not folder.is_dir():
             raise

@@ -6,7 +6,7 @@ what is kept no more.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +48,8 @@ class AttemptCopies:
     _settled_steps: set[int] = field(default_factory=set)  # of checkpoints on disk: they are copied, or not needed
     _held: LocalCheckpoint | None = None  # the newest one, until its row is known and it is copied
     _ask_again_at: float = 0.0  # the rows
+    _states: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the checkpoints of a script, by step
+    _sent: dict[str, str] = field(default_factory=dict)  # keys of files of a checkpoint that is not whole: digests
     _copied: set[tuple[int, int]] | None = None  # attempt and step of checkpoints in the store; None: not read yet
 
     def __post_init__(self) -> None:
@@ -68,14 +70,21 @@ class AttemptCopies:
                 has_all = self._copy_checkpoints(attempt)
             if attempt.keeps_artifacts:
                 is_final = attempt.ended_at is not None
-                self.artifacts.copy(self.store, is_final=is_final, still_needed=self.still_needed)
+                self.artifacts.copy(
+                    self.store, is_final=is_final, still_needed=self.still_needed, require_store=self._require_store
+                )
         if attempt.ended_at is not None and has_all:
             self.waiting = []
             self._holding.release_all()
+            self._require_store()
             if attempt.is_newest and attempt.keeps_artifacts:
-                self._tidy_artifacts(attempt)
+                self._tidy_artifacts()
             with self.sessions.begin() as session:
-                rows.all_copied(session, attempt.id)
+                rows.all_copied(session, attempt, self.job.host)
+
+    def _require_store(self) -> None:
+        """Make sure that the store is there: a folder may not be mounted any more. Raises `StoreAway`."""
+        require_mark(self.sessions, self.store)
 
     def _copy_checkpoints(self, attempt: AttemptToCopy) -> bool:
         """Copy the newest checkpoint and the best one, if the store lacks them. True if there is nothing left to do.
@@ -92,8 +101,13 @@ class AttemptCopies:
             # Its row may come a moment later. By then a job that saves often has removed it.
             self._held = self._hold(attempt, on_disk[max(on_disk)])
         available = on_disk if self._held is None else {**on_disk, self._held.step: self._held}
-        known = self._known()
+        if attempt.is_script:
+            self._note_states(root, available.keys())
+            available = {step: found for step, found in available.items() if step in self._states}
+        known = self._known({*self._copied_keys, *((found.attempt, step) for step, found in available.items())})
         here = [one for one in known.saved if one.step in available]
+        if here and here[0].key not in self._copied_keys:
+            self.waiting = [Waiting(here[0], _size_of(available[here[0].step]))]
         lacking = self._lacking(known, here)
         self.waiting = [Waiting(one, _size_of(available[one.step])) for one in lacking]
         for one in lacking:
@@ -111,21 +125,32 @@ class AttemptCopies:
     def _lacking(self, known: Checkpoints, here: Sequence[SavedCheckpoint]) -> list[SavedCheckpoint]:
         """Of the checkpoints that are here, the newest and the best, if the store has not got them."""
         if self._copied is None:
-            require_mark(self.sessions, self.store)
+            self._require_store()
             self._copied = set(Manifests(self.store, self.job.job_id).checkpoints())
         best = known.best({*self._copied, *(one.key for one in here)})
         wanted = [*here[:1], *(one for one in here[1:] if one.key == best)]
-        return [one for one in wanted if one.key not in self._copied]
+        lacking = [one for one in wanted if one.key not in self._copied]
+        if lacking:
+            self._require_store()
+        return lacking
+
+    def _note_states(self, root: Path, steps: Set[int]) -> None:
+        """Remember what the rank of a script knew at its checkpoints: it forgets those that it removes."""
+        self._states = {step: state for step, state in (_script_states(root) | self._states).items() if step in steps}
 
     def _hold(self, attempt: AttemptToCopy, found: LocalCheckpoint) -> LocalCheckpoint:
         root = found.path.parent.parent
         return self._holding.hold(found, lambda: _is_whole(found, root, attempt))
 
-    def _known(self) -> Checkpoints:
-        """What the rows say. They are read again only after ten times as long as that took."""
+    @property
+    def _copied_keys(self) -> set[tuple[int, int]]:
+        return self._copied or set()
+
+    def _known(self, keys: Collection[tuple[int, int]]) -> Checkpoints:
+        """What the rows say of the newest checkpoints and of these. They are read again only after a rest."""
         began = time.monotonic()
         with self.sessions() as session:
-            known = rows.checkpoints_of(session, self.job.job_id)
+            known = rows.checkpoints_of(session, self.job.job_id, keys)
         now = time.monotonic()
         self._ask_again_at = now + _REST * (now - began)
         return known
@@ -145,12 +170,17 @@ class AttemptCopies:
         began, root = time.monotonic(), self.job.job_dir / "checkpoints"
         manifest = copy_checkpoint(
             self.store, self.job, held.path, saved,
-            script=_script_state(root, held.step) if attempt.is_script else None, still_needed=self.still_needed,
+            script=self._states[held.step] if attempt.is_script else None,
+            sent=self._sent, still_needed=self.still_needed,
         )  # fmt: skip
-        known = self._known()
+        if not self._holding.has(held) and not _is_whole(held, root, attempt):
+            raise Changed("the checkpoint may have been removed in part while it was copied")
+        self._require_store()
+        known = self._known([saved.key])
         if known.training_attempt > self.job.attempt or saved.key not in {one.key for one in known.saved}:
             raise Changed("a later attempt has gone on without it")
         manifests.write_checkpoint_manifest(self.store, manifest)
+        self._sent.clear()
         assert self._copied is not None
         self._copied.add(saved.key)
         self.artifacts.checkpoint_copied()
@@ -162,38 +192,42 @@ class AttemptCopies:
 
         Only the newest attempt does it: another one may be the work of a host that was cut off.
         """
-        known = self._known()
+        there = set(Manifests(self.store, self.job.job_id).checkpoints())
+        has_files = manifests.checkpoints_with_files(self.store, self.job.job_id)  # some were begun and not finished
+        known = self._known(there)
         if known.newest_attempt != self.job.attempt:
             return
-        there = set(Manifests(self.store, self.job.job_id).checkpoints())
         valid = [one.key for one in known.saved if one.key in there]
         best = known.best(set(valid))
         kept = {*valid[: known.most_kept], *([best] if best is not None else [])}
-        has_files = manifests.checkpoints_with_files(self.store, self.job.job_id)  # some were begun and not finished
-        for attempt, step in sorted((there | has_files) - kept):
+        old = {key for key in (there | has_files) - kept if key[0] <= self.job.attempt}
+        for attempt, step in sorted(old):
             manifests.remove_checkpoint(self.store, self.job.job_id, attempt, step)
         self._copied = kept
 
-    def _tidy_artifacts(self, attempt: AttemptToCopy) -> None:
+    def _tidy_artifacts(self) -> None:
         """Make the manifest of the last attempt that of the job, and remove all that it does not name.
 
         The attempt has fetched what earlier ones left elsewhere. What had not been copied by then is added, so that
         nothing is lost. Files that changed while they were copied are in no manifest.
         """
         found = Manifests(self.store, self.job.job_id)
-        earlier = [number for number in found.artifact_attempts() if number < attempt.number]
-        own = found.artifacts_of(attempt.number)
+        earlier = [number for number in found.artifact_attempts() if number < self.job.attempt]
+        has_later = any(number > self.job.attempt for number in found.artifact_attempts())
+        if has_later or self._known(()).newest_attempt != self.job.attempt:
+            return
+        own = found.artifacts_of(self.job.attempt)
         files = {} if own is None else {file.path: file for file in own.files}
         for before in filter(None, map(found.artifacts_of, reversed(earlier))):
             files = {file.path: file for file in before.files} | files
         if earlier:
             taken_over = ArtifactsManifest(
-                job=self.job.job_id, attempt=attempt.number, host=self.job.host, copied_at=datetime.now(UTC),
+                job=self.job.job_id, attempt=self.job.attempt, host=self.job.host, copied_at=datetime.now(UTC),
                 files=[files[path] for path in sorted(files)],
             )  # fmt: skip
             manifests.write_artifacts_manifest(self.store, taken_over)
         manifests.remove_unnamed_artifacts(
-            self.store, self.job.job_id, named={file.key for file in files.values()}, attempts=earlier
+            self.store, self.job.job_id, named={file.key for file in files.values()}, last_attempt=self.job.attempt
         )
 
 
@@ -210,10 +244,10 @@ def _size_of(found: LocalCheckpoint) -> int:
         return 0
 
 
-def _script_state(root: Path, step: int) -> dict[str, Any] | None:
-    """What the rank of a script knew of the run at a checkpoint."""
+def _script_states(root: Path) -> dict[int, dict[str, Any]]:
+    """What the rank of a script knew of the run at each of its checkpoints, by step."""
     try:
         states: dict[str, dict[str, Any]] = json.loads((root / SCRIPT_STATES).read_bytes())
-        return states.get(str(step))
+        return {int(step): state for step, state in states.items()}
     except (OSError, ValueError):
-        return None
+        return {}

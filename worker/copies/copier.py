@@ -64,7 +64,8 @@ class Copier:
         self._works: dict[int, _Work] = {}
         self._check: Future[None] | None = None
         self._checked_at = float("-inf")
-        self._problem: str | None = "unknown"  # as it is stored; not known yet
+        self._problem: str | None = None  # why the store is away, as it is stored
+        self._has_said = False
 
     def once(self) -> None:
         """Look at the store and at all attempts of this host, and begin what is to be done."""
@@ -72,12 +73,14 @@ class Copier:
         keep_days = self._settings.keep_files_days
         with self._sessions() as session:
             attempts = rows.attempts_to_copy(session, self._settings.host, keep_files_days=keep_days)
+        for work in self._works.values():
+            _take_result(work)
         ids = {attempt.id for attempt in attempts}
         self._works = {id_: work for id_, work in self._works.items() if id_ in ids or work.running is not None}
         for attempt in attempts:
-            work = self._works.setdefault(attempt.id, self._new_work(attempt))
-            self._finish(attempt, work)
-            if attempt.job_id not in self._busy_jobs() and time.monotonic() >= work.retry_at:
+            work = self._works.get(attempt.id) or self._new_work(attempt)
+            self._works[attempt.id] = work
+            if self._has_turn(attempt) and time.monotonic() >= work.retry_at:
                 work.running = self._pool.submit(work.copies.copy, attempt)
             self._say(attempt, work)
 
@@ -91,9 +94,14 @@ class Copier:
         job = JobHere(attempt.job_id, attempt.number, self._settings.host, self._settings.runs_dir)
         return _Work(AttemptCopies(self._sessions, self._store, job, self._still_needed))
 
-    def _busy_jobs(self) -> set[str]:
-        """The jobs of which something is being copied: of two attempts of a job only one at a time."""
-        return {work.copies.job.job_id for work in self._works.values() if work.running is not None}
+    def _has_turn(self, attempt: AttemptToCopy) -> bool:
+        """Whether a thread is free for the attempt. One is kept for attempts that run.
+
+        Of two attempts of a job only one is copied at a time.
+        """
+        busy_jobs = [work.copies.job.job_id for work in self._works.values() if work.running is not None]
+        most = _JOBS_AT_ONCE if attempt.ended_at is None else _JOBS_AT_ONCE - 1
+        return len(busy_jobs) < most and attempt.job_id not in busy_jobs
 
     def _still_needed(self) -> bool:
         return not self._stopped.is_set()
@@ -117,46 +125,21 @@ class Copier:
             self._say_store(f"it does not answer: it was asked {_ANSWER_S:.0f} s ago")
 
     def _say_store(self, problem: str | None) -> None:
-        if problem != self._problem:
+        if problem != self._problem or not self._has_said:
             with self._sessions.begin() as session:
                 rows.say_store(session, self._settings.host, problem)
-            self._problem = problem
+            self._problem, self._has_said = problem, True
+            for work in self._works.values() if problem is None else ():
+                work.retry_at = 0.0  # it is back
             if problem is not None:
                 _log.warning("the store is away: %s", problem)
-
-    def _finish(self, attempt: AttemptToCopy, work: _Work) -> None:
-        """Take the result of the last try, if there is one."""
-        if work.running is None or not work.running.done():
-            return
-        error, work.running = work.running.exception(), None
-        if error is None:
-            work.why, work.failures, work.retry_at = None, 0, 0.0
-            return
-        work.failures += 1
-        work.retry_at = time.monotonic() + min(_FIRST_REST_S * 2.0 ** min(work.failures - 1, 32), _LONGEST_REST_S)
-        if isinstance(error, Changed):
-            work.retry_at = time.monotonic() + _FIRST_REST_S
-            return
-        tags = {"job": attempt.job_id, "attempt": attempt.number}
-        if isinstance(error, DBAPIError) and is_away(error):
-            _log.warning("the database is away: %s", error.orig, extra=tags)
-        elif isinstance(error, StoreAway | OSError):
-            work.why = str(error) if isinstance(error, StoreAway) else in_words(error)
-            _log.warning("nothing is copied to the store now: %s", work.why, extra=tags)
-        else:
-            work.why = "the copier failed; see the log of the worker"
-            _log.error("copying failed, the next pass tries again", exc_info=error, extra=tags)
 
     def _say(self, attempt: AttemptToCopy, work: _Work) -> None:
         """Say on the job what waits for too long, and when it does not wait any more."""
         behind, before = self._behind(attempt, work), attempt.copies_behind
-        if behind == before:
-            return
-        if behind is None:
-            is_due = attempt.is_newest or (before or {}).get("host") == self._settings.host
-        else:
-            is_due = time.monotonic() - work.said_at >= _SAY_S
-        if is_due:
+        # What another host said holds until a later attempt has begun to train without it.
+        may_say = before is None or before.get("host") == self._settings.host or attempt.is_training
+        if behind != before and may_say and (behind is None or time.monotonic() - work.said_at >= _SAY_S):
             work.said_at = time.monotonic()
             with self._sessions.begin() as session:
                 rows.say_behind(session, attempt, behind)
@@ -173,5 +156,29 @@ class Copier:
             "host": self._settings.host,
             "step": waiting[0].saved.step if waiting else None,
             "bytes": waiting_bytes,
-            "why": work.why,
+            "why": work.why or self._problem,
         }
+
+
+def _take_result(work: _Work) -> None:
+    """Take the result of the last try, if it has ended."""
+    if work.running is None or not work.running.done():
+        return
+    error, work.running = work.running.exception(), None
+    if error is None:
+        work.why, work.failures, work.retry_at = None, 0, 0.0
+        return
+    work.failures += 1
+    work.retry_at = time.monotonic() + min(_FIRST_REST_S * 2.0 ** min(work.failures - 1, 32), _LONGEST_REST_S)
+    job = work.copies.job
+    tags = {"job": job.job_id, "attempt": job.attempt}
+    if isinstance(error, Changed):
+        work.retry_at = time.monotonic() + _FIRST_REST_S
+    elif isinstance(error, DBAPIError) and is_away(error):
+        _log.warning("the database is away: %s", error.orig, extra=tags)
+    elif isinstance(error, StoreAway | OSError):
+        work.why = str(error) if isinstance(error, StoreAway) else in_words(error)
+        _log.warning("nothing is copied to the store now: %s", work.why, extra=tags)
+    else:
+        work.why = "the copier failed; see the log of the worker"
+        _log.error("copying failed, the next pass tries again", exc_info=error, extra=tags)

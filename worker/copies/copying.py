@@ -66,16 +66,17 @@ def copy_checkpoint(
     saved: SavedCheckpoint,
     *,
     script: Mapping[str, Any] | None,
+    sent: dict[str, str],
     still_needed: StillNeeded,
 ) -> CheckpointManifest:
     """Copy a checkpoint of this host. Its manifest is not written: `manifests.write_checkpoint_manifest` does it.
 
-    `script` is what the rank of a script knew. Raises `StoreAway`, `Changed`, `OSError`.
+    `script` is what the rank of a script knew. `sent` has the digests of what this process has brought to keys there:
+    that is not sent again. Raises `StoreAway`, `Changed`, `OSError`.
     """
     above = manifests.checkpoint_folder(job.job_id, saved.attempt, saved.step)
     try:
-        present = {file.key: file.bytes for file in store.files(above)}
-        copied = _copy_all(store, list(_files_of(path)), above, present, still_needed)
+        copied = _copy_all(store, list(_files_of(path)), above, sent, still_needed)
     except FileNotFoundError as error:
         raise Changed("the checkpoint was removed while it was copied") from error
     return CheckpointManifest(
@@ -85,14 +86,14 @@ def copy_checkpoint(
 
 
 def _copy_all(
-    store: Store, files: list[tuple[str, Path]], above: str, present: Mapping[str, int], still_needed: StillNeeded
+    store: Store, files: list[tuple[str, Path]], above: str, sent: dict[str, str], still_needed: StillNeeded
 ) -> list[CopiedFile]:
     has_failed = False
 
     def copy(file: tuple[str, Path]) -> CopiedFile:
         name, path = file
         return _copy_file(
-            store, open_regular(path, follow=False), name, _key(above, name), present,
+            store, open_regular(path, follow=False), name, _key(above, name), sent,
             lambda: still_needed() and not has_failed,
         )  # fmt: skip
 
@@ -110,7 +111,7 @@ def _files_of(path: Path) -> Iterator[tuple[str, Path]]:
     if not path.is_dir():
         yield path.name, path
         return
-    for folder, _, names in os.walk(path):
+    for folder, _, names in os.walk(path, onerror=_fail):
         for name in names:
             inner = Path(folder, name)
             relative = str(inner.relative_to(path))
@@ -120,6 +121,10 @@ def _files_of(path: Path) -> Iterator[tuple[str, Path]]:
                 _log.warning("%r is not copied with its checkpoint: its name is not UTF-8", relative)
             else:
                 yield relative, inner
+
+
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def _key(above: str, name: str) -> str:
@@ -133,17 +138,18 @@ def _key(above: str, name: str) -> str:
 
 
 def _copy_file(
-    store: Store, descriptor: int, name: str, key: str, present: Mapping[str, int], still_needed: StillNeeded
+    store: Store, descriptor: int, name: str, key: str, sent: dict[str, str], still_needed: StillNeeded
 ) -> CopiedFile:
-    """Copy an open file and close it. A file that is there with this size is of an earlier try, and is not repeated."""
+    """Copy an open file and close it, unless it was sent before."""
     with os.fdopen(descriptor, "rb") as file:
         before = os.fstat(file.fileno())
         digest = _digest(file, still_needed)
-        if present.get(key) != before.st_size:
+        if sent.get(key) != digest:
             store.upload(key, path_of(file.fileno()), still_needed=still_needed)
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise Changed(f"{name} changed while it was copied")
+    sent[key] = digest
     modified_at = datetime.fromtimestamp(before.st_mtime, UTC)
     return CopiedFile(path=name, key=key, bytes=before.st_size, sha256=digest, modified_at=modified_at)
 
@@ -182,7 +188,9 @@ class ArtifactCopies:
         """A restart may continue from a checkpoint that was copied just now: it needs what was written before it."""
         self._checkpoint_at = time.monotonic()
 
-    def copy(self, store: Store, *, is_final: bool, still_needed: StillNeeded) -> None:
+    def copy(
+        self, store: Store, *, is_final: bool, still_needed: StillNeeded, require_store: Callable[[], None]
+    ) -> None:
         """Copy what has changed, then write the manifest. While the job runs, restless files wait for a checkpoint.
 
         Raises `StoreAway`, `Changed`.
@@ -190,6 +198,8 @@ class ArtifactCopies:
         found = self._found()
         due = [artifact for artifact in found if self._is_due(artifact, is_final=is_final)]
         self.waits_bytes = sum(artifact.bytes for artifact in due)
+        if due:
+            require_store()
         if (due or is_final) and not self._has_read:
             self._read_written(store)
         changed: Changed | None = None
@@ -203,6 +213,7 @@ class ArtifactCopies:
         paths = {artifact.path for artifact in found}
         files = [known.file for path, known in sorted(self._known.items()) if path in paths]
         if (self._written is None and files) or (self._written is not None and self._written.files != files):
+            require_store()
             self._write(store, files)
         if changed is not None:
             raise changed
@@ -254,11 +265,13 @@ class ArtifactCopies:
     def _copy_one(self, store: Store, artifact: Artifact, still_needed: StillNeeded) -> None:
         began = time.monotonic()
         with os.fdopen(self._opened(artifact), "rb") as file:
-            content = _digest(file, still_needed)[:16]
-        above = f"{manifests.artifacts_folder(self.job.job_id, self.job.attempt)}/{content}"
-        descriptor = self._opened(artifact)
-        copied = _copy_file(store, descriptor, artifact.path, _key(above, artifact.path), {}, still_needed)
-        if not copied.sha256.startswith(content):  # its key would say something else than it holds
+            digest = _digest(file, still_needed)
+        above = f"{manifests.artifacts_folder(self.job.job_id, self.job.attempt)}/{digest[:16]}"
+        key, known = _key(above, artifact.path), self._known.get(artifact.path)
+        # With the content that it had before, it is there: a key that a manifest names is not written again.
+        sent = {known.file.key: known.file.sha256} if known is not None else {}
+        copied = _copy_file(store, self._opened(artifact), artifact.path, key, sent, still_needed)
+        if copied.sha256 != digest:  # its key would say something else than it holds
             raise Changed(f"{artifact.path} changed while it was copied")
         now = time.monotonic()
         self._known[artifact.path] = _Known(artifact.etag, copied, now, now - began)

@@ -14,18 +14,20 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
+
+from sqlalchemy.exc import DBAPIError
 
 from jobs.copies.manifests import CheckpointManifest, CopiedFile, DamagedCopy, Manifests
 from jobs.copies.marks import require_mark
-from jobs.copies.resuming import SavedCheckpoint
 from jobs.copies.store import NotInStore, Store, StoreAway
-from jobs.db.engine import Sessions
+from jobs.data.artifact_files import ArtifactNotFound, parts_of
+from jobs.db.engine import Sessions, is_away
 from jobs.runtime.checkpoint_folders import (
     SCRIPT_STATES,
     LocalCheckpoint,
@@ -45,6 +47,7 @@ PATIENCE_S = 300.0  # for a store that is away, and for what another host still 
 _RETRY_S = 1.0
 _FILES_AT_ONCE = 4
 _READ_BYTES = 1024 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 StillNeeded = Callable[[], bool]
 _Result = TypeVar("_Result")
@@ -71,7 +74,10 @@ class Fetched:
 
 
 class Fetch:
-    """Makes this host ready for an attempt that starts from what earlier attempts left. `run` does all of it."""
+    """Makes this host ready for an attempt that starts from what earlier attempts left. `run` does all of it.
+
+    `still_needed` is asked at least once a minute, unless the store hangs.
+    """
 
     def __init__(
         self, sessions: Sessions, store: Store, paths: AttemptPaths, config: Settings, *, still_needed: StillNeeded
@@ -79,43 +85,61 @@ class Fetch:
         self._sessions = sessions
         self._store = store
         self._paths = paths
+        self._job_id = paths.job_dir.name
         self._host = config.host
         self._host_timeout_s = config.host_timeout_s
         self._still_needed = still_needed
+        # What arrives lies there until all of it is whole: below the folder of the attempt, which is its alone.
+        self._arrivals = paths.root / "fetched"
+        self._arrived: set[Path] = set()
         self._give_up_at = time.monotonic() + PATIENCE_S
 
     def run(self) -> Fetched | None:
         """Fetch what is missing. Returns the checkpoint that came. Raises `CannotFetch`, `OSError`."""
-        with self._sessions() as session:
-            start = rows.start_of(session, self._paths.job_dir.name, self._paths.number)
-        local = newest_whole(self._paths.checkpoints, of_script=start.is_script)
-        have_step = -1 if local is None else local.step
-        wanted = [saved for saved in start.saved if saved.step > have_step]
-        if not wanted:
-            return None
-        ran_elsewhere = start.host_before not in (None, self._host)
-        if ran_elsewhere:
-            self._wait_for_copies()
-        fetched = self._patiently(lambda: self._newest_of(wanted, start))
-        if ran_elsewhere:
-            self._patiently(lambda: self._artifacts(self._paths.job_dir.name))
-        return fetched
+        try:
+            start = self._patiently(self._start)
+            local = newest_whole(self._paths.checkpoints, of_script=start.is_script)
+            have_step = -1 if local is None else local.step
+            if not any(saved.step > have_step for saved in start.saved):
+                return None
+            ran_elsewhere = start.host_before not in (None, self._host)
+            if ran_elsewhere:
+                self._wait_for_copies(self._job_id, self._paths.number)
+            fetched = self._patiently(lambda: self._newest_after(have_step))
+            if ran_elsewhere:
+                self._patiently(self._artifacts)
+            return fetched
+        finally:
+            shutil.rmtree(self._arrivals, ignore_errors=True)
 
     def weights(self, job_id: str, path: Path) -> None:
-        """Fetch the weights that another job left to the path where its host has them. Raises `CannotFetch`."""
-        self._patiently(lambda: self._one_artifact(job_id, "model.weights.h5", path))
+        """Fetch the weights that another job left to the path where its host has them. Raises `CannotFetch`.
 
-    def _newest_of(self, wanted: Sequence[SavedCheckpoint], start: Start) -> Fetched | None:
-        """Fetch the newest one that is whole in the store. None if there is none."""
+        If its host copies them still, that is waited for. If nobody has them, the rank says so.
+        """
+        is_copied = self._wait_for_copies(job_id)
+        has_come = self._patiently(lambda: self._one_artifact(job_id, "model.weights.h5", path))
+        if not has_come and not is_copied:
+            raise CannotFetch(f"the weights of job {job_id} are not copied yet")
+
+    def _start(self, keys: Collection[tuple[int, int]] = ()) -> Start:
+        with self._sessions() as session:
+            return rows.start_of(session, self._job_id, self._paths.number, keys)
+
+    def _newest_after(self, have_step: int) -> Fetched | None:
+        """Fetch the newest one that is whole in the store. None if there is none after this step."""
         require_mark(self._sessions, self._store)
-        found = Manifests(self._store, self._paths.job_dir.name)
+        found = Manifests(self._store, self._job_id)
         there = set(found.checkpoints())
-        for saved in wanted:
-            if (saved.attempt, saved.step) not in there:
+        start = self._start(there)
+        for saved in start.saved:
+            if saved.key not in there or saved.step <= have_step:
                 continue
             began = time.monotonic()
             try:
                 manifest = found.checkpoint(saved.attempt, saved.step)
+                if manifest.step != saved.step:
+                    raise DamagedCopy(f"its manifest is of step {manifest.step}")
                 self._place(manifest, start)
             except (DamagedCopy, NotInStore) as error:
                 _log.warning("the copy of step %d is passed over: %s", saved.step, error)
@@ -124,38 +148,49 @@ class Fetch:
             return Fetched(manifest, time.monotonic() - began)
         return None
 
-    def _wait_for_copies(self) -> None:
-        """Wait for the host of the attempt before, as long as it lives and the store answers it."""
-        while self._still_needed() and time.monotonic() < self._give_up_at:
-            with self._sessions() as session:
-                host = rows.copying_host(
-                    session, self._paths.job_dir.name, self._paths.number, host_timeout_s=self._host_timeout_s
-                )
+    def _wait_for_copies(self, job_id: str, before: int | None = None) -> bool:
+        """Wait for the host of a job's last attempt, or of that before an attempt, as long as it lives and can copy.
+
+        Returns whether nobody copies any more.
+        """
+        give_up_at = time.monotonic() + PATIENCE_S
+        while True:
+            host = self._patiently(lambda: self._copying_host(job_id, before))
             if host is None:
-                return
-            _log.info("waiting for host %s, which still copies what the attempt before left", host)
+                return True
+            if time.monotonic() >= give_up_at:
+                _log.warning("host %s still copies: not waiting for it any longer", host)
+                return False
+            self._require_needed()
+            _log.info("waiting for host %s, which still copies what is needed here", host)
             time.sleep(_RETRY_S)
+
+    def _copying_host(self, job_id: str, before: int | None) -> str | None:
+        with self._sessions() as session:
+            return rows.copying_host(session, job_id, before, host_timeout_s=self._host_timeout_s)
 
     def _place(self, manifest: CheckpointManifest, start: Start) -> None:
         """Put a checkpoint where the ranks look for it, whole or not at all."""
-        root = self._paths.checkpoints
-        unfinished = root / f".fetching-{manifest.attempt}-{manifest.step}"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        root, arrival = self._paths.checkpoints, self._arrivals / f"{manifest.attempt}-{manifest.step}"
         try:
-            self._download(manifest.files, unfinished)
-            if start.is_script:
-                folder = attempt_folder(root, manifest.attempt)
-                make_private(folder)
-                place = checkpoint_folder(folder, manifest.step)
-                shutil.rmtree(place, ignore_errors=True)
-                os.replace(unfinished, place)
-                _note_script_state(root, manifest)
-            else:  # Hora's own loop looks into the folder of its own attempt first
-                make_private(self._paths.own_checkpoints)
-                for file in manifest.files:
-                    os.replace(unfinished / file.path, self._paths.own_checkpoints / Path(file.path).name)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            self._download(manifest.files, arrival)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise DamagedCopy("its manifest names a file and a folder alike") from None
+        self._require_needed()
+        if start.is_script:
+            folder = attempt_folder(root, manifest.attempt)
+            make_private(folder)
+            place = checkpoint_folder(folder, manifest.step)
+            if place.is_symlink():
+                place.unlink()
+            shutil.rmtree(place, ignore_errors=True)
+            os.replace(arrival, place)
+            _note_script_state(root, manifest)
+        elif self._paths.own_checkpoints.exists():
+            for file in manifest.files:
+                os.replace(arrival / file.path, self._paths.own_checkpoints / Path(file.path).name)
+        else:  # Hora's own loop looks into the folder of its own attempt first
+            os.replace(arrival, self._paths.own_checkpoints)
 
     def _download(self, files: Iterable[CopiedFile], folder: Path) -> None:
         make_private(folder)
@@ -167,60 +202,104 @@ class Fetch:
                 raise
 
     def _download_one(self, file: CopiedFile, path: Path) -> None:
+        """Download a file and check it. After an interruption those that have arrived are not fetched again."""
+        if path in self._arrived:
+            return
         make_private(path.parent)
+        path.unlink(missing_ok=True)
         self._store.download(file.key, path, still_needed=self._still_needed)
         with path.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
+            digest = self._digest(content)
             os.fsync(content.fileno())
         if (path.stat().st_size, digest) != (file.bytes, file.sha256):
             raise DamagedCopy(f"{file.path} is not what was copied")
         modified_s = file.modified_at.timestamp()
         os.utime(path, (modified_s, modified_s))
+        self._arrived.add(path)
+        self._give_up_at = time.monotonic() + PATIENCE_S
 
-    def _artifacts(self, job_id: str) -> None:
+    def _digest(self, content: BinaryIO) -> str:
+        digest = hashlib.sha256()
+        while chunk := content.read(_READ_BYTES):
+            self._require_needed()
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def _artifacts(self) -> None:
         """Fetch the artifacts that earlier attempts left on other hosts. What is newer here stays."""
         require_mark(self._sessions, self._store)
-        manifest = Manifests(self._store, job_id).artifacts()
+        manifest = Manifests(self._store, self._job_id).artifacts()
         for file in manifest.files if manifest is not None else ():
-            path = self._paths.artifacts / file.path
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime >= file.modified_at.timestamp():
-                    continue
-            try:
-                self._put(file, path)
-            except (DamagedCopy, NotInStore) as error:
-                _log.warning("the artifact %s is not fetched: %s", file.path, error)
+            self._put(file, self._paths.artifacts)
 
-    def _one_artifact(self, job_id: str, name: str, path: Path) -> None:
+    def _one_artifact(self, job_id: str, name: str, path: Path) -> bool:
+        """Fetch one artifact of another job. Returns whether it came."""
         require_mark(self._sessions, self._store)
         manifest = Manifests(self._store, job_id).artifacts()
-        for file in manifest.files if manifest is not None else ():
-            if file.path == name:
-                try:
-                    self._put(file, path)
-                except (DamagedCopy, NotInStore) as error:
-                    _log.warning("%s of job %s is not fetched: %s", name, job_id, error)
+        make_private(path.parent)
+        return any(file.path == name and self._put(file, path.parent) for file in manifest.files) if manifest else False
 
-    def _put(self, file: CopiedFile, path: Path) -> None:
-        """Fetch one file to its place, whole or not at all."""
-        unfinished = path.with_name(f".fetching-{path.name}"[:255])
-        unfinished.unlink(missing_ok=True)
+    def _put(self, file: CopiedFile, folder: Path) -> bool:
+        """Fetch a file to its place below a folder, whole or not at all, unless a newer one is there.
+
+        A script can have put links there: a file whose folder is a link is passed over. False if it did not come.
+        """
+        arrival = self._arrivals / "artifacts" / hashlib.sha256(file.key.encode()).hexdigest()
         try:
-            self._download_one(file, unfinished)
-            os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+            *above, name = parts_of(file.path)
+            with opened_below(folder, above) as opened:
+                with suppress(FileNotFoundError):
+                    if os.lstat(name, dir_fd=opened).st_mtime >= file.modified_at.timestamp():
+                        return True
+                self._download_one(file, arrival)
+                self._require_needed()
+                os.replace(arrival, name, dst_dir_fd=opened)
+        except (DamagedCopy, NotInStore, ArtifactNotFound, NotADirectoryError, IsADirectoryError) as error:
+            _log.warning("the artifact %r is not fetched: %s", file.path, error)
+            return False
+        return True
+
+    def _require_needed(self) -> None:
+        if not self._still_needed():
+            raise CannotFetch("it is not needed any more")
 
     def _patiently(self, action: Callable[[], _Result]) -> _Result:
-        """Run `action` until the store answers. Raises `CannotFetch` when that takes too long, or is not needed."""
+        """Run `action` until store and database answer. Raises `CannotFetch` when that takes too long."""
         while True:
+            self._require_needed()
             try:
                 return action()
             except StoreAway as error:
-                if not self._still_needed() or time.monotonic() > self._give_up_at:
+                if time.monotonic() > self._give_up_at:
                     raise CannotFetch(str(error)) from None
                 _log.warning("waiting for the store: %s", error)
+            except DBAPIError as error:  # the lease says for how long
+                if not is_away(error):
+                    raise
+                _log.warning("the database is away: %s", error.orig)
             time.sleep(_RETRY_S)
+
+
+@contextmanager
+def opened_below(folder: Path, names: Sequence[str]) -> Iterator[int]:
+    """Open a folder below another one, and make those on the way that are missing. No link below `folder` is followed.
+
+    Raises `NotADirectoryError` for a link.
+    """
+    opened = os.open(folder, _FOLDER)
+    try:
+        for name in names:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=opened)
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=opened)
+            except OSError as error:
+                raise NotADirectoryError(f"{name} is no folder: {error.strerror}") from None
+            os.close(opened)
+            opened = inner
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def newest_whole(root: Path, *, of_script: bool) -> LocalCheckpoint | None:

@@ -54,6 +54,10 @@ class Holding:
             raise Changed("the checkpoint may have been removed in part while its files were held")
         return held
 
+    def has(self, held: LocalCheckpoint) -> bool:
+        """Whether the files of a checkpoint are held, and not at their own place."""
+        return held.path.is_relative_to(self._folder)
+
     def release(self, held: LocalCheckpoint) -> None:
         """Let a checkpoint go."""
         shutil.rmtree(self._folder / f"step-{held.step}", ignore_errors=True)
@@ -87,10 +91,16 @@ def _link_below(path: Path, into: Path) -> None:
     """Link all files below a folder that a script made: no link in it is followed, whatever the script does."""
     top = os.open(path, _FOLDER)
     try:
-        for below, _, names, opened in os.fwalk(".", dir_fd=top):
+        for below, _, names, opened in os.fwalk(".", dir_fd=top, onerror=_fail):
             target = into / below
             make_private(target)
             for name in names:
                 os.link(name, target / name, src_dir_fd=opened, follow_symlinks=False)
+        if not os.path.samestat(os.fstat(top), path.lstat()):  # saved again under the same step
+            raise FileNotFoundError(path)
     finally:
         os.close(top)
+
+
+def _fail(error: OSError) -> None:
+    raise error

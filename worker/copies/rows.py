@@ -31,6 +31,7 @@ class AttemptToCopy:
     ended_at: datetime | None
     copies_behind: dict[str, Any] | None
     is_newest: bool
+    is_training: bool  # it is the newest, and has begun to train
     is_superseded: bool  # a later attempt has begun to train: what this one left is not needed any more
     keeps_checkpoints: bool
     keeps_artifacts: bool
@@ -53,6 +54,7 @@ def attempts_to_copy(session: Session, host: str, *, keep_files_days: float) -> 
             Attempt.ended_at,
             Job.copies_behind,
             (Attempt.number == Job.attempt).label("is_newest"),
+            ((Attempt.number == Job.attempt) & Attempt.resumed_step.is_not(None)).label("is_training"),
             has_moved_on.label("is_superseded"),
             ~func.coalesce(or_(is_old, Job.files_removed_at.is_not(None)), False).label("keeps_checkpoints"),
             Job.artifacts_removed_at.is_(None).label("keeps_artifacts"),
@@ -100,10 +102,13 @@ def checkpoint_copied(session: Session, manifest: CheckpointManifest, *, duratio
     add_event(session, manifest.job, EventKind.CHECKPOINT_COPIED, attempt=manifest.attempt, data=data)
 
 
-def all_copied(session: Session, attempt_id: int) -> None:
-    """Store that the store has all that an attempt left, which has ended."""
-    ended = (Attempt.id == attempt_id, Attempt.ended_at.is_not(None))
+def all_copied(session: Session, attempt: AttemptToCopy, host: str) -> None:
+    """Store that the store has all that an attempt left on a host, which has ended."""
+    ended = (Attempt.id == attempt.id, Attempt.ended_at.is_not(None))
     session.execute(update(Attempt).where(*ended).values(copied_at=func.now()))
+    behind = get_job(session, attempt.job_id).copies_behind
+    if behind is not None and behind.get("host") == host:
+        touch(session, attempt.job_id, copies_behind=None)
 
 
 def say_behind(session: Session, attempt: AttemptToCopy, behind: dict[str, Any] | None) -> None:
@@ -121,7 +126,10 @@ def say_store(session: Session, host: str, problem: str | None) -> None:
 
 def waits_for_copies(session: Session, host: str) -> bool:
     """Whether a host has something of jobs that ended there, which the store lacks."""
-    left = (Attempt.host == host, Attempt.copied_at.is_(None), Attempt.ended_at.is_not(None))
+    left = (
+        Attempt.host == host, Attempt.copied_at.is_(None), Attempt.ended_at.is_not(None),
+        Attempt.claimed_at.is_not(None),
+    )  # fmt: skip
     return session.scalar(select(Attempt.id).where(*left).limit(1)) is not None
 
 
@@ -142,8 +150,11 @@ def start_of(session: Session, job_id: str, number: int, keys: Collection[tuple[
     return Start(job.code is not None, saved, None if before is None else before.host)
 
 
-def copying_host(session: Session, job_id: str, number: int, *, host_timeout_s: float) -> str | None:
-    """The host of the attempt before, if it still copies what that left. None: it has, it is lost, or it cannot."""
+def copying_host(session: Session, job_id: str, number: int | None, *, host_timeout_s: float) -> str | None:
+    """The host of the attempt before, or of the last one, if it still copies what that left.
+
+    None: it has copied all, it is lost, or it cannot.
+    """
     before = session.scalar(_attempt_before(job_id, number))
     if before is None or before.copied_at is not None:
         return None
@@ -151,6 +162,8 @@ def copying_host(session: Session, job_id: str, number: int, *, host_timeout_s: 
     return session.scalar(select(Host.name).where(*copies))
 
 
-def _attempt_before(job_id: str, number: int) -> Select[Attempt]:
-    earlier = (Attempt.job_id == job_id, Attempt.number < number, Attempt.started_at.is_not(None))
-    return select(Attempt).where(*earlier).order_by(Attempt.number.desc()).limit(1)
+def _attempt_before(job_id: str, number: int | None) -> Select[Attempt]:
+    started = select(Attempt).where(Attempt.job_id == job_id, Attempt.started_at.is_not(None))
+    if number is not None:
+        started = started.where(Attempt.number < number)
+    return started.order_by(Attempt.number.desc()).limit(1)

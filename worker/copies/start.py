@@ -1,12 +1,15 @@
 """Makes an attempt ready that starts from what is in the store. Called by the supervisor before the ranks start.
 
-While files travel the lease is renewed. A request to stop ends the wait: the supervision that follows obeys it.
+While files travel the lease is renewed. A request to stop ends the attempt there: no rank starts without what it would
+start from, because then all that was trained before would be void.
 """
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,29 +27,36 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings, settings
 from jobs.runtime.space import is_full
+from worker.attempt.ending import Ending, requested_ending
 from worker.attempt.launcher import SupervisorTask
 from worker.attempt.members import Members
 from worker.attempt.paths import paths_of
 from worker.attempt.renewal import Renewal
-from worker.copies.fetching import CannotFetch, Fetch, Fetched
+from worker.copies.fetching import PATIENCE_S, CannotFetch, Fetch, Fetched
 
 _log = logging.getLogger(__name__)
 
 _PERIOD_S = 0.2
+_STOP_S = 5.0  # for the other thread to end when it is not needed any more
 
 
 def make_ready(task: SupervisorTask, leave_signals: Collection[int] = ()) -> bool:
-    """Fetch what the attempt starts from. False: it has ended, because that cannot be had, or its lease was lost.
+    """Fetch what the attempt starts from. Does not return if that cannot be had, or the lease was lost.
 
     `leave_signals` fills when this process is told to end.
     """
     config = settings()
     configure_logging("supervisor", job=task.job_id, attempt=task.number, host=config.host)
     sessions = sessions_for(engine_for(config.database_url, pool_size=2, patience_s=config.database_patience_s))
-    return _Start(task, sessions, config, leave_signals).run()
+    if Start(task, sessions, config, leave_signals).run():
+        return True
+    logging.shutdown()
+    os._exit(1)  # a store that hangs would keep its threads, and with them this process
 
 
-class _Start:
+class Start:
+    """One attempt, from its claim to the start of its ranks."""
+
     def __init__(
         self, task: SupervisorTask, sessions: Sessions, config: Settings, leave_signals: Collection[int]
     ) -> None:
@@ -56,37 +66,48 @@ class _Start:
         self._leave_signals = leave_signals
         self._paths = paths_of(config.runs_dir, task.job_id, task.number)
         self._renewal = Renewal(sessions, task.lease, config, Path(task.lease_file), Members())
-        self._is_asked_to_stop = False
+        self._stopped_for: Ending | None = None
+        self._stopped_at = 0.0
+        self._asked_at = time.monotonic()  # when the other thread last asked whether to go on
 
     def run(self) -> bool:
         """Fetch. Returns whether the attempt goes on."""
-        pool = ThreadPoolExecutor(1, "fetch")
         try:
-            fetched = self._wait_for(pool.submit(self._fetch))
+            fetched = self._wait_for(self._begin())
             if fetched is not None:
                 self._renewal.retry_while_away(lambda: self._store_event(fetched))
             return True
         except StaleLease:
             _log.warning("the lease was lost while files were fetched")
         except (CannotFetch, StoreAway) as error:
-            if self._is_asked_to_stop:
-                return True
-            self._end(EndReason.NO_STORE, f"what it starts from is in the store, and that is away: {error}")
+            away = Ending(EndReason.NO_STORE, f"what it starts from is in the store, and that is away: {error}")
+            self._end(self._stopped_for or away)
         except OSError as error:
             reason = EndReason.NO_SPACE if is_full(error) else EndReason.LAUNCH_FAILED
-            self._end(reason, f"what it starts from cannot be fetched from the store: {in_words(error)}")
+            why = f"what it starts from cannot be fetched from the store: {in_words(error)}"
+            self._end(self._stopped_for or Ending(reason, why))
         except Exception as error:
             _log.exception("fetching failed")
-            self._end(EndReason.INTERNAL_ERROR, f"fetching from the store failed: {cause_in_words(error)}")
-        finally:
-            self._is_asked_to_stop = True  # so that the other thread ends
-            pool.shutdown(wait=False)
+            self._end(Ending(EndReason.INTERNAL_ERROR, f"fetching from the store failed: {cause_in_words(error)}"))
         return False
+
+    def _begin(self) -> "Future[Fetched | None]":
+        """Fetch in a thread of its own, which is not waited for at the end: a store may hang."""
+        future: Future[Fetched | None] = Future()
+
+        def fetch() -> None:
+            try:
+                future.set_result(self._fetch())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=fetch, name="fetch", daemon=True).start()
+        return future
 
     def _fetch(self) -> Fetched | None:
         store = store_of(self._config)
         assert store is not None
-        fetch = Fetch(self._sessions, store, self._paths, self._config, still_needed=lambda: not self._is_asked_to_stop)
+        fetch = Fetch(self._sessions, store, self._paths, self._config, still_needed=self._is_needed)
         if self._task.weights_of is not None:
             job_id, path = self._task.weights_of
             fetch.weights(job_id, Path(path))
@@ -94,12 +115,22 @@ class _Start:
         script_user.open_to_read([str(self._paths.checkpoints)], self._config.script_user)
         return fetched
 
+    def _is_needed(self) -> bool:
+        self._asked_at = time.monotonic()
+        return self._stopped_for is None
+
     def _wait_for(self, fetching: "Future[Fetched | None]") -> Fetched | None:
-        """Wait for the other thread. Raises what it raised, and `StaleLease`."""
+        """Wait for the other thread. Raises what it raised, `CannotFetch` if it hangs, and `StaleLease`."""
         while not fetching.done():
+            now = time.monotonic()
+            if self._stopped_for is not None and now - self._stopped_at > _STOP_S:
+                raise CannotFetch("it was not needed any more")
+            if now - self._asked_at > PATIENCE_S:
+                raise CannotFetch("it does not answer")
             try:
                 self._renewal.renew_if_due()
-                self._is_asked_to_stop |= bool(self._leave_signals) or self._has_stop_request()
+                if self._stopped_for is None and (ending := self._requested_ending()) is not None:
+                    self._stopped_for, self._stopped_at = ending, now
             except DBAPIError as error:
                 if not is_away(error):
                     raise
@@ -107,10 +138,11 @@ class _Start:
             time.sleep(_PERIOD_S)
         return fetching.result()
 
-    def _has_stop_request(self) -> bool:
+    def _requested_ending(self) -> Ending | None:
+        if self._leave_signals:
+            return Ending(EndReason.HOST_LOST, f"host {self._config.host} is shutting down")
         with self._sessions() as session:
-            requests = leases.stop_requests(session, self._task.lease)
-        return requests.cancel_requested or requests.pause_requested or requests.preemption is not None
+            return requested_ending(leases.stop_requests(session, self._task.lease))
 
     def _store_event(self, fetched: Fetched) -> None:
         with self._sessions.begin() as session:
@@ -120,19 +152,20 @@ class _Start:
                 attempt=self._task.number, data=fetched.to_event(),
             )  # fmt: skip
 
-    def _end(self, reason: EndReason, error: str) -> None:
+    def _end(self, ending: Ending) -> None:
         """End the attempt, of which no process has started."""
+        _log.info("attempt ended before its ranks started: %s %s", ending.reason, ending.error or "")
         self._paths.tidy(self._config.script_user)
         with suppress(StaleLease):
-            self._renewal.retry_while_away(lambda: self._store_end(reason, error))
+            self._renewal.retry_while_away(lambda: self._store_end(ending))
         hints = Hints(self._config.broker_url)
         hints.dispatch()
         hints.close()
 
-    def _store_end(self, reason: EndReason, error: str) -> None:
+    def _store_end(self, ending: Ending) -> None:
         with self._sessions.begin() as session:
             leases.end(
-                session, self._task.lease, reason, error=error,
+                session, self._task.lease, ending.reason, error=ending.error,
                 backoff_s=self._config.restart_backoff_s, backoff_limit_s=self._config.restart_backoff_limit_s,
             )  # fmt: skip
             leases.release(session, self._task.attempt_id)

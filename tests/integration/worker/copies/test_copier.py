@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from jobs.copies.manifests import Manifests
+from jobs.copies.marks import require_mark
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
@@ -18,7 +19,10 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
 from worker.copies import copier as copier_module
 from worker.copies import copying
+from worker.copies.attempt_copies import AttemptCopies
 from worker.copies.copier import Copier
+from worker.copies.copying import JobHere
+from worker.copies.rows import attempts_to_copy
 
 
 def all_files(store: Store) -> list[str]:
@@ -224,6 +228,45 @@ def test_a_store_that_was_emptied_is_said_and_not_filled_again(
     assert not (tmp_path / "team").exists()
     (tmp_path / "unmounted").rename(tmp_path / "team")
     copy_until(copier, lambda: run.no_store() is None and (1, 20) in run.copied(), "it to go on")
+
+
+def test_the_next_attempt_on_the_same_host_is_copied_too(run: Run, copier: Copier) -> None:
+    run.save(10)
+    run.end(EndReason.PREEMPTED)
+    copy_until(copier, run.is_all_copied, "all")
+    second = run.next(run.settings, resumed_step=10)
+    second.save(20)
+    copy_until(copier, lambda: (2, 20) in second.copied(), "the checkpoint of the second attempt")
+
+
+def test_artifacts_are_not_copied_to_a_folder_that_is_not_mounted(run: Run, copier: Copier, tmp_path: Path) -> None:
+    require_mark(run.sessions, run.store)
+    (tmp_path / "team").rename(tmp_path / "unmounted")
+    (run.paths.artifacts / "model").write_bytes(b"m" * 100)
+    run.end(EndReason.TIME_LIMIT)
+    copy_until(copier, run.no_store, "a word on the host")
+    for _ in range(20):
+        copier.once()
+    assert not (tmp_path / "team").exists()
+    assert not run.is_all_copied()
+
+
+def test_a_late_copier_removes_nothing_that_a_later_attempt_left(run: Run, host: Callable[[str], Settings]) -> None:
+    (run.paths.artifacts / "a").write_text("one")
+    run.end(EndReason.PREEMPTED)
+    with run.sessions() as session:  # what the copier of ha has read when it is stopped
+        (seen,) = attempts_to_copy(session, "ha", keep_files_days=30.0)
+    job_rows.a_host(run.sessions, "hb")
+    second = run.next(host("hb"), resumed_step=0)
+    (second.paths.artifacts / "b").write_text("two")
+    second.end(EndReason.COMPLETED)
+    other = second.copier()
+    copy_until(other, second.is_all_copied, "all")
+    other.close()
+    AttemptCopies(run.sessions, run.store, JobHere(run.job_id, 1, "ha", run.settings.runs_dir), lambda: True).copy(seen)
+    manifest = Manifests(run.store, run.job_id).artifacts()
+    assert manifest is not None
+    assert [run.store.read(file.key) for file in manifest.files] == [b"two"]
 
 
 def test_of_a_script_regular_files_are_copied_and_no_link_is_followed(

@@ -12,15 +12,19 @@ from jobs.copies import manifests
 from jobs.copies.resuming import last_valid_steps
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
-from jobs.db.tables import Host
+from jobs.db.tables import Attempt, Host
+from jobs.lifecycle.store import get_job, pause
+from jobs.model.states import EndReason, Status
 from jobs.runtime.checkpoint_folders import attempt_folder, checkpoint_file, checkpoint_folder
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
+from worker.attempt.launcher import SupervisorTask
 from worker.attempt.void_checkpoints import remove_void
 from worker.copies import fetching
 from worker.copies.copier import Copier
 from worker.copies.fetching import CannotFetch, Fetch
+from worker.copies.start import Start
 
 
 @pytest.fixture
@@ -198,6 +202,48 @@ def test_a_script_finds_its_checkpoint_and_its_rank_what_it_knew(
     assert (folder / "a" / "b" / "weights.bin").read_bytes() == b"w" * 5000
     assert sorted(path.name for path in folder.iterdir()) == [".hidden", "a", "leer"]
     assert (later.paths.checkpoints / "script.json").read_text() == '{"7": {"epochs": 3}}'
+
+
+def test_a_link_among_the_artifacts_leads_nowhere(run: Run, copier: Copier, other: Settings, tmp_path: Path) -> None:
+    """A script leaves a link on one host, and a folder with a file under the same name on another one."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    run.save(10)
+    (run.paths.artifacts / "logs").symlink_to(outside)
+    run.end(EndReason.PREEMPTED)
+    copy_until(copier, run.is_all_copied, "all")
+    second = run.next(other, resumed_step=10)
+    second.save(20)
+    (second.paths.artifacts / "logs").mkdir()
+    (second.paths.artifacts / "logs" / "cron").write_text("evil")
+    second.end(EndReason.PREEMPTED)
+    copier_there = second.copier()
+    copy_until(copier_there, second.is_all_copied, "all")
+    copier_there.close()
+    third = second.next(run.settings, resumed_step=None)
+    assert third.fetch() is not None
+    assert list(outside.iterdir()) == []
+
+
+def test_a_pause_while_the_store_is_away_ends_the_attempt_before_its_ranks_start(
+    saved: Run, other: Settings, tmp_path: Path
+) -> None:
+    """Ranks without the checkpoint would begin anew, and all that was trained would be void."""
+    later = saved.next(other, resumed_step=None)
+    (tmp_path / "team").rename(tmp_path / "away")
+    lease = later.lease
+    task = SupervisorTask(
+        attempt_id=lease.attempt_id, token=lease.token, job_id=lease.job_id, number=lease.number, argv=[],
+        environment={}, launcher_log="", lease_file=str(later.paths.lease_file), fetches=True,
+    )  # fmt: skip
+    settings = other.model_copy(update={"store": saved.store.url, "orders_period_s": 0.1})
+    with saved.sessions.begin() as session:
+        pause(session, saved.job_id)
+    assert not Start(task, saved.sessions, settings, []).run()
+    with saved.sessions() as session:
+        attempt = session.get_one(Attempt, lease.attempt_id)
+        assert (attempt.end_reason, get_job(session, saved.job_id).status) == (EndReason.PAUSED, Status.QUEUED)
+        assert attempt.resumed_step is None
 
 
 def test_weights_of_another_job_come_to_where_its_host_has_them(
