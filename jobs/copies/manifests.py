@@ -130,8 +130,8 @@ class Manifests:
     def artifacts(self) -> ArtifactsManifest | None:
         """The manifest of the newest attempt that has one. A damaged one is passed over. None: there is none."""
         attempts = [int(match[1]) for match in map(_ARTIFACTS.fullmatch, self._names) if match]
-        found = map(self.artifacts_of, sorted(attempts, reverse=True))
-        return next((manifest for manifest in found if manifest is not None), None)
+        newest_first = map(self.artifacts_of, sorted(attempts, reverse=True))
+        return next((manifest for manifest in newest_first if manifest is not None), None)
 
     def artifacts_of(self, attempt: int) -> ArtifactsManifest | None:
         """The manifest that the host of an attempt wrote. None if there is none, or a damaged one."""

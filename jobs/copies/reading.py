@@ -34,11 +34,11 @@ def stored_checkpoints(
     sizes = {file.key: file.bytes for file in store.files(f"{folder_of(job_id)}/checkpoints")} if complete else {}
     with sessions() as session:
         job = get_job(session, job_id)
-        known = checkpoints_among(session, job, complete)
-        best = next((saved.key for saved in best_first(known, job)), None)
+        valid = checkpoints_among(session, job, complete)
+        best = next((saved.key for saved in best_first(valid, job)), None)
     whole: list[CheckpointManifest] = []
     has_lost = not complete
-    for saved in known:
+    for saved in valid:
         if len(whole) >= most:
             break
         if before is not None and (saved.step, saved.attempt) >= before:

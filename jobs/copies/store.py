@@ -133,10 +133,10 @@ class Store:
         above = self._path(prefix)
         with self._in_words(prefix):
             try:
-                found = self._call("find", above, detail=True, within_s=_ANSWER_S)
+                infos = self._call("find", above, detail=True, within_s=_ANSWER_S)
             except FileNotFoundError:
                 return []
-        names = {path.removeprefix(self._root.rstrip("/") + "/"): info for path, info in found.items()}
+        names = {path.removeprefix(self._root.rstrip("/") + "/"): info for path, info in infos.items()}
         return [
             StoredFile(key, int(info["size"] or 0))
             for key, info in sorted(names.items())

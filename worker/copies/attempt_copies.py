@@ -104,11 +104,11 @@ class AttemptCopies:
         if attempt.is_script:
             self._note_states(root, available.keys())
             available = {step: found for step, found in available.items() if step in self._states}
-        known = self._known({*self._copied_keys, *((found.attempt, step) for step, found in available.items())})
-        here = [one for one in known.saved if one.step in available]
+        checkpoints = self._known({*self._copied_keys, *((found.attempt, step) for step, found in available.items())})
+        here = [one for one in checkpoints.saved if one.step in available]
         if here and here[0].key not in self._copied_keys:
             self.waiting = [Waiting(here[0], _size_of(available[here[0].step]))]
-        lacking = self._lacking(known, here)
+        lacking = self._lacking(checkpoints, here)
         self.waiting = [Waiting(one, _size_of(available[one.step])) for one in lacking]
         for one in lacking:
             self._copy_held(attempt, available[one.step], one)
@@ -122,14 +122,14 @@ class AttemptCopies:
             self._held = None
         return not lacking and self._held is None  # a newer one may have come meanwhile
 
-    def _lacking(self, known: Checkpoints, here: Sequence[SavedCheckpoint]) -> list[SavedCheckpoint]:
+    def _lacking(self, checkpoints: Checkpoints, here: Sequence[SavedCheckpoint]) -> list[SavedCheckpoint]:
         """Of the checkpoints that are here, the newest and the best, if the store has not got them."""
         if self._copied is None:
             self._require_store()
             self._copied = set(Manifests(self.store, self.job.job_id).checkpoints())
-        best = known.best({*self._copied, *(one.key for one in here)})
-        wanted = [*here[:1], *(one for one in here[1:] if one.key == best)]
-        lacking = [one for one in wanted if one.key not in self._copied]
+        best = checkpoints.best({*self._copied, *(one.key for one in here)})
+        kept = [*here[:1], *(one for one in here[1:] if one.key == best)]
+        lacking = [one for one in kept if one.key not in self._copied]
         if lacking:
             self._require_store()
         return lacking
@@ -150,10 +150,10 @@ class AttemptCopies:
         """What the rows say of the newest checkpoints and of these. They are read again only after a rest."""
         began = time.monotonic()
         with self.sessions() as session:
-            known = rows.checkpoints_of(session, self.job.job_id, keys)
+            checkpoints = rows.checkpoints_of(session, self.job.job_id, keys)
         now = time.monotonic()
         self._ask_again_at = now + _REST * (now - began)
-        return known
+        return checkpoints
 
     def _copy_held(self, attempt: AttemptToCopy, found: LocalCheckpoint, saved: SavedCheckpoint) -> None:
         """Copy a checkpoint, which is held meanwhile."""
@@ -176,8 +176,8 @@ class AttemptCopies:
         if not self._holding.has(held) and not _is_whole(held, root, attempt):
             raise Changed("the checkpoint may have been removed in part while it was copied")
         self._require_store()
-        known = self._known([saved.key])
-        if known.training_attempt > self.job.attempt or saved.key not in {one.key for one in known.saved}:
+        checkpoints = self._known([saved.key])
+        if checkpoints.training_attempt > self.job.attempt or saved.key not in {one.key for one in checkpoints.saved}:
             raise Changed("a later attempt has gone on without it")
         manifests.write_checkpoint_manifest(self.store, manifest)
         self._sent.clear()
@@ -194,12 +194,12 @@ class AttemptCopies:
         """
         there = set(Manifests(self.store, self.job.job_id).checkpoints())
         has_files = manifests.checkpoints_with_files(self.store, self.job.job_id)  # some were begun and not finished
-        known = self._known(there)
-        if known.newest_attempt != self.job.attempt:
+        checkpoints = self._known(there)
+        if checkpoints.newest_attempt != self.job.attempt:
             return
-        valid = [one.key for one in known.saved if one.key in there]
-        best = known.best(set(valid))
-        kept = {*valid[: known.most_kept], *([best] if best is not None else [])}
+        valid = [one.key for one in checkpoints.saved if one.key in there]
+        best = checkpoints.best(set(valid))
+        kept = {*valid[: checkpoints.most_kept], *([best] if best is not None else [])}
         old = {key for key in (there | has_files) - kept if key[0] <= self.job.attempt}
         for attempt, step in sorted(old):
             manifests.remove_checkpoint(self.store, self.job.job_id, attempt, step)
@@ -211,14 +211,14 @@ class AttemptCopies:
         The attempt has fetched what earlier ones left elsewhere. What had not been copied by then is added, so that
         nothing is lost. Files that changed while they were copied are in no manifest.
         """
-        found = Manifests(self.store, self.job.job_id)
-        earlier = [number for number in found.artifact_attempts() if number < self.job.attempt]
-        has_later = any(number > self.job.attempt for number in found.artifact_attempts())
+        present = Manifests(self.store, self.job.job_id)
+        earlier = [number for number in present.artifact_attempts() if number < self.job.attempt]
+        has_later = any(number > self.job.attempt for number in present.artifact_attempts())
         if has_later or self._known(()).newest_attempt != self.job.attempt:
             return
-        own = found.artifacts_of(self.job.attempt)
+        own = present.artifacts_of(self.job.attempt)
         files = {} if own is None else {file.path: file for file in own.files}
-        for before in filter(None, map(found.artifacts_of, reversed(earlier))):
+        for before in filter(None, map(present.artifacts_of, reversed(earlier))):
             files = {file.path: file for file in before.files} | files
         if earlier:
             taken_over = ArtifactsManifest(

@@ -195,8 +195,8 @@ class ArtifactCopies:
 
         Raises `StoreAway`, `Changed`.
         """
-        found = self._found()
-        due = [artifact for artifact in found if self._is_due(artifact, is_final=is_final)]
+        artifacts = self._listed()
+        due = [artifact for artifact in artifacts if self._is_due(artifact, is_final=is_final)]
         self.waits_bytes = sum(artifact.bytes for artifact in due)
         if due:
             require_store()
@@ -210,7 +210,7 @@ class ArtifactCopies:
             except Changed as error:
                 changed = error  # the others are copied all the same
             self.waits_bytes -= artifact.bytes
-        paths = {artifact.path for artifact in found}
+        paths = {artifact.path for artifact in artifacts}
         files = [known.file for path, known in sorted(self._known.items()) if path in paths]
         if (self._written is None and files) or (self._written is not None and self._written.files != files):
             require_store()
@@ -218,19 +218,19 @@ class ArtifactCopies:
         if changed is not None:
             raise changed
 
-    def _found(self) -> list[Artifact]:
+    def _listed(self) -> list[Artifact]:
         try:
             return list(artifact_files.listed(self.job.runs_dir, self.job.job_id))
         except ArtifactsUnseen:
             return []
 
     def _is_due(self, artifact: Artifact, *, is_final: bool) -> bool:
-        known = self._known.get(artifact.path)
-        if known is not None and known.etag == artifact.etag:
+        copied = self._known.get(artifact.path)
+        if copied is not None and copied.etag == artifact.etag:
             return False
         if is_final:
             return True
-        copied_at, took_s = (float("-inf"), 0.0) if known is None else (known.copied_at, known.took_s)
+        copied_at, took_s = (float("-inf"), 0.0) if copied is None else (copied.copied_at, copied.took_s)
         now = time.monotonic()
         if copied_at < self._checkpoint_at and now > copied_at + _REST * took_s:
             return True
@@ -267,9 +267,9 @@ class ArtifactCopies:
         with os.fdopen(self._opened(artifact), "rb") as file:
             digest = _digest(file, still_needed)
         above = f"{manifests.artifacts_folder(self.job.job_id, self.job.attempt)}/{digest[:16]}"
-        key, known = _key(above, artifact.path), self._known.get(artifact.path)
+        key, before = _key(above, artifact.path), self._known.get(artifact.path)
         # With the content that it had before, it is there: a key that a manifest names is not written again.
-        sent = {known.file.key: known.file.sha256} if known is not None else {}
+        sent = {before.file.key: before.file.sha256} if before is not None else {}
         copied = _copy_file(store, self._opened(artifact), artifact.path, key, sent, still_needed)
         if copied.sha256 != digest:  # its key would say something else than it holds
             raise Changed(f"{artifact.path} changed while it was copied")

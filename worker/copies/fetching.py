@@ -129,15 +129,15 @@ class Fetch:
     def _newest_after(self, have_step: int) -> Fetched | None:
         """Fetch the newest one that is whole in the store. None if there is none after this step."""
         require_mark(self._sessions, self._store)
-        found = Manifests(self._store, self._job_id)
-        there = set(found.checkpoints())
+        manifests = Manifests(self._store, self._job_id)
+        there = set(manifests.checkpoints())
         start = self._start(there)
         for saved in start.saved:
             if saved.key not in there or saved.step <= have_step:
                 continue
             began = time.monotonic()
             try:
-                manifest = found.checkpoint(saved.attempt, saved.step)
+                manifest = manifests.checkpoint(saved.attempt, saved.step)
                 if manifest.step != saved.step:
                     raise DamagedCopy(f"its manifest is of step {manifest.step}")
                 self._place(manifest, start)
@@ -304,10 +304,10 @@ def opened_below(folder: Path, names: Sequence[str]) -> Iterator[int]:
 
 def newest_whole(root: Path, *, of_script: bool) -> LocalCheckpoint | None:
     """The newest checkpoint on this host. A damaged file of Hora's own loop is passed over."""
-    for found in complete_below(root, of_script=of_script):
-        if of_script or _is_whole(found.path):
-            return found
-        _log.warning("%s is damaged and passed over", found.path.name)
+    for checkpoint in complete_below(root, of_script=of_script):
+        if of_script or _is_whole(checkpoint.path):
+            return checkpoint
+        _log.warning("%s is damaged and passed over", checkpoint.path.name)
     return None
 
 

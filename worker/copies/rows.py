@@ -126,11 +126,11 @@ def say_store(session: Session, host: str, problem: str | None) -> None:
 
 def waits_for_copies(session: Session, host: str) -> bool:
     """Whether a host has something of jobs that ended there, which the store lacks."""
-    left = (
+    uncopied = (
         Attempt.host == host, Attempt.copied_at.is_(None), Attempt.ended_at.is_not(None),
         Attempt.claimed_at.is_not(None),
     )  # fmt: skip
-    return session.scalar(select(Attempt.id).where(*left).limit(1)) is not None
+    return session.scalar(select(Attempt.id).where(*uncopied).limit(1)) is not None
 
 
 @dataclass(frozen=True)
