@@ -121,7 +121,7 @@ class _Measured:
 
 
 def main(*, rounds: int) -> None:
-    """Measure in turns and print the tables."""
+    """Measure in turns, and print the tables after each round."""
     console = Console()
     measured = _Measured()
     for number in range(rounds):
@@ -132,8 +132,8 @@ def main(*, rounds: int) -> None:
                 folder.chmod(0o755)
                 _run_side(folder, side, measured, is_last=number == rounds - 1)
             console.print(_in_short(measured.trainings[side][-1]), style="dim")
-    console.print(_table_of_steps(measured))
-    console.print(_table_of_copies(measured))
+        console.print(_table_of_steps(measured))  # a long run that is interrupted has shown something
+        console.print(_table_of_copies(measured))
 
 
 def _run_side(folder: Path, side: str, measured: _Measured, *, is_last: bool) -> None:
