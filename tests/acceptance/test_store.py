@@ -4,6 +4,8 @@ The store of most tests is an S3 server behind a line that can be made slow, unr
 """
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
+from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
 from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
 from tests.integration.jobs import code_rows
@@ -27,7 +30,7 @@ from tests.store_faults import FaultyLink, faulty
 from tests.waiting import slowdown, until
 
 SPEC = {
-    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 80, "early_stopping": None,
+    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 60, "early_stopping": None,
 }  # fmt: skip
 STORE_PORT = 9000
 STEPS = 80
@@ -39,7 +42,7 @@ from hora import run
 newest = run.latest_checkpoint()
 done = 0 if newest is None else int((newest / "deep" / "step").read_text())
 for step in range(done + 1, {STEPS} + 1):
-    time.sleep(0.2)
+    time.sleep(0.05 if newest or step < 40 else 3600)  # the first attempt stops halfway, until its host is lost
     with open(run.artifacts / "diary", "a") as diary:
         print(step, file=diary)
     run.report(step=step, mae=1 / step)
@@ -102,8 +105,10 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     assert undisturbed["status"] == "succeeded"
     job_id = client.submit(SPEC)["id"]
     wait_for_epochs(client, job_id, epochs=2)
-    until(lambda: copied_steps(client, job_id), what="a checkpoint in the store")
     lost_host = client.attempts(job_id)[0]["host"]
+    for pid in site.hosts[lost_host].pids_with_mark(mark_of(job_id, 1)):
+        os.kill(pid, signal.SIGSTOP)  # it must not end before it is lost, however late the copy is
+    until(lambda: copied_steps(client, job_id), what="a checkpoint in the store")
     site.hosts[lost_host].lose()
     job = client.wait(job_id, timeout_s=240)
     first, second = client.attempts(job_id)
