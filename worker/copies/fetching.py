@@ -290,7 +290,7 @@ def opened_below(folder: Path, names: Sequence[str]) -> Iterator[int]:
     try:
         for name in names:
             with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=opened)
+                os.mkdir(name, mode=0o700, dir_fd=opened)
             try:
                 inner = os.open(name, _FOLDER, dir_fd=opened)
             except OSError as error:

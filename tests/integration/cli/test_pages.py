@@ -15,7 +15,8 @@ PAGES = ("README.md", "docs/client.md")
 ASKED_OTHERWISE = {  # what of a service the typed client has not, or not by this name
     "audit", "clock", "follow_jobs", "login_link", "readiness", "set_user_disabled", "users",
     "code_bytes", "store_code",  # `client.code` sends and fetches whole folders
-    "download_artifacts", "fetch_checkpoint", "dry_run_clone", "remove_upload", "send_piece", "start_upload", "upload", "uploads",
+    "fetch_checkpoint",  # `download_checkpoint`
+    "download_artifacts", "dry_run_clone", "remove_upload", "send_piece", "start_upload", "upload", "uploads",
     "logs",  # `log_lines`
     "metrics_of",  # of many jobs; the client's jobs have their own
 }  # fmt: skip
