@@ -38,12 +38,12 @@ def start_members(task: dict[str, Any]) -> "Members | None":
         return None
 
 
-def fetch(task: dict[str, Any], leave_signals: list[int]) -> bool:
-    """Fetch from the store what the attempt starts from. Returns whether it goes on."""
+def fetch(task: dict[str, Any], leave_signals: list[int]) -> None:
+    """Fetch from the store what the attempt starts from. If that cannot be had, this process ends."""
     from worker.attempt.launcher import SupervisorTask
     from worker.copies.start import make_ready
 
-    return make_ready(SupervisorTask(**task), leave_signals)
+    make_ready(SupervisorTask(**task), leave_signals)
 
 
 def lease_is_over(task: dict[str, Any]) -> bool:
@@ -92,8 +92,8 @@ def main() -> int:
     from jobs.runtime.processes import adopt_orphans
 
     adopt_orphans()  # before there can be an orphan: one with an empty environment would never be found
-    if task["fetches"] and not fetch(task, leave_signals):
-        return 1
+    if task["fetches"]:
+        fetch(task, leave_signals)
     members = start_members(task)
     if lease_is_over(task):
         sys.exit("the lease was over before the launch: nothing was started")

@@ -103,6 +103,10 @@ class AttemptCopies:
         available = on_disk if self._held is None else {**on_disk, self._held.step: self._held}
         if attempt.is_script:
             self._note_states(root, available.keys())
+            if self._held is not None and self._held.step not in self._states and self._held.step not in on_disk:
+                self._holding.release(self._held)  # its rank has forgotten it: nobody could continue from it
+                self._held = None
+                return False
             available = {step: found for step, found in available.items() if step in self._states}
         checkpoints = self._known({*self._copied_keys, *((found.attempt, step) for step, found in available.items())})
         here = [one for one in checkpoints.saved if one.step in available]

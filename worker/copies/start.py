@@ -40,7 +40,7 @@ _PERIOD_S = 0.2
 _STOP_S = 5.0  # for the other thread to end when it is not needed any more
 
 
-def make_ready(task: SupervisorTask, leave_signals: Collection[int] = ()) -> bool:
+def make_ready(task: SupervisorTask, leave_signals: Collection[int] = ()) -> None:
     """Fetch what the attempt starts from. Does not return if that cannot be had, or the lease was lost.
 
     `leave_signals` fills when this process is told to end.
@@ -48,10 +48,9 @@ def make_ready(task: SupervisorTask, leave_signals: Collection[int] = ()) -> boo
     config = settings()
     configure_logging("supervisor", job=task.job_id, attempt=task.number, host=config.host)
     sessions = sessions_for(engine_for(config.database_url, pool_size=2, patience_s=config.database_patience_s))
-    if Start(task, sessions, config, leave_signals).run():
-        return True
-    logging.shutdown()
-    os._exit(1)  # a store that hangs would keep its threads, and with them this process
+    if not Start(task, sessions, config, leave_signals).run():
+        logging.shutdown()
+        os._exit(1)  # a store that hangs would keep its threads, and with them this process
 
 
 class Start:
