@@ -103,6 +103,7 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     client = site.client
     undisturbed: Json = client.wait(client.submit(SPEC)["id"], timeout_s=240)
     assert undisturbed["status"] == "succeeded"
+    until(lambda: "model.weights.h5" in artifacts_of(client, undisturbed["id"]), what="artifacts in the store")
     job_id = client.submit(SPEC)["id"]
     wait_for_epochs(client, job_id, epochs=2)
     lost_host = client.attempts(job_id)[0]["host"]

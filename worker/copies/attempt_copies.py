@@ -21,7 +21,8 @@ from jobs.db.engine import Sessions
 from jobs.runtime.checkpoint_folders import SCRIPT_STATES, LocalCheckpoint, complete_below
 from jobs.runtime.files import bytes_below
 from worker.copies import rows
-from worker.copies.copying import ArtifactCopies, JobHere, StillNeeded, copy_checkpoint
+from worker.copies.artifact_copies import ArtifactCopies
+from worker.copies.copying import JobHere, StillNeeded, copy_checkpoint
 from worker.copies.holding import Changed, Holding
 from worker.copies.rows import AttemptToCopy, Checkpoints
 
@@ -54,7 +55,7 @@ class AttemptCopies:
 
     def __post_init__(self) -> None:
         """Begin without knowing what the store has."""
-        self.artifacts = ArtifactCopies(self.job)
+        self.artifacts = ArtifactCopies(self.job, self.store, self.still_needed, self._require_store)
         self._holding = Holding(self.job.holding_dir)
 
     @property
@@ -70,9 +71,7 @@ class AttemptCopies:
                 has_all = self._copy_checkpoints(attempt)
             if attempt.keeps_artifacts:
                 is_final = attempt.ended_at is not None
-                self.artifacts.copy(
-                    self.store, is_final=is_final, still_needed=self.still_needed, require_store=self._require_store
-                )
+                self.artifacts.copy(is_final=is_final)
         if attempt.ended_at is not None and has_all:
             self.waiting = []
             self._holding.release_all()
@@ -179,6 +178,8 @@ class AttemptCopies:
         )  # fmt: skip
         if not self._holding.has(held) and not _is_whole(held, root, attempt):
             raise Changed("the checkpoint may have been removed in part while it was copied")
+        if attempt.keeps_artifacts:
+            self.artifacts.copy_before_checkpoint()
         self._require_store()
         checkpoints = self._known([saved.key])
         if checkpoints.training_attempt > self.job.attempt or saved.key not in {one.key for one in checkpoints.saved}:

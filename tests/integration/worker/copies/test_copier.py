@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from jobs.model.states import EndReason, EventKind
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
+from tests.waiting import until
+from worker.copies import artifact_copies
 from worker.copies import copier as copier_module
-from worker.copies import copying
 from worker.copies.attempt_copies import AttemptCopies
 from worker.copies.copier import Copier
 from worker.copies.copying import JobHere
@@ -130,8 +132,8 @@ def test_an_attempt_that_ended_leaves_its_last_checkpoint_and_its_artifacts(run:
 def test_an_artifact_that_changes_has_one_version_in_the_store(
     run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "_QUIET_S", 0.0)
-    monkeypatch.setattr(copying, "_SHORTEST_REST_S", 0.0)
+    monkeypatch.setattr(artifact_copies, "_QUIET_S", 0.0)
+    monkeypatch.setattr(artifact_copies, "_SHORTEST_REST_S", 0.0)
     report = run.paths.artifacts / "report"
 
     def copied() -> bytes | None:
@@ -146,6 +148,32 @@ def test_an_artifact_that_changes_has_one_version_in_the_store(
     run.end()
     copy_until(copier, run.is_all_copied, "all")
     assert not [key for key in all_files(run.store) if "/artifacts/" in key]
+
+
+def test_a_file_that_grows_all_the_time_is_never_older_than_a_checkpoint(run: Run, copier: Copier) -> None:
+    diary, has_ended = run.paths.artifacts / "diary", threading.Event()
+
+    def write() -> None:
+        with diary.open("a", buffering=1) as file:
+            number = 0
+            while not has_ended.wait(0.0002):
+                number += 1
+                print(number, file=file)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for step in (10, 20, 30):
+            until(lambda: diary.exists() and diary.stat().st_size > 100)
+            written = diary.read_text().split()[:-1]
+            run.save(step)
+            copy_until(copier, lambda step=step: (1, step) in run.copied(), "the checkpoint")
+            artifacts = Manifests(run.store, run.job_id).artifacts()
+            assert artifacts is not None
+            assert run.store.read(artifacts.files[0].key).decode().split()[: len(written)] == written
+    finally:
+        has_ended.set()
+        writer.join()
 
 
 def test_a_new_copier_goes_on_where_the_last_one_ended(
