@@ -5,6 +5,7 @@ its copier is killed and started again. Then its host is lost, and the next atte
 line.
 """
 
+import gc
 import random
 import shutil
 import time
@@ -133,6 +134,8 @@ class Ordeal:
             assert {name: (folder / name).read_bytes() for name in names} == files_of(step, self.seed)
 
 
+# A connection that is cut while the driver of the store opens it is left to the garbage collector.
+@pytest.mark.filterwarnings("ignore:.*_SelectorTransport.__del__:pytest.PytestUnraisableExceptionWarning")
 def test_nothing_half_is_taken_for_whole(
     sessions: Sessions,
     server: S3Server,
@@ -151,5 +154,7 @@ def test_nothing_half_is_taken_for_whole(
         pool = opened.enter_context(ThreadPoolExecutor(AT_ONCE))
         whole = [count for counts in pool.map(go_through, range(AT_ONCE)) for count in counts]
         seen = sum((line.link.seen for line in lines), Counter())
+    del lines
+    gc.collect()
     assert sum(count > 0 for count in whole) > SEEDS / 2, whole
     assert all(seen[fault] for fault in ("refused", "half read", "answer cut", "full")), seen
