@@ -154,7 +154,6 @@ def test_nothing_half_is_taken_for_whole(
         pool = opened.enter_context(ThreadPoolExecutor(AT_ONCE))
         whole = [count for counts in pool.map(go_through, range(AT_ONCE)) for count in counts]
         seen = sum((line.link.seen for line in lines), Counter())
-    del lines
     gc.collect()
     assert sum(count > 0 for count in whole) > SEEDS / 2, whole
     assert all(seen[fault] for fault in ("refused", "half read", "answer cut", "full")), seen
