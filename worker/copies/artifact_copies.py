@@ -75,18 +75,15 @@ class ArtifactCopies:
     _written: ArtifactsManifest | None = None
     _has_read: bool = False
     waits_bytes: int = 0
-    _checkpoint_at: float = float("-inf")  # on the steady clock
-
-    def checkpoint_copied(self) -> None:
-        """A restart may continue from a checkpoint that was copied just now: it needs what was written before it."""
-        self._checkpoint_at = time.monotonic()
+    _checkpoint_at: float = float("-inf")  # on the steady clock: a file that was copied before may be older than it
 
     def copy_before_checkpoint(self) -> None:
         """Copy what has changed and is not large: a restart must not find it older than the checkpoint.
 
-        A script that appends to a file would leave a hole in it. What changes this very moment comes with the next
-        pass. Raises `StoreAway`.
+        A script that appends to a file would leave a hole in it. What is large, or changes this very moment, is due
+        with the next pass. Raises `StoreAway`.
         """
+        self._checkpoint_at = time.monotonic()
         artifacts = self._listed()
         due = [one for one in artifacts if self._has_changed(one) and one.bytes <= _SMALL_BYTES]
         try:
@@ -118,8 +115,10 @@ class ArtifactCopies:
             except Changed as error:
                 changed = error  # the others are copied all the same
             self.waits_bytes -= artifact.bytes
-        paths = {artifact.path for artifact in artifacts}
-        files = [known.file for path, known in sorted(self._known.items()) if path in paths]
+        # What an earlier process copied stays, until its turn comes to be looked at.
+        copied = {file.path: file for file in self._written.files} if self._written is not None else {}
+        copied |= {path: known.file for path, known in self._known.items()}
+        files = [copied[path] for path in sorted(copied.keys() & {artifact.path for artifact in artifacts})]
         if (self._written is None and files) or (self._written is not None and self._written.files != files):
             self.require_store()
             self._write(files)

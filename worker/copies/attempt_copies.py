@@ -188,7 +188,6 @@ class AttemptCopies:
         self._sent.clear()
         assert self._copied is not None
         self._copied.add(saved.key)
-        self.artifacts.checkpoint_copied()
         with self.sessions.begin() as session:
             rows.checkpoint_copied(session, manifest, duration_s=time.monotonic() - began)
 

@@ -149,11 +149,12 @@ def copy_file(
 
 
 def digest_of(file: IO[bytes], still_needed: StillNeeded) -> str:
+    """The SHA-256 of an open file, in hex. Raises `NotNeeded`."""
     return digest_of_first(file, os.fstat(file.fileno()).st_size, still_needed)
 
 
 def digest_of_first(file: IO[bytes], size: int, still_needed: StillNeeded, into: IO[bytes] | None = None) -> str:
-    """The digest of the first `size` bytes, which are also written to `into`."""
+    """The SHA-256 of the first `size` bytes, in hex. They are also written to `into`. Raises `NotNeeded`."""
     digest = hashlib.sha256()
     file.seek(0)
     while size > 0 and (chunk := file.read(min(size, _READ_BYTES))):

@@ -191,6 +191,30 @@ def test_a_new_copier_goes_on_where_the_last_one_ended(
     again.close()
 
 
+def test_a_new_copier_keeps_what_it_has_not_looked_at_yet(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifact_copies, "_QUIET_S", 0.0)
+    (run.paths.artifacts / "model").write_bytes(b"m" * 100)
+    copy_until(copier, lambda: artifacts_in(run) == {"model": b"m" * 100}, "the model")
+    copier.close()
+    monkeypatch.setattr(artifact_copies, "_QUIET_S", 3600.0)
+    monkeypatch.setattr(artifact_copies, "_SMALL_BYTES", 10)  # the model is large now
+    monkeypatch.setattr(artifact_copies, "_REST", float("inf"))  # and waits for long
+    (run.paths.artifacts / "note").write_bytes(b"n")
+    run.save(10)
+    again = run.copier()
+    copy_until(again, lambda: (1, 10) in run.copied(), "the checkpoint")
+    again.close()
+    assert artifacts_in(run) == {"model": b"m" * 100, "note": b"n"}
+
+
+def artifacts_in(run: Run) -> dict[str, bytes]:
+    """The artifacts that the store has, by path."""
+    manifest = Manifests(run.store, run.job_id).artifacts()
+    return {} if manifest is None else {file.path: run.store.read(file.key) for file in manifest.files}
+
+
 def test_what_an_earlier_attempt_left_is_no_concern_once_a_later_one_trains(
     run: Run, copier: Copier, host: Callable[[str], Settings]
 ) -> None:
