@@ -119,9 +119,12 @@ class FaultyLink:
 
     async def _stop_listening(self) -> None:
         if self._listening is not None:
+            for listener in self._listening.sockets:
+                self._loop.remove_reader(listener.fileno())
+            # asyncio loses a connection, without closing it, if its server is closed while it accepts that.
+            await asyncio.sleep(_ACCEPTING_S)
             self._listening.close()
             self._listening = None
-        await asyncio.sleep(_ACCEPTING_S)
         for connection in self._server.connections:
             if connection.transport is not None:
                 connection.transport.abort()
