@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jobs.views.jobs import JobView
 
 _QUOTA = "quota-exceeded"  # how the type of such a problem ends
+AWAY = frozenset({502, 503, 504})  # the service, or what it needs for an answer, is away for now
 
 Json = dict[str, Any]
 
@@ -86,6 +87,11 @@ class ProblemError(HoraError):
         self.errors = errors or []  # {field, message, ...} for each wrong field
         self.retry_after_s = retry_after_s  # when to send the request again, if the service says so
         super().__init__(f"{title}: {detail}" if detail else title)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether another try may get an answer."""
+        return self.status in AWAY
 
 
 class NotFound(ProblemError):

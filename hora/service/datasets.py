@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import httpx2 as httpx
+
 from hora.errors import Json
 from hora.service.calls import Calls, key_header
 from hora.service.transport import api_path
 from hora.service.waiting import wait_for_end
 
 _OCTETS = {"Content-Type": "application/octet-stream"}
+_PIECE_TIMEOUT = httpx.Timeout(30.0, read=320.0)  # seconds; the service may have to bring a piece to a slow store
 
 
 class DatasetCalls(Calls):
@@ -77,7 +80,9 @@ class DatasetCalls(Calls):
         """Send the piece of an upload that begins at `offset`, and return the upload. Safe to repeat."""
         query = {"offset": offset}
         path = api_path("uploads", upload_id, "content")
-        return self._wire.document("PUT", path, params=query, content=piece, headers=_OCTETS, repeatable=True)
+        return self._wire.document(
+            "PUT", path, params=query, content=piece, headers=_OCTETS, repeatable=True, timeout=_PIECE_TIMEOUT
+        )
 
     def remove_upload(self, upload_id: str) -> None:
         """Delete an upload. Safe to repeat."""

@@ -10,7 +10,7 @@ from hora.errors import HoraError, Json, NotFound, ProblemError, ServiceUnavaila
 from hora.service import Service
 from hora.service.code_folders import CodeSource, UnsendableCode
 from hora.service.transport import PAUSES_S
-from hora.service.uploads import send_source
+from hora.service.uploads import Patience, send_source
 from jobs.data.code_archives import BadArchive, unpack
 
 
@@ -31,7 +31,21 @@ def send_code(service: Service, source: CodeSource, on_progress: Callable[[int],
             raise
         reason = f"The code has {source.size_bytes} bytes: {problem.errors[0].get('message')}."
         raise UnsendableCode(f"{reason}\n{source.largest_files()}") from None
-    return service.store_code(upload["id"])
+    return _stored(service, source.digest, upload["id"])
+
+
+def _stored(service: Service, digest: str, upload_id: str) -> Json:
+    """Make code of an upload. If there is no answer, it may have been made all the same."""
+    patience = Patience()
+    while True:
+        try:
+            return service.store_code(upload_id)
+        except (ServiceUnavailable, ProblemError) as error:
+            patience.wait_after(error)
+        try:
+            return patience.call(lambda: service.code(digest))
+        except NotFound:
+            pass
 
 
 def fetch_code(service: Service, digest: str, folder: Path) -> Path:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx2 as httpx
 
-from hora.errors import HoraError, Json, ServiceUnavailable, UnexpectedAnswer, problem_of
+from hora.errors import AWAY, HoraError, Json, ServiceUnavailable, UnexpectedAnswer, problem_of
 
 PAUSES_S = (
     0.1,
@@ -21,7 +21,6 @@ PAUSES_S = (
 LONGEST_PAUSE_S = 10.0  # a service that asks for a longer pause is an error at once
 _NOT_MODIFIED = 304
 _RATE_LIMITED = 429  # nothing was done: any request may be sent again
-_AWAY = frozenset({502, 503, 504})
 _STREAM = "text/event-stream"
 _QUIET_S = 40.0  # the service writes to a stream at least every fifteen seconds
 
@@ -81,7 +80,7 @@ class Transport:
             answer = self._attempt(method, path, last=pause is None or not safe, params=query, **request)
             retry_after_s = None if answer is None else _retry_after_s(answer)
             if answer is not None:
-                try_later = answer.status_code == _RATE_LIMITED or (safe and answer.status_code in _AWAY)
+                try_later = answer.status_code == _RATE_LIMITED or (safe and answer.status_code in AWAY)
                 if pause is None or not try_later or (retry_after_s or 0) > LONGEST_PAUSE_S:
                     break
             if pause is not None:
