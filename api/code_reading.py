@@ -16,7 +16,6 @@ import structlog
 from api.callers import Caller
 from api.deps import Services
 from api.problems import Problem
-from api.upload_files import UploadFile
 from jobs.data.code import PIECE_BYTES, NewCode
 from jobs.data.code_archives import MOST_UNPACKED_BYTES, BadArchive, CodeFile
 from jobs.model.scopes import Scope
@@ -33,13 +32,13 @@ def require_code_allowed(services: Services, caller: Caller) -> None:
         raise Problem(409, "code-off", "Code is off", detail)
 
 
-def look_at(file: UploadFile) -> NewCode:
-    """What is in the archive. Raises `BadArchive`."""
+def look_at(archive: int) -> NewCode:
+    """What is in an archive, an open file. Raises `BadArchive`."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
     argv = [sys.executable, "-m", "api.code_inspection", str(MOST_UNPACKED_BYTES)]
     try:
         process = subprocess.run(
-            argv, stdin=file.descriptor, capture_output=True, env=environment, timeout=_LIMIT_S, check=True
+            argv, stdin=archive, capture_output=True, env=environment, timeout=_LIMIT_S, check=True
         )
     except subprocess.TimeoutExpired:
         raise BadArchive("the archive takes too long to read") from None
@@ -51,12 +50,12 @@ def look_at(file: UploadFile) -> NewCode:
     answer = json.loads(process.stdout)
     if "refused" in answer:
         raise BadArchive(answer["refused"])
-    return NewCode(answer["digest"], file.size_bytes, [CodeFile(*values) for values in answer["files"]])
+    return NewCode(answer["digest"], os.fstat(archive).st_size, [CodeFile(*values) for values in answer["files"]])
 
 
-def pieces_of(file: UploadFile) -> Iterator[bytes]:
-    """The bytes of the archive, in pieces as they are stored."""
+def pieces_of(archive: int) -> Iterator[bytes]:
+    """The bytes of an archive, an open file, in pieces as they are stored."""
     position = 0
-    while piece := os.pread(file.descriptor, PIECE_BYTES, position):
+    while piece := os.pread(archive, PIECE_BYTES, position):
         position += len(piece)
         yield piece

@@ -1,7 +1,7 @@
-"""Calls of the store (`HORA_STORE`) by the routes that read copies. One object a process, in `api.deps.Services`.
+"""Calls of the store (`HORA_STORE`) by the routes of copies and uploads. One object a process, in `api.deps.Services`.
 
 A store may be slow, or not answer at all. So its calls have a few threads of their own: while all of these wait, other
-routes are answered as always, and who asks for a copy gets 503. The driver of a store takes up to a second to import,
+routes are answered as always, and who needs the store gets 503. The driver of a store takes up to a second to import,
 so the store is opened when it is first needed.
 """
 
@@ -150,7 +150,8 @@ class StoreCalls:
         with self._opening:
             if self._store is None:
                 self._store = store_of(self._settings)
-            assert self._store is not None, "the routes ask `is_set` first"
+            if self._store is None:  # what is asked for was stored when the stack had a store
+                raise StoreIsAway("HORA_STORE is not set")
             return self._store
 
     async def _all_pieces(self, key: str, first: bytes, rest: Iterator[bytes]) -> AsyncIterator[bytes]:

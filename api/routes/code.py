@@ -1,13 +1,15 @@
 """Archives of code: send one that was uploaded, look into it, and download it."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from api import code_reading, upload_files
+from api import code_reading, stored_uploads, upload_files
 from api.callers import CODE_ONLY, Caller, CallerHere, router
 from api.code_reading import require_code_allowed
 from api.costs import INSPECTION_TAKES_A_TURN, TAKES_A_TURN
@@ -19,6 +21,7 @@ from api.upload_files import UploadFile
 from jobs.data import code, uploads
 from jobs.data.code import NewCode
 from jobs.data.code_archives import BadArchive
+from jobs.data.upload_pieces import DamagedPiece
 from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
 from jobs.db.tables import Upload
 from jobs.model.problems import FieldProblem
@@ -74,17 +77,16 @@ def send_code(
     Start the upload with `purpose: code`. An archive that was sent before gets 200 and is not stored twice.
     """
     require_code_allowed(services, caller)
-    _usable_upload(services, caller, new.upload)
-    with UploadFile(services.settings.datasets, new.upload) as file:
-        # This request has locked the file by now: nobody changes its bytes.
+    with _opened(services, _usable_upload(services, caller, new.upload)) as file:
+        # Nobody changes its bytes now.
         row = _usable_upload(services, caller, new.upload)
         try:
             archive = _archive_in(file, row)
         except BadArchive as error:
-            _remove(services, new.upload)  # nothing can ever be made from it
+            _remove(services, row)  # nothing can ever be made from it
             raise _wrong_upload(new.upload, str(error)) from None
         answer = _stored(services, caller, new.upload, archive, file)
-    upload_files.remove(services.settings.datasets, new.upload)
+    _remove_file(services, row)
     return answer
 
 
@@ -109,10 +111,26 @@ def _wrong_upload(upload_id: str, message: str) -> Exception:
     return invalid([FieldProblem("upload", message, upload_id)])
 
 
-def _archive_in(file: UploadFile, row: Upload) -> NewCode:
+@contextmanager
+def _opened(services: Services, row: Upload) -> Iterator[int]:
+    """An open file with the bytes of an upload: its own, locked, or one in memory. Raises 422 at the field."""
+    if row.in_store:
+        try:
+            content = stored_uploads.whole_upload(services, row.id)
+        except DamagedPiece as error:
+            _remove(services, row)  # who sends it again begins a new upload
+            raise _wrong_upload(row.id, f"{error}: send it again") from None
+        yield content.descriptor
+    else:
+        with UploadFile(services.settings.datasets, row.id) as file:
+            yield file.descriptor
+
+
+def _archive_in(file: int, row: Upload) -> NewCode:
     """What is in an uploaded archive. Raises `BadArchive`, and 422 at the field."""
-    if file.size_bytes != row.size_bytes:
-        raise _wrong_upload(row.id, f"{file.size_bytes} of its {row.size_bytes} bytes are on the disk: send it again")
+    there_bytes = os.fstat(file).st_size
+    if there_bytes != row.size_bytes:
+        raise _wrong_upload(row.id, f"{there_bytes} of its {row.size_bytes} bytes are on the disk: send it again")
     archive = code_reading.look_at(file)
     if row.sha256 not in (None, archive.digest):
         message = f"it has another SHA-256 than its sender stated ({archive.digest}): send it again"
@@ -120,15 +138,23 @@ def _archive_in(file: UploadFile, row: Upload) -> NewCode:
     return archive
 
 
-def _remove(services: Services, upload_id: str) -> None:
+def _remove(services: Services, row: Upload) -> None:
     with services.sessions.begin() as session:
-        uploads.mark_removed(session, upload_id)
-    upload_files.remove(services.settings.datasets, upload_id)
+        uploads.mark_removed(session, row.id)
+    _remove_file(services, row)
 
 
-def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode, file: UploadFile) -> Response:
+def _remove_file(services: Services, row: Upload) -> None:
+    if not row.in_store:  # a worker removes pieces from the store
+        upload_files.remove(services.settings.datasets, row.id)
+
+
+def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode, file: int) -> Response:
     with services.sessions.begin() as session:
-        uploads.for_dataset(session, upload_id)
+        try:
+            uploads.for_dataset(session, upload_id)
+        except (UploadGone, UploadInUse) as error:  # another request was faster
+            raise _wrong_upload(upload_id, str(error)) from None
         is_new = code.store(session, archive, code_reading.pieces_of(file), owner=caller.user)
         uploads.mark_removed(session, upload_id)
         audit.record(session, caller.actor, "code.sent", archive.digest, size_bytes=archive.size_bytes)

@@ -1,11 +1,12 @@
 """Uploads: archives that users send in pieces and register as datasets."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api import upload_files
+from api import stored_uploads, upload_files
 from api.callers import Caller, CallerHere, router
 from api.code_reading import require_code_allowed
 from api.deps import Cursor, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
@@ -13,6 +14,7 @@ from api.middleware import CHUNK_BYTES
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Problem, UnsupportedBody, invalid
+from api.stored_uploads import STORED_CHUNK_BYTES, ArrivingPiece
 from api.upload_files import UploadFile
 from jobs.data import uploads
 from jobs.data.uploads import UploadGone
@@ -67,9 +69,11 @@ def start_upload(
             str(new.size_bytes),
         )
         raise invalid([problem])
-    upload_files.require_room(settings, new.size_bytes)
+    in_store = services.store.is_set
+    if not in_store:
+        upload_files.require_room(settings, new.size_bytes)
     with services.sessions.begin() as session:
-        row = uploads.start(session, new, owner=caller.user, most_open=settings.max_open_uploads)
+        row = uploads.start(session, new, owner=caller.user, most_open=settings.max_open_uploads, in_store=in_store)
         audit.record(session, caller.actor, "upload.started", row.id, size_bytes=new.size_bytes)
         view = upload_view(row)
     response.headers["Location"] = f"/v1/uploads/{view.id}"
@@ -121,22 +125,10 @@ async def put_upload_content(
     received = request.headers.get("content-type")
     if received is None or received.partition(";")[0].strip().lower() != _OCTETS:
         raise UnsupportedBody(received, _OCTETS)
-    await run_in_threadpool(_owned_upload, services, caller, upload_id)
-    await run_in_threadpool(upload_files.require_room, services.settings, 0)
-    file = await run_in_threadpool(UploadFile, services.settings.datasets, upload_id)
-    try:
-        # This request has locked the file by now: no other one changes the upload.
-        row = await run_in_threadpool(_owned_upload, services, caller, upload_id)
-        if row.removed_at is not None:
-            upload_files.remove(services.settings.datasets, upload_id)  # this request may have created it again
-            raise UploadGone(upload_id)
-        _check_place(row, file, offset, request.headers.get("content-length"))
-        if offset < row.received_bytes:
-            return upload_view(row)
-        size_bytes = await _write_body(request, file, row)
-        return await run_in_threadpool(_advance, services, row, size_bytes)
-    finally:
-        file.close()
+    row = await run_in_threadpool(_owned_upload, services, caller, upload_id)
+    if row.in_store:
+        return await _to_store(request, services, row, offset)
+    return await _to_disk(request, services, caller, upload_id, offset)
 
 
 @routes.delete(
@@ -146,17 +138,18 @@ async def put_upload_content(
 )
 def remove_upload(upload_id: UploadId, services: ServicesHere, caller: CallerHere) -> None:
     """Remove an upload and its bytes. Only for its owner and admins. Removing it again changes nothing."""
-    _owned_upload(services, caller, upload_id)
+    row = _owned_upload(services, caller, upload_id)
     with services.sessions.begin() as session:
         uploads.remove(session, upload_id)
         audit.record(session, caller.actor, "upload.removed", upload_id)
-    upload_files.remove(services.settings.datasets, upload_id)
+    if not row.in_store:  # a worker removes pieces from the store
+        upload_files.remove(services.settings.datasets, upload_id)
 
 
 def upload_view(row: Upload) -> UploadView:
     """The view of an upload's row."""
     fields = {name: getattr(row, name) for name in UploadView.model_fields if name != "chunk_bytes"}
-    return UploadView(**fields, chunk_bytes=CHUNK_BYTES)
+    return UploadView(**fields, chunk_bytes=STORED_CHUNK_BYTES if row.in_store else CHUNK_BYTES)
 
 
 def _owned_upload(services: Services, caller: Caller, upload_id: str) -> Upload:
@@ -166,8 +159,44 @@ def _owned_upload(services: Services, caller: Caller, upload_id: str) -> Upload:
     return row
 
 
-def _check_place(row: Upload, file: UploadFile, offset: int, length: str | None) -> None:
-    """Refuse a piece unless it starts at the end of the last one, or was sent before."""
+async def _to_store(request: Request, services: Services, row: Upload, offset: int) -> UploadView:
+    """Put the piece in the body into the store.
+
+    Other requests may send the same one meanwhile: the first one that is stored counts.
+    """
+    if row.removed_at is not None:
+        raise UploadGone(row.id)
+    if _was_sent_before(row, offset, request):
+        return upload_view(row)
+    arriving = ArrivingPiece(row.id, offset)
+    await _receive(request, row, arriving.write)
+    return upload_view(await stored_uploads.store_piece(services, arriving))
+
+
+async def _to_disk(request: Request, services: Services, caller: Caller, upload_id: str, offset: int) -> UploadView:
+    """Append the piece in the body to the file of the upload."""
+    await run_in_threadpool(upload_files.require_room, services.settings, 0)
+    file = await run_in_threadpool(UploadFile, services.settings.datasets, upload_id)
+    try:
+        # This request has locked the file by now: no other one changes the upload.
+        row = await run_in_threadpool(_owned_upload, services, caller, upload_id)
+        if row.removed_at is not None:
+            upload_files.remove(services.settings.datasets, upload_id)  # this request may have created it again
+            raise UploadGone(upload_id)
+        was_sent_before = _was_sent_before(row, offset, request)
+        if file.size_bytes < row.received_bytes:
+            raise UploadGone(row.id)
+        if was_sent_before:
+            return upload_view(row)
+        size_bytes = await _append(request, file, row)
+        return await run_in_threadpool(_advance, services, row, size_bytes)
+    finally:
+        file.close()
+
+
+def _was_sent_before(row: Upload, offset: int, request: Request) -> bool:
+    """Whether the row has the piece already. Refuse a piece that does not start at the end of the last one."""
+    length = request.headers.get("content-length")
     size_bytes = int(length) if length is not None and length.isdecimal() else None
     was_sent_before = size_bytes is not None and offset + size_bytes <= row.received_bytes
     if offset > row.received_bytes or (offset < row.received_bytes and not was_sent_before):
@@ -175,29 +204,34 @@ def _check_place(row: Upload, file: UploadFile, offset: int, length: str | None)
         raise Problem(409, "wrong-offset", "Wrong offset", detail)
     if size_bytes is not None and offset + size_bytes > row.size_bytes:
         raise _too_long(row)
-    if file.size_bytes < row.received_bytes:
-        raise UploadGone(row.id)
+    return offset < row.received_bytes
 
 
-async def _write_body(request: Request, file: UploadFile, row: Upload) -> int:
-    """Append the body to the file, a little at a time; returns how many bytes it had."""
-    start = end = row.received_bytes
-    buffer = bytearray()
+async def _append(request: Request, file: UploadFile, row: Upload) -> int:
+    """Append the body to the file; returns how many bytes it had."""
     try:
-        async for chunk in request.stream():
-            buffer += chunk
-            if end + len(buffer) > row.size_bytes:
-                raise _too_long(row)
-            if len(buffer) >= _WRITE_BYTES:
-                await run_in_threadpool(file.write, end, bytes(buffer))
-                end += len(buffer)
-                buffer.clear()
-        await run_in_threadpool(file.write, end, bytes(buffer))
+        size_bytes = await _receive(request, row, file.write)
         await run_in_threadpool(file.flush)
     except Problem:
-        await run_in_threadpool(file.cut, start)
+        await run_in_threadpool(file.cut, row.received_bytes)
         raise
-    return end + len(buffer) - start
+    return size_bytes
+
+
+async def _receive(request: Request, row: Upload, write: Callable[[int, bytes], None]) -> int:
+    """Write the body, a little at a time, from the end of the last piece on; returns how many bytes it had."""
+    end = row.received_bytes
+    buffer = bytearray()
+    async for chunk in request.stream():
+        buffer += chunk
+        if end + len(buffer) > row.size_bytes:
+            raise _too_long(row)
+        if len(buffer) >= _WRITE_BYTES:
+            await run_in_threadpool(write, end, bytes(buffer))
+            end += len(buffer)
+            buffer.clear()
+    await run_in_threadpool(write, end, bytes(buffer))
+    return end + len(buffer) - row.received_bytes
 
 
 def _too_long(row: Upload) -> Problem:

@@ -23,13 +23,23 @@ def behind_text(behind: Mapping[str, Any], now: datetime | None = None) -> str:
 
 
 def event_text(kind: str, data: Mapping[str, Any]) -> str | None:
-    """An event about copies that is news to a person; None for all other events."""
+    """An event about the store that is news to a person; None for all other events."""
     if kind == "copies_behind":
         return behind_text(data)
     if kind == "checkpoint_fetched":
         step, took = count(data["step"]), duration(data["duration_s"])
         return f"the checkpoint of step {step} was fetched from the store: {size_text(data['bytes'])} in {took}"
+    if kind == "waits_for_files":
+        return waits_text(data)
     return None
+
+
+def waits_text(data: Mapping[str, Any]) -> str:
+    """What an attempt waits for before its ranks start, as part of a sentence."""
+    if data.get("dataset") is None:
+        return f"it waits for what it starts from: {plain(data['why'])}"
+    hosts = ", ".join(map(plain, data["hosts"]))
+    return f"it waits for {plain(data['dataset'])}, which {hosts} must fetch from the store"
 
 
 def _clock(time_text: str, now: datetime | None) -> str:

@@ -12,14 +12,15 @@ Every function works in the caller's transaction.
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import String, cast, exists, func, select, update
+from sqlalchemy import ColumnElement, String, cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, Page, page_of
-from jobs.db.tables import DatasetVersion, Upload
+from jobs.db.tables import DatasetVersion, Job, Upload
 from jobs.lifecycle.store import new_id
+from jobs.model.states import TERMINAL
 from jobs.views.data import NewUpload
 
 FOLDER = ".uploads"  # below `settings.datasets`: one file for each upload, named by its id
@@ -58,13 +59,13 @@ class UploadInUse(ValueError):
         super().__init__(f"upload {upload_id} is {row.name}@{row.version}")
 
 
-def start(session: Session, new: NewUpload, *, owner: str, most_open: int) -> Upload:
-    """Begin an upload. Raises `TooManyUploads`."""
+def start(session: Session, new: NewUpload, *, owner: str, most_open: int, in_store: bool = False) -> Upload:
+    """Begin an upload, whose bytes come to the store or to the folder of datasets. Raises `TooManyUploads`."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"uploads\n{owner}", 0))))
     open_ones = select(func.count()).select_from(Upload).where(Upload.owner == owner, Upload.removed_at.is_(None))
     if session.execute(open_ones).scalar_one() >= most_open:
         raise TooManyUploads(most_open)
-    row = Upload(id=new_id(), owner=owner, **new.model_dump(exclude={"purpose"}))
+    row = Upload(id=new_id(), owner=owner, in_store=in_store, **new.model_dump(exclude={"purpose"}))
     session.add(row)
     session.flush()
     session.refresh(row)
@@ -152,6 +153,17 @@ def remove_stale(session: Session, *, after_days: float) -> list[str]:
             execution_options={"synchronize_session": False},
         )
     )
+
+
+def is_needed() -> ColumnElement[bool]:
+    """Whether a dataset is made from an upload, or hosts still make one: then its pieces in the store must stay."""
+    trains = exists().where(
+        Job.status.not_in(TERMINAL),
+        Job.dataset_ref.contains(
+            func.jsonb_build_object("name", DatasetVersion.name, "version", DatasetVersion.version)
+        ),
+    )
+    return exists().where(DatasetVersion.upload_id == Upload.id, or_(_NEEDED, trains))
 
 
 def unneeded(session: Session, upload_ids: Collection[str]) -> list[str]:

@@ -31,6 +31,12 @@ class Archive:
     filename: str
     size_bytes: int
     sha256: str | None
+    in_store: bool
+
+
+def archive_of(upload: Upload) -> Archive:
+    """What is needed to unpack an upload."""
+    return Archive(upload.id, upload.filename, upload.size_bytes, upload.sha256, upload.in_store)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def claim(session: Session, host: str, *, for_s: float, left_ids: Collection[int
     row.error = None
     session.flush()
     upload = session.get(Upload, row.upload_id) if row.upload_id is not None else None
-    archive = Archive(upload.id, upload.filename, upload.size_bytes, upload.sha256) if upload is not None else None
+    archive = archive_of(upload) if upload is not None else None
     return Claim(row.id, row.name, row.version, row.source, row.options, archive, host, row.attempts)
 
 
@@ -138,7 +144,13 @@ def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
     for row in rows:
         hosts = ", ".join(row.unseen_by)
         row.status, row.validated_at = "invalid", func.now()
-        row.error = f"no host has {row.source!r} below its data roots ({hosts})"
+        upload = session.get(Upload, row.upload_id) if row.upload_id is not None else None
+        if upload is not None and upload.in_store:
+            row.error = f"its files are in the store, and no host has HORA_STORE ({hosts})"
+        elif upload is not None:
+            row.error = f"no host has its files below HORA_DATASETS_DIR: do the api and the hosts share it? ({hosts})"
+        else:
+            row.error = f"no host has {row.source!r} below its data roots ({hosts})"
         row.revision += 1
     session.flush()
     return [f"{row.name}@{row.version}" for row in rows]

@@ -157,6 +157,7 @@ class EventKind(StrEnum):
     CHECKPOINT_COPIED = "checkpoint_copied"  # to the store
     CHECKPOINT_FETCHED = "checkpoint_fetched"  # from the store
     COPIES_BEHIND = "copies_behind"
+    WAITS_FOR_FILES = "waits_for_files"
     OUT_OF_SPACE = "out_of_space"
     ATTEMPT_ENDED = "attempt_ended"
     REQUEUED = "requeued"

@@ -197,13 +197,14 @@ class Settings(BaseSettings):
     )
     datasets_dir: Path | None = Field(
         None,
-        description="Uploaded archives and the [datasets](datasets.md) made from them. The api and all workers must"
-        " see the same folder there, and be able to write to it. By default `$HORA_HOME/datasets`.",
+        description="Uploaded archives and the [datasets](datasets.md) made from them. Without a"
+        " [store](store.md#uploaded-datasets) the api and all workers must see the same folder there, and be able to"
+        " write to it. By default `$HORA_HOME/datasets`.",
     )
     store: Annotated[str, AfterValidator(_store_url)] | None = Field(
         None,
         max_length=1024,
-        description="Where [copies of what jobs leave](store.md) outlive their hosts: `s3://BUCKET/PREFIX`,"
+        description="Where [copies of what jobs leave, and uploaded datasets](store.md), outlive hosts: `s3://BUCKET/PREFIX`,"
         " `gs://BUCKET/PREFIX`, `abfs://CONTAINER/PREFIX` or `file:///FOLDER`. By default there is none. For workers"
         " and api.",
     )
@@ -396,7 +397,9 @@ class Settings(BaseSettings):
     keep_logs_days: _Days = Field(30.0, description="From a job's end until the lines of its ranks are removed.")
     keep_steps_days: _Days = Field(30.0, description="From a job's end until its step metrics and samples are thinned.")
     keep_files_days: _Days = Field(
-        30.0, description="From a job's end until its checkpoints, records and logs are removed from the hosts."
+        30.0,
+        description="From a job's end until its checkpoints, records and logs are removed from the hosts, and also its"
+        " dataset, if no other job needed it and the [store](store.md#uploaded-datasets) has it.",
     )
     keep_idempotency_days: _Days = Field(
         7.0, description="For how long a [repeated submission](api.md#idempotency) is recognised by its key."

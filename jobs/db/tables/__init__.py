@@ -2,7 +2,7 @@
 
 from jobs.db.tables.base import Base
 from jobs.db.tables.code import CodeArchive, CodePiece, CodeSender
-from jobs.db.tables.data import DatasetVersion, Upload
+from jobs.db.tables.data import DatasetVersion, HostDataset, Upload, UploadPiece
 from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
 from jobs.db.tables.places import Host, Slot
@@ -21,12 +21,12 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0011"  # the migration that makes these tables
+SCHEMA = "0012"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
-    "DatasetVersion", "Host", "HostSample",
+    "DatasetVersion", "Host", "HostDataset", "HostSample",
     "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MarkedStore", "MetricBlock",
     "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey",
-    "Slot", "Study", "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",
+    "Slot", "Study", "StudyNote", "Token", "Upload", "UploadPiece", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -3,7 +3,18 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, String, UniqueConstraint, func, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    String,
+    UniqueConstraint,
+    false,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -51,7 +62,7 @@ class DatasetVersion(Base):
 
 
 class Upload(Base):
-    """An archive that arrives in pieces. Its bytes are below `settings.datasets_dir`."""
+    """An archive that arrives in pieces. Its bytes are in the store, or below `settings.datasets_dir`."""
 
     __tablename__ = "uploads"
 
@@ -64,6 +75,35 @@ class Upload(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())
     completed_at: Mapped[datetime | None]
-    removed_at: Mapped[datetime | None]  # its bytes were removed: unpacked, deleted, or not touched for too long
+    # It became a dataset or code, was deleted, or was not touched for too long. Bytes below the folder are removed
+    # then, and pieces in the store as soon as no dataset needs them.
+    removed_at: Mapped[datetime | None]
+    in_store: Mapped[bool] = mapped_column(server_default=false())
 
     __table_args__ = (Index("ix_uploads_open", owner, created_at, postgresql_where=text("removed_at IS NULL")),)
+
+
+class UploadPiece(Base):
+    """A piece of an upload in the store. Hosts make a dataset from the pieces, so they stay as long as it does."""
+
+    __tablename__ = "upload_pieces"
+
+    upload_id: Mapped[str] = mapped_column(ForeignKey("uploads.id", ondelete="CASCADE"), primary_key=True)
+    start: Mapped[int] = mapped_column(BigInteger, primary_key=True)  # its first byte in the archive
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str] = mapped_column(String(64))
+
+
+class HostDataset(Base):
+    """A version on the disk of a host, which fetches it from the store."""
+
+    __tablename__ = "host_datasets"
+
+    host: Mapped[str] = mapped_column(ForeignKey("hosts.name", ondelete="CASCADE"), primary_key=True)
+    version_id: Mapped[int] = mapped_column(ForeignKey("dataset_versions.id"), primary_key=True)
+    ready_at: Mapped[datetime | None]
+    moved_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when it last came closer to that
+    failed_for: Mapped[str | None] = mapped_column(String(32))  # an `EndReason`, if the last try failed for good
+    error: Mapped[str | None]  # why the last try failed, in a sentence
+
+    __table_args__ = (Index("ix_host_datasets_version_id", version_id),)

@@ -20,6 +20,7 @@ const KINDS: Record<JobEvent["kind"], string> = {
   checkpoint_skipped: "Checkpoint skipped",
   checkpoint_copied: "Checkpoint copied",
   checkpoint_fetched: "Checkpoint fetched",
+  waits_for_files: "Waits for files",
   copies_behind: "Copies behind",
   out_of_space: "Out of space",
   attempt_ended: "Attempt ended",
@@ -68,6 +69,10 @@ export function detailOf({ kind, data }: JobEvent): string {
       return `from the store: ${copiedOf(data)}, saved by attempt ${data["attempt"]}`;
     case "copies_behind":
       return behindText(data as unknown as CopiesBehind);
+    case "waits_for_files":
+      return data["dataset"]
+        ? `${data["dataset"]}, which ${(data["hosts"] as string[]).join(", ")} must fetch from the store`
+        : `what it starts from: ${data["why"]}`;
     case "out_of_space":
       return `rank ${data["rank"]}: ${data["why"]}`;
     case "preempt_requested":
