@@ -18,6 +18,7 @@ from jobs.runtime.settings import Settings
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.copies.keeper import keeper_of
+from worker.datasets.fetcher import fetcher_of
 from worker.datasets.validator import validators_of
 from worker.dispatcher import Dispatcher
 from worker.host.devices import Devices
@@ -65,12 +66,13 @@ class Worker:
         )
         self.retention = Retention(sessions, settings)
         self.validators = validators_of(sessions, settings)
+        self.fetcher = fetcher_of(sessions, settings)
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
         self.copies = keeper_of(sessions, settings)
         threads = (
             self.devices, self.sshd, self.space, self.agent, self.sampler, self.retention, *self.validators,
-            self.notifier, self.mirror,
+            self.fetcher, self.notifier, self.mirror,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()

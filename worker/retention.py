@@ -44,7 +44,7 @@ class Retention(PeriodicThread):
         super().__init__("retention", period_s=settings.retention_period_s)
         self._sessions = sessions
         self._settings = settings
-        self._datasets = OldDatasets(sessions, settings.datasets, keep_uploads_days=settings.keep_uploads_days)
+        self._datasets = OldDatasets(sessions, settings)
         self._files = OldFiles(sessions, settings.runs_dir, host=settings.host, keep_days=settings.keep_files_days)
         most_bytes = int(settings.keep_requirements_gb * 1e9)
         self._packages = OldPackages(settings.packages_dir, most_bytes=most_bytes)

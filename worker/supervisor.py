@@ -38,12 +38,12 @@ def start_members(task: dict[str, Any]) -> "Members | None":
         return None
 
 
-def fetch(task: dict[str, Any], leave_signals: list[int]) -> None:
-    """Fetch from the store what the attempt starts from. If that cannot be had, this process ends."""
-    from worker.attempt.launcher import SupervisorTask
+def made_ready(task: dict[str, Any], leave_signals: list[int]) -> dict[str, Any]:
+    """The task, once all that the attempt starts from is here. If that cannot be had, this process ends."""
+    from worker.attempt.supervisor_task import SupervisorTask
     from worker.copies.start import make_ready
 
-    make_ready(SupervisorTask(**task), leave_signals)
+    return make_ready(SupervisorTask(**task), leave_signals).__dict__
 
 
 def lease_is_over(task: dict[str, Any]) -> bool:
@@ -92,16 +92,16 @@ def main() -> int:
     from jobs.runtime.processes import adopt_orphans
 
     adopt_orphans()  # before there can be an orphan: one with an empty environment would never be found
-    if task["fetches"]:
-        fetch(task, leave_signals)
+    if task["waits_for_data"] or task["fetches"]:
+        task = made_ready(task, leave_signals)
     members = start_members(task)
     if lease_is_over(task):
         sys.exit("the lease was over before the launch: nothing was started")
     launcher = start_horovodrun(task)
     wait_for_a_rank(task, launcher)
 
-    from worker.attempt.launcher import SupervisorTask
     from worker.attempt.supervision import supervise
+    from worker.attempt.supervisor_task import SupervisorTask
 
     return supervise(SupervisorTask(**task), launcher, members, leave_signals=leave_signals)
 

@@ -1,7 +1,6 @@
-"""From a placed attempt to a running supervisor: directories, launch file, argv, environment, process.
+"""From a placed attempt to a running supervisor. The `launch` task and the agent's reconciliation both call it.
 
-The builders are pure; only `launch` is impure. The `launch` task and the agent's reconciliation both call it. The claim
-in the database lets only the first one continue.
+The claim in the database lets only the first one continue.
 """
 
 import errno
@@ -13,177 +12,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
-from jobs.copies.resuming import last_valid_steps
-from jobs.data.resolving import with_source
 from jobs.db.engine import Sessions
-from jobs.lifecycle.admission import weights_job
-from jobs.lifecycle.dataset_refs import Ref
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
-from jobs.lifecycle.store import Lease, get_job
-from jobs.model.launch import Expected, Launch, ScriptLaunch, launch_file_name
-from jobs.model.os_errors import in_words
+from jobs.lifecycle.store import get_job
 from jobs.model.problems import InvalidSpec
-from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
-from jobs.runtime.processes import MARK, SUPERVISOR_MARK, ProcessId, mark_of
+from jobs.runtime.processes import SUPERVISOR_MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import is_full, shortage
+from jobs.runtime.space import shortage
 from jobs.scheduling import registration
-from worker.attempt import lease_file
-from worker.attempt.gpu_use import gpus_in_use, in_use_text
-from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.script_launch import CannotRunScript, prepare_script
-from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
-from worker.attempt.void_checkpoints import remove_void
-from worker.host.inherited import inherited
-from worker.host.ssh import command, files_of
+from worker.attempt.paths import paths_of
+from worker.attempt.script_launch import CannotRunScript
+from worker.attempt.supervisor_task import GpusInUse, SupervisorTask, task_of, why_not_started
 
 _log = logging.getLogger(__name__)
-
-
-def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
-    """The path of the weights from which the spec starts, if they are those of another job."""
-    job_id = weights_job(spec)
-    return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
-
-
-def missing_weights(runs_dir: Path, spec: Spec) -> tuple[str, str] | None:
-    """The job from whose weights the spec starts, and their path, if this host lacks them."""
-    job_id, path = weights_job(spec), job_weights_path(runs_dir, spec)
-    return None if job_id is None or path is None or Path(path).exists() else (job_id, path)
-
-
-def launch_of(
-    lease: Lease,
-    spec: Spec,
-    paths: AttemptPaths,
-    settings: Settings,
-    layout: Layout,
-    ref: Ref | None = None,
-    script: ScriptLaunch | None = None,
-) -> Launch:
-    """The launch file of the lead host; `ref` is the registered dataset of the job, `script` is for its script."""
-    lead = layout.lead
-    uploads = [str(settings.datasets)] if ref is not None and ref["uploaded"] else []
-    return Launch(
-        job_id=lease.job_id,
-        attempt=lease.number,
-        spec=_with_cache_of_host(
-            spec if ref is None else with_source(spec, source_of(ref, settings.datasets)), settings.cache_limit_gb
-        ),
-        expected=None if ref is None else expected_of(spec, ref),
-        gpus=layout.ranks,
-        device="gpu" if lead.gpu_uuids else "cpu",
-        threads_per_rank=lead.threads_per_rank,
-        gpu_uuids=list(lead.gpu_uuids),
-        data_roots=[*settings.data_root_list, *uploads],
-        cache_dir=str(settings.home / "cache"),
-        weights_dir=str(settings.home / "weights"),
-        job_weights=job_weights_path(settings.runs_dir, spec),
-        models=settings.model_list,
-        records_dir=str(paths.records),
-        logs_dir=str(paths.logs),
-        storage_limit_bytes=settings.max_job_storage_bytes,
-        checkpoints_dir=str(paths.checkpoints),
-        artifacts_dir=str(paths.artifacts),
-        stop_path=str(paths.stop_file),
-        lease_path=str(paths.lease_file),
-        space_wait_s=settings.space_wait_s,
-        script=script,
-    )
-
-
-def _with_cache_of_host(spec: Spec, limit_gb: float | None) -> Spec:
-    """The spec with no larger cache than the operator allows."""
-    if limit_gb is None or spec.dataset is None or spec.dataset.cache_limit_gb <= limit_gb:
-        return spec
-    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"cache_limit_gb": limit_gb})})
-
-
-def source_of(ref: Ref, datasets_dir: Path) -> str:
-    """The path or URL of a registered version, on this host."""
-    return str(datasets_dir / ref["source"]) if ref["uploaded"] else str(ref["source"])
-
-
-def expected_of(spec: Spec, ref: Ref) -> Expected | None:
-    """The figures that the ranks should find there. None if the spec reads the data otherwise than validation did."""
-    dataset, registered = spec.own_dataset, ref["options"]
-    if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
-        return None
-    return Expected(dataset=f"{ref['name']}@{ref['version']}", **ref["expects"])
-
-
-def rank_environment(
-    environment: Mapping[str, str],
-    *,
-    mark: str,
-    home: Path,
-    scratch: Path,
-    threads: int,
-    variables: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, str]:
-    """The whole environment of the launcher and its ranks on all hosts. It contains no secrets.
-
-    `environment` is that of this process, `variables` are those of `HORA_RANK_ENV`.
-    """
-    return {
-        **variables,
-        **inherited(environment),
-        MARK: mark,
-        "HORA_HOME": str(home),
-        "HOME": str(home),
-        "TMPDIR": str(scratch),  # removed at the end of the attempt
-        "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": str(threads),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "CUDA_VISIBLE_DEVICES": "-1",  # each rank sets its own, from its host's launch file
-    }
-
-
-@dataclass(frozen=True)
-class SupervisorTask:
-    """The input of a supervisor, on its standard input because a process list must not show the token."""
-
-    attempt_id: int
-    token: str
-    job_id: str
-    number: int
-    argv: list[str]
-    environment: dict[str, str]
-    launcher_log: str
-    lease_file: str
-    members: dict[str, Any] = field(default_factory=dict)  # a `MembersLaunch`; empty for a job on one host
-    fetches: bool = False  # what it starts from may be in the store
-    weights_of: tuple[str, str] | None = None  # another job whose weights are not on this host, and where they belong
-
-    @property
-    def lease(self) -> Lease:
-        """The lease that this supervisor holds."""
-        return Lease(self.attempt_id, self.token, self.job_id, self.number)
-
-
-class GpusInUse(OSError):
-    """Another process computes on GPUs of an attempt that has not started yet."""
-
-    def __init__(self, host: str, uuids: Sequence[str]) -> None:
-        super().__init__(errno.EBUSY, in_use_text(host, uuids))
-        self.uuids = uuids
-
-
-def _reason_of(error: OSError | InvalidSpec | CannotRunScript) -> EndReason:
-    """Why an attempt ends whose supervisor did not start. A disk that cannot be written is the host's fault."""
-    if isinstance(error, CannotRunScript):
-        return error.reason
-    if isinstance(error, InvalidSpec):
-        return EndReason.INTERNAL_ERROR
-    is_space = is_full(error) or error.errno == errno.EIO
-    return EndReason.NO_SPACE if is_space else EndReason.LAUNCH_FAILED
 
 
 class Launcher:
@@ -208,11 +51,10 @@ class Launcher:
                 return False
         try:
             self._require_space()
-            process = self._start_supervisor(self._task_of(lease, claimed_at))
+            process = self._start_supervisor(task_of(self._sessions, self._settings, lease, claimed_at=claimed_at))
         except (OSError, InvalidSpec, CannotRunScript) as error:
             shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
-            reason, why = _reason_of(error), in_words(error) if isinstance(error, OSError) else str(error)
-            why = why if isinstance(error, CannotRunScript) else f"the supervisor did not start: {why}"
+            reason, why = why_not_started(error)
             with self._sessions.begin() as session:
                 if isinstance(error, GpusInUse):  # so that its job does not get the same ones again
                     registration.mark_in_use(session, self._settings.host, error.uuids)
@@ -236,59 +78,6 @@ class Launcher:
         problem = shortage(self._settings, "runs")
         if problem is not None:
             raise OSError(errno.ENOSPC, f"host {self._settings.host} has no space: {problem}")
-
-    def _require_free(self, uuids: Sequence[str]) -> None:
-        """Raises `GpusInUse` if another process came in the moment before the slots were leased."""
-        if in_use := gpus_in_use(uuids):
-            raise GpusInUse(self._settings.host, in_use)
-
-    def _task_of(self, lease: Lease, claimed_at: float) -> SupervisorTask:
-        settings = self._settings
-        with self._sessions() as session:
-            job = get_job(session, lease.job_id)
-            spec, ref = spec_from(job.spec), job.dataset_ref
-            layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
-            last_steps = last_valid_steps(session, lease.job_id)
-        self._require_free(layout.lead.gpu_uuids)
-        paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-        paths.create(layout.lead.ranks)
-        if lease.number > 1:
-            remove_void(paths.checkpoints, last_steps, of_script=spec.is_script)
-        weights_of = missing_weights(settings.runs_dir, spec)
-        lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
-        script = prepare_script(
-            self._sessions, spec, paths, settings, hosts=[share.host for share in layout.shares], gpus=layout.ranks,
-            uploaded=ref is not None and ref["uploaded"],
-            source=None if ref is None else source_of(ref, settings.datasets),
-        )  # fmt: skip
-        launch = launch_of(lease, spec, paths, settings, layout, ref, script.launch)
-        launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
-        launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")
-        mark, files = mark_of(lease.job_id, lease.number), files_of(settings)
-        environment = rank_environment(
-            os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank,
-            variables=settings.rank_variables,
-        )  # fmt: skip
-        member_tasks = [
-            member_task(launch, share, paths, script.of_member(share.host), mark=mark) for share in layout.shares[1:]
-        ]
-        members = members_launch(
-            member_tasks, layout, paths,
-            ssh=command(files), environment=environment, ready_within_s=settings.ranks_lease_s / 2,
-        )  # fmt: skip
-        return SupervisorTask(
-            attempt_id=lease.attempt_id,
-            token=lease.token,
-            job_id=lease.job_id,
-            number=lease.number,
-            argv=horovodrun_argv(layout, launch_dir=paths.launch_dir, ssh_config=files.client_config),
-            environment=environment,
-            launcher_log=str(paths.launcher_log),
-            lease_file=str(paths.lease_file),
-            members=asdict(members) if member_tasks else {},
-            fetches=settings.store is not None and (lease.number > 1 or weights_of is not None),
-            weights_of=weights_of,
-        )
 
     def _start_supervisor(self, task: SupervisorTask) -> subprocess.Popen[bytes]:
         log = paths_of(self._settings.runs_dir, task.job_id, task.number).supervisor_log

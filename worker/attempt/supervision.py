@@ -31,7 +31,6 @@ from jobs.runtime.space import is_full
 from worker.attempt.ending import Ending, judge, requested_ending
 from worker.attempt.gpu_use import gpus_are_free
 from worker.attempt.intake import Intake
-from worker.attempt.launcher import SupervisorTask
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.members import Members
 from worker.attempt.niceness import be_polite
@@ -42,6 +41,7 @@ from worker.attempt.script_ending import explaining_exits
 from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
+from worker.attempt.supervisor_task import SupervisorTask
 
 _log = logging.getLogger(__name__)
 

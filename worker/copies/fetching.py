@@ -76,11 +76,18 @@ class Fetched:
 class Fetch:
     """Makes this host ready for an attempt that starts from what earlier attempts left. `run` does all of it.
 
-    `still_needed` is asked at least once a minute, unless the store hangs.
+    `still_needed` is asked at least once a minute, unless the store hangs. `waits` gets what is waited for.
     """
 
     def __init__(
-        self, sessions: Sessions, store: Store, paths: AttemptPaths, config: Settings, *, still_needed: StillNeeded
+        self,
+        sessions: Sessions,
+        store: Store,
+        paths: AttemptPaths,
+        config: Settings,
+        *,
+        still_needed: StillNeeded,
+        waits: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._sessions = sessions
         self._store = store
@@ -89,6 +96,7 @@ class Fetch:
         self._host = config.host
         self._host_timeout_s = config.host_timeout_s
         self._still_needed = still_needed
+        self._waits = waits
         # What arrives lies there until all of it is whole: below the folder of the attempt, which is its alone.
         self._arrivals = paths.root / "fetched"
         self._arrived: set[Path] = set()
@@ -162,7 +170,7 @@ class Fetch:
                 _log.warning("host %s still copies: not waiting for it any longer", host)
                 return False
             self._require_needed()
-            _log.info("waiting for host %s, which still copies what is needed here", host)
+            self._waits(f"host {host} still copies it to the store")
             time.sleep(_RETRY_S)
 
     def _copying_host(self, job_id: str, before: int | None) -> str | None:
@@ -273,6 +281,7 @@ class Fetch:
                 if time.monotonic() > self._give_up_at:
                     raise CannotFetch(str(error)) from None
                 _log.warning("waiting for the store: %s", error)
+                self._waits(f"the store is away: {error}")
             except DBAPIError as error:  # the lease says for how long
                 if not is_away(error):
                     raise

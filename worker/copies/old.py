@@ -1,4 +1,4 @@
-"""Removes from the store what is kept there no more: old checkpoints, and artifacts that were given up.
+"""Removes from the store what is kept there no more: old checkpoints, artifacts that were given up, used-up uploads.
 
 A thread of the copier's process, not of the worker: a store that does not answer must not stop the retention of the
 host. `jobs.lifecycle.old_copies` says what is old, and whose turn it is.
@@ -9,6 +9,7 @@ import re
 
 from jobs.copies.removing import jobs_in, remove_kept_no_more
 from jobs.copies.store import Store, StoreAway
+from jobs.data import pieces_in_store, upload_pieces
 from jobs.db.engine import Sessions
 from jobs.lifecycle import old_copies
 from jobs.runtime.settings import Settings
@@ -17,14 +18,15 @@ from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
-_JOBS_AT_ONCE = 500
-_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_AT_ONCE = 500
+_ID = re.compile(r"[0-9a-z]{1,32}")
 
 
 class OldCopies(PeriodicThread):
-    """Takes its turn about once an hour for the whole stack, and goes through the jobs in the store.
+    """Takes its turn about once an hour for the whole stack, and goes through the jobs and the uploads in the store.
 
-    It does not touch folders that belong to no job of this database: another stack may use the same place.
+    It does not touch folders that belong to no job and no upload of this database: another stack may use the same
+    place.
     """
 
     def __init__(self, sessions: Sessions, store: Store, settings: Settings) -> None:
@@ -45,17 +47,31 @@ class OldCopies(PeriodicThread):
             period_s, timeout_s = config.retention_period_s, config.host_timeout_s
             self._turn_s = shared_period_s(session, period_s, host_timeout_s=timeout_s)
             has_turn = old_copies.take_turn(session, self._store.url)
-        if has_turn:
-            try:
-                self._remove_all()
-            except StoreAway as error:  # hosts say so: `hosts.no_store`
-                _log.info("old copies stay in the store for now: %s", error)
+        try:
+            if has_turn:
+                self._remove_copies()
+                self._remove_uploads()
+        except StoreAway as error:  # hosts say so: `hosts.no_store`
+            _log.info("what is old stays in the store for now: %s", error)
 
-    def _remove_all(self) -> None:
-        job_ids = [name for name in jobs_in(self._store) if _JOB_ID.fullmatch(name)]
+    def _remove_uploads(self) -> None:
+        """Remove the pieces of uploads from which nothing is made any more."""
+        upload_ids = [name for name in pieces_in_store.uploads_in(self._store) if _ID.fullmatch(name)]
+        for start in range(0, len(upload_ids), _AT_ONCE):
+            with self._sessions() as session:
+                unneeded = upload_pieces.unneeded_uploads(session, upload_ids[start : start + _AT_ONCE])
+            for upload_id in unneeded:
+                if self.stopped.is_set():
+                    return
+                pieces_in_store.remove(self._store, upload_id)
+                with self._sessions.begin() as session:
+                    upload_pieces.forget_pieces(session, upload_id)
+
+    def _remove_copies(self) -> None:
+        job_ids = [name for name in jobs_in(self._store) if _ID.fullmatch(name)]
         count = 0
-        for start in range(0, len(job_ids), _JOBS_AT_ONCE):
-            batch = job_ids[start : start + _JOBS_AT_ONCE]
+        for start in range(0, len(job_ids), _AT_ONCE):
+            batch = job_ids[start : start + _AT_ONCE]
             with self._sessions() as session:
                 due = old_copies.old_copies(session, batch, keep_days=self._settings.keep_files_days)
             for old in due:

@@ -1,4 +1,6 @@
-"""Makes an attempt ready that starts from what is in the store. Called by the supervisor before the ranks start.
+"""Makes an attempt ready that needs what is in the store. Called by the supervisor before the ranks start.
+
+Its checkpoint comes here. Its data comes to all its hosts: the worker of each host fetches it, which is waited for.
 
 While files travel the lease is renewed. A request to stop ends the attempt there: no rank starts without what it would
 start from, because then all that was trained before would be void.
@@ -12,6 +14,7 @@ from collections.abc import Collection
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
@@ -21,17 +24,21 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import add_event
 from jobs.model.os_errors import in_words
+from jobs.model.problems import InvalidSpec
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime import script_user
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings, settings
 from jobs.runtime.space import is_full
+from jobs.scheduling import registration
 from worker.attempt.ending import Ending, requested_ending
-from worker.attempt.launcher import SupervisorTask
 from worker.attempt.members import Members
 from worker.attempt.paths import paths_of
 from worker.attempt.renewal import Renewal
+from worker.attempt.script_launch import CannotRunScript
+from worker.attempt.supervisor_task import GpusInUse, SupervisorTask, whole_task, why_not_started
+from worker.copies.awaited_data import NotStarted, wait_for_data
 from worker.copies.fetching import PATIENCE_S, CannotFetch, Fetch, Fetched
 
 _log = logging.getLogger(__name__)
@@ -40,17 +47,21 @@ _PERIOD_S = 0.2
 _STOP_S = 5.0  # for the other thread to end when it is not needed any more
 
 
-def make_ready(task: SupervisorTask, leave_signals: Collection[int] = ()) -> None:
-    """Fetch what the attempt starts from. Does not return if that cannot be had, or the lease was lost.
+def make_ready(task: SupervisorTask, leave_signals: Collection[int] = ()) -> SupervisorTask:
+    """Fetch what the attempt starts from. Returns the whole task.
+
+    Does not return if something cannot be had, or the lease was lost.
 
     `leave_signals` fills when this process is told to end.
     """
     config = settings()
     configure_logging("supervisor", job=task.job_id, attempt=task.number, host=config.host)
     sessions = sessions_for(engine_for(config.database_url, pool_size=2, patience_s=config.database_patience_s))
-    if not Start(task, sessions, config, leave_signals).run():
+    start = Start(task, sessions, config, leave_signals)
+    if not start.run():
         logging.shutdown()
         os._exit(1)  # a store that hangs would keep its threads, and with them this process
+    return start.task
 
 
 class Start:
@@ -59,7 +70,7 @@ class Start:
     def __init__(
         self, task: SupervisorTask, sessions: Sessions, config: Settings, leave_signals: Collection[int]
     ) -> None:
-        self._task = task
+        self.task = task
         self._sessions = sessions
         self._config = config
         self._leave_signals = leave_signals
@@ -67,6 +78,8 @@ class Start:
         self._renewal = Renewal(sessions, task.lease, config, Path(task.lease_file), Members())
         self._stopped_for: Ending | None = None
         self._stopped_at = 0.0
+        self._waits_for: dict[str, Any] | None = None  # what the other thread waits for
+        self._has_said = False
         self._asked_at = time.monotonic()  # when the other thread last asked whether to go on
 
     def run(self) -> bool:
@@ -74,10 +87,13 @@ class Start:
         try:
             fetched = self._wait_for(self._begin())
             if fetched is not None:
-                self._renewal.retry_while_away(lambda: self._store_event(fetched))
+                event = fetched.to_event()
+                self._renewal.retry_while_away(lambda: self._store_event(EventKind.CHECKPOINT_FETCHED, event))
             return True
         except StaleLease:
             _log.warning("the lease was lost while files were fetched")
+        except NotStarted as error:
+            self._end(self._stopped_for or error.ending)
         except (CannotFetch, StoreAway) as error:
             away = Ending(EndReason.NO_STORE, f"what it starts from is in the store, and that is away: {error}")
             self._end(self._stopped_for or away)
@@ -104,15 +120,35 @@ class Start:
         return future
 
     def _fetch(self) -> Fetched | None:
+        if self.task.waits_for_data:
+            wait_for_data(self._sessions, self.task, still_needed=self._is_needed, waits=self._waits)
+            self.task = self._whole_task()
+        if not self.task.fetches:
+            return None
         store = store_of(self._config)
         assert store is not None
-        fetch = Fetch(self._sessions, store, self._paths, self._config, still_needed=self._is_needed)
-        if self._task.weights_of is not None:
-            job_id, path = self._task.weights_of
+        fetch = Fetch(
+            self._sessions, store, self._paths, self._config, still_needed=self._is_needed,
+            waits=lambda why: self._waits({"dataset": None, "hosts": [self._config.host], "why": why}),
+        )  # fmt: skip
+        if self.task.weights_of is not None:
+            job_id, path = self.task.weights_of
             fetch.weights(job_id, Path(path))
         fetched = fetch.run()
         script_user.open_to_read([str(self._paths.checkpoints)], self._config.script_user)
         return fetched
+
+    def _whole_task(self) -> SupervisorTask:
+        try:
+            return whole_task(self._sessions, self._config, self.task.lease)
+        except (OSError, InvalidSpec, CannotRunScript) as error:
+            if isinstance(error, GpusInUse):  # so that its job does not get the same ones again
+                with self._sessions.begin() as session:
+                    registration.mark_in_use(session, self._config.host, error.uuids)
+            raise NotStarted(Ending(*why_not_started(error))) from None
+
+    def _waits(self, what: dict[str, Any]) -> None:
+        self._waits_for = what
 
     def _is_needed(self) -> bool:
         self._asked_at = time.monotonic()
@@ -128,6 +164,9 @@ class Start:
                 raise CannotFetch("it does not answer")
             try:
                 self._renewal.renew_if_due()
+                if self._waits_for is not None and not self._has_said:
+                    self._store_event(EventKind.WAITS_FOR_FILES, self._waits_for)
+                    self._has_said = True
                 if self._stopped_for is None and (ending := self._requested_ending()) is not None:
                     self._stopped_for, self._stopped_at = ending, now
             except DBAPIError as error:
@@ -141,15 +180,12 @@ class Start:
         if self._leave_signals:
             return Ending(EndReason.HOST_LOST, f"host {self._config.host} is shutting down")
         with self._sessions() as session:
-            return requested_ending(leases.stop_requests(session, self._task.lease))
+            return requested_ending(leases.stop_requests(session, self.task.lease))
 
-    def _store_event(self, fetched: Fetched) -> None:
+    def _store_event(self, kind: EventKind, data: dict[str, Any]) -> None:
         with self._sessions.begin() as session:
-            leases.fence(session, self._task.lease)
-            add_event(
-                session, self._task.job_id, EventKind.CHECKPOINT_FETCHED,
-                attempt=self._task.number, data=fetched.to_event(),
-            )  # fmt: skip
+            leases.fence(session, self.task.lease)
+            add_event(session, self.task.job_id, kind, attempt=self.task.number, data=data)
 
     def _end(self, ending: Ending) -> None:
         """End the attempt, of which no process has started."""
@@ -164,7 +200,7 @@ class Start:
     def _store_end(self, ending: Ending) -> None:
         with self._sessions.begin() as session:
             leases.end(
-                session, self._task.lease, ending.reason, error=ending.error,
+                session, self.task.lease, ending.reason, error=ending.error,
                 backoff_s=self._config.restart_backoff_s, backoff_limit_s=self._config.restart_backoff_limit_s,
             )  # fmt: skip
-            leases.release(session, self._task.attempt_id)
+            leases.release(session, self.task.attempt_id)

@@ -2,11 +2,14 @@
 
     .uploads/ID             the bytes of an upload, which the api writes
     .unpacking/ID.ATTEMPT   where a validation works; ID is that of the version's row
+    .fetching/HOST/ID       where a host makes a dataset again from its upload in the store
     NAME/VERSION/...        a dataset; it is never changed
 
 Used by `worker.datasets.validator`, and by `worker.retention` to remove files that are not needed any more.
 """
 
+import errno
+import logging
 import os
 import re
 import shutil
@@ -14,10 +17,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.data import uploads, validation
+from jobs.data import host_datasets, uploads, validation
 from jobs.db.engine import Sessions
 from jobs.model.dataset_names import NAME
 from jobs.runtime.files import make_private
+from jobs.runtime.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 _UPLOAD_ID = re.compile(r"[0-9a-z]{1,32}")
 _SCRATCH = re.compile(r"(?P<id>[0-9]{1,18})\.[0-9]{1,9}")
@@ -41,6 +47,39 @@ class DatasetFiles:
             if path.name.partition(".")[0] == str(version_id):
                 shutil.rmtree(path, ignore_errors=True)
         return self._folder / ".unpacking" / f"{version_id}.{attempt}"
+
+    def fetching(self, host: str, version_id: int) -> Path:
+        """A new folder in which a host makes a version again. What an earlier try left there is removed."""
+        folder = self._folder / ".fetching" / host / str(version_id)
+        shutil.rmtree(folder, ignore_errors=True)
+        make_private(folder)
+        return folder
+
+    def remove_fetching(self, host: str) -> None:
+        """Remove what a worker that died left while it fetched."""
+        shutil.rmtree(self._folder / ".fetching" / host, ignore_errors=True)
+
+    def has(self, name: str, version: int) -> bool:
+        """Whether a dataset is here. It is whole then: it comes to its place in one step."""
+        return (self._folder / name / str(version)).is_dir()
+
+    def place(self, content: Path, name: str, version: int) -> None:
+        """Move the unpacked files to their place, unless another host that shares the folder was faster."""
+        target = self._folder / name / str(version)
+        make_private(target.parent)
+        try:
+            content.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+    def take_away(self, host: str, name: str, version: int) -> Path | None:
+        """Move a dataset in one step to where it can be removed. None if it is not here."""
+        with suppress(FileNotFoundError):
+            aside = self.fetching(host, 0) / f"{name}-{version}"
+            (self._folder / name / str(version)).rename(aside)
+            return aside
+        return None
 
     def put(self, content: Path, name: str, version: int) -> None:
         """Move the unpacked files to their place. Files of an earlier try there are removed."""
@@ -86,17 +125,17 @@ class DatasetFiles:
 class OldDatasets:
     """Removes files in the folder that are not needed any more. Called by `worker.retention`."""
 
-    def __init__(self, sessions: Sessions, folder: Path, *, keep_uploads_days: float) -> None:
+    def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
-        self._files = DatasetFiles(folder)
-        self._keep_uploads_days = keep_uploads_days
+        self._settings = settings
+        self._files = DatasetFiles(settings.datasets)
 
     def remove_some(self) -> bool:
         """Check the whole folder. Returns False, because nothing is left for this pass. Files without a row stay."""
         files, versions_by_name = self._files, self._files.versions()
         scratches = files.scratches()
         with self._sessions.begin() as session:
-            uploads.remove_stale(session, after_days=self._keep_uploads_days)
+            uploads.remove_stale(session, after_days=self._settings.keep_uploads_days)
         with self._sessions() as session:
             archives = uploads.unneeded(session, files.archives())
             removable = {
@@ -111,7 +150,27 @@ class OldDatasets:
         for version_id in abandoned_ids:
             for path in scratches[version_id]:
                 shutil.rmtree(path, ignore_errors=True)
+        self._remove_unused()
         return False
+
+    def _remove_unused(self) -> None:
+        """Remove what no job needed for days and can be fetched from the store again."""
+        host = self._settings.host
+        with self._sessions() as session:
+            here = host_datasets.versions_here(session, host)
+            unused_ids = host_datasets.unused(session, here, keep_days=self._settings.keep_files_days)
+        for version_id in unused_ids:
+            with self._sessions.begin() as session:
+                if not host_datasets.release(session, version_id):
+                    continue
+            # A job that was submitted since may have found the files. It holds them by a row.
+            with self._sessions.begin() as session:
+                aside = None
+                if host_datasets.is_released(session, version_id):
+                    aside = self._files.take_away(host, *here[version_id])
+            if aside is not None:
+                shutil.rmtree(aside, ignore_errors=True)
+                _log.info("dataset %s@%d was not used for long and is removed here", *here[version_id])
 
 
 def _entries_in(folder: Path) -> Iterable[Path]:

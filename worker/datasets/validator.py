@@ -22,17 +22,21 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-from jobs.data import uploads, validation
+from jobs.copies.marks import require_mark
+from jobs.copies.store import StoreAway, store_of
+from jobs.data import host_datasets, uploads, validation
+from jobs.data.upload_pieces import DamagedPiece, pieces_of
 from jobs.data.validation import Archive, Claim
 from jobs.db.engine import Sessions
 from jobs.runtime.files import make_private
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
-from jobs.runtime.space import is_full, measure, shortage
+from jobs.runtime.space import is_full, shortage
 from jobs.scheduling.hosts import shared_period_s
-from worker.attempt.launcher import rank_environment
+from worker.attempt.supervisor_task import rank_environment
 from worker.datasets.containment import Failed, GivenUp, run_contained
 from worker.datasets.folders import DatasetFiles
+from worker.datasets.uploaded import bring_archive, order_to_unpack
 from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
@@ -49,6 +53,10 @@ _OTHERS_SHARE, _OTHERS_LEAST_GB = 1 / 8, 2.0  # of the memory of the first
 
 class _Invalid(Exception):
     """Training on the data is not possible; the text says why."""
+
+
+class _Damaged(_Invalid):
+    """The upload is damaged: nothing can be made from it."""
 
 
 class _TooLarge(Exception):
@@ -146,6 +154,8 @@ class Validator(PeriodicThread):
     def _has_files(self, renewal: "_ClaimRenewal", scratch: Path) -> bool:
         """Whether the files are on this host. If no host has them, the version is refused after all have looked."""
         claim = renewal.claim
+        if claim.archive is not None and claim.archive.in_store:
+            return self._settings.store is not None
         if claim.archive is not None:
             paths = [str(self._files.archive(claim.archive.id))]
         elif "://" in claim.source:
@@ -160,7 +170,7 @@ class Validator(PeriodicThread):
         try:
             inspected = self._look(claim)
         except _Invalid as reason:
-            self._settle_invalid(claim, str(reason))
+            self._settle_invalid(claim, str(reason), can_retry=not isinstance(reason, _Damaged))
         except GivenUp:
             with self._sessions.begin() as session:
                 validation.release(session, claim)
@@ -168,6 +178,8 @@ class Validator(PeriodicThread):
             self.large_ids.add(claim.id)
             with self._sessions.begin() as session:
                 validation.release(session, claim)
+        except StoreAway as error:
+            self._wait_for_store(claim, error)
         except (_NoSpace, OSError) as error:
             self._wait_for_host(claim, error)
         except Failed as error:
@@ -208,23 +220,41 @@ class Validator(PeriodicThread):
 
     def _unpack(self, renewal: "_ClaimRenewal", archive: Archive, scratch: Path) -> str:
         """Unpack the upload and move the files to their place. Returns that place, below the folder of datasets."""
-        claim, config = renewal.claim, self._settings
-        limits = {
-            "max_bytes": int(config.max_unpacked_gb * 1e9),
-            "max_entries": config.max_entries,
-            "max_ratio": config.max_unpack_ratio,
-        }
-        for space in measure(config, ["datasets"]):
-            limits |= {"least_free_bytes": space.least_bytes, "least_free_files": space.least_files or 0}
-        answer = self._run_contained(
-            renewal, "worker.datasets.unpacking", scratch,
-            archive=str(self._files.archive(archive.id)), into=str(scratch / "content"), filename=archive.filename,
-            size_bytes=archive.size_bytes, sha256=archive.sha256, limits=limits,
-        )  # fmt: skip
+        claim = renewal.claim
+        path = self._files.archive(archive.id)
+        if archive.in_store:
+            path = scratch / "archive"
+            self._bring(renewal, archive, path)
+        order = order_to_unpack(self._settings, archive, path, scratch / "content")
+        answer = self._run_contained(renewal, "worker.datasets.unpacking", scratch, **order)
         if not renewal.renew():  # another worker may be validating it: its folder is not touched
             raise GivenUp
         self._files.put(scratch / "content" / answer["top"], claim.name, claim.version)
         return "/".join(filter(None, (claim.name, str(claim.version), answer["file"])))
+
+    def _bring(self, renewal: "_ClaimRenewal", archive: Archive, path: Path) -> None:
+        """Bring the upload from the store. Raises `StoreAway`, `GivenUp`, `_Invalid`, `OSError`."""
+        store = store_of(self._settings)
+        assert store is not None, "`_has_files` has looked"
+        require_mark(self._sessions, store)
+        with self._sessions() as session:
+            pieces = pieces_of(session, archive.id)
+        make_private(path.parent)
+        try:
+            bring_archive(store, pieces, path, still_needed=renewal.still_needed)
+        except DamagedPiece as error:
+            raise _Damaged(f"{error}: send it again") from None
+        except StoreAway:
+            if not renewal.still_needed():
+                raise GivenUp from None
+            raise
+
+    def _wait_for_store(self, claim: Claim, error: StoreAway) -> None:
+        """Put the version back until the store answers. The try does not count."""
+        _log.warning("validating dataset %s failed: the store is away: %s", claim, error)
+        self._paused_until = time.monotonic() + _PAUSE_S
+        with self._sessions.begin() as session:
+            validation.release(session, claim, error=f"it waits until the store answers: {error}")
 
     def _inspect(self, renewal: "_ClaimRenewal", source: str, scratch: Path) -> dict[str, Any]:
         claim, config = renewal.claim, self._settings
@@ -265,16 +295,20 @@ class Validator(PeriodicThread):
             )
             if is_settled and claim.archive is not None:
                 uploads.mark_removed(session, claim.archive.id)
+                if claim.archive.in_store:
+                    host_datasets.is_here(session, self._settings.host, claim.id)
         if is_settled:
             if claim.archive is not None:
                 self._files.remove_archive(claim.archive.id)
             _log.info("dataset %s is ready: %d samples", claim, inspection["facts"]["samples"])
 
-    def _settle_invalid(self, claim: Claim, reason: str) -> None:
-        """Mark the version as invalid and remove its files. The upload stays for some time, to be registered again."""
+    def _settle_invalid(self, claim: Claim, reason: str, *, can_retry: bool) -> None:
+        """Mark the version as invalid and remove its files. With `can_retry` the upload can be registered again."""
         reason = reason.replace(f"{self._settings.datasets}{os.sep}", "")
         with self._sessions.begin() as session:
             is_settled = validation.settle(session, claim, error=reason)
+            if is_settled and claim.archive is not None and not can_retry:
+                uploads.mark_removed(session, claim.archive.id)
         if is_settled:
             if claim.archive is not None:
                 self._files.remove(claim.name, claim.version)

@@ -27,6 +27,7 @@ THREADS = {
     "Notifier": "the owners of webhooks: it asks before each message",
     "Agent": "the owners of jobs: its dispatcher places only jobs whose owners may submit",
     "Mirror": "the operator, who sets the address of the other server",
+    "DatasetFetcher": "the owners of jobs, which were placed on its host: it fetches the data that they name",
     "Validator": "nobody: what it looks at was registered by somebody who might",
     "Retention": "the operator",
     "Sampler": "the operator",

@@ -19,7 +19,7 @@ from jobs.runtime.checkpoint_folders import attempt_folder, checkpoint_file, che
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
-from worker.attempt.launcher import SupervisorTask
+from worker.attempt.supervisor_task import SupervisorTask
 from worker.attempt.void_checkpoints import remove_void
 from worker.copies import fetching
 from worker.copies.copier import Copier

@@ -27,7 +27,7 @@ def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(
     write(strange.parent, {"mine": b"x"})
     with sessions.begin() as session:
         versions.remove(session, versions.get_version(session, "chips", 1, to_change=True))
-    old = OldDatasets(sessions, settings.datasets, keep_uploads_days=1)
+    old = OldDatasets(sessions, settings.model_copy(update={"keep_uploads_days": 1}))
     assert not old.remove_some()
     assert not (settings.datasets / "chips" / "1").exists()
     assert (settings.datasets / "chips" / "2").is_dir()
@@ -49,5 +49,5 @@ def test_an_archive_on_a_read_only_disk_ends_no_pass(
         with sessions.begin() as session:
             session.execute(update(Upload).values(touched_at=func.now() - timedelta(days=2), removed_at=func.now()))
         make_read_only(disk)
-        assert not OldDatasets(sessions, settings.datasets, keep_uploads_days=1).remove_some()
+        assert not OldDatasets(sessions, settings.model_copy(update={"keep_uploads_days": 1})).remove_some()
         assert (disk / uploads.FOLDER / upload_id).exists()

@@ -22,9 +22,9 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import until
 from worker.attempt import lease_file
-from worker.attempt.launcher import SupervisorTask
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
+from worker.attempt.supervisor_task import SupervisorTask
 
 _RANK = Path(__file__).with_name("rank.py")
 QUICK = {

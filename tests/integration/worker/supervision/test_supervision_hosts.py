@@ -19,11 +19,11 @@ from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.attempt.launcher import SupervisorTask
 from worker.attempt.members import Members
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark
 from worker.attempt.supervision import Supervision
+from worker.attempt.supervisor_task import SupervisorTask
 
 
 class OtherHosts(Members):
