@@ -24,6 +24,8 @@ from jobs.model.spec import spec_from
 from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
 from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
+from tests.archives import chips
+from tests.commands import hora_process
 from tests.integration.jobs import code_rows
 from tests.s3 import S3Server, s3_server
 from tests.store_faults import FaultyLink, faulty
@@ -32,6 +34,14 @@ from tests.waiting import slowdown, until
 SPEC = {
     "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 60, "early_stopping": None,
 }  # fmt: skip
+ON_CHIPS = {
+    "dataset": "chips", "model": "lenet5", "batch_size": 4, "learning_rate": 0.01, "epochs": 1, "early_stopping": None,
+}  # fmt: skip
+COUNTING = """
+from pathlib import Path
+from hora import run
+print(sum(1 for _ in Path(run.dataset.train).rglob("*.png")), "pictures")
+"""
 STORE_PORT = 9000
 STEPS = 80
 # It saves one number in two files, and appends to an artifact, which a restart must not begin anew.
@@ -98,7 +108,8 @@ def _site(short_folder: Path, server: S3Server, times: Mapping[str, str]) -> Ite
             "HORA_STORE": url,
             "HORA_STORE_OPTIONS": json.dumps(server.options_at(f"http://{HUB_IP}:{STORE_PORT}")),
         }
-        of_api = {"HORA_STORE": url, "HORA_STORE_OPTIONS": json.dumps(server.options_at(link.endpoint))}
+        api_options = json.dumps(server.options_at(link.endpoint))
+        of_api = {"HORA_STORE": url, "HORA_STORE_OPTIONS": api_options, "HORA_CODE": "on"}
         sockets, names = {STORE_PORT: str(socket)}, ("ha", "hb")
         hosts = Hosts(short_folder / "hosts", names, {**times, **of_hosts}, api_environment=of_api, sockets=sockets)
         yield Site(opened.enter_context(hosts), link)
@@ -168,6 +179,29 @@ def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
             return {int(line) for line in diary.read_text().split()} == set(range(1, STEPS + 1))
 
         until(has_whole_diary, what="all that both attempts wrote")
+
+
+def test_what_people_send_reaches_hosts_that_share_no_disk(site: Site, tmp_path: Path) -> None:
+    """A dataset and a script come to the store while it fails now and then. Later a host is lost with its disk."""
+    client, home = site.client, site.hosts.stack.home
+    data = tmp_path / "chips"
+    for name, content in chips(20).items():
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_bytes(content)
+    site.link.fail(1 / 3, seed=3)
+    added = hora_process(home, "dataset", "add", "chips", str(data), "--image-size", "32x32", "--wait")
+    assert added.returncode == 0, added.stderr
+    site.link.normal()
+    job_id = client.submit(ON_CHIPS | {"gpus": 2})["id"]
+    assert client.wait(job_id, timeout_s=240)["status"] == "succeeded", client.logs(job_id)
+    assert all((host.folder / "datasets" / "chips" / "1").is_dir() for host in site.hosts)
+    assert not (home / "datasets").exists()
+    site.hosts["ha"].lose()
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "count.py").write_text(COUNTING)
+    ran = hora_process(home, "run", "--folder", str(code), "--dataset", "chips@1", "--", "python", "count.py")
+    assert (ran.returncode, "40 pictures" in ran.stdout) == (0, True), ran.stdout + ran.stderr
 
 
 def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> None:
