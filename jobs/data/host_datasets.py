@@ -7,6 +7,7 @@ data. Every function works in the caller's transaction.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from sqlalchemy import ColumnElement, delete, exists, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
@@ -14,9 +15,12 @@ from sqlalchemy.orm import Session
 
 from jobs.data.upload_pieces import Piece, pieces_of
 from jobs.data.validation import Archive, archive_of
-from jobs.db.tables import Attempt, DatasetVersion, HostDataset, Job, Slot, Upload
+from jobs.db.tables import Attempt, DatasetVersion, Host, HostDataset, Job, Slot, Upload
 from jobs.lifecycle.dataset_refs import Ref
 from jobs.model.states import TERMINAL, EndReason
+from jobs.scheduling.placement_rows import is_alive
+
+_KEY = [HostDataset.host, HostDataset.version_id]
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Arrival:
 
     host: str
     is_here: bool
+    is_alive: bool  # its worker sends heartbeats
     silent_s: float  # since it last came closer to that, or since the attempt began
     failed_for: EndReason | None  # the host has given up for this attempt
     error: str | None
@@ -91,7 +96,7 @@ def _has_failed(row: HostDataset, for_attempt_at: datetime) -> bool:
     return row.failed_for is not None and row.moved_at >= for_attempt_at
 
 
-def arrivals(session: Session, ref: Ref, attempt_id: int) -> list[Arrival]:
+def arrivals(session: Session, ref: Ref, attempt_id: int, *, host_timeout_s: float) -> list[Arrival]:
     """How far the hosts of an attempt are with its data. Empty if the data is not made from an upload in the store."""
     attempt = session.get_one(Attempt, attempt_id)
     version = session.scalar(
@@ -103,24 +108,29 @@ def arrivals(session: Session, ref: Ref, attempt_id: int) -> list[Arrival]:
         return []
     hosts = select(Slot.host).where(Slot.attempt_id == attempt_id).distinct().subquery()
     silent_since = func.greatest(HostDataset.moved_at, attempt.created_at)
+    silent_s = func.extract("epoch", func.now() - silent_since)
     rows = session.execute(
-        select(hosts.c.host, HostDataset, func.extract("epoch", func.now() - silent_since).label("silent_s"))
+        select(hosts.c.host, HostDataset, is_alive(host_timeout_s), silent_s)
+        .join(Host, Host.name == hosts.c.host)
         .outerjoin(HostDataset, (HostDataset.host == hosts.c.host) & (HostDataset.version_id == version.id))
         .order_by(hosts.c.host)
     )
-    return [_arrival(host, row, float(silent_s), attempt) for host, row, silent_s in rows]
+    return [_arrival(host, row, alive, silent, attempt) for host, row, alive, silent in rows]
 
 
-def _arrival(host: str, row: HostDataset | None, silent_s: float, attempt: Attempt) -> Arrival:
-    if row is None:
-        return Arrival(host, is_here=False, silent_s=silent_s, failed_for=None, error=None)
-    failed_for = EndReason(str(row.failed_for)) if _has_failed(row, attempt.created_at) else None
-    return Arrival(host, is_here=row.ready_at is not None, silent_s=silent_s, failed_for=failed_for, error=row.error)
+def _arrival(host: str, row: HostDataset | None, alive: bool, silent_s: Decimal, attempt: Attempt) -> Arrival:
+    failed_for = EndReason(str(row.failed_for)) if row is not None and _has_failed(row, attempt.created_at) else None
+    return Arrival(
+        host, is_here=row is not None and row.ready_at is not None, is_alive=bool(alive), silent_s=float(silent_s),
+        failed_for=failed_for, error=None if row is None else row.error,
+    )  # fmt: skip
 
 
 def moves(session: Session, host: str, version_id: int) -> None:
-    """Store that a host fetches a version, and has come closer to having it."""
-    _store(session, host, version_id, moved_at=func.now(), ready_at=None, failed_for=None, error=None)
+    """Store that a host fetches a version, and has come closer to having it. Nothing changes if it has it."""
+    values = {"moved_at": func.now(), "failed_for": None, "error": None}
+    row = insert(HostDataset).values(host=host, version_id=version_id, **values)
+    session.execute(row.on_conflict_do_update(index_elements=_KEY, set_=values, where=HostDataset.ready_at.is_(None)))
 
 
 def is_here(session: Session, host: str, version_id: int) -> None:
@@ -184,7 +194,7 @@ def is_released(session: Session, version_id: int) -> bool:
 
 def _store(session: Session, host: str, version_id: int, **values: object) -> None:
     row = insert(HostDataset).values(host=host, version_id=version_id, **values)
-    session.execute(row.on_conflict_do_update(index_elements=[HostDataset.host, HostDataset.version_id], set_=values))
+    session.execute(row.on_conflict_do_update(index_elements=_KEY, set_=values))
 
 
 def _trains_on() -> ColumnElement[bool]:

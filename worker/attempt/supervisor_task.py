@@ -186,7 +186,11 @@ def task_of(sessions: Sessions, settings: Settings, lease: Lease, *, claimed_at:
     with sessions() as session:
         ref = get_job(session, lease.job_id).dataset_ref
         layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
-        arrivals = [] if ref is None else host_datasets.arrivals(session, ref, lease.attempt_id)
+        arrivals = (
+            []
+            if ref is None
+            else host_datasets.arrivals(session, ref, lease.attempt_id, host_timeout_s=settings.host_timeout_s)
+        )
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create(layout.lead.ranks)
     lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)

@@ -41,9 +41,11 @@ class _Data:
     missing: Sequence[Arrival]
 
     def require_progress(self) -> None:
-        """Raises `NotStarted` if a host has given up, or does not get on."""
+        """Raises `NotStarted` if a host has given up, is lost, or does not get on."""
         for arrival in self.missing:
-            why = arrival.error or "its worker does not run, or has no HORA_STORE"
+            if not arrival.is_alive:
+                raise NotStarted(Ending(EndReason.HOST_LOST, f"host {arrival.host} stopped sending heartbeats"))
+            why = arrival.error or "its worker has no HORA_STORE"
             if arrival.failed_for is not None:
                 why = f"host {arrival.host} cannot have {self.name}: {why}"
                 raise NotStarted(Ending(arrival.failed_for, why))
@@ -56,13 +58,14 @@ def wait_for_data(
     sessions: Sessions,
     task: SupervisorTask,
     *,
+    host_timeout_s: float,
     still_needed: Callable[[], bool],
     waits: Callable[[dict[str, Any]], None],
 ) -> None:
     """Wait. `waits` gets what is waited for. Raises `NotStarted`, and `CannotFetch` if it is not needed any more."""
     while still_needed():
         try:
-            data = _data_of(sessions, task)
+            data = _data_of(sessions, task, host_timeout_s)
             if not data.missing:
                 return
             data.require_progress()
@@ -75,9 +78,9 @@ def wait_for_data(
     raise CannotFetch("it is not needed any more")
 
 
-def _data_of(sessions: Sessions, task: SupervisorTask) -> _Data:
+def _data_of(sessions: Sessions, task: SupervisorTask, host_timeout_s: float) -> _Data:
     with sessions() as session:
         ref = get_job(session, task.job_id).dataset_ref
         assert ref is not None, "only an attempt with registered data waits for it"
-        arrivals = host_datasets.arrivals(session, ref, task.attempt_id)
+        arrivals = host_datasets.arrivals(session, ref, task.attempt_id, host_timeout_s=host_timeout_s)
     return _Data(f"{ref['name']}@{ref['version']}", [arrival for arrival in arrivals if not arrival.is_here])

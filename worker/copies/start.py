@@ -121,7 +121,10 @@ class Start:
 
     def _fetch(self) -> Fetched | None:
         if self.task.waits_for_data:
-            wait_for_data(self._sessions, self.task, still_needed=self._is_needed, waits=self._waits)
+            wait_for_data(
+                self._sessions, self.task,
+                host_timeout_s=self._config.host_timeout_s, still_needed=self._is_needed, waits=self._waits,
+            )  # fmt: skip
             self.task = self._whole_task()
         if not self.task.fetches:
             return None

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from jobs.copies.marks import require_mark
 from jobs.copies.store import Store, StoreAway, store_of
 from jobs.data import host_datasets
 from jobs.data.host_datasets import Wanted
@@ -71,7 +70,10 @@ class _Fetch:
             archive, content = scratch / "archive", scratch / "content"
             try:
                 self._gets_on()
-                bring_archive(store, wanted.pieces, archive, still_needed=self._still_needed, on_piece=self._gets_on)
+                bring_archive(
+                    self._sessions, store, wanted.pieces, archive,
+                    still_needed=self._still_needed, on_piece=self._gets_on,
+                )  # fmt: skip
                 top = self._unpack(archive, content)
                 self._files.place(content / top, wanted.name, wanted.version)
             finally:
@@ -102,8 +104,8 @@ class _Fetch:
         return str(answer["top"])
 
     def _gets_on(self) -> None:
-        """Say that it comes closer."""
-        with self._sessions.begin() as session:
+        """Say that it comes closer. A database that is away for a moment does not stop it."""
+        with suppress(OperationalError), self._sessions.begin() as session:
             host_datasets.moves(session, self._settings.host, self._wanted.id)
 
     def _still_needed(self) -> bool:
@@ -122,8 +124,7 @@ class _Fetch:
         looks = time.monotonic() >= self._look_at
         is_needed = self._still_needed()
         if looks and is_needed:
-            with suppress(OperationalError):
-                self._gets_on()
+            self._gets_on()
         return is_needed
 
 
@@ -138,6 +139,7 @@ class DatasetFetcher(PeriodicThread):
         self._threads = ThreadPoolExecutor(_AT_ONCE, "dataset")
         self._running: dict[int, Future[None]] = {}
         self._retry_at: dict[int, float] = {}
+        self._said_at: dict[int, float] = {}  # of versions that wait for their turn
         self._opening = threading.Lock()
         self._store: Store | None = None
         self._knows_lost = False
@@ -155,8 +157,18 @@ class DatasetFetcher(PeriodicThread):
         with self._sessions() as session:
             wanted = host_datasets.wanted(session, self._settings.host)
         for version in wanted:
-            if version.id not in self._running and time.monotonic() >= self._retry_at.get(version.id, 0.0):
+            running = self._running.get(version.id)
+            if running is None and time.monotonic() >= self._retry_at.get(version.id, 0.0):
                 self._running[version.id] = self._threads.submit(self._have, version)
+            elif running is not None and not running.running():
+                self._wait_for_turn(version.id)
+
+    def _wait_for_turn(self, version_id: int) -> None:
+        """Say now and then that a version gets on: others are fetched before it."""
+        if time.monotonic() >= self._said_at.get(version_id, 0.0) + _LOOK_S:
+            self._said_at[version_id] = time.monotonic()
+            with self._sessions.begin() as session:
+                host_datasets.moves(session, self._settings.host, version_id)
 
     def _forget_lost(self) -> None:
         """Take back what the rows say of files that went while no worker ran, such as those of a container."""
@@ -206,7 +218,6 @@ class DatasetFetcher(PeriodicThread):
             if self._store is None:
                 self._store = store_of(self._settings)
         assert self._store is not None, "the worker starts no fetcher without a store"
-        require_mark(self._sessions, self._store)
         return self._store
 
 

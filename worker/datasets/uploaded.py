@@ -3,20 +3,31 @@
 Used by the validators, and by the fetcher of datasets that were validated elsewhere.
 """
 
+import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.copies.store import Store
+from jobs.copies.marks import require_mark
+from jobs.copies.store import Store, StoreAway
 from jobs.data.pieces_in_store import bring
-from jobs.data.upload_pieces import Piece
+from jobs.data.upload_pieces import DamagedPiece, Piece
 from jobs.data.validation import Archive
+from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import measure
+from worker.datasets.containment import GivenUp
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE_S = 60.0  # for a store that is away, since the last piece that came
+_RETRY_S = 1.0
 
 
 def bring_archive(
+    sessions: Sessions,
     store: Store,
     pieces: Sequence[Piece],
     path: Path,
@@ -24,12 +35,49 @@ def bring_archive(
     still_needed: Callable[[], bool],
     on_piece: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write an upload in the store to a new file. Raises `StoreAway`, `DamagedPiece`, `OSError`."""
+    """Write an upload in the store to a new file. `on_piece` is called when a piece has come.
+
+    What has come is not brought again when the store was away for a moment. Raises `GivenUp` if it is not needed any
+    more, `StoreAway`, `DamagedPiece`, `OSError`.
+    """
+    came, give_up_at = 0, time.monotonic() + _PATIENCE_S
+
+    def one_came() -> None:
+        nonlocal came, give_up_at
+        came, give_up_at = came + 1, time.monotonic() + _PATIENCE_S
+        on_piece()
+
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        bring(store, pieces, descriptor, still_needed=still_needed, on_piece=on_piece)
+        while True:
+            try:
+                _bring_some(sessions, store, pieces[came:], descriptor, still_needed, one_came)
+                return
+            except StoreAway as error:
+                if not still_needed():
+                    raise GivenUp from None
+                if time.monotonic() > give_up_at:
+                    raise
+                _log.warning("waiting for the store: %s", error)
+                time.sleep(_RETRY_S)
     finally:
         os.close(descriptor)
+
+
+def _bring_some(
+    sessions: Sessions,
+    store: Store,
+    pieces: Sequence[Piece],
+    into: int,
+    still_needed: Callable[[], bool],
+    on_piece: Callable[[], None],
+) -> None:
+    require_mark(sessions, store)
+    try:
+        bring(store, pieces, into, still_needed=still_needed, on_piece=on_piece)
+    except DamagedPiece:
+        require_mark(sessions, store)  # a store that was emptied meanwhile is away, and has lost nothing
+        raise
 
 
 def order_to_unpack(settings: Settings, archive: Archive, path: Path, into: Path) -> dict[str, Any]:

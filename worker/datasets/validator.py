@@ -22,7 +22,6 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-from jobs.copies.marks import require_mark
 from jobs.copies.store import StoreAway, store_of
 from jobs.data import host_datasets, uploads, validation
 from jobs.data.upload_pieces import DamagedPiece, pieces_of
@@ -236,18 +235,13 @@ class Validator(PeriodicThread):
         """Bring the upload from the store. Raises `StoreAway`, `GivenUp`, `_Invalid`, `OSError`."""
         store = store_of(self._settings)
         assert store is not None, "`_has_files` has looked"
-        require_mark(self._sessions, store)
         with self._sessions() as session:
             pieces = pieces_of(session, archive.id)
         make_private(path.parent)
         try:
-            bring_archive(store, pieces, path, still_needed=renewal.still_needed)
+            bring_archive(self._sessions, store, pieces, path, still_needed=renewal.still_needed)
         except DamagedPiece as error:
             raise _Damaged(f"{error}: send it again") from None
-        except StoreAway:
-            if not renewal.still_needed():
-                raise GivenUp from None
-            raise
 
     def _wait_for_store(self, claim: Claim, error: StoreAway) -> None:
         """Put the version back until the store answers. The try does not count."""

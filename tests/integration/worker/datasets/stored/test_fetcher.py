@@ -1,0 +1,213 @@
+"""Datasets that are made from uploads in the store: validated on one host, fetched by others that need them."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs.copies.store import Store, StoreAway
+from jobs.data import host_datasets, pieces_in_store, validation
+from jobs.db.tables import (
+    HostDataset,
+    Upload,
+)
+from tests.archives import chips
+from tests.full_disks import fill_up, small_disk
+from tests.integration.worker.datasets.dataset_rows import row_of
+from tests.integration.worker.datasets.stored.stored_site import ARCHIVE, PIECE_BYTES, Site, fetch_until, files_in
+from tests.waiting import until
+from worker.datasets import uploaded
+from worker.datasets.fetcher import DatasetFetcher
+from worker.datasets.validator import Validator
+
+
+def test_a_validator_makes_a_version_from_pieces_in_the_store(site: Site) -> None:
+    version_id = site.validated()
+    assert files_in(site.ha.datasets) == {f"chips/1/{name}": content for name, content in chips(4).items()}
+    assert site.is_at("ha")
+    upload_id = row_of(site.sessions, version_id).upload_id
+    assert [file.key.split("/")[:2] for file in site.store.files("uploads")] == [["uploads", upload_id]] * (
+        -(-len(ARCHIVE) // PIECE_BYTES)
+    )
+
+
+def test_an_upload_that_the_store_has_damaged_cannot_be_used_again(site: Site) -> None:
+    version_id = site.upload()
+    site.store.remove([site.store.files("uploads")[0].key])
+    assert Validator(site.sessions, site.ha).validate_one()
+    row = row_of(site.sessions, version_id)
+    assert (row.status, row.error) == ("invalid", "the store has lost the bytes at 0: send it again")
+    with site.sessions() as session:
+        assert session.scalars(select(Upload.removed_at)).one() is not None
+
+
+def test_without_hosts_that_have_the_store_the_files_are_not_found(site: Site) -> None:
+    version_id = site.upload()
+    for settings in (site.ha, site.hb):
+        Validator(site.sessions, settings.model_copy(update={"store": None})).validate_one()
+    with site.sessions.begin() as session:
+        assert validation.refuse_unseen(session, host_timeout_s=60) == ["chips@1"]
+    row = row_of(site.sessions, version_id)
+    assert (row.status, row.error) == ("invalid", "its files are in the store, and no host has HORA_STORE (ha, hb)")
+
+
+def test_another_host_has_the_same_files_once_an_attempt_needs_them(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    fetcher.once()
+    assert site.at("hb") is None
+    site.attempt("hb", "ha")
+    site.attempt("hb")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+    assert files_in(site.hb.datasets) == files_in(site.ha.datasets)
+    fetcher.once()
+    assert not fetcher._running
+
+
+def test_a_damaged_piece_ends_the_attempt_and_a_later_one_tries_again(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    key = site.store.files("uploads")[1].key
+    good = site.store.read(key)
+    site.store.write(key, bytes(PIECE_BYTES))
+    first = site.attempt("hb")
+
+    def has_failed() -> bool:
+        row = site.at("hb")
+        return row is not None and row.failed_for == "bad_data"
+
+    fetch_until(fetcher, has_failed, "a failure")
+    fetcher.once()
+    assert not fetcher._running
+    row = site.at("hb")
+    assert row is not None
+    assert row.error == f"the store has other bytes at {PIECE_BYTES} than those that were sent"
+    assert files_in(site.hb.datasets) == {}
+    site.end(first)
+    site.store.write(key, good)
+    site.attempt("hb")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+
+
+def test_what_has_come_is_not_brought_again_after_a_moment_without_the_store(
+    site: Site, fetcher: DatasetFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.validated()
+    keys = [file.key for file in site.store.files("uploads")]
+    brought: Counter[str] = Counter()
+    download = Store.download
+
+    def fails_twice(self: Store, key: str, target: Path, **options: Any) -> None:
+        brought[key] += 1
+        if key == keys[3] and brought[key] < 3:
+            raise StoreAway("it gives no answer")
+        download(self, key, target, **options)
+
+    monkeypatch.setattr(Store, "download", fails_twice)
+    monkeypatch.setattr(pieces_in_store, "_AT_ONCE", 1)
+    site.attempt("hb")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+    assert [brought[key] for key in keys[:4]] == [1, 1, 1, 3]
+
+
+def test_a_store_that_is_emptied_meanwhile_has_lost_nothing(
+    site: Site, fetcher: DatasetFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.validated()
+    keys = [file.key for file in site.store.files("uploads")]
+    is_away = Event()
+    download = Store.download
+
+    def is_unmounted(self: Store, key: str, target: Path, **options: Any) -> None:
+        if key == keys[2] and not is_away.is_set():
+            (tmp_path / "store").rename(tmp_path / "away")
+            is_away.set()
+        download(self, key, target, **options)
+
+    monkeypatch.setattr(Store, "download", is_unmounted)
+    site.attempt("hb")
+    fetch_until(fetcher, is_away.is_set, "the loss of the store")
+    fetcher.once()
+    row = site.at("hb")
+    assert row is not None
+    assert (row.ready_at, row.failed_for) == (None, None)
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
+    (tmp_path / "away").rename(tmp_path / "store")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+
+
+def test_who_waits_for_a_turn_gets_on(site: Site, fetcher: DatasetFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    version_id = site.validated()
+    site.attempt("hb")
+    is_over = Event()
+    occupied = [fetcher._threads.submit(is_over.wait, 120) for _ in range(2)]
+    fetcher.once()
+
+    def says_so() -> bool:
+        with site.sessions.begin() as session:
+            session.execute(update(HostDataset).where(HostDataset.host == "hb").values(moved_at=func.to_timestamp(0)))
+        fetcher.once()
+        row = site.at("hb")
+        return row is not None and row.moved_at.year > 2000
+
+    until(says_so, what="that it gets on")
+    is_over.set()
+    assert all(future.result() for future in occupied)
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+    with site.sessions.begin() as session:
+        host_datasets.moves(session, "hb", version_id)
+    assert site.is_at("hb")
+
+
+def test_a_store_that_is_away_is_waited_for(
+    site: Site, fetcher: DatasetFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploaded, "_PATIENCE_S", 0.1)
+    site.validated()
+    site.attempt("hb")
+    (tmp_path / "store").rename(tmp_path / "away")
+
+    def waits() -> bool:
+        row = site.at("hb")
+        return row is not None and row.error is not None and "is gone" in row.error
+
+    fetch_until(fetcher, waits, "a sentence")
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
+    (tmp_path / "away").rename(tmp_path / "store")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+
+
+def test_a_host_without_space_says_so(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    site.attempt("hb")
+    with small_disk(site.hb.datasets) as disk:
+        fill_up(disk)
+        fetch_until(fetcher, lambda: getattr(site.at("hb"), "failed_for", None) == "no_space", "a failure")
+
+
+def test_hosts_may_share_the_folder(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    site.hb.datasets.symlink_to(site.ha.datasets)
+    site.attempt("hb")
+    before = (site.ha.datasets / "chips" / "1").stat().st_ino
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+    assert (site.ha.datasets / "chips" / "1").stat().st_ino == before
+
+
+def test_a_disk_that_was_lost_is_noticed_by_the_next_worker(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    site.attempt("hb")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+    shutil.rmtree(site.hb.datasets)
+    again = DatasetFetcher(site.sessions, site.hb)
+    fetch_until(again, lambda: site.is_at("hb") and files_in(site.hb.datasets), "the dataset again")
+
+
+def test_what_a_worker_left_that_died_is_removed(site: Site, fetcher: DatasetFetcher) -> None:
+    (site.hb.datasets / ".fetching" / "hb" / "7").mkdir(parents=True)
+    of_another = site.hb.datasets / ".fetching" / "ha" / "7"  # hosts may share the folder
+    of_another.mkdir(parents=True)
+    fetcher.once()
+    assert list(site.hb.datasets.glob(".fetching/*/*")) == [of_another]
