@@ -9,9 +9,7 @@ from sqlalchemy import update
 from jobs.copies.marks import require_mark
 from jobs.copies.store import store_of
 from jobs.db.engine import Sessions
-from jobs.db.tables import (
-    Host,
-)
+from jobs.db.tables import Host
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.datasets.stored.stored_site import Site

@@ -14,11 +14,7 @@ from jobs.data import upload_pieces, uploads, versions
 from jobs.data.resolving import Registry
 from jobs.data.upload_pieces import Piece
 from jobs.db.engine import Sessions
-from jobs.db.tables import (
-    HostDataset,
-    MarkedStore,
-    Slot,
-)
+from jobs.db.tables import HostDataset, MarkedStore, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.lifecycle.submission import write_job

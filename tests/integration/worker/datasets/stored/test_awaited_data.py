@@ -6,13 +6,7 @@ from datetime import timedelta
 from sqlalchemy import func, select, update
 
 from jobs.data import host_datasets
-from jobs.db.tables import (
-    Attempt,
-    Host,
-    Job,
-    JobEvent,
-    Upload,
-)
+from jobs.db.tables import Attempt, Host, Job, JobEvent, Upload
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.states import EndReason, EventKind

@@ -11,10 +11,7 @@ from sqlalchemy import func, select, update
 
 from jobs.copies.store import Store, StoreAway
 from jobs.data import host_datasets, pieces_in_store, validation
-from jobs.db.tables import (
-    HostDataset,
-    Upload,
-)
+from jobs.db.tables import HostDataset, Upload
 from tests.archives import chips
 from tests.full_disks import fill_up, small_disk
 from tests.integration.worker.datasets.dataset_rows import row_of

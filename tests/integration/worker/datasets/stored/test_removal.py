@@ -5,11 +5,7 @@ from datetime import timedelta
 from sqlalchemy import func, select, update
 
 from jobs.data import uploads
-from jobs.db.tables import (
-    DatasetVersion,
-    Job,
-    UploadPiece,
-)
+from jobs.db.tables import DatasetVersion, Job, UploadPiece
 from tests.integration.worker.datasets.dataset_rows import row_of
 from tests.integration.worker.datasets.stored.stored_site import Site, fetch_until, files_in
 from worker.datasets.fetcher import DatasetFetcher
