@@ -14,16 +14,20 @@ from anyio import from_thread
 from fastapi.concurrency import run_in_threadpool
 
 from api.deps import Services
+from api.problems import invalid
 from jobs.data import upload_pieces
 from jobs.data.upload_pieces import DamagedPiece, Piece
 from jobs.data.uploads import UploadGone
 from jobs.db.tables import Upload
+from jobs.model.problems import FieldProblem
 from jobs.runtime.files import path_of
 
 if TYPE_CHECKING:
     from jobs.copies.store import Store
 
 STORED_CHUNK_BYTES = 8 * 1024 * 1024  # of an upload, in one request; it is held in memory until it is in the store
+_SMALL_BYTES = 1024 * 1024
+_MOST_SMALL = 1000  # pieces of an upload, before only larger ones are taken
 _SEND_S = 300.0  # for a piece on a slow line; a store that stands still is noticed earlier
 _BRING_S = 120.0  # for an archive of code
 
@@ -59,9 +63,11 @@ class ArrivingPiece:
         return Piece(self._upload_id, self._start, size_bytes, self._sha256.hexdigest())
 
 
-async def store_piece(services: Services, arrived: ArrivingPiece) -> Upload:
-    """Write a whole piece to the store, then to its row. Raises `StoreIsAway`: then nothing has changed."""
+async def store_piece(services: Services, upload: Upload, arrived: ArrivingPiece) -> Upload:
+    """Write a whole piece to the store, then to its row. Raises `StoreIsAway` and 422: then nothing has changed."""
     piece, file = arrived.as_piece(), arrived.file
+    if piece.size_bytes < _SMALL_BYTES and piece.end < upload.size_bytes:
+        await run_in_threadpool(_require_few, services, upload.id)
     if piece.size_bytes:
 
         def send(store: "Store", still_needed: Callable[[], bool]) -> None:
@@ -103,6 +109,15 @@ async def _while_needed(
         await services.store.call(lambda store: work(store, lambda: not is_over.is_set()), within_s=within_s)
     finally:
         is_over.set()
+
+
+def _require_few(services: Services, upload_id: str) -> None:
+    """Refuse one more small piece of an upload that has many pieces: each is a row, and a file in the store."""
+    with services.sessions() as session:
+        count = upload_pieces.count_of(session, upload_id)
+    if count >= _MOST_SMALL:
+        message = f"the upload has {count} pieces already: send at least {_SMALL_BYTES} bytes at a time"
+        raise invalid([FieldProblem("", message)])
 
 
 def _advance(services: Services, piece: Piece) -> Upload:

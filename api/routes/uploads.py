@@ -170,7 +170,7 @@ async def _to_store(request: Request, services: Services, row: Upload, offset: i
         return upload_view(row)
     arriving = ArrivingPiece(row.id, offset)
     await _receive(request, row, arriving.write)
-    return upload_view(await stored_uploads.store_piece(services, arriving))
+    return upload_view(await stored_uploads.store_piece(services, row, arriving))
 
 
 async def _to_disk(request: Request, services: Services, caller: Caller, upload_id: str, offset: int) -> UploadView:

@@ -31,6 +31,11 @@ class Piece:
     sha256: str
 
     @property
+    def end(self) -> int:
+        """The byte of the archive after its last one."""
+        return self.start + self.size_bytes
+
+    @property
     def key(self) -> str:
         """Where it is in the store."""
         return f"{folder_of(self.upload_id)}/{self.start:020d}-{self.sha256[:16]}"
@@ -41,7 +46,7 @@ def advance(session: Session, piece: Piece) -> Upload:
     advanced = session.scalar(
         update(Upload)
         .where(Upload.id == piece.upload_id, Upload.received_bytes == piece.start, Upload.removed_at.is_(None))
-        .values(received_bytes=piece.start + piece.size_bytes, touched_at=func.now())
+        .values(received_bytes=piece.end, touched_at=func.now())
         .returning(Upload.id)
     )
     if advanced is not None and piece.size_bytes:
@@ -59,6 +64,12 @@ def pieces_of(session: Session, upload_id: str) -> list[Piece]:
     """The pieces of an upload in their sequence."""
     rows = session.scalars(select(UploadPiece).where(UploadPiece.upload_id == upload_id).order_by(UploadPiece.start))
     return [Piece(row.upload_id, row.start, row.size_bytes, row.sha256) for row in rows]
+
+
+def count_of(session: Session, upload_id: str) -> int:
+    """How many pieces an upload has."""
+    count = select(func.count()).select_from(UploadPiece).where(UploadPiece.upload_id == upload_id)
+    return session.execute(count).scalar_one()
 
 
 def unneeded_uploads(session: Session, upload_ids: Sequence[str]) -> list[str]:

@@ -171,6 +171,21 @@ def test_an_upload_takes_no_more_than_its_declared_size(api: TestClient, store: 
     assert put_piece(api, upload_id, 0, b"12345").status_code == 200
 
 
+def test_an_upload_has_a_thousand_small_pieces_at_most(
+    api: TestClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_uploads, "_MOST_SMALL", 3)
+    content = os.urandom(3_000_000)
+    upload_id = start(api, content)
+    for offset in range(3):
+        assert put_piece(api, upload_id, offset, content[offset : offset + 1]).status_code == 200
+    refused = refused_field(put_piece(api, upload_id, 3, content[3:100]))
+    assert refused == (422, "", "the upload has 3 pieces already: send at least 1048576 bytes at a time")
+    assert len(files_of(store, upload_id)) == 3
+    assert put_piece(api, upload_id, 3, content[3:-100]).status_code == 200
+    assert put_piece(api, upload_id, len(content) - 100, content[-100:]).json()["completed_at"] is not None
+
+
 def test_an_empty_piece_stores_nothing(api: TestClient, store: Store) -> None:
     upload_id = start(api)
     assert put_piece(api, upload_id, 0, b"").json()["received_bytes"] == 0
