@@ -101,8 +101,8 @@ gpu-test: setup ## Check Hora on the GPUs of this machine, and print a table for
 screenshots: setup ## Take pictures of every page of the dashboard into screenshots/ (six minutes; needs Chromium)
 	$(BIN)/python -m tests.browser.screenshots
 
-compose-test: setup ## Bring docker-compose.yml up in docker or podman and run a job: new, upgraded (FROM=REVISION) or GPU=1
-	$(BIN)/python -m tests.compose $(if $(FROM),--from $(FROM)) $(if $(GPU),--gpu)
+compose-test: setup ## Bring docker-compose.yml up in docker or podman and run a job: new, upgraded (FROM=REVISION), GPU=1 or STORE=1
+	$(BIN)/python -m tests.compose $(if $(FROM),--from $(FROM)) $(if $(GPU),--gpu) $(if $(STORE),--store)
 
 gpu-build-test: .venv-gpu/ready ## Compile Horovod with NCCL from NVIDIA's wheels and train with it on CPUs (no GPU needed)
 	.venv-gpu/bin/python -m tests.gpu_build

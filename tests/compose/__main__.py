@@ -1,6 +1,7 @@
 """`python -m tests.compose`: docker-compose.yml in docker or podman, new, or with `--from REVISION` upgraded.
 
-With `--gpu` it is docker-compose.gpu.yml, on a machine that need not have a GPU.
+With `--gpu` it is docker-compose.gpu.yml, on a machine that need not have a GPU. With `--store` the workers share a
+store and no disk.
 """
 
 import argparse
@@ -21,6 +22,7 @@ def main() -> int:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--from", dest="revision", help="start this revision of git, and upgrade it while a job trains")
     kinds.add_argument("--gpu", action="store_true", help="start the image for GPU hosts, without a GPU")
+    kinds.add_argument("--store", action="store_true", help="give each worker a disk of its own, and all a store")
     options = parser.parse_args()
     begun = time.monotonic()
 
@@ -34,7 +36,7 @@ def main() -> int:
         except (NoEngine, NoOlderVersion) as error:
             say(str(error))
             return 2
-        stack = ContainerStack(compose, Path(name), gpu=options.gpu)
+        stack = ContainerStack(compose, Path(name), gpu=options.gpu, store=options.store)
         try:
             if old:
                 upgrade(stack, old, say)

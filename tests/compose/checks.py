@@ -5,9 +5,11 @@ import re
 import subprocess
 import urllib.request
 
+from hora.errors import Conflict
 from tests.archives import chips
 from tests.commands import HORA, environment
 from tests.compose.stack import WORKERS, ContainerStack
+from tests.waiting import until
 
 _JOB = ("--model", "mlp", "--batch-size", "8", "--learning-rate", "0.001", "--epochs", "5", "--gpus", str(WORKERS))
 _LIMIT_S = 900.0  # for one command; the longest waits for a job
@@ -53,15 +55,24 @@ def check_job(stack: ContainerStack, dataset: str, *, weights: str = "none") -> 
 
 
 def check_download(stack: ContainerStack, job_id: str) -> None:
-    """The api can read the files that a worker wrote."""
+    """The api can read the files that a worker wrote, or copied to the store a moment after the job's end."""
     weights = stack.home / f"{job_id}.weights.h5"
+    until(lambda: _has_artifacts(stack, job_id), what="the artifacts")
     _hora(stack, "artifacts", job_id, "--download", "model.weights.h5", "--output", str(weights))
     assert weights.stat().st_size, f"{weights} is empty"
 
 
+def _has_artifacts(stack: ContainerStack, job_id: str) -> bool:
+    try:
+        return "model.weights.h5" in [file["path"] for file in stack.api.artifacts(job_id)]
+    except Conflict:  # their copies are not in the store yet
+        return False
+
+
 def check_doctor(stack: ContainerStack) -> None:
-    """`hora doctor` finds nothing to do."""
-    complaints = [finding for finding in stack.doctor() if finding["level"] != "ok"]
+    """`hora doctor` finds nothing to do, but that a store in a folder of this machine is on the disk of its host."""
+    expected = {"store"} if stack.has_store else set()
+    complaints = [one for one in stack.doctor() if one["level"] != "ok" and one["check"] not in expected]
     assert not complaints, f"hora doctor: {complaints}"
 
 

@@ -1,6 +1,7 @@
 """The stack of docker-compose.yml in containers, as `python -m tests.compose` starts, upgrades and removes it.
 
-With `gpu` it is the one of docker-compose.gpu.yml, which then runs without a GPU (without-gpu.yml).
+With `gpu` it is the one of docker-compose.gpu.yml, which then runs without a GPU (without-gpu.yml). With `store` its
+workers share a store and no disk.
 
 It runs in docker if the engine of docker answers, else in podman with a podman-compose of its own.
 """
@@ -23,6 +24,19 @@ WORKERS = 2  # each is a host with one slot
 _PROJECT = "hora-test"
 _BUILT_SERVICES = ("migrate", "keys", "api", "worker")  # those with an image of this project
 _START_LIMIT_S = 600.0
+_WITH_STORE = """\
+services:
+  api:
+    volumes:
+      - {folder}:/mnt/team
+  worker:
+    volumes: !override
+      - {folder}:/mnt/team
+      - /var/lib/hora
+      - /var/lib/hora-datasets
+      - keys:/var/lib/hora-keys:ro
+      - data:/data:ro
+"""
 
 
 class NoEngine(Exception):
@@ -52,9 +66,10 @@ def _succeeds(*command: str) -> bool:
 class ContainerStack:
     """A database, a broker, an api and two workers. `api` talks to the api; `settings` lead other clients to it."""
 
-    def __init__(self, compose: Sequence[str], home: Path, *, gpu: bool = False) -> None:
+    def __init__(self, compose: Sequence[str], home: Path, *, gpu: bool = False, store: bool = False) -> None:
         self._command = compose
         self._gpu = gpu
+        self._of_store: Path | None = None
         self._is_podman = compose[0] != "docker"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -65,7 +80,15 @@ class ContainerStack:
         self._environment = environment(home, HORA_PORT=str(port), HORA_TOKEN=token, HORA_SLOTS="1")
         if gpu:
             self._environment["NVML_STUB_FOLDER"] = str(_build_nvml_stub(home))
+        if store:
+            self._environment["HORA_STORE"] = "file:///mnt/team/hora"
+            self._of_store = _with_store(home)
         self.api = Service(self.settings["HORA_URL"], token)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether its workers share a store and no disk."""
+        return self._of_store is not None
 
     def build(self, version: Version) -> None:
         """Build the images of a version. They take the names of the images of another version."""
@@ -136,6 +159,8 @@ class ContainerStack:
         files = [tree / "docker-compose.yml"]
         if self._gpu:
             files += [tree / "docker-compose.gpu.yml", tree / "tests/compose/without-gpu.yml"]
+        if self._of_store is not None:
+            files.append(self._of_store)
         return [*self._command, "-p", _PROJECT, *(f"--file={file}" for file in files), *arguments]
 
     def _containers(self, service: str | None = None) -> list[str]:
@@ -159,6 +184,18 @@ def _build_nvml_stub(home: Path) -> Path:
     source = ROOT / "tests/integration/worker/nvml_stub.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libnvidia-ml.so.1", source], check=True)
     return folder
+
+
+def _with_store(home: Path) -> Path:
+    """A file over docker-compose.yml: the store is a folder of this machine, and each worker has a disk of its own.
+
+    podman-compose puts no variables into a list with `!override`.
+    """
+    folder, file = home / "team", home / "with-store.yml"
+    folder.mkdir()
+    folder.chmod(0o777)  # the user in the containers writes there
+    file.write_text(_WITH_STORE.format(folder=folder))
+    return file
 
 
 def is_usable(host: Json) -> bool:
