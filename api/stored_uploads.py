@@ -7,6 +7,7 @@ import hashlib
 import os
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -90,10 +91,15 @@ def whole_upload(services: Services, upload_id: str) -> MemoryFile:
         pieces_in_store.bring(store, pieces, file.descriptor, still_needed=still_needed)
 
     async def bring_all() -> None:
+        with suppress(DamagedPiece):
+            await _while_needed(services, bring, within_s=_BRING_S)
+            return
+        # A store that was emptied, or not mounted for a moment, has lost nothing. Its mark says whether it is there.
+        await services.store.require_mark()
         try:
             await _while_needed(services, bring, within_s=_BRING_S)
         except DamagedPiece:
-            await services.store.require_mark()  # a store that was emptied is away, and has lost nothing
+            await services.store.require_mark()
             raise
 
     from_thread.run(bring_all)

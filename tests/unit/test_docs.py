@@ -160,9 +160,9 @@ def yaml_blocks(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("text", [text for page in PAGES for text in yaml_blocks(page)])
 def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
-    document = load_yaml(text.replace("code: .\n", f"code: {DIGEST}\n"))  # as the command line does
-    if "services" in document:  # a Compose file
+    if text.startswith("services:"):  # a Compose file
         return
+    document = load_yaml(text.replace("code: .\n", f"code: {DIGEST}\n"))  # as the command line does
     if "base" in document:
         specs = [cell.spec for cell in cells_of(StudySpec.model_validate_json(json.dumps(document)))]
     else:

@@ -37,10 +37,13 @@ def bring_archive(
 ) -> None:
     """Write an upload in the store to a new file. `on_piece` is called when a piece has come.
 
-    What has come is not brought again when the store was away for a moment. Raises `GivenUp` if it is not needed any
-    more, `StoreAway`, `DamagedPiece`, `OSError`.
+    What has come is not brought again when the store was away for a moment. A piece counts as damaged if it is so
+    twice, and the store has its mark before and after that. Raises `GivenUp` if it is not needed any more, `StoreAway`,
+    `DamagedPiece`, `OSError`.
     """
     came, give_up_at = 0, time.monotonic() + _PATIENCE_S
+    damage: DamagedPiece | None = None
+    is_certain = False
 
     def one_came() -> None:
         nonlocal came, give_up_at
@@ -51,8 +54,14 @@ def bring_archive(
     try:
         while True:
             try:
-                _bring_some(sessions, store, pieces[came:], descriptor, still_needed, one_came)
+                require_mark(sessions, store)
+                if damage is not None and is_certain:
+                    break
+                bring(store, pieces[came:], descriptor, still_needed=still_needed, on_piece=one_came)
                 return
+            except DamagedPiece as error:  # a folder that is not mounted for a moment looks so too
+                is_certain = damage is not None and str(error) == str(damage)
+                damage = error
             except StoreAway as error:
                 if not still_needed():
                     raise GivenUp from None
@@ -60,24 +69,9 @@ def bring_archive(
                     raise
                 _log.warning("waiting for the store: %s", error)
                 time.sleep(_RETRY_S)
+        raise damage
     finally:
         os.close(descriptor)
-
-
-def _bring_some(
-    sessions: Sessions,
-    store: Store,
-    pieces: Sequence[Piece],
-    into: int,
-    still_needed: Callable[[], bool],
-    on_piece: Callable[[], None],
-) -> None:
-    require_mark(sessions, store)
-    try:
-        bring(store, pieces, into, still_needed=still_needed, on_piece=on_piece)
-    except DamagedPiece:
-        require_mark(sessions, store)  # a store that was emptied meanwhile is away, and has lost nothing
-        raise
 
 
 def order_to_unpack(settings: Settings, archive: Archive, path: Path, into: Path) -> dict[str, Any]:

@@ -109,8 +109,9 @@ def test_what_has_come_is_not_brought_again_after_a_moment_without_the_store(
     assert [brought[key] for key in keys[:4]] == [1, 1, 1, 3]
 
 
+@pytest.mark.parametrize("is_back_at_once", [True, False])
 def test_a_store_that_is_emptied_meanwhile_has_lost_nothing(
-    site: Site, fetcher: DatasetFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_back_at_once: bool, site: Site, fetcher: DatasetFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.validated()
     keys = [file.key for file in site.store.files("uploads")]
@@ -118,20 +119,26 @@ def test_a_store_that_is_emptied_meanwhile_has_lost_nothing(
     download = Store.download
 
     def is_unmounted(self: Store, key: str, target: Path, **options: Any) -> None:
-        if key == keys[2] and not is_away.is_set():
-            (tmp_path / "store").rename(tmp_path / "away")
+        if key != keys[2] or is_away.is_set():
+            return download(self, key, target, **options)
+        (tmp_path / "store").rename(tmp_path / "away")
+        try:
+            return download(self, key, target, **options)
+        finally:
+            if is_back_at_once:
+                (tmp_path / "away").rename(tmp_path / "store")
             is_away.set()
-        download(self, key, target, **options)
 
     monkeypatch.setattr(Store, "download", is_unmounted)
     site.attempt("hb")
     fetch_until(fetcher, is_away.is_set, "the loss of the store")
-    fetcher.once()
-    row = site.at("hb")
-    assert row is not None
-    assert (row.ready_at, row.failed_for) == (None, None)
-    shutil.rmtree(tmp_path / "store", ignore_errors=True)
-    (tmp_path / "away").rename(tmp_path / "store")
+    if not is_back_at_once:
+        fetcher.once()
+        row = site.at("hb")
+        assert row is not None
+        assert (row.ready_at, row.failed_for) == (None, None)
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+        (tmp_path / "away").rename(tmp_path / "store")
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
 
 
