@@ -4,10 +4,11 @@ Written by `worker.datasets.fetcher`. Read by supervisors, which start no rank b
 data. Every function works in the caller's transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, delete, exists, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
@@ -16,7 +17,7 @@ from sqlalchemy.orm import Session
 from jobs.data.upload_pieces import Piece, pieces_of
 from jobs.data.validation import Archive, archive_of
 from jobs.db.tables import Attempt, DatasetVersion, Host, HostDataset, Job, Slot, Upload
-from jobs.lifecycle.dataset_refs import Ref
+from jobs.lifecycle.dataset_refs import Ref, trains_on_version
 from jobs.model.states import TERMINAL, EndReason
 from jobs.scheduling.placement_rows import is_alive
 
@@ -35,6 +36,14 @@ class Wanted:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+
+class UnusedVersion(NamedTuple):
+    """A version that no job needs."""
+
+    id: int
+    name: str
+    version: int
 
 
 @dataclass(frozen=True)
@@ -162,14 +171,20 @@ def gone(session: Session, host: str, version_id: int) -> None:
     session.execute(delete(HostDataset).where(HostDataset.host == host, HostDataset.version_id == version_id))
 
 
-def unused(session: Session, versions_by_id: dict[int, tuple[str, int]], *, keep_days: float) -> list[int]:
-    """Those of the versions that no job needs now, or needed in the last days."""
+def unused(session: Session, versions_by_name: Mapping[str, Sequence[int]], *, keep_days: float) -> list[UnusedVersion]:
+    """Those of the versions that the store has, and that no job needs now, or needed in the last days."""
+    among = [(name, version) for name, versions in versions_by_name.items() for version in versions]
     recently = func.now() - timedelta(days=keep_days)
-    needs = exists().where(_trains_on(), or_(Job.status.not_in(TERMINAL), Job.ended_at > recently))
-    query = select(DatasetVersion.id).where(
-        DatasetVersion.id.in_(versions_by_id), DatasetVersion.validated_at < recently, ~needs
-    )
-    return list(session.scalars(query))
+    needs = exists().where(trains_on_version(), or_(Job.status.not_in(TERMINAL), Job.ended_at > recently))
+    query = (
+        select(DatasetVersion.id, DatasetVersion.name, DatasetVersion.version)
+        .join(Upload, Upload.id == DatasetVersion.upload_id)
+        .where(
+            tuple_(DatasetVersion.name, DatasetVersion.version).in_(among), Upload.in_store,
+            DatasetVersion.status == "ready", DatasetVersion.validated_at < recently, ~needs,
+        )
+    )  # fmt: skip
+    return [UnusedVersion(*row) for row in session.execute(query)]
 
 
 def release(session: Session, version_id: int) -> bool:
@@ -195,11 +210,6 @@ def is_released(session: Session, version_id: int) -> bool:
 def _store(session: Session, host: str, version_id: int, **values: object) -> None:
     row = insert(HostDataset).values(host=host, version_id=version_id, **values)
     session.execute(row.on_conflict_do_update(index_elements=_KEY, set_=values))
-
-
-def _trains_on() -> ColumnElement[bool]:
-    this = func.jsonb_build_object("name", DatasetVersion.name, "version", DatasetVersion.version)
-    return Job.dataset_ref.contains(this)
 
 
 def _of(version: DatasetVersion) -> ColumnElement[bool]:

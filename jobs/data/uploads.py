@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, Page, page_of
 from jobs.db.tables import DatasetVersion, Job, Upload
+from jobs.lifecycle.dataset_refs import trains_on_version
 from jobs.lifecycle.store import new_id
 from jobs.model.states import TERMINAL
 from jobs.views.data import NewUpload
@@ -157,12 +158,7 @@ def remove_stale(session: Session, *, after_days: float) -> list[str]:
 
 def is_needed() -> ColumnElement[bool]:
     """Whether a dataset is made from an upload, or hosts still make one: then its pieces in the store must stay."""
-    trains = exists().where(
-        Job.status.not_in(TERMINAL),
-        Job.dataset_ref.contains(
-            func.jsonb_build_object("name", DatasetVersion.name, "version", DatasetVersion.version)
-        ),
-    )
+    trains = exists().where(Job.status.not_in(TERMINAL), trains_on_version())
     return exists().where(DatasetVersion.upload_id == Upload.id, or_(_NEEDED, trains))
 
 

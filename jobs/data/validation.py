@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.storable import storable
 from jobs.db.tables import DatasetVersion, Host, Job, Upload
+from jobs.lifecycle.dataset_refs import trains_on_version
 from jobs.model.states import TERMINAL
 from jobs.scheduling.placement_rows import is_alive
 
@@ -174,8 +175,7 @@ def refuse_hopeless(session: Session) -> list[str]:
 def removable(session: Session, name: str, versions: list[int]) -> list[int]:
     """Those versions of a name whose unpacked files no job needs. Unknown versions are left out."""
     over = or_(DatasetVersion.deleted_at.is_not(None), DatasetVersion.status == "invalid")
-    this = func.jsonb_build_object("name", DatasetVersion.name, "version", DatasetVersion.version)
-    trains = select(Job.id).where(Job.status.not_in(TERMINAL), Job.dataset_ref.contains(this)).exists()
+    trains = select(Job.id).where(Job.status.not_in(TERMINAL), trains_on_version()).exists()
     among = (DatasetVersion.name == name, DatasetVersion.version.in_(versions), DatasetVersion.upload_id.is_not(None))
     return list(session.scalars(select(DatasetVersion.version).where(*among, over, ~trains)))
 

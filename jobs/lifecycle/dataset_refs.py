@@ -1,13 +1,13 @@
-"""What a job's row stores of the registered dataset version that it trains on. Called by `submission`."""
+"""What a job's row stores of the registered dataset version that it trains on. Written by `submission`."""
 
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import String, cast, func, select
+from sqlalchemy import ColumnElement, String, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import DatasetVersion
+from jobs.db.tables import DatasetVersion, Job
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.problems import FieldProblem, InvalidSpec
 
@@ -40,6 +40,13 @@ def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
     if gone:
         raise InvalidSpec([FieldProblem("dataset.source", "this version has been removed", gone[0])])
     return {source: refs[reference] for source, reference in references.items()}
+
+
+def trains_on_version() -> ColumnElement[bool]:
+    """Whether a job trains on a version, in a query that has the rows of both."""
+    return Job.dataset_ref.contains(
+        func.jsonb_build_object("name", DatasetVersion.name, "version", DatasetVersion.version)
+    )
 
 
 def ref_of(row: DatasetVersion) -> Ref:

@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -150,16 +150,14 @@ class OldDatasets:
         for version_id in abandoned_ids:
             for path in scratches[version_id]:
                 shutil.rmtree(path, ignore_errors=True)
-        self._remove_unused()
+        self._remove_unused(versions_by_name)
         return False
 
-    def _remove_unused(self) -> None:
+    def _remove_unused(self, versions_by_name: Mapping[str, Sequence[int]]) -> None:
         """Remove what no job needed for days and can be fetched from the store again."""
-        host = self._settings.host
         with self._sessions() as session:
-            here = host_datasets.versions_here(session, host)
-            unused_ids = host_datasets.unused(session, here, keep_days=self._settings.keep_files_days)
-        for version_id in unused_ids:
+            unused = host_datasets.unused(session, versions_by_name, keep_days=self._settings.keep_files_days)
+        for version_id, name, version in unused:
             with self._sessions.begin() as session:
                 if not host_datasets.release(session, version_id):
                     continue
@@ -167,10 +165,10 @@ class OldDatasets:
             with self._sessions.begin() as session:
                 aside = None
                 if host_datasets.is_released(session, version_id):
-                    aside = self._files.take_away(host, *here[version_id])
+                    aside = self._files.take_away(self._settings.host, name, version)
             if aside is not None:
                 shutil.rmtree(aside, ignore_errors=True)
-                _log.info("dataset %s@%d was not used for long and is removed here", *here[version_id])
+                _log.info("dataset %s@%d was not used for long and is removed here", name, version)
 
 
 def _entries_in(folder: Path) -> Iterable[Path]:

@@ -30,6 +30,9 @@ def test_a_version_that_no_job_needed_for_long_goes_and_comes_back(site: Site, f
     old.remove_some()
     assert site.at("hb") is None
     assert files_in(site.hb.datasets) == {}
+    assert files_in(site.ha.datasets)
+    OldDatasets(site.sessions, site.ha).remove_some()
+    assert files_in(site.ha.datasets) == {}, "each host removes its own files"
     site.attempt("hb")
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset again")
     assert row_of(site.sessions, version_id).status == "ready"
