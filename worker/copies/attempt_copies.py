@@ -24,9 +24,10 @@ from worker.copies import rows
 from worker.copies.artifact_copies import ArtifactCopies
 from worker.copies.copying import JobHere, StillNeeded, copy_checkpoint
 from worker.copies.holding import Changed, Holding
+from worker.copies.rest import Rest
 from worker.copies.rows import AttemptToCopy, Checkpoints
 
-_REST = 10.0
+_ROWS_PAUSE = 10.0  # relative to the time that reading them took
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class AttemptCopies:
     store: Store
     job: JobHere
     still_needed: StillNeeded
+    rest: Rest  # of the host, which all attempts share
     waiting: list[Waiting] = field(default_factory=list)
     _settled_steps: set[int] = field(default_factory=set)  # of checkpoints on disk: they are copied, or not needed
     _held: LocalCheckpoint | None = None  # the newest one, until its row is known and it is copied
@@ -114,7 +116,8 @@ class AttemptCopies:
         lacking = self._lacking(checkpoints, here)
         self.waiting = [Waiting(one, _size_of(available[one.step])) for one in lacking]
         for one in lacking:
-            self._copy_held(attempt, available[one.step], one)
+            with self.rest.after_copy():
+                self._copy_held(attempt, available[one.step], one)
             self.waiting = self.waiting[1:]
         if lacking:
             self._prune()
@@ -155,7 +158,7 @@ class AttemptCopies:
         with self.sessions() as session:
             checkpoints = rows.checkpoints_of(session, self.job.job_id, keys)
         now = time.monotonic()
-        self._ask_again_at = now + _REST * (now - began)
+        self._ask_again_at = now + _ROWS_PAUSE * (now - began)
         return checkpoints
 
     def _copy_held(self, attempt: AttemptToCopy, found: LocalCheckpoint, saved: SavedCheckpoint) -> None:

@@ -1,7 +1,8 @@
 """The copier of a host: copies what its jobs left to the store, in the background. Run by `worker.copies.process`.
 
 Once a second it looks which attempts of this host have something that the store lacks. It copies the newest checkpoint
-first, then the best one, then artifacts. A checkpoint is only copied when the rows know it: then the records before it
+first, then the best one, then artifacts. After that it leaves attempts that run alone for a while, so that they have
+the cores (`worker.copies.rest`). A checkpoint is only copied when the rows know it: then the records before it
 are stored, and a restart that continues from it leaves no hole in a curve. Older checkpoints that were not copied in
 time are left out.
 
@@ -12,7 +13,7 @@ import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +28,7 @@ from worker.copies import rows
 from worker.copies.attempt_copies import AttemptCopies
 from worker.copies.copying import JobHere
 from worker.copies.holding import Changed
+from worker.copies.rest import Rest
 from worker.copies.rows import AttemptToCopy
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class _Work:
     """The copying of one attempt."""
 
     copies: AttemptCopies
+    tried_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     why: str | None = None  # the last failure; None: the last try went well
     failures: int = 0
     retry_at: float = 0.0
@@ -54,13 +57,15 @@ class _Work:
 class Copier:
     """Copies for one host. `once` is called again and again; `close` ends what is under way."""
 
-    def __init__(self, sessions: Sessions, store: Store, settings: Settings) -> None:
+    def __init__(self, sessions: Sessions, store: Store, settings: Settings, *, cores: int | None = None) -> None:
+        """`cores`: how many the host has. None is all that this process may use."""
         self._sessions = sessions
         self._store = store
         self._settings = settings
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(_JOBS_AT_ONCE, "copier")
         self._checks = ThreadPoolExecutor(1, "store-check")
+        self._rest = Rest(cores)
         self._works: dict[int, _Work] = {}
         self._check: Future[None] | None = None
         self._checked_at = float("-inf")
@@ -77,10 +82,13 @@ class Copier:
             _take_result(work)
         ids = {attempt.id for attempt in attempts}
         self._works = {id_: work for id_, work in self._works.items() if id_ in ids or work.running is not None}
+        is_rest = self._rest.is_on  # for all alike: otherwise the first one could take each turn
         for attempt in attempts:
             work = self._works.get(attempt.id) or self._new_work(attempt)
             self._works[attempt.id] = work
-            if self._has_turn(attempt) and time.monotonic() >= work.retry_at:
+            rests = is_rest and attempt.ended_at is None
+            if not rests and self._has_turn(attempt) and time.monotonic() >= work.retry_at:
+                work.tried_at = datetime.now(UTC)
                 work.running = self._pool.submit(work.copies.copy, attempt)
             self._say(attempt, work)
 
@@ -92,7 +100,7 @@ class Copier:
 
     def _new_work(self, attempt: AttemptToCopy) -> _Work:
         job = JobHere(attempt.job_id, attempt.number, self._settings.host, self._settings.runs_dir)
-        return _Work(AttemptCopies(self._sessions, self._store, job, self._still_needed))
+        return _Work(AttemptCopies(self._sessions, self._store, job, self._still_needed, self._rest))
 
     def _has_turn(self, attempt: AttemptToCopy) -> bool:
         """Whether a thread is free for the attempt. One is kept for attempts that run.
@@ -149,7 +157,8 @@ class Copier:
         since = min((one.saved.saved_at for one in waiting), default=attempt.ended_at)
         if since is None or (not waiting_bytes and work.why is None):
             return None
-        if (datetime.now(UTC) - since).total_seconds() < _BEHIND_S:
+        delayed_since = since if work.why is not None else max(since, work.tried_at)  # a rest before it is no delay
+        if (datetime.now(UTC) - delayed_since).total_seconds() < _BEHIND_S:
             return None
         return {
             "since": since.isoformat(),

@@ -1,7 +1,7 @@
 """A job on a host of its own, as its files and rows say it, and the copier of that host. Nothing trains here."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -96,9 +96,9 @@ class Run:
             session.execute(update(Job).where(Job.id == self.job_id).values(not_before=None))
         return started(self.sessions, self.store, settings, self.job_id, resumed_step=resumed_step)
 
-    def copier(self, store: Store | None = None) -> Copier:
-        """A new copier of the host."""
-        return Copier(self.sessions, store or self.store, self.settings)
+    def copier(self, store: Store | None = None, *, cores: int = 1_000_000) -> Copier:
+        """A new copier of the host. With so many cores it never rests."""
+        return Copier(self.sessions, store or self.store, self.settings, cores=cores)
 
     def copied(self) -> set[tuple[int, int]]:
         """Attempt and step of the complete checkpoints of the job in the store."""
@@ -163,10 +163,16 @@ def a_script_run(sessions: Sessions, store: Store, settings: Settings) -> Run:
 
 
 def started(
-    sessions: Sessions, store: Store, settings: Settings, job_id: str, *, resumed_step: int | None = None
+    sessions: Sessions,
+    store: Store,
+    settings: Settings,
+    job_id: str,
+    *,
+    resumed_step: int | None = None,
+    slots: Sequence[int] = (0, 1),
 ) -> Run:
     """An attempt of a job whose first rank has started."""
-    lease = job_rows.an_attempt(sessions, job_id, host=settings.host)
+    lease = job_rows.an_attempt(sessions, job_id, host=settings.host, slots=slots)
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
         leases.first_rank_started(session, lease, datetime.now(UTC))

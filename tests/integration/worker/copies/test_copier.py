@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,19 @@ from jobs.copies.manifests import Manifests
 from jobs.copies.marks import require_mark
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt
+from jobs.db.tables import Attempt, JobEvent
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
+from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint, started
 from tests.waiting import until
 from worker.copies import artifact_copies
 from worker.copies import copier as copier_module
+from worker.copies import rest as rest_module
 from worker.copies.attempt_copies import AttemptCopies
 from worker.copies.copier import Copier
 from worker.copies.copying import JobHere
+from worker.copies.rest import Rest
 from worker.copies.rows import attempts_to_copy
 
 
@@ -263,6 +266,31 @@ def test_what_waits_for_too_long_is_said_on_the_job_and_taken_back(
     assert run.copied() == {(1, 10)}
 
 
+def test_after_a_copy_no_job_that_runs_is_copied_for_a_while(
+    run: Run, sessions: Sessions, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_module, "_SHARE", 1e-9)
+    job_rows.a_host(sessions, run.settings.host, slots=4)
+    other = started(sessions, store, run.settings, job_rows.a_job(sessions), resumed_step=0, slots=(2, 3))
+    copier = run.copier(cores=1)
+    run.save(10)
+    copy_until(copier, run.copied, "the first copy")
+    run.save(20)
+    other.save(30)
+    for _ in range(20):
+        copier.once()
+    assert (run.copied(), other.copied()) == ({(1, 10)}, set())
+    run.end()
+    copy_until(copier, run.is_all_copied, "what the job that ended left")
+    assert run.copied() == {(1, 10), (1, 20)}
+    with sessions.begin() as session:
+        session.execute(update(JobEvent).values(at=JobEvent.at - timedelta(hours=1)))
+    monkeypatch.setattr(Rest, "is_on", False)
+    copy_until(copier, other.copied, "a copy after the rest")
+    assert not run.events(EventKind.COPIES_BEHIND) + other.events(EventKind.COPIES_BEHIND)
+    copier.close()
+
+
 def test_a_store_that_was_emptied_is_said_and_not_filled_again(
     run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -315,7 +343,8 @@ def test_a_late_copier_removes_nothing_that_a_later_attempt_left(run: Run, host:
     other = second.copier()
     copy_until(other, second.is_all_copied, "all")
     other.close()
-    AttemptCopies(run.sessions, run.store, JobHere(run.job_id, 1, "ha", run.settings.runs_dir), lambda: True).copy(seen)
+    job = JobHere(run.job_id, 1, "ha", run.settings.runs_dir)
+    AttemptCopies(run.sessions, run.store, job, lambda: True, Rest()).copy(seen)
     manifest = Manifests(run.store, run.job_id).artifacts()
     assert manifest is not None
     assert [run.store.read(file.key) for file in manifest.files] == [b"two"]
