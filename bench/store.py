@@ -1,15 +1,13 @@
 """Measures what copies to the store (`HORA_STORE`) cost a job, and how fast they are, beside bare copies.
 
-One long job on two ranks keeps both cores busy. It takes turns with itself, epoch by epoch: nobody copies, the copier
-copies, nobody, a bare program copies. The copier is stopped by a signal in the epochs of the others. In its turn it
-copies two checkpoints: the one before its turn, and the one that begins it. The bare program has the same lowest
-priority. It reads one checkpoint for its SHA-256 and puts it into the folder, or into S3 with one call of s3fs. So it
-shows what the bytes alone cost.
+One long job on two ranks keeps both cores busy, and saves a checkpoint after each epoch. The copier works as ever: it
+copies one, and rests. In between a bare program copies one too. It has the same lowest priority, reads the checkpoint
+for its SHA-256, and puts it into the folder, or into S3 with one call of s3fs. So it shows what the bytes alone cost.
 
-The steps of an epoch are compared with those of the two epochs around it, in which nobody copies. So what changes more
-slowly than an epoch, such as other programs on the machine, does not count. Epochs in which nobody copies are compared
-with the next ones of their kind: that shows how far equal epochs differ. The S3 server has the lowest priority too,
-because in production it is another machine. It still takes what the ranks leave of the cores.
+The steps of an epoch in which somebody copies are compared with those of the nearest epochs in which nobody does. So
+what changes more slowly, such as other programs on the machine, does not count. Epochs in which nobody copies are
+compared with the next ones of their kind: that shows how far equal epochs differ. The S3 server has the lowest priority
+too, because in production it is another machine. It still takes what the ranks leave of the cores.
 
 `python -m bench.store s3 FOLDER` and `python -m bench.store bare URL` are the two programs of the lowest priority.
 """
@@ -25,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -44,11 +43,12 @@ from tests.s3 import s3_server
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.copies.process import be_last
 
-RANKS, STEPS = 2, 80
+RANKS, STEPS = 2, 40
 PLACES = ("folder", "S3")
-NOBODY, COPIER, BARE = "nobody", "copier", "bare program"
-TURNS = (NOBODY, COPIER, NOBODY, BARE)
-_TURNS_A_ROUND = 8 * len(TURNS)
+NOBODY, COPIER, BARE, BOTH = "nobody", "copier", "bare program", "both"
+_COPIES_A_ROUND = 8
+_BARE_AFTER = 2  # epochs after a copy of the copier
+_MOST_EPOCHS = 10_000
 _SETTLE_S = 4.0  # what a stack does after its start is over
 _IDLE_S = 20.0
 _LOOK_S = 0.05
@@ -72,68 +72,100 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one job showed. `epochs` has the steps of each turn, without the first step of its epoch."""
+class Epoch:
+    """An epoch from the end of the one before, with its steps but the first one. `who` copied meanwhile."""
 
-    epochs: Sequence[Sequence[StepEnded]]
+    who: str
+    began: float
+    ended: float
+    steps: Sequence[StepEnded]
+
+    @property
+    def step_s(self) -> float:
+        """The mean duration of a step."""
+        return mean(step.step_time_s for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one job showed."""
+
+    epochs: Sequence[Epoch]
     copies: Mapping[str, Sequence[Copy]]  # while it trained
     alone: Sequence[Copy]  # bare ones, when it had ended
     cpu_s_per_gb: dict[str, float]
     idle_percent: float  # of a core, by the copier
 
-    def ratios(self, who: str) -> list[float]:
-        """For each epoch of `who`: its mean step, relative to that of the epochs of `NOBODY` around it."""
-        return [_mean_step_s(self.epochs[i]) / around_s for i, around_s in self._epochs_of(who)]
-
     def costs_s(self, who: str) -> list[float]:
-        """What a copy cost in each epoch of `who`: by how much all steps were longer than around, for each copy."""
+        """What each copy of `who` cost: by how much all steps were longer than those of epochs in which nobody copies.
+
+        A copy during two epochs costs something in both. Copies in one epoch cost the same.
+        """
         found = []
-        for i, around_s in self._epochs_of(who):
-            steps = self.epochs[i]
-            copies = sum(steps[0].at <= copy.at <= steps[-1].at for copy in self.copies[who])
-            if copies:
-                found.append((_mean_step_s(steps) - around_s) * len(steps) / copies)
+        for together, around_s in self._runs_of(who):
+            copies = sum(together[0].began < copy.at <= together[-1].ended for copy in self.copies[who])
+            cost_s = sum((epoch.step_s - around_s) * len(epoch.steps) for epoch in together)
+            found += [cost_s / copies] * copies
         return found
 
+    def ratios(self, who: str) -> list[float]:
+        """How long the whole job took with the copies of `who`, relative to none. A value for each, as if all cost so.
+
+        For `NOBODY`: its epochs relative to the nearest ones in which nobody copies.
+        """
+        if who == NOBODY:
+            return [together[0].step_s / around_s for together, around_s in self._runs_of(who)]
+        usual_s = median(epoch.step_s for epoch in self.epochs if epoch.who == NOBODY)
+        whole_s = usual_s * sum(len(epoch.steps) for epoch in self.epochs)
+        costs_s = self.costs_s(who)
+        return [1 + cost_s * len(costs_s) / whole_s for cost_s in costs_s]
+
     def ratios_while_copied(self, who: str) -> list[float]:
-        """The same for the steps during a copy alone."""
+        """For each copy, or copies in one epoch: the steps during it, relative to epochs in which nobody copies."""
         windows = [(copy.at - copy.took_s, copy.at) for copy in self.copies[who]]
         found = []
-        for i, around_s in self._epochs_of(who):
+        for together, around_s in self._runs_of(who):
             inside = [
-                step for step in self.epochs[i]
+                step.step_time_s for epoch in together for step in epoch.steps
                 if any(began < step.at and step.at - step.step_time_s < ended for began, ended in windows)
             ]  # fmt: skip
             if inside:
-                found.append(_mean_step_s(inside) / around_s)
+                found.append(mean(inside) / around_s)
         return found
 
-    def _epochs_of(self, who: str) -> list[tuple[int, float]]:
-        """The epochs of `who`, each with the mean step of the nearest two epochs of `NOBODY`."""
-        distance = 2 if who == NOBODY else 1
-        return [
-            (i, mean([_mean_step_s(self.epochs[i - distance]), _mean_step_s(self.epochs[i + distance])]))
-            for i in range(distance, len(self.epochs) - distance)
-            if TURNS[i % len(TURNS)] == who
-        ]
+    def _runs_of(self, who: str) -> Iterator[tuple[Sequence[Epoch], float]]:
+        """Consecutive epochs of `who`, with the mean step of the nearest epochs of `NOBODY` on both sides.
+
+        Those of `NOBODY` come one by one.
+        """
+        usual = [i for i, epoch in enumerate(self.epochs) if epoch.who == NOBODY]
+        indices = [[i] for i in usual] if who == NOBODY else [
+            list(group) for is_of_who, group in
+            groupby(range(len(self.epochs)), key=lambda i: self.epochs[i].who == who) if is_of_who
+        ]  # fmt: skip
+        for run in indices:
+            before, after = [i for i in usual if i < run[0]], [i for i in usual if i > run[-1]]
+            if before and after:
+                around_s = mean([self.epochs[before[-1]].step_s, self.epochs[after[0]].step_s])
+                yield [self.epochs[i] for i in run], around_s
 
 
 def main(*, rounds: int) -> None:
-    """Measure `rounds` x 32 epochs for each place, and print the tables after each."""
+    """Measure `rounds` x 8 copies of the copier for each place, and print the tables after each."""
     console = Console()
     found: dict[str, Measured] = {}
     for place in PLACES:
-        turns = rounds * _TURNS_A_ROUND + 1  # the last one is of nobody, as the first
-        console.print(f"store: {turns} epochs, copies to {place}", style="dim")
+        copies = rounds * _COPIES_A_ROUND
+        console.print(f"store: {copies} copies to {place}", style="dim")
         with tempfile.TemporaryDirectory(prefix="hora-bench-") as name:
             folder = Path(name)
             folder.chmod(0o755)
-            found[place] = _measure(folder, place, turns)
+            found[place] = _measure(folder, place, copies)
         console.print(_table_of_steps(found))  # a long run that is interrupted has shown something
         console.print(_table_of_copies(found))
 
 
-def _measure(folder: Path, place: str, turns: int) -> Measured:
+def _measure(folder: Path, place: str, copies: int) -> Measured:
     with ExitStack() as opened:
         (folder / "store").mkdir()
         store = f"file://{folder}/store"
@@ -146,47 +178,46 @@ def _measure(folder: Path, place: str, turns: int) -> Measured:
         client = opened.enter_context(Service(stack.url, stack.token))
         bare = opened.enter_context(_Bare.started(store, of_store))
         time.sleep(_SETTLE_S)
-        return _train_in_turns(stack, client, bare, turns)
+        return _train(stack, client, bare, copies)
 
 
-def _train_in_turns(stack: Stack, client: Service, bare: "_Bare", turns: int) -> Measured:
-    """Run the job. Each checkpoint begins a turn; the epoch before the first one warms up and is left out."""
-    copier = _copier(stack)
-    processes = {COPIER: copier, BARE: bare.process}
+def _train(stack: Stack, client: Service, bare: "_Bare", copies: int) -> Measured:
+    """Run the job until the copier has made so many copies, and let the bare program copy between them."""
+    processes = {COPIER: _copier(stack), BARE: bare.process}
     cpu_s = {who: -_cpu_s(process) for who, process in processes.items()}
-    job_id = client.submit(_spec(epochs=turns + 1))["id"]
+    job_id = client.submit(_spec())["id"]
     paths = paths_of(stack.home / "runs", job_id, 1)
-    for turn in range(turns):
-        who = TURNS[turn % len(TURNS)]
-        _wait_for_checkpoint(client, job_id, paths, step=(turn + 1) * STEPS)
-        if who == COPIER:
-            copier.resume()
-        else:
-            copier.suspend()
-        if who == BARE:
+    copied, copied_at = 0, 0
+    for epoch in range(1, _MOST_EPOCHS):
+        _wait_for_checkpoint(client, job_id, paths, step=epoch * STEPS)
+        now_copied = len(_copies_of_copier(client, job_id))
+        if now_copied > copied:
+            copied, copied_at = now_copied, epoch
+        if copied >= copies and epoch > copied_at + _BARE_AFTER:
+            break
+        if copied and epoch == copied_at + _BARE_AFTER:
             bare.copy(paths.checkpoints)
-    _wait_for_checkpoint(client, job_id, paths, step=(turns + 1) * STEPS)
     cpu_s = {who: used_s + _cpu_s(processes[who]) for who, used_s in cpu_s.items()}
-    copies = {COPIER: _copies_of_copier(client, job_id), BARE: bare.copies()}
-    copier.resume()
+    made = {COPIER: _copies_of_copier(client, job_id), BARE: bare.copies()}
+    client.cancel(job_id)
     ended = client.wait(job_id)
-    assert ended["status"] == "succeeded", ended
+    assert ended["status"] == "cancelled", ended
     time.sleep(_SETTLE_S)  # what the job left is copied
     alone = []
     for _ in range(_ALONE):
         bare.copy(paths.checkpoints)
         alone += bare.copies()
     return Measured(
-        _epochs(paths, turns), copies, alone,
-        {who: used_s / sum(copy.bytes for copy in copies[who]) * 1e9 for who, used_s in cpu_s.items()},
-        _idle_percent(copier),
+        _epochs(paths, made), made, alone,
+        {who: used_s / sum(copy.bytes for copy in made[who]) * 1e9 for who, used_s in cpu_s.items()},
+        _idle_percent(processes[COPIER]),
     )  # fmt: skip
 
 
-def _spec(*, epochs: int) -> dict[str, Any]:
+def _spec() -> dict[str, Any]:
     return {
         "dataset": {"source": "synthetic:shape=96x96x3", "validation": 0.01}, "model": "mlp", "batch_size": 64,
-        "learning_rate": 0.001, "optimizer": "adam", "gpus": RANKS, "epochs": epochs, "steps_per_epoch": STEPS,
+        "learning_rate": 0.001, "optimizer": "adam", "gpus": RANKS, "epochs": _MOST_EPOCHS, "steps_per_epoch": STEPS,
         "early_stopping": None, "goal": {"metric": "loss"},
     }  # fmt: skip
 
@@ -197,14 +228,23 @@ def _wait_for_checkpoint(client: Service, job_id: str, paths: AttemptPaths, *, s
         assert client.job(job_id)["ended_at"] is None, client.logs(job_id)
 
 
-def _epochs(paths: AttemptPaths, turns: int) -> list[list[StepEnded]]:
+def _epochs(paths: AttemptPaths, copies: Mapping[str, Sequence[Copy]]) -> list[Epoch]:
+    """All complete epochs but the first one, which warms up."""
     lines = (paths.records / rank_records_name(0)).read_bytes().splitlines()
     steps = [record for line in lines if isinstance(record := parse_record(line), StepEnded)]
-    return [steps[turn * STEPS + 1 : (turn + 1) * STEPS] for turn in range(1, turns + 1)]
+    epochs = []
+    for first in range(STEPS, len(steps) - STEPS + 1, STEPS):
+        began, ended = steps[first - 1].at, steps[first + STEPS - 1].at
+        who = _who_copies(began, ended, copies)
+        epochs.append(Epoch(who, began, ended, steps[first + 1 : first + STEPS]))
+    return epochs
 
 
-def _mean_step_s(steps: Sequence[StepEnded]) -> float:
-    return mean(step.step_time_s for step in steps)
+def _who_copies(began: float, ended: float, copies: Mapping[str, Sequence[Copy]]) -> str:
+    found = [
+        who for who, made in copies.items() if any(one.at > began and one.at - one.took_s <= ended for one in made)
+    ]
+    return BOTH if len(found) > 1 else found[0] if found else NOBODY
 
 
 def _copies_of_copier(client: Service, job_id: str) -> list[Copy]:
@@ -322,17 +362,15 @@ def _copy_one(files: Any, path: Path, target: str) -> None:
 
 def _table_of_steps(found: dict[str, Measured]) -> Table:
     title = (
-        f"{RANKS} ranks, a checkpoint every {STEPS} steps: steps relative to those around, when nobody copies; "
-        "median (95 % interval)"
+        f"{RANKS} ranks, a checkpoint every {STEPS} steps: the job relative to one without copies; median "
+        "(95 % interval)"
     )
-    table = Table(
-        "", "who copies", "step, ms", "mean step", "a copy costs, s of training", "steps during a copy", title=title
-    )
+    table = Table("", "who copies", "step, ms", "whole job", "a copy costs, s", "steps during a copy", title=title)
     for place, measured in found.items():
         for who in (NOBODY, COPIER, BARE):
-            epochs = [epoch for i, epoch in enumerate(measured.epochs) if TURNS[i % len(TURNS)] == who]
+            step_ms = 1000 * median(epoch.step_s for epoch in measured.epochs if epoch.who == who)
             table.add_row(
-                place, who, f"{1000 * median(map(_mean_step_s, epochs)):.1f}", _interval(measured.ratios(who)),
+                place, who, f"{step_ms:.1f}", _interval(measured.ratios(who)),
                 "" if who == NOBODY else _interval(measured.costs_s(who)),
                 "" if who == NOBODY else _interval(measured.ratios_while_copied(who)),
             )  # fmt: skip
