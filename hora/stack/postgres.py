@@ -52,6 +52,9 @@ class Embedded:
             "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
             "max_connections": "200",
+            # The keeper starts it again. A server that does so itself, on a full disk, tries without a pause, and can
+            # lose the request for the checkpoint that ends its recovery. It then waits for the next one, 5 minutes.
+            "restart_after_crash": "off",
             "timezone": "UTC",
             "log_timezone": "UTC",
         }
