@@ -54,12 +54,12 @@ class Measured:
 
         A copy during two epochs costs something in both. Copies in one epoch cost the same.
         """
-        found = []
+        costs: list[float] = []
         for together, around_s in self._runs_of(who):
             copies = sum(together[0].began < copy.at <= together[-1].ended for copy in self.copies[who])
             cost_s = sum((epoch.step_s - around_s) * len(epoch.steps) for epoch in together)
-            found += [cost_s / copies] * copies
-        return found
+            costs += [cost_s / copies] * copies
+        return costs
 
     def ratios(self, who: str) -> list[float]:
         """How long the whole job took with the copies of `who`, relative to none. A value for each, as if all cost so.
@@ -76,15 +76,15 @@ class Measured:
     def ratios_while_copied(self, who: str) -> list[float]:
         """For each copy, or copies in one epoch: the steps during it, relative to epochs in which nobody copies."""
         windows = [(copy.at - copy.took_s, copy.at) for copy in self.copies[who]]
-        found = []
+        ratios = []
         for together, around_s in self._runs_of(who):
             inside = [
                 step.step_time_s for epoch in together for step in epoch.steps
                 if any(began < step.at and step.at - step.step_time_s < ended for began, ended in windows)
             ]  # fmt: skip
             if inside:
-                found.append(mean(inside) / around_s)
-        return found
+                ratios.append(mean(inside) / around_s)
+        return ratios
 
     def _runs_of(self, who: str) -> Iterator[tuple[Sequence[Epoch], float]]:
         """Consecutive epochs of `who`, with the mean step of the nearest epochs of `NOBODY` on both sides.

@@ -103,7 +103,7 @@ def _train(stack: Stack, client: Service, bare: "_Bare", copies: int) -> Measure
         if copied and epoch == copied_at + _BARE_AFTER:
             bare.copy(paths.checkpoints)
     cpu_s = {who: used_s + _cpu_s(processes[who]) for who, used_s in cpu_s.items()}
-    made = {COPIER: _copies_of_copier(client, job_id), BARE: bare.copies()}
+    copies_of = {COPIER: _copies_of_copier(client, job_id), BARE: bare.copies()}
     client.cancel(job_id)
     ended = client.wait(job_id)
     assert ended["status"] == "cancelled", ended
@@ -113,8 +113,8 @@ def _train(stack: Stack, client: Service, bare: "_Bare", copies: int) -> Measure
         bare.copy(paths.checkpoints)
         alone += bare.copies()
     return Measured(
-        _epochs(paths, made), made, alone,
-        {who: used_s / sum(copy.bytes for copy in made[who]) * 1e9 for who, used_s in cpu_s.items()},
+        _epochs(paths, copies_of), copies_of, alone,
+        {who: used_s / sum(copy.bytes for copy in copies_of[who]) * 1e9 for who, used_s in cpu_s.items()},
         _idle_percent(processes[COPIER]),
     )  # fmt: skip
 
@@ -146,10 +146,10 @@ def _epochs(paths: AttemptPaths, copies: Mapping[str, Sequence[Copy]]) -> list[E
 
 
 def _who_copies(began: float, ended: float, copies: Mapping[str, Sequence[Copy]]) -> str:
-    found = [
-        who for who, made in copies.items() if any(one.at > began and one.at - one.took_s <= ended for one in made)
+    copying = [
+        who for who, own in copies.items() if any(one.at > began and one.at - one.took_s <= ended for one in own)
     ]
-    return BOTH if len(found) > 1 else found[0] if found else NOBODY
+    return BOTH if len(copying) > 1 else copying[0] if copying else NOBODY
 
 
 def _copies_of_copier(client: Service, job_id: str) -> list[Copy]:
