@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # A copy that uses all cores for one second costs ranks that need them up to 2.8 s (`bench/store.py`). With this share
-# of the cores, copies cost such ranks less than 1 %.
+# of the cores, copies cost such ranks about 1 % at most.
 _SHARE = 1 / 300
 _LONGEST_REST_S = 300.0  # by so much more a job goes back when its host is lost
 
