@@ -5,14 +5,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# A copy that uses all cores for one second costs ranks that need them up to 2.8 s (`bench/store.py`). With this share
-# of the cores, copies cost such ranks about 1 % at most.
-_SHARE = 1 / 300
+# A copy that uses all cores for one second costs ranks that need them up to 4 s (`bench/store.py`). With this share of
+# the cores, copies cost such ranks less than 1 %.
+_SHARE = 1 / 500
 _LONGEST_REST_S = 300.0  # by so much more a job goes back when its host is lost
 
 
 class Rest:
-    """The rest of a host. All its copies of checkpoints together use a three-hundredth of its cores."""
+    """The rest of a host. All its copies of checkpoints together use a five-hundredth of its cores."""
 
     def __init__(self, cores: int | None = None) -> None:
         """`cores`: None is all that this process may use."""

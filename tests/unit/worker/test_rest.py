@@ -31,18 +31,18 @@ def rests_for(rest: Rest, clock: dict[str, float]) -> int:
     return int(clock["now"] - began)
 
 
-def test_copies_use_a_three_hundredth_of_the_cores(clock: dict[str, float]) -> None:
+def test_copies_use_a_five_hundredth_of_the_cores(clock: dict[str, float]) -> None:
     rest = Rest(cores=4)
     assert not rest.is_on
     copy(rest, clock, used_s=0.5, took_s=20.0)
-    assert rests_for(rest, clock) == 38  # 0.5 s / 4 cores x 300
+    assert rests_for(rest, clock) == 63  # 0.5 s / 4 cores x 500
 
 
 def test_copies_at_the_same_time_add_up_and_none_rests_for_more_than_five_minutes(clock: dict[str, float]) -> None:
     rest = Rest(cores=2)
     copy(rest, clock, used_s=0.09)
     copy(rest, clock, used_s=0.1)
-    assert rests_for(rest, clock) == 29
+    assert rests_for(rest, clock) == 48
     for _ in range(3):
         copy(rest, clock, used_s=1.9)
     assert rests_for(rest, clock) == 300
