@@ -1,9 +1,14 @@
 # The targets of a checkout. On a machine with Python 3.11 or 3.12, g++ and make, `make demo` and `make test` need no
 # other target first. Every target is safe to repeat, and skips what is done.
 
-CANDIDATES := python3.12 python3.11 python3
+CANDIDATES := python3.12 python3.11 python3 /usr/bin/python3.12 /usr/bin/python3.11 /usr/bin/python3
 SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
-PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(if $(shell $(python) -c '$(SUITABLE)' 2>&1 || echo no),,$(python))))
+# Root prefers one outside its own folder: a worker of root runs scripts as another user, who must be able to run it.
+OPEN := import os, sys, pathlib; sys.exit(os.geteuid() == 0 and \
+	not all(folder.stat().st_mode & 1 for folder in pathlib.Path(os.path.realpath(sys.executable)).parents))
+answers_no = $(shell $(1) -c '$(2)' 2>&1 || echo no)
+that_fit := $(foreach python,$(CANDIDATES),$(if $(call answers_no,$(python),$(SUITABLE)),,$(python)))
+PYTHON ?= $(firstword $(foreach python,$(that_fit),$(if $(call answers_no,$(python),$(OPEN)),,$(python))) $(that_fit))
 
 UV := .uv/bin/uv
 BIN := .venv/bin
