@@ -18,7 +18,7 @@ from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
 from jobs.scheduling import draining, placing, registration
 from jobs.scheduling.hosts import HostNotFound
-from worker.agent import supervisor_of
+from worker.attempt_keeper import supervisor_of
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 0.2
