@@ -17,8 +17,16 @@ from jobs.db.tables import Host
 from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from jobs.scheduling.allocations import hand_to_pools
 from jobs.scheduling.placement import PlacementPass
-from jobs.scheduling.placement_rows import PASS_LOCK, kind_for_auto, live_attempts, next_page, registered_hosts
+from jobs.scheduling.placement_rows import (
+    PASS_LOCK,
+    kind_for_auto,
+    live_attempts,
+    next_page,
+    registered_hosts,
+    registered_pools,
+)
 from jobs.scheduling.placing import place, request_preemption
 from jobs.scheduling.quotas import active_quotas
 
@@ -76,7 +84,9 @@ class Dispatcher:
 
     def _pass(self, session: Session) -> Mapping[int, str]:
         """Decide and store the decisions; returns the lead host of each new attempt."""
-        page = next_page(session, None, limit=_PAGE)
+        pools = registered_pools(session, host_timeout_s=self._settings.host_timeout_s)
+        alive = [one.pool.name for one in pools if one.alive]
+        page = next_page(session, None, limit=_PAGE, pools=alive)
         if not page.jobs:
             session.execute(update(Host).where(Host.kept_for.is_not(None)).values(kept_for=None))
             return {}
@@ -85,14 +95,17 @@ class Dispatcher:
         slots_in_use = [host.slots for host in hosts if host.in_use]
         scheduling_pass = PlacementPass(
             slots_in_use, live_attempts(session, slots_in_use), active_quotas(session).values(),
-            auto=kind_for_auto(hosts),
+            pools=[one.pool for one in pools if one.in_use], auto=kind_for_auto(hosts, pools),
         )  # fmt: skip
         scheduling_pass.take(page.jobs)
         allowances = scheduling_pass.allowances
         while page.after is not None and not scheduling_pass.is_over and scheduling_pass.looked_at < _MOST_LOOKED_AT:
-            page = next_page(session, page.after, limit=_PAGE, without=allowances.over, full=allowances.full)
+            page = next_page(
+                session, page.after, limit=_PAGE, without=allowances.over, full=allowances.full, pools=alive
+            )
             scheduling_pass.take(page.jobs)
         leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
+        hand_to_pools(session, scheduling_pass.pooled)
         for preemption in scheduling_pass.preemptions:
             request_preemption(session, preemption.attempt_ids, PreemptionCause.for_job(preemption.job_id))
             _log.info("attempts %s are preempted", list(preemption.attempt_ids), extra={"job": preemption.job_id})

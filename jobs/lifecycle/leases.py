@@ -10,7 +10,7 @@ the lease expired. The slots of each host are `release`d only when no process of
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import cast, exists, func, or_, select, update
+from sqlalchemy import cast, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
@@ -18,6 +18,7 @@ from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import run_durations, usage
 from jobs.lifecycle.store import Lease, add_event, add_events, is_valid, select_leased, transition
+from jobs.model.pools import PREFIX
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
@@ -176,10 +177,9 @@ def _add_end_events(session: Session, lease: Lease, reason: EndReason, error: st
 def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
     """Release the slots of an ended attempt on a host (None: on all). Its processes there have ended."""
     ended = exists().where(Attempt.id == attempt_id, Attempt.ended_at.is_not(None))
-    given_back = update(Slot).where(Slot.attempt_id == attempt_id, ended)
-    if host is not None:
-        given_back = given_back.where(Slot.host == host)
-    session.execute(given_back.values(attempt_id=None, rank=None, quarantined_at=None))
+    of_attempt = [Slot.attempt_id == attempt_id, ended, *([] if host is None else [Slot.host == host])]
+    session.execute(delete(Slot).where(*of_attempt, Slot.host.startswith(PREFIX)))  # a pool has none of its own
+    session.execute(update(Slot).where(*of_attempt).values(attempt_id=None, rank=None, quarantined_at=None))
 
 
 def quarantine(session: Session, attempt_id: int, *, host: str) -> None:

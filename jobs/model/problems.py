@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from jobs.model.goals import METRIC_NAME
+from jobs.model.pools import POOL
 
 # No fields of the spec, although pydantic puts them into a path: the branch of a union, and the mark of a key.
 _NO_FIELDS = {"constrained-float", "constrained-str", "[key]"}
@@ -46,6 +47,7 @@ _WORDS_BY_PATTERN = {
     r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$": "must be a part of the name of a GPU, such as A100-SXM4-80GB",
     r"^[^\x00-\x1f\x7f-\x9f]+$": "must be one line of text, and not be empty",
     r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$": "must be the name of a network, or package.module:function",
+    POOL: "must be the name of a pool, slurm: and the name of a partition, such as slurm:main",
     METRIC_NAME: "must be the name of a metric: letters, digits and _.:/@- only, and not begin with a digit",
 }
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")

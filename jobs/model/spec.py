@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from jobs.model.goals import best_by, is_better_lower
+from jobs.model.pools import POOL
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
 from jobs.model.problems import InvalidSpec, field_problems, wrong_inner_field
 from jobs.model.script_fields import (
@@ -73,6 +74,7 @@ Name = Annotated[
 DEFAULT_PROJECT = "default"  # always exists, and is open to everybody
 DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
+PoolName = Annotated[str, StringConstraints(pattern=POOL)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
 MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold a time that far away
@@ -256,6 +258,11 @@ class Spec(SpecPart):
         "pack",
         description="Which hosts to use: `pack` takes the fewest that have room, `single_host` always one, `spread` as"
         " many as possible. A job on several hosts takes the [same number of slots](spec.md#where-a-job-runs) on each.",
+    )
+    pool: PoolName | None = Field(
+        None,
+        description="The [pool](slurm.md) that runs the job, such as `slurm:main`. `null`: hosts of the service that"
+        " have room, and if there are none, any pool.",
     )
     priority: int = Field(
         50,

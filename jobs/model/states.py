@@ -109,7 +109,7 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
     ),
     EndReason.PREEMPTED: (
         _NOT_ITS_FAULT,
-        "it released its slots: for a job of higher priority, for one that it passed, or because its host is drained",
+        "it released its slots: for a job of higher priority, for one that it passed, for Slurm, or for a drain",
     ),
     EndReason.PAUSED: (_NOT_ITS_FAULT, "a person paused the job"),
     EndReason.BAD_DATA: (_FINAL, "the data cannot be read, or does not fit the spec"),

@@ -6,6 +6,7 @@ Every part reads the same names, so a stack is configured in one place. Duration
 import json
 import os
 import re
+import shlex
 import socket
 import sys
 from functools import cache
@@ -85,6 +86,8 @@ def _store_options(text: str) -> str:
     return text
 
 
+_POOL, _PARTITION = "slurm:", r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"  # as in `jobs.model.pools`
+_SLURM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _ENVIRONMENT = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})=(/[^=,:]*)")
 
 
@@ -98,6 +101,28 @@ def _environments(text: str) -> str:
 
 def _rank_env(text: str) -> str:
     rank_variables(text)
+    return text
+
+
+# What Hora itself says of each job, and what would make Slurm run it in another way.
+_OWN_SLURM_OPTIONS = (
+    "array", "batch", "chdir", "cluster", "clusters", "error", "export", "gpus-per-node", "input", "job-name", "nodes",
+    "no-requeue", "ntasks", "ntasks-per-node", "output", "parsable", "partition", "requeue", "signal", "test-only",
+    "wait", "wrap",
+)  # fmt: skip
+
+
+def _slurm_args(text: str) -> str:
+    try:
+        options = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"it cannot be split into options: {error}") from None
+    for option in options:
+        name = option.removeprefix("--").partition("=")[0]
+        if not option.startswith("--") or not name:
+            raise ValueError(f"write each option as --NAME=VALUE, not {option!r}")
+        if name in _OWN_SLURM_OPTIONS:
+            raise ValueError(f"--{name} is an option that Hora sets itself")
     return text
 
 
@@ -233,9 +258,29 @@ class Settings(BaseSettings):
         description="[Variables of NCCL and Horovod](operations.md#variables-for-ranks) for every rank:"
         " `NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG=INFO`. Every user of the host can read them.",
     )
+    slurm_partition: str | None = Field(
+        None,
+        pattern=f"^{_PARTITION}$",
+        description="The partition of Slurm that this worker offers as a [pool](slurm.md), beside slots of its own. For"
+        " workers on a login node.",
+    )
+    slurm_account: str | None = Field(
+        None,
+        pattern=_SLURM_NAME,
+        max_length=128,
+        description="The account that Slurm charges for the jobs of the pool.",
+    )
+    slurm_qos: str | None = Field(
+        None, pattern=_SLURM_NAME, max_length=128, description="The quality of service (QOS) that its jobs ask for."
+    )
+    slurm_args: Annotated[str, AfterValidator(_slurm_args)] = Field(
+        "",
+        max_length=4096,
+        description="Further options of `sbatch` for each of its jobs: `--cpus-per-gpu=8 --mem-per-gpu=64G`.",
+    )
     host_name: str | None = Field(
         None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        pattern=rf"^({_POOL})?[A-Za-z0-9][A-Za-z0-9._-]*$",  # supervisors of a pool have the pool's name
         max_length=255,
         description="The host's name in the service, by default the machine's own name. Do not change it between"
         " restarts.",
@@ -498,6 +543,19 @@ class Settings(BaseSettings):
     def host(self) -> str:
         """The name this host goes by."""
         return self.host_name or socket.gethostname()
+
+    @property
+    def slurm_options(self) -> list[str]:
+        """The options of `sbatch` that the operator chose."""
+        chosen = {"account": self.slurm_account, "qos": self.slurm_qos}
+        return [*(f"--{name}={value}" for name, value in chosen.items() if value), *shlex.split(self.slurm_args)]
+
+    @property
+    def of_pool(self) -> "Settings | None":
+        """The same, for what this worker does as its pool. None: it has none."""
+        if self.slurm_partition is None:
+            return None
+        return self.model_copy(update={"host_name": _POOL + self.slurm_partition})
 
     @property
     def data_root_list(self) -> list[str]:

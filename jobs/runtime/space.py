@@ -35,6 +35,7 @@ FOLDERS: Mapping[str, Callable[[Settings], Path]] = {
     "logs": lambda settings: settings.home / "logs",
     "sockets": lambda settings: settings.home / "run",
     "ssh": lambda settings: settings.home / "ssh",
+    "slurm": lambda settings: settings.home / "slurm",
     "keras": lambda settings: settings.home / ".keras",
 }
 

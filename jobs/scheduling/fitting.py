@@ -58,7 +58,8 @@ class HostSlots:
 class SlotRequest:
     """The slots that a job asks for; `last_hosts` are those of its previous attempt, the lead first.
 
-    `gpu_model`, `gpu_memory_gb` and `mixed_gpus` choose GPUs, as in a spec.
+    `gpu_model`, `gpu_memory_gb` and `mixed_gpus` choose GPUs, as in a spec. `pool` is the only one that may take the
+    job; None: any host or pool.
     """
 
     gpus: int
@@ -70,6 +71,7 @@ class SlotRequest:
     gpu_model: str | None = None
     gpu_memory_gb: float | None = None
     mixed_gpus: bool = False
+    pool: str | None = None
 
     @property
     def chooses_gpus(self) -> bool:

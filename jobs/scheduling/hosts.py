@@ -17,10 +17,12 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, Page, page_of
 from jobs.db.tables import Attempt, Host, Slot
+from jobs.model.pools import PREFIX, is_pool
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
 from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
-from jobs.scheduling.placement_rows import class_of, is_alive
+from jobs.scheduling.placement_rows import class_of, is_alive, registered_pools
+from jobs.scheduling.pool_reasons import pool_shortage
 from jobs.scheduling.shortage import Shortage, shortage
 
 _LIST = "hosts"  # what its cursors belong to
@@ -51,7 +53,7 @@ class SlotNow:
 
 @dataclass(frozen=True)
 class HostNow:
-    """A host and its slots. `alive` says whether its last heartbeat is recent."""
+    """A host or a pool, and its slots. `alive` says whether its last heartbeat is recent."""
 
     name: str
     info: dict[str, Any]
@@ -66,6 +68,16 @@ class HostNow:
     no_store: str | None  # why nothing is copied from it to the store
     folders: Sequence[dict[str, Any]]  # `jobs.runtime.space.FolderSpace`s
     slots: Sequence[SlotNow]
+
+    @property
+    def nodes(self) -> Sequence[dict[str, Any]] | None:
+        """The nodes of a pool. None: it is a host."""
+        return self.info.get("nodes", ()) if is_pool(self.name) else None
+
+    @property
+    def problem(self) -> str | None:
+        """Why a pool takes no jobs now."""
+        return self.info.get("problem") if is_pool(self.name) else None
 
 
 def hosts(session: Session, *, host_timeout_s: float, limit: int, cursor: str | None = None) -> Page[HostNow]:
@@ -121,7 +133,7 @@ def whole_cluster(session: Session) -> Cluster:
     rows = session.execute(
         select(Slot.host, Slot.kind, Slot.name, Slot.memory_bytes, func.count(), peers)
         .join(Host, Host.name == Slot.host)
-        .where(Slot.retired_at.is_(None), Slot.unhealthy.is_(None))
+        .where(Slot.retired_at.is_(None), Slot.unhealthy.is_(None), ~Host.name.startswith(PREFIX))
         .group_by(Host.name, Slot.host, Slot.kind, Slot.name, Slot.memory_bytes)
     )
     capacity: Counter[SlotClass] = Counter()
@@ -148,16 +160,21 @@ def request_of(spec: Spec, gpus: int | None = None) -> SlotRequest:
     """The slots that a spec asks for. `gpus` is another number of them."""
     return SlotRequest(
         gpus or spec.gpus, spec.device, spec.placement,
-        gpu_model=spec.gpu_model, gpu_memory_gb=spec.gpu_memory_gb, mixed_gpus=spec.mixed_gpus,
+        gpu_model=spec.gpu_model, gpu_memory_gb=spec.gpu_memory_gb, mixed_gpus=spec.mixed_gpus, pool=spec.pool,
     )  # fmt: skip
 
 
 def capacity_problem(session: Session, request: SlotRequest) -> Shortage | None:
     """Why a job could not run even if every host were alive and empty. None if it could, or if no host is registered.
 
-    Lost and drained hosts count: they may come back.
+    Lost and drained hosts and pools count: they may come back.
     """
-    cluster = whole_cluster(session)
+    cluster, pools = whole_cluster(session), registered_pools(session, host_timeout_s=0.0)
+    auto = "gpu" if any(node.gpus for one in pools for node in one.pool.nodes) else cluster.auto
+    if request.pool is not None:
+        return pool_shortage(request, pools, auto=auto)
+    if any(one.pool.shape(request, auto=auto) is not None for one in pools):
+        return None
     if not cluster.hosts and session.scalar(select(Host.name).limit(1)) is None:
         return None
     return shortage(cluster, request)

@@ -1,5 +1,7 @@
 """Decides where queued jobs go, which attempts are preempted, and which slots are kept for which job. Pure.
 
+A job that no host has room for now goes to a Slurm pool, if one can hold it: there Slurm decides what comes first.
+
 Called by the dispatcher with the queue, the hosts and the live attempts; docs/scheduling.md has the rules.
 """
 
@@ -12,9 +14,11 @@ from itertools import groupby
 from jobs.scheduling import nvlinks
 from jobs.scheduling.allowances import Allowances, Quota
 from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotClass, SlotRequest
+from jobs.scheduling.pools import Pool, Shape, first_that_fits
 from jobs.scheduling.reservations import Ending, Reservation, free_after, or_infinite
 
 RESERVATIONS = 4  # slots are kept for this many blocked jobs, the first ones of the queue
+_PATIENCE = 500  # if so many jobs in a row go to no pool, the pass does not wait for one that does
 _TRIES = 16  # at most this many kinds of blocked jobs are considered for that
 
 Order = tuple[int, float, str]  # the sort key of the queue: negative priority, time of creation, id
@@ -74,11 +78,18 @@ class Placement:
     """Where a job goes: its ranks go to the slots of the first share, then to those of the second, and so on.
 
     The first share's host is the lead. If the job passed others that wait, it may be preempted after `due_s` seconds.
+    In a `pool` the shares are its nodes, and the pool's worker leads.
     """
 
     job_id: str
     shares: tuple[Share, ...]
     due_s: float | None = None
+    pool: str | None = None
+
+    @property
+    def lead(self) -> str:
+        """The host or pool whose worker supervises the attempt."""
+        return self.pool or self.shares[0].host
 
     @property
     def slots(self) -> list[tuple[str, int]]:
@@ -98,6 +109,20 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class PooledJob:
+    """A job that Slurm is asked to find nodes for."""
+
+    job_id: str
+    pool: str
+    shape: Shape
+
+    @property
+    def gpus(self) -> int:
+        """How many slots it takes."""
+        return self.shape.gpus
+
+
+@dataclass(frozen=True)
 class Preemption:
     """Attempts that are preempted so that a job can start."""
 
@@ -106,9 +131,10 @@ class Preemption:
 
 
 class PlacementPass:
-    """One pass over the queue, page by page. It decides on `placements`, `preemptions` and `reservations`.
+    """One pass over the queue, page by page. It decides on `placements`, `pooled`, `preemptions` and `reservations`.
 
-    `auto` is the kind of slots for jobs with `device: auto`; None: GPUs if these hosts have any.
+    `auto` is the kind of slots for jobs with `device: auto`; None: GPUs if these hosts have any. No job of the queue
+    has been handed to one of the `pools` yet.
     """
 
     def __init__(
@@ -117,8 +143,10 @@ class PlacementPass:
         live: Sequence[LiveAttempt] = (),
         quotas: Iterable[Quota] = (),
         *,
+        pools: Sequence[Pool] = (),
         auto: str | None = None,
     ) -> None:
+        self._pools = pools
         self._cluster = Cluster(hosts, auto=auto)
         self._free = dict(self._cluster.free)
         self._free_indices = {slots.of: slots.free for host in self._cluster.hosts.values() for slots in host.classes}
@@ -133,7 +161,10 @@ class PlacementPass:
             set()
         )  # and the reservations that it has to respect
         self._unreservable: set[tuple[SlotRequest, int]] = set()  # and the priority
+        self._shapes: dict[SlotRequest, tuple[Pool, Shape] | None] = {}
         self.placements: list[Placement] = []
+        self.pooled: list[PooledJob] = []
+        self._last_pooled = 0  # how many jobs were looked at until then
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
         self.looked_at = 0  # number of jobs, without those held back by a quota
@@ -141,7 +172,11 @@ class PlacementPass:
     @property
     def is_over(self) -> bool:
         """Whether no further job of the queue can be placed or get a reservation."""
-        return not self._may_reserve and not any(self._free.values())
+        return not self._may_reserve and not any(self._free.values()) and not self._pools_may_take
+
+    @property
+    def _pools_may_take(self) -> bool:
+        return bool(self._pools) and self.looked_at - self._last_pooled < _PATIENCE
 
     @property
     def _may_reserve(self) -> bool:
@@ -161,23 +196,40 @@ class PlacementPass:
         for job in queue:
             if self.is_over:
                 return
-            request = self._attainable_of(job.request)
-            # A job held back by its quota, or one that these hosts can never hold, does not block others.
-            if request is not None and not self._may_take(job, request):
+            request, pooled = self._attainable_of(job.request), self._pooled(job)
+            if request is not None and pooled is not None and pooled.gpus > request.gpus:
+                request = None  # a job gets all its GPUs where it can
+            # A job held back by its quota, or one that nothing here can ever hold, does not block others.
+            if not self._may_take(job, request or pooled):
                 continue
             self.looked_at += 1
-            if request is None:
+            if request is not None and self._place(job, request):
                 continue
-            may_reserve = self._may_reserve and (request, job.priority) not in self._unreservable
-            if not self._place(job, request) and may_reserve:
+            if pooled is not None:
+                self.pooled.append(pooled)
+                self._last_pooled = self.looked_at
+            elif request is not None and self._may_reserve and (request, job.priority) not in self._unreservable:
                 self._reserve(job, request)
 
-    def _may_take(self, job: QueuedJob, request: SlotRequest) -> bool:
-        return self.allowances.take(job.project, request.gpus, keeps_files=job.keeps_files)
+    def _may_take(self, job: QueuedJob, wanted: SlotRequest | PooledJob | None) -> bool:
+        if wanted is None:
+            return True
+        return self.allowances.take(job.project, wanted.gpus, keeps_files=job.keeps_files)
+
+    def _pooled(self, job: QueuedJob) -> PooledJob | None:
+        """The job as one that is handed to a pool; None if no pool takes it."""
+        found = self._pool_for(job.request)
+        return None if found is None else PooledJob(job.job_id, found[0].name, found[1])
+
+    def _pool_for(self, request: SlotRequest) -> tuple[Pool, Shape] | None:
+        request = replace(request, last_hosts=()) if request.last_hosts else request
+        if request not in self._shapes:
+            self._shapes[request] = first_that_fits(self._pools, request, auto=self._cluster.auto)
+        return self._shapes[request]
 
     def _attainable_of(self, request: SlotRequest) -> SlotRequest | None:
         if request not in self._attainable:
-            self._attainable[request] = self._cluster.attainable(request)
+            self._attainable[request] = None if request.pool is not None else self._cluster.attainable(request)
         return self._attainable[request]
 
     def _place(self, job: QueuedJob, request: SlotRequest) -> bool:
@@ -324,9 +376,10 @@ def place_jobs(
     live: Sequence[LiveAttempt] = (),
     quotas: Iterable[Quota] = (),
     *,
+    pools: Sequence[Pool] = (),
     auto: str | None = None,
 ) -> PlacementPass:
     """Decide on a whole queue, which is sorted."""
-    decided = PlacementPass(hosts, live, quotas, auto=auto)
+    decided = PlacementPass(hosts, live, quotas, pools=pools, auto=auto)
     decided.take(queue)
     return decided

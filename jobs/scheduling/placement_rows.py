@@ -20,6 +20,7 @@ from sqlalchemy import (
     and_,
     case,
     cast,
+    exists,
     func,
     literal,
     null,
@@ -30,13 +31,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
+from jobs.db.tables import Allocation, Attempt, Host, Job, RunTime, Slot
 from jobs.lifecycle.rights_now import may_train
+from jobs.model.pools import PREFIX
 from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
 from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.nvlinks import links_of
 from jobs.scheduling.placement import LiveAttempt, Order, QueuedJob
+from jobs.scheduling.pools import Pool, PoolNode
 from jobs.scheduling.quotas import KEEPS_FILES
 
 PASS_LOCK = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
@@ -77,6 +80,20 @@ class RegisteredHost:
 
 
 @dataclass(frozen=True)
+class RegisteredPool:
+    """A registered pool as the dispatcher sees it."""
+
+    pool: Pool
+    alive: bool
+    drained: bool
+
+    @property
+    def in_use(self) -> bool:
+        """Whether jobs are handed to it."""
+        return self.alive and not self.drained and self.pool.problem is None
+
+
+@dataclass(frozen=True)
 class QueuePage:
     """Some jobs of the queue, sorted, and where the next page begins; None if these are the last."""
 
@@ -91,12 +108,16 @@ def next_page(
     limit: int,
     without: Collection[str] = (),
     full: Collection[str] = (),
+    pools: Collection[str] = (),
 ) -> QueuePage:
     """The first `limit` jobs of the queue after `after` (None: from its head) that may be placed now.
 
-    Those of the projects `without` are left out, and the new ones of the projects that are `full`.
+    Those of the projects `without` are left out, the new ones of the projects that are `full`, and those that wait in
+    one of the `pools`.
     """
     query = _may_be_placed().limit(limit)
+    if pools:
+        query = query.where(~waits_in_pool(pools))
     if without:
         query = query.where(Job.project != func.all(cast([*without], ARRAY(String))))
     if full:
@@ -114,6 +135,14 @@ def next_page(
 def goes_on_if_full(full: Collection[str]) -> ColumnElement[bool]:
     """Whether the storage of its project lets a job be placed. `full` are the projects that keep too much."""
     return or_(Job.project != func.all(cast([*full], ARRAY(String))), KEEPS_FILES)
+
+
+def waits_in_pool(pools: Collection[str]) -> ColumnElement[bool]:
+    """Whether a queued job has been handed to one of these pools, for its next attempt."""
+    return exists().where(
+        Allocation.job_id == Job.id, Allocation.number == Job.attempt + 1, Allocation.over_at.is_(None),
+        Allocation.pool.in_(pools),
+    )  # fmt: skip
 
 
 # These statements run in every pass. Building one takes longer than running it on a short queue.
@@ -140,6 +169,7 @@ def select_queued_jobs() -> Select[Any]:
         Job.spec["gpu_model"].astext.label("gpu_model"),
         cast(Job.spec["gpu_memory_gb"].astext, Float(53)).label("gpu_memory_gb"),
         func.coalesce(Job.spec["mixed_gpus"].as_boolean(), False).label("mixed_gpus"),
+        Job.spec["pool"].astext.label("pool"),
         RunTime.durations_s,
         func.coalesce(KEEPS_FILES, False).label("keeps_files"),
     ).outerjoin(RunTime, RunTime.run_key == Job.run_key)  # fmt: skip
@@ -157,6 +187,7 @@ def queued_job_of(row: RowMapping) -> QueuedJob:
         gpu_model=row["gpu_model"],
         gpu_memory_gb=row["gpu_memory_gb"],
         mixed_gpus=row["mixed_gpus"],
+        pool=row["pool"],
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
     return QueuedJob(row["id"], _order(row), request, estimate_s, row["project"], row["keeps_files"])
@@ -172,13 +203,25 @@ def registered_hosts(session: Session, *, host_timeout_s: float) -> list[Registe
     return [_registered(name, list(classes)) for name, classes in groupby(rows, key=itemgetter(0))]
 
 
-def kind_for_auto(hosts: Iterable[RegisteredHost]) -> str:
-    """The kind of slots that jobs with `device: auto` take: GPUs, unless no registered host has any in service.
+def registered_pools(session: Session, *, host_timeout_s: float) -> list[RegisteredPool]:
+    """Every registered pool, by name."""
+    query = select(Host.name, Host.info, is_alive(host_timeout_s), Host.drained_at.is_not(None))
+    rows = session.execute(query.where(Host.name.startswith(PREFIX)).order_by(Host.name))
+    return [RegisteredPool(_pool(name, info), alive, drained) for name, info, alive, drained in rows]
+
+
+def _pool(name: str, info: dict[str, Any]) -> Pool:
+    return Pool(name, [PoolNode.from_json(node) for node in info.get("nodes", ())], info.get("problem"))
+
+
+def kind_for_auto(hosts: Iterable[RegisteredHost], pools: Iterable[RegisteredPool] = ()) -> str:
+    """The kind of slots that jobs with `device: auto` take: GPUs, unless nothing registered has any in service.
 
     Lost and drained hosts count. So a job does not start on CPU slots because the worker with the GPUs restarts.
     """
     kinds = {slots.of.kind for host in hosts for slots in host.slots.classes}
-    return "gpu" if "gpu" in kinds else "cpu"
+    has_gpus = "gpu" in kinds or any(node.gpus for pool in pools for node in pool.pool.nodes)
+    return "gpu" if has_gpus else "cpu"
 
 
 def class_of(host: str, kind: str, name: str, memory_bytes: int | None) -> SlotClass:
@@ -220,7 +263,7 @@ def _classes(host_timeout_s: float) -> Select[Any]:
             Host.no_space,
         )
         .join(Slot, Slot.host == Host.name)
-        .where(Slot.retired_at.is_(None))
+        .where(Slot.retired_at.is_(None), ~Host.name.startswith(PREFIX))
         .group_by(Host.name, Slot.kind, Slot.name, Slot.memory_bytes)
         .order_by(Host.name)
     )  # fmt: skip

@@ -16,7 +16,7 @@ from jobs.lifecycle.rights_now import may_train
 from jobs.lifecycle.store import Lease, move
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
-from jobs.scheduling.placement import Placement
+from jobs.scheduling.placement import Placement, Share
 from jobs.scheduling.placement_rows import IS_FREE
 
 
@@ -46,6 +46,55 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
     placed = [possible[job_id] for job_id in possible if job_id in numbers]
     leases = _insert_attempts(session, placed, numbers, lease_s=lease_s)
     _lease_slots(session, placed, leases)
+    _add_events(session, placed, leases)
+    return leases
+
+
+def place_on_nodes(
+    session: Session,
+    job_id: str,
+    number: int,
+    pool: str,
+    nodes: Sequence[str],
+    *,
+    ranks: int,
+    kind: str,
+    device: str,
+    lease_s: float,
+) -> Lease | None:
+    """Begin attempt `number` of a queued job in a pool, with so many ranks on each of the nodes that Slurm gave.
+
+    None if the job does not wait for that any more, or the pool is drained. The pool gets a slot for each rank. They go
+    when they are released.
+    """
+    open_pool = select(Host.name).where(Host.name == pool, Host.drained_at.is_(None)).with_for_update()
+    if session.scalar(open_pool) is None:
+        return None
+    numbers = move(
+        session, [job_id], Status.LAUNCHING,
+        Job.attempt == number - 1, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+        may_train(Job.owner, Job.project),
+        attempt=number, not_before=None,
+    )  # fmt: skip
+    if not numbers:
+        return None
+    first = session.scalar(select(func.coalesce(func.max(Slot.index), -1) + 1).where(Slot.host == pool)) or 0
+    shares = [
+        Share(node, tuple(range(first + place * ranks, first + (place + 1) * ranks)), (device,) * ranks)
+        for place, node in enumerate(nodes)
+    ]
+    placement = Placement(job_id, tuple(shares), pool=pool)
+    (lease,) = _insert_attempts(session, [placement], numbers, lease_s=lease_s)
+    slots = [
+        {"host": pool, "index": index, "kind": kind, "name": device, "attempt_id": lease.attempt_id, "rank": rank}
+        for rank, (_, index) in enumerate(placement.slots)
+    ]
+    session.execute(insert(Slot), slots)
+    _add_events(session, [placement], [lease])
+    return lease
+
+
+def _add_events(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
     events = [
         {
             "job_id": lease.job_id,
@@ -56,7 +105,6 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
         for placement, lease in zip(placed, leases, strict=True)
     ]
     session.execute(insert(JobEvent), events)
-    return leases
 
 
 def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
@@ -104,7 +152,7 @@ def _insert_attempts(
             {
                 "job_id": placement.job_id,
                 "number": numbers[placement.job_id],
-                "host": placement.shares[0].host,
+                "host": placement.lead,
                 "shares": placement.to_json(),
                 "gpus": placement.gpus,
                 "queued_at": queued_at[placement.job_id],

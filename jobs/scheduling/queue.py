@@ -13,6 +13,7 @@ from jobs.db.tables import Attempt, Job
 from jobs.lifecycle.rights_now import obstacle_to_training
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import Status
+from jobs.scheduling.allocations import PoolWait, pool_waits
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.fitting import Cluster, SlotRequest
 from jobs.scheduling.placement_rows import (
@@ -21,12 +22,16 @@ from jobs.scheduling.placement_rows import (
     QUEUE_ORDER,
     READY,
     RegisteredHost,
+    RegisteredPool,
     goes_on_if_full,
     kind_for_auto,
     queued_job_of,
     registered_hosts,
+    registered_pools,
     select_queued_jobs,
 )
+from jobs.scheduling.pool_reasons import waits_in_slurm, why_no_pool
+from jobs.scheduling.pools import first_that_fits
 from jobs.scheduling.quotas import active_quotas
 from jobs.scheduling.quotas import most_stored as most_stored_in
 from jobs.scheduling.shortage import no_such_gpu, other_ways, slots_text
@@ -59,6 +64,7 @@ class WaitsFor:
     ahead: int = 0  # slots for which earlier jobs of its project wait, if the project has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that are preempted for it
     most_stored: tuple[str, float] | None = None  # in a full project: the ended job that keeps the most, and GB
+    in_slurm: PoolWait | None = None
 
 
 def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float) -> dict[str, Standing]:
@@ -76,15 +82,17 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     limited = [name for name, quota in quotas.items() if quota.max_slots is not None]
     ahead = _ahead(session, job_ids, limited, full=list(most_stored))
     hosts = registered_hosts(session, host_timeout_s=host_timeout_s)
+    pools = registered_pools(session, host_timeout_s=host_timeout_s)
+    in_slurm = pool_waits(session, job_ids, host_timeout_s=host_timeout_s) if pools else {}
     standing_of = {}
     for row in rows:
         job = queued_job_of(row)
         waits_for = WaitsFor(
             row["paused_at"] is not None, row["obstacle"], row["pause_s"],
             quotas.get(job.project), job.keeps_files, ahead.get(job.job_id, MOST_COUNTED),
-            leaving.get(job.job_id, ()), most_stored.get(job.project),
+            leaving.get(job.job_id, ()), most_stored.get(job.project), in_slurm.get(job.job_id),
         )  # fmt: skip
-        reason = explain(job.job_id, job.request, hosts, waits_for)
+        reason = explain(job.job_id, job.request, hosts, waits_for, pools)
         standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
     return standing_of
 
@@ -129,37 +137,55 @@ def _leaving(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[
     return leaving
 
 
-def explain(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], waits_for: WaitsFor) -> str:
+def explain(
+    job_id: str,
+    request: SlotRequest,
+    hosts: Sequence[RegisteredHost],
+    waits_for: WaitsFor,
+    pools: Sequence[RegisteredPool] = (),
+) -> str:
     """Why a queued job does not run: a sentence without its full stop."""
+    already = _before_slots(waits_for)
+    if already is not None:
+        return already
+    auto = kind_for_auto(hosts, pools)
+    slots = _Slots(job_id, request, hosts, auto=auto)
+    goes_to_pool = first_that_fits([one.pool for one in pools if one.in_use], request, auto=auto) is not None
+    if request.pool is not None:
+        never = why_no_pool(request, pools, auto=auto)
+    else:
+        never = None if goes_to_pool else slots.too_small()
+    held_back = waits_for.quota and (
+        _over_storage(waits_for.quota, waits_for)
+        or _over_quota(request.gpus, slots.needed, waits_for.quota, waits_for.ahead)
+    )
+    too_full = None if goes_to_pool else slots.too_full()
+    return never or held_back or _making_room(waits_for) or too_full or "is next"
+
+
+def _before_slots(waits_for: WaitsFor) -> str | None:
+    """Why it is not placed whatever is free, or how far Slurm is with it. None: it waits for slots."""
     if waits_for.paused or waits_for.obstacle is not None:
         return waits_for.obstacle or "paused"
     if waits_for.pause_s > 0:
         return f"waits {waits_for.pause_s:.0f} s more after a failed attempt"
-    slots = _Slots(job_id, request, hosts)
-    too_small = slots.too_small()
-    if too_small is not None:
-        return too_small + slots.out_of_service()
-    over_quota = waits_for.quota and (
-        _over_storage(waits_for.quota, waits_for)
-        or _over_quota(request.gpus, slots.needed, waits_for.quota, waits_for.ahead)
-    )
-    if over_quota:
-        return over_quota
-    if waits_for.leaving:
-        several = "jobs" if len(waits_for.leaving) > 1 else "job"
-        return f"waits for {several} {' and '.join(waits_for.leaving)} to save and make room"
-    too_full = slots.too_full()
-    return too_full + slots.out_of_service() if too_full else "is next"
+    return None if waits_for.in_slurm is None else waits_in_slurm(waits_for.in_slurm)
+
+
+def _making_room(waits_for: WaitsFor) -> str | None:
+    if not waits_for.leaving:
+        return None
+    several = "jobs" if len(waits_for.leaving) > 1 else "job"
+    return f"waits for {several} {' and '.join(waits_for.leaving)} to save and make room"
 
 
 class _Slots:
     """The slots that a queued job needs, and those of the hosts."""
 
-    def __init__(self, job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]) -> None:
+    def __init__(self, job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost], *, auto: str) -> None:
         self._job_id = job_id
         self._request = request
         self._hosts = hosts
-        auto = kind_for_auto(hosts)
         self._in_use = Cluster((host.slots for host in hosts if host.in_use), auto=auto)
         self._registered = Cluster((host.slots for host in hosts), auto=auto)
 
@@ -176,6 +202,15 @@ class _Slots:
 
     def too_small(self) -> str | None:
         """Why the live hosts could not hold the job even if they were empty; None if they could."""
+        why = self._why_too_small()
+        return None if why is None else why + self._out_of_service()
+
+    def too_full(self) -> str | None:
+        """Why the job does not fit now on the hosts that could hold it if they were empty."""
+        why = self._why_too_full()
+        return None if why is None else why + self._out_of_service()
+
+    def _why_too_small(self) -> str | None:
         request, cluster = self._request, self._in_use
         if not any(host.alive for host in self._hosts):
             return "no host is alive"
@@ -209,7 +244,7 @@ class _Slots:
             why = "all hosts with such slots are drained"
         return f"needs {self.needed}; {why}{other_ways(self._in_use, self._request)}"
 
-    def out_of_service(self) -> str:
+    def _out_of_service(self) -> str:
         """Names the slots that the job could take if their hosts had space or they were healthy; empty if none."""
         left_out = [
             f"{host.slots.host} takes no jobs until there is space: {host.no_space}"
@@ -225,8 +260,7 @@ class _Slots:
         more = f" (and {len(left_out) - _MOST_NAMED} more hosts)" if len(left_out) > _MOST_NAMED else ""
         return "".join(f"; {reason}" for reason in left_out[:_MOST_NAMED]) + more
 
-    def too_full(self) -> str | None:
-        """Why the job does not fit now on the hosts that could hold it if they were empty."""
+    def _why_too_full(self) -> str | None:
         cluster = self._in_use
         request = cluster.attainable(self._request) or self._request
         if cluster.fit(request, cluster.free) is not None:

@@ -9,6 +9,7 @@ that ends meanwhile counts exactly once.
 """
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,8 @@ from sqlalchemy import Date, Float, Select, String, bindparam, case, cast, func,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job, Project, ProjectUsage, Slot
+from jobs.db.tables import Allocation, Attempt, Host, Job, Project, ProjectUsage, Slot
+from jobs.model.states import Status
 from jobs.scheduling.allowances import Quota
 
 
@@ -35,6 +37,7 @@ def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
     }
 
 
+_LOST_FOR_LONG = timedelta(minutes=5)  # then what waits in a pool may go elsewhere, and does not count any more
 _STORED_BYTES = func.coalesce(Job.checkpoint_bytes, 0) + func.coalesce(Job.artifact_bytes, 0)
 KEEPS_FILES = or_(Job.checkpoint_bytes > 0, Job.artifact_bytes > 0)  # as in the index that the sums are read from
 
@@ -75,6 +78,20 @@ def _quotas() -> Select[Any]:
         .group_by(Job.project)
         .subquery()
     )
+    # What was handed to Slurm counts as in use before it begins. Otherwise a project could hand over more.
+    pooled = (
+        select(Job.project, func.sum(Allocation.gpus).label("slots"))
+        .join(Allocation, (Allocation.job_id == Job.id) & (Allocation.number == Job.attempt + 1))
+        .join(Host, Host.name == Allocation.pool)
+        .where(
+            Job.project == names,
+            Job.status == Status.QUEUED,
+            Allocation.over_at.is_(None),
+            Host.heartbeat_at > func.now() - _LOST_FOR_LONG,
+        )
+        .group_by(Job.project)
+        .subquery()
+    )
     stored = (
         select(Job.project, func.sum(_STORED_BYTES).label("bytes"))
         .where(Job.project == names, KEEPS_FILES)
@@ -90,7 +107,7 @@ def _quotas() -> Select[Any]:
             Project.name,
             Project.max_slots,
             Project.max_gpu_hours,
-            func.coalesce(leased.c.slots, 0),
+            func.coalesce(leased.c.slots, 0) + func.coalesce(pooled.c.slots, 0),
             seconds,
             next_month,
             Project.max_storage_gb,
@@ -98,6 +115,7 @@ def _quotas() -> Select[Any]:
         )
         .outerjoin(stored, stored.c.project == Project.name)
         .outerjoin(leased, leased.c.project == Project.name)
+        .outerjoin(pooled, pooled.c.project == Project.name)
         .outerjoin(ProjectUsage, (ProjectUsage.project == Project.name) & (ProjectUsage.month == this_month))
         .where(Project.name == names)
     )

@@ -87,6 +87,14 @@ def register(
     )
 
 
+def register_pool(session: Session, name: str, info: dict[str, Any]) -> None:
+    """Register a pool, or change what its row says. It has no slots of its own, only those of its attempts."""
+    alive = {"info": _with_clock(cast(info, JSONB)), "heartbeat_at": func.now()}
+    session.execute(
+        insert(Host).values(name=name, **alive).on_conflict_do_update(index_elements=[Host.name], set_=alive)
+    )
+
+
 def beat(session: Session, name: str, *, folders: Sequence[FolderSpace] | None = None) -> bool:
     """Write a heartbeat of the host. Returns False if the host was removed meanwhile and has to register again.
 

@@ -30,6 +30,14 @@ def slots_text(request: SlotRequest, cluster: Cluster) -> str:
     return _counted(request.gpus, request, cluster, one_model)
 
 
+def slots_asked(request: SlotRequest) -> str:
+    """The slots that a job asks for, wherever it may run: 2 cpu slots; 4 GPUs whose name contains 'a100'."""
+    plural = "" if request.gpus == 1 else "s"
+    if request.chooses_gpus:
+        return f"{request.gpus} GPU{plural}{_choice(request)}"
+    return f"{request.gpus} {'' if request.device == 'auto' else f'{request.device} '}slot{plural}"
+
+
 def shortage(cluster: Cluster, request: SlotRequest) -> Shortage | None:
     """Why these hosts can never hold a job. None if they can."""
     if cluster.attainable(request) is not None:

@@ -42,8 +42,19 @@ class FolderView(View):
     read_only: bool
 
 
+class PoolNodeView(View):
+    """A node of a Slurm pool, as Slurm knows it."""
+
+    name: str
+    state: str = Field(description="Slurm's word: idle, mixed, allocated, down and others; * after it: no answer")
+    cpus: int
+    memory_bytes: int
+    gpus: dict[str, int] = Field(description="How many, by type. The type is empty where Slurm knows none")
+    features: list[str]
+
+
 class HostView(View):
-    """A machine with slots."""
+    """A machine with slots, or a pool: a partition of Slurm."""
 
     name: str
     alive: bool
@@ -60,6 +71,10 @@ class HostView(View):
     address: str | None = Field(description="Address for other hosts; null: jobs here use no other host")
     info: dict[str, Any]
     slots: Sequence[SlotView]
+    nodes: Sequence[PoolNodeView] | None = Field(
+        None, description="The nodes of a pool, whose slots are those that its attempts hold; null: it is a host"
+    )
+    problem: str | None = Field(None, description="Why a pool takes no jobs now; null: it does, or it is a host")
 
 
 class Drain(BaseModel):

@@ -5,7 +5,7 @@ from jobs.db.tables.code import CodeArchive, CodePiece, CodeSender
 from jobs.db.tables.data import DatasetVersion, HostDataset, Upload, UploadPiece
 from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
-from jobs.db.tables.places import Host, Slot
+from jobs.db.tables.places import Allocation, Host, Slot
 from jobs.db.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.db.tables.service import MarkedStore, SigningKey
 from jobs.db.tables.work import (
@@ -21,10 +21,10 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0012"  # the migration that makes these tables
+SCHEMA = "0013"  # the migration that makes these tables
 
 __all__ = [
-    "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
+    "SCHEMA", "SORTED_BY", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
     "DatasetVersion", "Host", "HostDataset", "HostSample",
     "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MarkedStore", "MetricBlock",
     "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey",

@@ -1,4 +1,4 @@
-"""Hosts and their slots."""
+"""Hosts and their slots, and the allocations of Slurm pools."""
 
 from datetime import datetime
 from typing import Any
@@ -7,8 +7,10 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     ForeignKey,
+    Identity,
     Index,
     String,
+    UniqueConstraint,
     false,
     func,
     text,
@@ -64,4 +66,38 @@ class Slot(Base):
     __table_args__ = (
         CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),
         Index("ix_slots_attempt_id", attempt_id, postgresql_where=text("attempt_id IS NOT NULL")),
+    )
+
+
+class Allocation(Base):
+    """What Slurm was asked for, or is to be asked for, so that the next attempt of a job can begin in a pool.
+
+    The job is queued until Slurm gives the nodes. Then its attempt `number` is placed on them.
+    """
+
+    __tablename__ = "allocations"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    number: Mapped[int] = mapped_column()  # of the attempt
+    pool: Mapped[str] = mapped_column(String(255))
+    shape: Mapped[dict[str, Any]]  # a `jobs.scheduling.pools.Shape`
+    gpus: Mapped[int]  # the number of its ranks
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    tried_at: Mapped[datetime | None]  # when Slurm was last asked for it
+    failures: Mapped[int] = mapped_column(server_default="0")  # how often Slurm refused it, or gave it up unused
+    problem: Mapped[str | None]  # why Slurm has not got it
+    slurm_job: Mapped[int | None] = mapped_column(BigInteger)  # its number in Slurm; null: Slurm has not got it
+    state: Mapped[str | None]  # Slurm's word for how far it is
+    reason: Mapped[str | None]  # Slurm's word for why it waits
+    expected_at: Mapped[datetime | None]  # when Slurm expects to start it
+    started_at: Mapped[datetime | None]  # when its attempt began
+    nodes: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))  # sorted by rank
+    login: Mapped[str | None] = mapped_column(String(255))  # the machine on which its attempt is supervised
+    over_at: Mapped[datetime | None]  # Slurm has nothing left of it
+
+    __table_args__ = (
+        UniqueConstraint(job_id, number),
+        Index("ix_allocations_live", pool, postgresql_where=text("over_at IS NULL")),
+        Index("ix_allocations_live_job", job_id, postgresql_where=text("over_at IS NULL")),
     )

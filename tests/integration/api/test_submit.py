@@ -20,6 +20,7 @@ from jobs.model.states import Status
 from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
+from jobs.scheduling import registration
 from tests.integration.api.starting_rows import SPEC, a_host
 from tests.integration.jobs.job_rows import a_mixed_host
 from tests.waiting import until
@@ -208,6 +209,29 @@ def test_gpus_that_no_host_has_are_refused_with_those_that_there_are(api: TestCl
     assert problem(gpu_model="h100")[:2] == (
         "gpu_model", "no host has a GPU whose name contains 'h100': the hosts have NVIDIA A100-SXM4-40GB (2)",
     )  # fmt: skip
+
+
+def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessions: Sessions) -> None:
+    def problem(**fields: Any) -> tuple[str, str, str]:
+        (found,) = api.post("/v1/jobs", json=SPEC | fields).json()["errors"]
+        return found["field"], found["message"], found["received"]
+
+    assert problem(pool="slurm:main") == ("pool", "no worker offers this pool; there is none", "slurm:main")
+    node = {"name": "n1", "state": "idle", "cpus": 8, "memory_bytes": 2**34, "gpus": {"a100": 4}, "features": []}
+    with sessions.begin() as session:
+        registration.register_pool(session, "slurm:main", {"nodes": [node, node | {"name": "n2"}]})
+    assert problem(pool="slurm:mian") == ("pool", "no worker offers this pool; did you mean slurm:main?", "slurm:mian")
+    assert problem(pool="slurm:x")[1] == "no worker offers this pool; there is slurm:main"
+    assert problem(pool="main")[1] == (
+        "must be the name of a pool, slurm: and the name of a partition, such as slurm:main"
+    )  # fmt: skip
+    too_many = "more than slurm:main has: it needs 10 slots; 2 nodes with 4 GPUs a100 and 8 cores"
+    assert problem(pool="slurm:main", gpus=10) == ("gpus", too_many, "10")
+    for fields in ({"pool": "slurm:main", "gpus": 8}, {"gpus": 8}, {"gpus": 16, "device": "cpu"}):
+        answer = api.post("/v1/jobs", json=SPEC | {"batch_size": 8} | fields)
+        assert answer.status_code == 201, answer.json()
+    (host,) = api.get("/v1/hosts").json()["items"]
+    assert (host["name"], [node["name"] for node in host["nodes"]]) == ("slurm:main", ["n1", "n2"])
 
 
 STRANGE_BODIES = [

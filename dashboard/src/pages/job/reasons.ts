@@ -54,7 +54,8 @@ const END_REASONS: Record<EndReason, Explanation> = {
     remedy: "hora doctor says what is wrong with the store. Then submit the job again.",
   },
   preempted: {
-    cause: "It released its slots for a job of higher priority, or because its host is drained.",
+    cause:
+      "It released its slots for a job of higher priority, because its host is drained, or because Slurm takes its nodes back.",
     remedy: null,
   },
   paused: { cause: "A person paused the job.", remedy: null },

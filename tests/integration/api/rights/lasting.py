@@ -31,6 +31,7 @@ THREADS = {
     "Validator": "nobody: what it looks at was registered by somebody who might",
     "Retention": "the operator",
     "Sampler": "the operator",
+    "Desk": "the owners of jobs: it asks Slurm only for jobs whose owners may submit, and begins no others",
     "CopierKeeper": "the operator, who sets the address of the store",
     "OldCopies": "the operator; a person's removal was stored in their name",
     "SpaceWatch": "the operator",

@@ -53,6 +53,7 @@ allreduce:
   compression: fp16
   bucket_mb: 12.5
 placement: pack
+pool: slurm:main
 priority: 50
 project: default
 max_restarts: 3

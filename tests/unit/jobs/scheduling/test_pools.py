@@ -1,0 +1,89 @@
+"""What jobs ask a Slurm pool for, and which jobs go to one."""
+
+from typing import Any
+
+import pytest
+
+from jobs.scheduling.allowances import Quota
+from jobs.scheduling.fitting import SlotRequest
+from jobs.scheduling.placement import PlacementPass, PooledJob, QueuedJob, place_jobs
+from jobs.scheduling.pools import Pool, PoolNode, Shape
+from tests.slot_classes import alike
+
+
+def node(name: str, *, cpus: int = 64, features: tuple[str, ...] = (), **gpus: int) -> PoolNode:
+    return PoolNode(name, "idle", cpus, 2**38, {"" if kind == "any" else kind: n for kind, n in gpus.items()}, features)
+
+
+def pool(*nodes: PoolNode, problem: str | None = None) -> Pool:
+    return Pool("slurm:main", nodes, problem)
+
+
+TYPED = pool(node("a1", a100=8), node("a2", a100=8), node("h1", h100=4), node("c1", cpus=16))
+UNTYPED = pool(node("n1", any=4, features=("a100", "nvlink")), node("n2", any=4, features=("v100",)))
+
+
+@pytest.mark.parametrize(
+    ("of", "request_", "shape"),
+    [
+        (TYPED, SlotRequest(4), Shape(1, 4, "gpu")),
+        (TYPED, SlotRequest(16), Shape(2, 8, "gpu", gpu_type="a100")),
+        (TYPED, SlotRequest(4, gpu_model="H100"), Shape(1, 4, "gpu", gpu_type="h100")),
+        (TYPED, SlotRequest(8, gpu_model="h100"), None),
+        (TYPED, SlotRequest(2, gpu_memory_gb=40), None),  # Slurm does not know the memory of a GPU
+        (TYPED, SlotRequest(12, mixed_gpus=True), Shape(2, 6, "gpu")),
+        (TYPED, SlotRequest(16, device="cpu"), Shape(1, 16, "cpu")),
+        (TYPED, SlotRequest(12, placement="single_host"), None),
+        (TYPED, SlotRequest(2, placement="spread"), Shape(2, 1, "gpu", gpu_type="a100")),
+        (TYPED, SlotRequest(32, fewest_gpus=8), Shape(2, 8, "gpu", gpu_type="a100")),
+        (UNTYPED, SlotRequest(4, gpu_model="a100"), Shape(1, 4, "gpu", feature="a100")),
+        (UNTYPED, SlotRequest(4, gpu_model="h100"), None),
+        (UNTYPED, SlotRequest(2), Shape(1, 2, "gpu")),
+    ],
+)
+def test_a_job_asks_for_equal_parts_of_nodes_that_could_hold_it(
+    of: Pool, request_: SlotRequest, shape: Shape | None
+) -> None:
+    assert of.shape(request_, auto="gpu") == shape
+
+
+def job(name: str, gpus: int, **request: Any) -> QueuedJob:
+    return QueuedJob(name, (-50, 0.0, name), SlotRequest(gpus, **request), project="p")
+
+
+def pooled(decided: PlacementPass) -> list[str]:
+    return [one.job_id for one in decided.pooled]
+
+
+def test_hosts_with_room_come_first_and_then_the_pool_takes_all() -> None:
+    queue = [job("a", 2), job("b", 2), job("c", 2), job("d", 16)]
+    decided = place_jobs(queue, [alike("ha", "gpu", 3, 4)], pools=[TYPED])
+    assert [one.job_id for one in decided.placements] == ["a"]
+    assert pooled(decided) == ["b", "c", "d"]
+    assert decided.pooled[2] == PooledJob("d", "slurm:main", Shape(2, 8, "gpu", gpu_type="a100"))
+    assert not decided.reservations
+    assert not decided.is_over
+
+
+def test_a_job_goes_only_to_the_pool_that_it_names() -> None:
+    queue = [job("a", 2, pool="slurm:main"), job("b", 2, pool="slurm:other"), job("c", 2)]
+    decided = place_jobs(queue, [alike("ha", "gpu", 8)], pools=[TYPED])
+    assert pooled(decided) == ["a"]
+    assert [one.job_id for one in decided.placements] == ["c"]
+
+
+def test_a_job_that_may_shrink_gets_all_its_gpus_in_the_pool() -> None:
+    decided = place_jobs([job("a", 16, fewest_gpus=2)], [alike("ha", "gpu", 4)], pools=[TYPED])
+    assert pooled(decided) == ["a"]
+    assert place_jobs([job("a", 16, fewest_gpus=2)], [alike("ha", "gpu", 4)]).placements
+
+
+def test_a_pool_with_a_problem_takes_none() -> None:
+    decided = place_jobs([job("a", 2)], [], pools=[pool(node("a1", a100=8), problem="the controller is away")])
+    assert not pooled(decided)
+
+
+def test_quotas_hold_in_a_pool() -> None:
+    quota = Quota("p", max_slots=5, max_gpu_hours=None, slots=1, gpu_hours=0.0, renews_at=None)  # type: ignore[arg-type]
+    decided = place_jobs([job("a", 2), job("b", 2), job("c", 1)], [], quotas=[quota], pools=[TYPED])
+    assert pooled(decided) == ["a", "b"]
