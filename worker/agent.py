@@ -2,7 +2,8 @@
 
 Once a period it sends the host's heartbeat, ends attempts whose supervisor died, starts supervisors whose launch
 message was lost, releases slots whose processes have ended (`worker.attempt_keeper`), ends attempts that other hosts
-abandoned, and dispatches. Every step is safe to repeat and safe to run on several hosts at once.
+abandoned, and dispatches. Every step is safe to repeat and safe to run on several hosts at once. A worker with a Slurm
+pool has the same thread do this for the pool (`worker.slurm.pool`).
 """
 
 import logging
@@ -33,6 +34,7 @@ from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
 from worker.periodic import PeriodicThread
+from worker.slurm.pool import Pool
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class Agent(PeriodicThread):
         devices: Devices,
         sshd: Sshd | None = None,
         space: SpaceWatch | None = None,
+        pool: Pool | None = None,
     ) -> None:
         super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions
@@ -61,6 +64,7 @@ class Agent(PeriodicThread):
         self._gpu_info = gpu_info(gpus)
         self._sshd = sshd
         self._space = space
+        self._pool = pool
         self._no_space: str | None = None  # as it is stored
         self._endpoint: Endpoint | None = None  # as it is registered
         self._is_out_of_service = False  # until its devices are known
@@ -89,6 +93,8 @@ class Agent(PeriodicThread):
             self._register()
         self._send_heartbeat()
         self._keeper.look_after_all()
+        if self._pool is not None:
+            self._pool.reconcile(leases_count=self._leases_count, meanwhile=self._send_heartbeat)
         self._end_abandoned()
         self._dispatcher.run_in_turn()
 

@@ -30,6 +30,8 @@ from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
 from worker.sampling.sampler import Sampler
+from worker.slurm.desk import Desk
+from worker.slurm.pool import Pool
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 10.0  # for the agent to finish its present pass
@@ -48,13 +50,16 @@ class Worker:
         self.devices = Devices(settings, gpus)
         self.launcher = self.launcher_class(sessions, settings)
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
+        self.desk, pool = self._pool()
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
         self.space = SpaceWatch(settings)
         self.agent = Agent(
             sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, devices=self.devices,
-            sshd=self.sshd, space=self.space,
+            sshd=self.sshd, space=self.space, pool=pool,
         )  # fmt: skip
         self.devices.on_change = self.agent.wake
+        if self.desk is not None:
+            self.desk.on_change = self.agent.wake
         self.space.on_change = self.agent.wake
         self.sampler = Sampler(
             sessions,
@@ -66,13 +71,15 @@ class Worker:
         )
         self.retention = Retention(sessions, settings)
         self.validators = validators_of(sessions, settings)
-        self.fetcher = fetcher_of(sessions, settings)
+        # What it does for its host, it does for its pool too, under the pool's name.
+        self._places = [settings, *([settings.of_pool] if settings.of_pool else [])]
+        fetchers = [fetcher_of(sessions, place) for place in self._places]
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
-        self.copies = keeper_of(sessions, settings)
+        self._copies = [keeper for place in self._places if (keeper := keeper_of(sessions, place)) is not None]
         threads = (
-            self.devices, self.sshd, self.space, self.agent, self.sampler, self.retention, *self.validators,
-            self.fetcher, self.notifier, self.mirror,
+            self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention, *self.validators,
+            *fetchers, self.notifier, self.mirror,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()
@@ -81,8 +88,8 @@ class Worker:
         """Start the threads, then consume until a signal. The threads do their work also while the broker is away."""
         for thread in self._threads:
             thread.start()
-        if self.copies is not None:
-            self.copies.start()
+        for keeper in self._copies:
+            keeper.start()
         try:
             self.app.worker_main(
                 [
@@ -97,11 +104,24 @@ class Worker:
                 self._stop()
                 self.agent.stop(wait_s=_LAST_PASS_S)
                 stop_jobs_of_host(self._sessions, self._settings)
-                if self.copies is not None:
-                    self.copies.finish(within_s=self._settings.save_grace_s)
+                if self.desk is not None and self.desk.has_lock and self._settings.of_pool is not None:
+                    stop_jobs_of_host(self._sessions, self._settings.of_pool)
+                for keeper in self._copies:
+                    keeper.finish(within_s=self._settings.save_grace_s)
                 leave_list(self._sessions, self._settings)
-            if self.copies is not None:
-                self.copies.end_process()
+            for keeper in self._copies:
+                keeper.end_process()
+            if self.desk is not None and self.desk.stop(wait_s=_LAST_PASS_S):
+                self.desk.close()
+
+    def _pool(self) -> tuple[Desk | None, Pool | None]:
+        """The Slurm pool that this worker offers, if it does."""
+        of_pool = self._settings.of_pool
+        if of_pool is None:
+            return None, None
+        launcher = self.launcher_class(self._sessions, of_pool)
+        desk = Desk(self._sessions, of_pool, launcher=launcher)
+        return desk, Pool(self._sessions, of_pool, launcher=launcher, desk=desk)
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)

@@ -1,6 +1,6 @@
 """Keeps the rows and the processes of a host's attempts in step: starts supervisors, ends what lost its own, releases.
 
-Used by the agent of the host. Every step is safe to repeat.
+Used by the agent of a host, and by that of a Slurm pool, whose supervisors run here too. Every step is safe to repeat.
 No step waits long. If a step fails for one attempt, the next pass tries again; other attempts are not affected.
 """
 
@@ -44,7 +44,8 @@ class AttemptKeeper:
     """The attempts of `settings.host`.
 
     `leases_count` says whether an expired lease means something. `meanwhile` is called between two attempts, and in
-    long steps.
+    long steps. `may_release` says of an attempt that ended whether its slots can be free, beside what is seen here.
+    `is_elsewhere` says of a live one whether its supervisor runs on another machine: then only its lease counts.
     """
 
     def __init__(
@@ -55,12 +56,16 @@ class AttemptKeeper:
         launcher: Launcher,
         leases_count: Callable[[Session], bool],
         meanwhile: Callable[[], None],
+        may_release: Callable[[Session, Attempt], bool] = lambda session, attempt: True,
+        is_elsewhere: Callable[[Session, Attempt], bool] = lambda session, attempt: False,
     ) -> None:
         self._sessions = sessions
         self._settings = settings
         self._launcher = launcher
         self._leases_count = leases_count
         self._meanwhile = meanwhile
+        self._may_release = may_release
+        self._is_elsewhere = is_elsewhere
 
     def look_after_all(self) -> None:
         """Look once after every attempt of this host."""
@@ -116,9 +121,12 @@ class AttemptKeeper:
             self._release(attempt)
 
     def _is_supervised(self, attempt: Attempt) -> bool:
-        """Whether its supervisor is alive. An unrecorded supervisor counts as alive until the lease expires."""
+        """Whether its supervisor is alive. One that was not recorded, or runs elsewhere, is until the lease expires."""
         process = supervisor_of(attempt)
-        return process is None or process.is_alive
+        if process is None or process.is_alive:
+            return True
+        with self._sessions() as session:
+            return self._is_elsewhere(session, attempt)
 
     def _end_unsupervised(self, attempt: Attempt, fault: str) -> None:
         """End an attempt without a working supervisor: its processes, then its row, by its exit records."""
@@ -164,6 +172,8 @@ class AttemptKeeper:
         """Release the slots of an ended attempt, if none of its processes is left here."""
         this_host, clean = self._settings.host, self._sweep(attempt)
         with self._sessions() as session:
+            if not self._may_release(session, attempt):
+                return
             gpus = held_gpus(session, attempt.id, host=this_host)
         clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
         if not clean:

@@ -1,7 +1,8 @@
 """Horovod's own `horovodrun`, which starts in half a second instead of five, and accepts no connections from outside.
 
-The only module outside the trainer that imports horovod. Run as `python -m worker.horovodrun [--ssh-config FILE]` and
-Horovod's arguments, `--network-interfaces` among them.
+The only module outside the trainer that imports horovod. Run as `python -m worker.horovodrun`, with `--ssh-config FILE`
+for ranks on several hosts, and Horovod's arguments, `--network-interfaces` among them. On a node of Slurm it gets
+`--slurm-job NUMBER`: it starts all ranks with srun, and finds the interface itself if it is not told.
 
 Five changes, all to Horovod 0.28.1's launcher:
 
@@ -14,21 +15,27 @@ Five changes, all to Horovod 0.28.1's launcher:
 - It reaches other hosts with the ssh settings of the user who runs it, and trusts any host key. Here it gets only the
   stack's configuration.
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
+- In a job of Slurm it looks up no names: nodes are named as Slurm knows them, which need not be names of machines.
 """
 
 import math
 import os
+import re
 import shlex
+import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from horovod.runner import launch
+import psutil
+from horovod.runner import gloo_run, launch
 from horovod.runner.http import http_server
 from horovod.runner.util import network, remote
 
 from jobs.runtime.files import PRIVATE_UMASK
+from worker.attempt.slurm_steps import step, without_outer_step
 
 _MOST_STORED_BYTES = 64 * 1024 * 1024  # ranks store some hundred bytes each
 _take = http_server.KVStoreHandler.do_PUT
@@ -66,6 +73,33 @@ def _take_limited(handler: http_server.KVStoreHandler) -> None:
         handler.send_status_code(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
+def _start_with_srun(slurm_job: int) -> None:
+    """Have Horovod start every rank as a step of this job, also those on this node."""
+    variables = without_outer_step(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+
+    def command(local_command: str, host: str, **_: object) -> str:
+        return f"{shlex.join([*step(slurm_job, host), 'sh', '-c'])} {local_command}"
+
+    gloo_run.get_remote_command = command
+    network.resolve_host_address = lambda host: host
+    network.get_local_host_addresses = set
+
+
+def _interface_to(node: str) -> str:
+    """The network interface over which this node reaches another."""
+    shown = subprocess.run(["scontrol", "show", "node", "--oneliner", node], capture_output=True, text=True, check=True)
+    address = re.search(r"\bNodeAddr=(\S+)", shown.stdout)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address[1] if address else node, 9))  # nothing is sent
+        own_ip = probe.getsockname()[0]
+    for name, entries in psutil.net_if_addrs().items():
+        if any(entry.address == own_ip for entry in entries):
+            return name
+    raise OSError(f"no network interface of this node has the address {own_ip}, from which it reaches {node}")
+
+
 def main() -> None:
     """Run Horovod's command line with this process's arguments."""
     os.umask(PRIVATE_UMASK)  # the ranks inherit it
@@ -73,6 +107,12 @@ def main() -> None:
         # A shell reads the prefix, then a host, then a command that is already quoted.
         remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", sys.argv[2]])
         del sys.argv[1:3]
+    elif sys.argv[1] == "--slurm-job":
+        _start_with_srun(int(sys.argv[2]))
+        del sys.argv[1:3]
+        if "--network-interfaces" not in sys.argv:
+            other = sys.argv[sys.argv.index("-H") + 1].split(",")[1].rpartition(":")[0]
+            sys.argv[1:1] = ["--network-interfaces", _interface_to(other)]
     interface = sys.argv[sys.argv.index("--network-interfaces") + 1]
     # Horovod gives the ranks this same address, by the same function.
     http_server.find_port = _listening_on(network.get_driver_ip([interface]))

@@ -1,4 +1,4 @@
-"""The part of an attempt on a host that is not its lead: `python -m worker.member`, started over ssh by the supervisor.
+"""The part of an attempt on a host that is not its lead: `python -m worker.member`, which the supervisor starts there.
 
 A member does for its host's ranks what the supervisor does on the lead: it gives them their launch file, keeps their
 lease, asks them to stop, ends them, and sends what they write. It has no token and no database. It imports little
@@ -107,7 +107,9 @@ class Member:
         ranks, and `BadCode`.
         """
         launch = self._task.launch
-        if in_use := gpus_in_use(launch["gpu_uuids"]):
+        if self._task.own_gpus:
+            launch["gpu_uuids"] = _gpus_from_slurm(self._task.own_gpus)
+        elif in_use := gpus_in_use(launch["gpu_uuids"]):
             raise OSError(errno.EBUSY, in_use_text(self._task.host, in_use))
         for folder in (launch["records_dir"], launch["logs_dir"], self._task.scratch, self._launch_file.parent):
             make_private(Path(folder))
@@ -205,6 +207,8 @@ class Member:
             self._launch_file.unlink()
 
     def _gpus_in_use(self) -> int:
+        if self._task.own_gpus:  # Slurm guards them, and its numbers are no UUIDs
+            return 0
         return len(gpus_in_use(self._task.launch["gpu_uuids"], within_s=0.0))
 
     def _send_notes(self) -> None:
@@ -225,6 +229,14 @@ class Member:
             self._send_notes()
             self._outgoing.send({"say": "left", "look": self._unanswered_look, "processes": 0})
             self._unanswered_look = None
+
+
+def _gpus_from_slurm(count: int) -> list[str]:
+    """The GPUs that Slurm gave to this process, as CUDA names them. Raises `OSError` if they are fewer."""
+    given = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu not in ("", "-1")]
+    if len(given) < count:
+        raise OSError(errno.ENODEV, f"Slurm gave {len(given)} GPUs to node {os.uname().nodename}, and not {count}")
+    return given[:count]
 
 
 def main() -> int:

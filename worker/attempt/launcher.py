@@ -87,7 +87,11 @@ class Launcher:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, SUPERVISOR_MARK: mark_of(task.job_id, task.number)},
+                env={
+                    **os.environ,
+                    SUPERVISOR_MARK: mark_of(task.job_id, task.number),
+                    "HORA_HOST_NAME": self._settings.host,  # or that of the pool
+                },
                 start_new_session=True,  # so that it does not end with the worker
             )
         with self._lock:

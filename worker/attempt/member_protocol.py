@@ -35,3 +35,4 @@ class MemberTask:
     scratch: str
     code_archive: str = ""  # where to put the archive of a script
     code_bytes: int = 0  # its size; 0: there is none
+    own_gpus: int = 0  # how many GPUs its ranks get, of those that Slurm gave to this process

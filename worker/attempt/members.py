@@ -1,7 +1,8 @@
 """The other hosts of an attempt, as its supervisor on the lead host sees them. Empty for a job on one host.
 
-On each of them a member (`worker.member`) is started over ssh. What the ranks there write comes through its connection
-and is appended to the lead's own files, as if they had run here. So readers of these files need not know about hosts.
+On each of them a member (`worker.member`) is started, over ssh or with Slurm's srun. What the ranks there write comes
+through its connection and is appended to the lead's own files, as if they had run here. So readers of these files need
+not know about hosts.
 """
 
 import os
@@ -36,10 +37,9 @@ class MemberFailed(RuntimeError):
 class MembersLaunch:
     """The input for starting members: plain values, because they come as JSON."""
 
-    ssh: Sequence[str] = ()  # the command line up to the address
-    command: str = ""  # the command to run there, for a shell
-    addresses: Sequence[str] = ()
-    members: Sequence[dict[str, Any]] = ()  # `MemberTask`s, in the order of the addresses
+    commands: Sequence[Sequence[str]] = ()  # the command line that starts each
+    members: Sequence[dict[str, Any]] = ()  # their `MemberTask`s, in the same sequence
+    environment: dict[str, str] | None = None  # of these commands; None: that of the supervisor, which ssh keeps here
     records: str = ""  # the lead's folder for their lines
     logs: str = ""
     lease_file: str = ""  # of the lead: until when the ranks on all hosts may run
@@ -84,8 +84,8 @@ class Members:
     def start(cls, launch: MembersLaunch) -> "Members":
         """Start all members and wait until each has made its host ready. Raises `MemberFailed`."""
         connections = [
-            _connect(launch, address, MemberTask(**member))
-            for address, member in zip(launch.addresses, launch.members, strict=True)
+            _connect(launch, command, MemberTask(**member))
+            for command, member in zip(launch.commands, launch.members, strict=True)
         ]
         members = cls(connections, silent_s=launch.ready_within_s)
         ready_at = time.monotonic() + launch.ready_within_s
@@ -265,11 +265,12 @@ class Members:
                     self._notes[rank] = as_bytes(text)
 
 
-def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connection:
+def _connect(launch: MembersLaunch, command: Sequence[str], member: MemberTask) -> _Connection:
     error_log = Path(launch.logs).parent / f"member-{member.host}.log"
     with opened_to_append(error_log) as errors:
         process = subprocess.Popen(
-            [*launch.ssh, address, launch.command],
+            command,
+            env=launch.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

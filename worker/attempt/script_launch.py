@@ -21,12 +21,14 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Slot
 from jobs.model.launch import ScriptLaunch, ScriptPackages
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.model.pools import is_pool
 from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE, UnknownPlaceholder, filled_in
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec, knows_batch
 from jobs.model.states import EndReason
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
+from jobs.scheduling.pools import PoolNode
 from worker.attempt.code_folder import BadCode, hand_over, library_folder, unpack_code
 from worker.attempt.paths import AttemptPaths
 from worker.attempt.script_data import NoSuchData, ScriptData, script_data
@@ -97,7 +99,7 @@ def prepare_script(
     archive_bytes = paths.code_archive.stat().st_size
     _unpack(paths, spec.code)
     hand_over(launch.model_dump())
-    if len(hosts) == 1:
+    if len(hosts) == 1:  # also in a pool, where the first node sees the code
         paths.code_archive.unlink()
     return PreparedScript(launch, archive_bytes, memory_bytes)
 
@@ -116,11 +118,21 @@ def memory_of_ranks(session: Session, hosts: Sequence[str], settings: Settings) 
     if settings.max_code_memory_gb is not None:
         return dict.fromkeys(hosts, int(settings.max_code_memory_gb * _GB))
     slots = select(func.count()).where(Slot.host == Host.name, Slot.retired_at.is_(None)).scalar_subquery()
+    if is_pool(settings.host):
+        return _memory_on_nodes(session, hosts, settings.host)
     rows = session.execute(select(Host.name, Host.info, slots).where(Host.name.in_(hosts)))
     own = psutil.virtual_memory().total
     return {
         name: int(_SHARE_OF_MEMORY * (info.get("memory_bytes") or own) / max(count, 1)) for name, info, count in rows
     }
+
+
+def _memory_on_nodes(session: Session, nodes: Sequence[str], pool: str) -> dict[str, int]:
+    """The same for nodes of a pool, which has the least of them itself. Slurm may allow less."""
+    known = [PoolNode.from_json(node) for node in session.get_one(Host, pool).info["nodes"]]
+    parts = {node.name: node.memory_bytes / max(sum(node.gpus.values()) or node.cpus, 1) for node in known}
+    least = min(parts.values(), default=float(psutil.virtual_memory().total))
+    return {name: int(_SHARE_OF_MEMORY * parts.get(name, least)) for name in (pool, *nodes)}
 
 
 def require_allowed(spec: Spec, settings: Settings) -> None:

@@ -13,12 +13,17 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Host, Slot
+from jobs.db.tables import Attempt, Host, Slot
 from jobs.model.launch import Launch, launch_file_name
+from jobs.model.pools import is_pool
+from jobs.runtime.processes import MARK
+from jobs.scheduling.allocations import allocation_of
+from jobs.scheduling.pools import Shape
 from worker.attempt.member_protocol import MemberTask
 from worker.attempt.members import MembersLaunch
 from worker.attempt.paths import AttemptPaths
 from worker.attempt.script_launch import NO_CODE, CodeOfMember, on_member
+from worker.attempt.slurm_steps import step
 
 LOCALHOST = "localhost"
 LOOPBACK = "lo"
@@ -29,26 +34,39 @@ _EXCHANGE_TIMEOUT_S = 86_400
 
 @dataclass(frozen=True)
 class HostShare:
-    """A host's part of an attempt. `address` is the name that horovodrun uses for it."""
+    """A host's part of an attempt. `address` is the name that horovodrun uses for it.
+
+    A node of a Slurm pool has `own_gpus`: it knows itself which GPUs Slurm gave, and only gets their number.
+    """
 
     host: str
     address: str
     ranks: Sequence[int]
     gpu_uuids: Sequence[str]
     threads_per_rank: int  # 0: TensorFlow decides
+    own_gpus: int = 0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All hosts of an attempt, the lead first, and the network interface over which they talk to each other."""
+    """All hosts of an attempt, the lead first, and the network interface over which they talk to each other.
+
+    `slurm_job` holds the nodes of an attempt in a pool. All of them have members. The first one finds the interface.
+    """
 
     shares: Sequence[HostShare]
     interface: str
+    slurm_job: int | None = None
 
     @property
     def lead(self) -> HostShare:
-        """The host on which the supervisor runs."""
+        """The host on which the supervisor runs; in a pool the first node."""
         return self.shares[0]
+
+    @property
+    def members(self) -> Sequence[HostShare]:
+        """The hosts that need a member: all on which the supervisor does not run."""
+        return self.shares if self.slurm_job is not None else self.shares[1:]
 
     @property
     def ranks(self) -> int:
@@ -63,6 +81,9 @@ def on_this_host(ranks: int, *, host: str = LOCALHOST, gpu_uuids: Sequence[str] 
 
 def layout_of(session: Session, attempt_id: int, *, cpu_slots: int) -> Layout:
     """The layout of an attempt's ranks. `cpu_slots` are those of this host. Raises `OSError` if it cannot work."""
+    attempt = session.get_one(Attempt, attempt_id)
+    if is_pool(attempt.host):
+        return _on_nodes(session, attempt)
     slots = session.scalars(select(Slot).where(Slot.attempt_id == attempt_id).order_by(Slot.rank)).all()
     names = list(dict.fromkeys(slot.host for slot in slots))
     if len(names) == 1:
@@ -70,6 +91,21 @@ def layout_of(session: Session, attempt_id: int, *, cpu_slots: int) -> Layout:
         threads = 0 if uuids else threads_of(len(slots), cores=os.cpu_count() or 1, slots=cpu_slots)
         return on_this_host(len(slots), host=names[0], gpu_uuids=uuids, threads=threads)
     return _across_hosts(session, names, slots)
+
+
+def _on_nodes(session: Session, attempt: Attempt) -> Layout:
+    allocation = allocation_of(session, attempt)
+    if allocation is None or allocation.slurm_job is None or not allocation.nodes:
+        raise OSError(f"{attempt.host} has no nodes for attempt {attempt.number}")
+    shape = Shape(**allocation.shape)
+    shares = [
+        HostShare(
+            node, node, range(place * shape.ranks, (place + 1) * shape.ranks), (),
+            threads_per_rank=0 if shape.kind == "gpu" else 1, own_gpus=shape.ranks if shape.kind == "gpu" else 0,
+        )
+        for place, node in enumerate(allocation.nodes)
+    ]  # fmt: skip
+    return Layout(shares, LOOPBACK if len(shares) == 1 else "", allocation.slurm_job)
 
 
 def threads_of(ranks: int, *, cores: int, slots: int) -> int:
@@ -105,25 +141,39 @@ def horovodrun_argv(
     layout: Layout, *, launch_dir: Path, ssh_config: Path | None = None, python: str = sys.executable
 ) -> list[str]:
     """The command that starts the ranks of the trainer on all hosts, through the shim in `worker.horovodrun`."""
-    ssh = [] if len(layout.shares) == 1 else ["--ssh-config", str(ssh_config)]
+    before, reach = list[str](), list[str]()
+    if layout.slurm_job is not None:
+        before, reach = step(layout.slurm_job, layout.lead.address), ["--slurm-job", str(layout.slurm_job)]
+    elif len(layout.shares) > 1:
+        reach = ["--ssh-config", str(ssh_config)]
+    interface = ["--network-interfaces", layout.interface] if layout.interface else []
     return [
-        python, "-m", "worker.horovodrun", *ssh,
+        *before, python, "-m", "worker.horovodrun", *reach,
         "-np", str(layout.ranks), "-H", ",".join(f"{share.address}:{len(share.ranks)}" for share in layout.shares),
-        "--gloo", "--gloo-timeout-seconds", str(_EXCHANGE_TIMEOUT_S),
-        "--disable-cache", "--network-interfaces", layout.interface,
+        "--gloo", "--gloo-timeout-seconds", str(_EXCHANGE_TIMEOUT_S), "--disable-cache", *interface,
         python, "-m", "trainer", str(launch_dir),
     ]  # fmt: skip
 
 
 def member_task(
-    launch: Launch, share: HostShare, paths: AttemptPaths, code: CodeOfMember = NO_CODE, *, mark: str
+    launch: Launch,
+    share: HostShare,
+    paths: AttemptPaths,
+    code: CodeOfMember = NO_CODE,
+    *,
+    mark: str,
+    has_files: bool = False,
 ) -> MemberTask:
     """The task of the member on another host: the lead's launch file with that host's own devices and paths.
 
     Its files have a folder of their own. So they differ from the lead's files even if the hosts share their storage.
+    `has_files`: it is the first node of a pool, on which rank 0 writes checkpoints and artifacts. It sees the code that
+    was unpacked for it.
     """
     member_paths = paths.of_member(share.host)
-    script = launch.script and on_member(launch.spec, launch.script, member_paths, code.memory_bytes)
+    script = launch.script
+    if script is not None and not has_files:
+        script = on_member(launch.spec, script, member_paths, code.memory_bytes)
     member_launch = launch.model_copy(
         update={
             "threads_per_rank": share.threads_per_rank,
@@ -142,9 +192,15 @@ def member_task(
         launch=member_launch.model_dump(mode="json"),
         launch_file=str(paths.launch_dir / launch_file_name(share.address)),
         scratch=str(paths.scratch),  # all ranks get the same TMPDIR
-        code_archive=str(member_paths.code_archive) if code.archive_bytes else "",
-        code_bytes=code.archive_bytes,
+        code_archive=str(member_paths.code_archive) if code.archive_bytes and not has_files else "",
+        code_bytes=0 if has_files else code.archive_bytes,
+        own_gpus=share.own_gpus,
     )
+
+
+def _of_member(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment that `srun` takes to a node: that of the ranks, without what makes a process one of them."""
+    return {name: value for name, value in environment.items() if name not in (MARK, "CUDA_VISIBLE_DEVICES")}
 
 
 def members_launch(
@@ -159,11 +215,15 @@ def members_launch(
     """The input for starting an attempt's members. Empty for a job on one host."""
     # ssh joins the arguments after the address with blanks, and a shell on the other side parses them.
     variables = [f"PYTHONPATH={environment['PYTHONPATH']}"] if "PYTHONPATH" in environment else []
+    program = ["env", *variables, sys.executable, "-m", "worker.member"]
+    if layout.slurm_job is not None:
+        commands = [[*step(layout.slurm_job, share.address), *program] for share in layout.members]
+    else:
+        commands = [[*ssh, share.address, shlex.join(program)] for share in layout.members]
     return MembersLaunch(
-        ssh=list(ssh),
-        command=shlex.join(["env", *variables, sys.executable, "-m", "worker.member"]),
-        addresses=[share.address for share in layout.shares[1:]],
+        commands=commands,
         members=[asdict(task) for task in tasks],
+        environment=None if layout.slurm_job is None else _of_member(environment),
         records=str(paths.records),
         logs=str(paths.logs),
         lease_file=str(paths.lease_file),

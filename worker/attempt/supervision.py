@@ -95,6 +95,8 @@ class Supervision:
         leave_signals: Collection[int] = (),
     ) -> None:
         self._lease: Lease = task.lease
+        self._in_pool = task.in_pool
+        self._leaving_file = Path(task.leaving_file)
         self._launcher = launcher
         self._members = members
         self._sessions = sessions
@@ -180,7 +182,7 @@ class Supervision:
             self._spec: Spec = spec_from(get_job(session, self._lease.job_id).spec)
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
         self._ranks = attempt.gpus
-        lead_ranks = range(len(attempt.shares[0]["slots"]))
+        lead_ranks = range(0 if self._in_pool else len(attempt.shares[0]["slots"]))
         self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, lead_ranks, self._members)
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
         started_at = None if self._spec.is_script else self._started_at
@@ -243,6 +245,8 @@ class Supervision:
             return Ending(EndReason.INTERNAL_ERROR, f"the folder of the job on host {host} was removed while it ran")
         if self._leave_signals:
             return Ending(EndReason.HOST_LOST, f"host {host} is shutting down")
+        if self._in_pool and self._leaving_file.exists():
+            return Ending(EndReason.PREEMPTED, "Slurm takes its nodes back")
         return None
 
     def _requested_ending(self) -> Ending | None:
@@ -306,8 +310,11 @@ class Supervision:
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
             touch(session, self._lease.job_id, **stored)
+            clean_hosts = self._members.clean_hosts()
+            if self._in_pool and (not clean or len(clean_hosts) < len(self._members.hosts)):
+                return  # the agent releases them when Slurm has nothing left of the nodes
             release_slots(session, self._lease.attempt_id, host=self._config.host, clean=clean, lost_uuids=lost_uuids)
-            for host in self._members.clean_hosts():
+            for host in clean_hosts:
                 leases.release(session, self._lease.attempt_id, host=host)
 
 

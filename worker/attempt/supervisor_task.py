@@ -27,11 +27,14 @@ from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, mark_of
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import is_full
+from jobs.scheduling.allocations import slurm_name
 from worker.attempt import lease_file
+from worker.attempt.allocation_files import files_of as allocation_files
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.script_launch import CannotRunScript, prepare_script
 from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
+from worker.attempt.slurm_steps import variables_for_srun
 from worker.attempt.void_checkpoints import remove_void
 from worker.host.inherited import inherited
 from worker.host.ssh import command, files_of
@@ -69,7 +72,7 @@ def launch_of(
         ),
         expected=None if ref is None else expected_of(spec, ref),
         gpus=layout.ranks,
-        device="gpu" if lead.gpu_uuids else "cpu",
+        device="gpu" if lead.gpu_uuids or lead.own_gpus else "cpu",
         threads_per_rank=lead.threads_per_rank,
         gpu_uuids=list(lead.gpu_uuids),
         data_roots=[*settings.data_root_list, *uploads],
@@ -152,6 +155,12 @@ class SupervisorTask:
     waits_for_data: bool = False  # a host still fetches it; only then the command, and what follows here, is known
     fetches: bool = False  # what it starts from may be in the store
     weights_of: tuple[str, str] | None = None  # another job whose weights are not on this host, and where they belong
+    leaving_file: str = ""  # in a pool: it is there when Slurm is about to take the nodes back
+
+    @property
+    def in_pool(self) -> bool:
+        """Whether its ranks run on nodes of a Slurm pool, and none on this host."""
+        return bool(self.leaving_file)
 
     @property
     def lease(self) -> Lease:
@@ -192,7 +201,7 @@ def task_of(sessions: Sessions, settings: Settings, lease: Lease, *, claimed_at:
             else host_datasets.arrivals(session, ref, lease.attempt_id, host_timeout_s=settings.host_timeout_s)
         )
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-    paths.create(layout.lead.ranks)
+    paths.create(() if layout.slurm_job is not None else layout.lead.ranks)
     lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
     if all(arrival.is_here for arrival in arrivals):
         return whole_task(sessions, settings, lease)
@@ -221,15 +230,21 @@ def whole_task(sessions: Sessions, settings: Settings, lease: Lease) -> Supervis
         source=None if ref is None else source_of(ref, settings.datasets),
     )  # fmt: skip
     launch = launch_of(lease, spec, paths, settings, layout, ref, script.launch)
-    launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
-    launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")
+    if layout.slurm_job is None:
+        launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
+        launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")
     mark, files = mark_of(lease.job_id, lease.number), files_of(settings)
     environment = rank_environment(
         os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank,
         variables=settings.rank_variables,
     )  # fmt: skip
+    leaving_file = ""
+    if layout.slurm_job is not None:
+        environment |= variables_for_srun()
+        leaving_file = str(allocation_files(settings).leaving(slurm_name(lease.job_id, lease.number)))
     member_tasks = [
-        member_task(launch, share, paths, script.of_member(share.host), mark=mark) for share in layout.shares[1:]
+        member_task(launch, share, paths, script.of_member(share.host), mark=mark, has_files=share is layout.lead)
+        for share in layout.members
     ]
     members = members_launch(
         member_tasks, layout, paths,
@@ -247,4 +262,5 @@ def whole_task(sessions: Sessions, settings: Settings, lease: Lease) -> Supervis
         members=asdict(members) if member_tasks else {},
         fetches=settings.store is not None and (lease.number > 1 or weights_of is not None),
         weights_of=weights_of,
+        leaving_file=leaving_file,
     )

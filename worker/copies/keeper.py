@@ -1,6 +1,7 @@
 """Keeps the process running that copies to the store. A thread of the worker, if `HORA_STORE` is set."""
 
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -36,7 +37,10 @@ class CopierKeeper(PeriodicThread):
             self._process = None
         if self._process is None and not self.stopped.is_set():
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "worker.copies.process"], stdin=subprocess.PIPE, start_new_session=True
+                [sys.executable, "-m", "worker.copies.process"],
+                stdin=subprocess.PIPE,
+                env={**os.environ, "HORA_HOST_NAME": self._settings.host},  # or that of the pool
+                start_new_session=True,
             )
 
     def finish(self, *, within_s: float) -> bool:

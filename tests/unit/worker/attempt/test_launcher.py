@@ -69,11 +69,38 @@ def test_command_that_starts_a_member_is_quoted_for_the_shell() -> None:
     paths = paths_of(Path("/runs"), "j", 2)
     environment = {"PYTHONPATH": "/a b;touch /tmp/t0p", "PATH": "/bin"}
     task = members_launch([], TWO_HOSTS, paths, ssh=["ssh"], environment=environment, ready_within_s=9)
-    assert shlex.split(task.command) == [
+    ((ssh, address, command),) = task.commands
+    assert (ssh, address) == ("ssh", "10.0.0.2")
+    assert shlex.split(command) == [
         "env", "PYTHONPATH=/a b;touch /tmp/t0p", sys.executable, "-m", "worker.member",
     ]  # fmt: skip
-    assert "'PYTHONPATH=/a b;touch /tmp/t0p'" in task.command
-    assert task.addresses == ["10.0.0.2"]
+    assert "'PYTHONPATH=/a b;touch /tmp/t0p'" in command
+
+
+def test_in_a_pool_srun_starts_the_launcher_and_a_member_on_every_node() -> None:
+    nodes = Layout([HostShare(f"n{i}", f"n{i}", [i - 1], (), 0, own_gpus=1) for i in (1, 2)], "", slurm_job=7)
+    argv = horovodrun_argv(nodes, launch_dir=Path("/launch"))
+    assert argv[:3] == ["srun", "--jobid=7", "--overlap"]
+    assert argv[argv.index("worker.horovodrun") - 3] == "--nodelist=n1"
+    assert argv[argv.index("worker.horovodrun") + 1 :][:6] == ["--slurm-job", "7", "-np", "2", "-H", "n1:1,n2:1"]
+    assert "--network-interfaces" not in argv
+    of_ranks = {"PATH": "/bin", "HORA_ATTEMPT": "j.2", "CUDA_VISIBLE_DEVICES": "-1", "SLURM_CONF": "/etc/slurm.conf"}
+    members = members_launch([], nodes, paths_of(Path("/runs"), "j", 2), ssh=[], environment=of_ranks, ready_within_s=9)
+    assert [command[-5] for command in members.commands] == ["--nodelist=n1", "--nodelist=n2"]
+    assert members.commands[0][-4:] == ["env", sys.executable, "-m", "worker.member"]
+    assert members.environment == {"PATH": "/bin", "SLURM_CONF": "/etc/slurm.conf"}
+
+
+def test_the_first_node_of_a_pool_has_the_files_of_the_job() -> None:
+    settings = Settings(home=Path("/home"))
+    nodes = Layout([HostShare(f"n{i}", f"n{i}", [i - 1], (), 0, own_gpus=1) for i in (1, 2)], "", slurm_job=7)
+    lease, paths = Lease(1, "token", "j", 2), paths_of(Path("/home/runs"), "j", 2)
+    launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 2}), paths, settings, nodes)
+    assert launch.device == "gpu"
+    task = member_task(launch, nodes.lead, paths, mark="j.2", has_files=True)
+    assert (task.host, task.ranks, task.own_gpus) == ("n1", [0], 1)
+    assert task.launch["records_dir"] == "/home/runs/j/attempt-2/members/n1/records"
+    assert task.launch["checkpoints_dir"] == "/home/runs/j/checkpoints"
 
 
 def environment(inherited: dict[str, str]) -> dict[str, str]:

@@ -1,0 +1,116 @@
+"""Whole jobs on the nodes of a real Slurm, from a stack whose worker offers its partition as a pool."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.runtime.processes import environment, mark_of, pids
+from tests.acceptance.conftest import ENDLESS, kinds, no_process_left, wait_for_epochs
+from tests.slurm import PARTITION, Slurm, slurm
+from tests.waiting import until
+
+Json = dict[str, Any]
+POOL = f"slurm:{PARTITION}"
+DIGITS = {
+    "dataset": "digits", "model": "mlp", "batch_size": 64, "learning_rate": 0.001, "device": "cpu", "epochs": 3,
+    "early_stopping": None, "pool": POOL,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    """Two nodes with two cores and two GPUs each."""
+    with slurm(gpus=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def login(cluster: Slurm, session_folder: Path) -> Iterator[Stack]:
+    """A stack on the login node of the cluster, with no slots of its own. Each of its jobs takes all GPUs of a node."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_SLURM_PARTITION", PARTITION)
+        patch.setenv("HORA_SLURM_ARGS", "--gres=gpu:2")
+        for name, value in cluster.environment.items():
+            patch.setenv(name, value)
+        with Stack(session_folder / "login", port=0, slots=0) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def user(login: Stack) -> Iterator[Service]:
+    """A client of the stack, once it has the pool."""
+    with Service(login.url, login.token) as client:
+        until(lambda: POOL in {host["name"] for host in client.hosts()}, what="the pool")
+        yield client
+
+
+def ended(client: Service, job_id: str) -> Json:
+    def job() -> Json | None:
+        job = client.job(job_id)
+        return job if job["ended_at"] else None
+
+    return until(job, what=f"the end of {job_id}")
+
+
+def is_idle(cluster: Slurm) -> bool:
+    return cluster.run("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"]
+
+
+@pytest.mark.parametrize(("gpus", "placement"), [(2, "spread"), (4, "pack")])
+def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, placement: str) -> None:
+    job_id = user.submit({**DIGITS, "gpus": gpus, "placement": placement})["id"]
+    job = ended(user, job_id)
+    assert (job["status"], job["end_reason"]) == ("succeeded", "completed"), job["error"]
+    assert job["summary"]["val_accuracy"] > 0.5
+    (attempt,) = user.attempts(job_id)
+    assert [(share["host"], len(share["slots"])) for share in attempt["shares"]] == [
+        ("n1", gpus // 2), ("n2", gpus // 2),
+    ]  # fmt: skip
+    ranks = [event["data"]["rank"] for event in user.events(job_id) if event["kind"] == "rank_started"]
+    assert sorted(ranks) == list(range(gpus))
+    assert kinds(user, job_id).count("epoch_ended") == 3
+    no_process_left(user, job_id)
+    until(lambda: is_idle(cluster), what="idle nodes")
+    until(lambda: user.host(POOL)["slots"] == [], what="free slots")
+    assert cluster.jobs()[f"hora-{job_id}-1"] == "COMPLETED"
+
+
+def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm, user: Service) -> None:
+    job_id = user.submit({**ENDLESS, "device": "cpu", "pool": POOL, "placement": "spread"})["id"]
+    wait_for_epochs(user, job_id, epochs=1)
+    assert_no_secret_on_the_nodes(job_id)
+    user.pause(job_id)
+    until(lambda: user.job(job_id)["status"] == "queued", what="the pause")
+    until(lambda: is_idle(cluster), what="idle nodes")
+    user.resume(job_id)
+    job = wait_for_epochs(user, job_id, epochs=2, attempt=2)
+    assert user.attempts(job_id)[-1]["resumed_step"] > 0
+    cluster.run("scancel", "--signal=USR2", "--batch", f"--name=hora-{job_id}-2")  # as before its time limit
+    wait_for_epochs(user, job_id, epochs=3, attempt=3)
+    of_slurm, last = user.attempts(job_id)[-2:]
+    assert (of_slurm["end_reason"], of_slurm["error"]) == ("preempted", "Slurm takes its nodes back")
+    assert last["resumed_step"] > of_slurm["resumed_step"]
+    assert user.job(job_id)["restarts"] == 0
+    user.cancel(job_id)
+    job = ended(user, job_id)
+    assert job["status"] == "cancelled"
+    no_process_left(user, job_id)
+    until(lambda: is_idle(cluster), what="idle nodes")
+
+
+def assert_no_secret_on_the_nodes(job_id: str) -> None:
+    """Look at every process that Slurm started, and at the ranks."""
+    mark = f"HORA_ATTEMPT={mark_of(job_id, 1)}".encode()
+    seen = 0
+    for pid in pids():
+        variables = environment(pid)
+        if pid != os.getpid() and (mark in variables or any(one.startswith(b"SLURM_STEP_ID=") for one in variables)):
+            seen += 1
+            names = {one.partition(b"=")[0] for one in variables}
+            assert not names & {b"HORA_DATABASE_URL", b"HORA_BROKER_URL", b"HORA_TOKEN", b"HORA_STORE_OPTIONS"}
+    assert seen >= 6  # two members, horovodrun, two ranks, and what starts them

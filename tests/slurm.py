@@ -1,0 +1,228 @@
+"""A real Slurm on this machine, from Debian's packages: munge, a controller, and a `slurmd` for each node.
+
+    with slurm(nodes=2, gpus=2) as cluster:
+        cluster.environment   # SLURM_CONF, for whoever runs Slurm's commands
+        cluster.kill_node("n1")
+
+All nodes are this machine. Their GPUs are null devices: Slurm counts and hands them out, and nothing can compute on
+them. There is no accounting database. Everything is in a folder of its own and ends with the test.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from stat import S_IFCHR
+
+import pytest
+
+from jobs.runtime.processes import environment, pids
+from tests.waiting import until
+
+PARTITION = "main"
+_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+_COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
+_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+_HELD = ("setpriv", "--pdeathsig", "KILL", "--")  # a daemon ends with the thread that started it
+_PORTS = range(15_000, 18_000)
+_CONF = """
+ClusterName=tests
+SlurmctldHost={host}
+SlurmctldPort={port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=bf_interval=2,sched_interval=2,bf_continue
+MpiDefault=none
+GresTypes=gpu
+ReturnToService=2
+SlurmctldTimeout=30
+SlurmdTimeout={node_timeout_s}
+KillWait=5
+MinJobAge=300
+SlurmctldPidFile={folder}/slurmctld.pid
+StateSaveLocation={folder}/state
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmdSpoolDir={folder}/spool-%n
+PartitionName={partition} Nodes={nodes} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Slurm:
+    """A cluster whose parts can be taken away and brought back."""
+
+    def __init__(self, folder: Path, *, nodes: int, cpus: int, gpus: int, node_timeout_s: int) -> None:
+        self.folder = folder
+        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._configure(cpus=cpus, gpus=gpus, node_timeout_s=node_timeout_s)
+
+    def _configure(self, *, cpus: int, gpus: int, node_timeout_s: int) -> None:
+        host, first = socket.gethostname(), secrets.choice(_PORTS)
+        ports = _free_ports(first, len(self.nodes) + 1)
+        (self.folder / "munge.key").write_bytes(secrets.token_bytes(1024))
+        (self.folder / "munge.key").chmod(0o400)
+        (self.folder / "state").mkdir()
+        lines = [
+            _CONF.format(
+                folder=self.folder, host=host, port=ports[0], partition=PARTITION, nodes=",".join(self.nodes),
+                node_timeout_s=node_timeout_s,
+            )
+        ]  # fmt: skip
+        gres = []
+        for node, port in zip(self.nodes, ports[1:], strict=True):
+            (self.folder / f"spool-{node}").mkdir()
+            has = f" Gres=gpu:{gpus}" if gpus else ""
+            lines.append(f"NodeName={node} NodeHostname={host} Port={port} CPUs={cpus} RealMemory=2000{has}")
+            for index in range(gpus):
+                os.mknod(self.folder / f"{node}-gpu{index}", 0o666 | S_IFCHR, os.makedev(1, 3))
+            if gpus:
+                gres.append(f"NodeName={node} Name=gpu File={self.folder}/{node}-gpu[0-{gpus - 1}]")
+        (self.folder / "slurm.conf").write_text("\n".join(lines) + "\n")
+        (self.folder / "gres.conf").write_text("\n".join(gres) + "\n")
+
+    def start(self) -> None:
+        """Start all parts. Returns when all nodes are idle."""
+        socket_path = self.folder / "munge.socket"
+        self._run_daemon(
+            "munged", "--foreground", "--force", f"--key-file={self.folder / 'munge.key'}", f"--socket={socket_path}",
+            f"--pid-file={self.folder / 'munged.pid'}", f"--log-file={self.folder / 'munged.log'}",
+            f"--seed-file={self.folder / 'munge.seed'}",
+        )  # fmt: skip
+        until(socket_path.exists, what="munge")
+        self.start_controller()
+        for node in self.nodes:
+            self.start_node(node)
+        until(self._is_idle, what="idle nodes of Slurm")
+
+    def start_controller(self) -> None:
+        """Start the controller. It knows the jobs that it knew before."""
+        self._run_daemon("slurmctld", "-D", "-i")
+
+    def stop_controller(self) -> None:
+        """End the controller, which saves what it knows. Jobs run on, and no command gets an answer."""
+        self._end("slurmctld", number=signal.SIGTERM)
+
+    def start_node(self, node: str) -> None:
+        """Start the `slurmd` of a node."""
+        self._run_daemon(f"slurmd-{node}", "-D", "-N", node)
+
+    def kill_node(self, node: str) -> None:
+        """Kill the `slurmd` of a node. What runs there stays."""
+        self._end(f"slurmd-{node}")
+
+    def run(self, *argv: str) -> str:
+        """What a command of Slurm prints."""
+        variables = {"PATH": _PATH, "HOME": "/root", **self.environment}
+        done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
+        return done.stdout
+
+    def jobs(self) -> Mapping[str, str]:
+        """The state of each job that Slurm knows, by name."""
+        lines = self.run("squeue", "--noheader", "--states=all", "--format=%j %T").splitlines()
+        return dict(line.split() for line in lines)
+
+    def end_jobs(self) -> None:
+        """End all jobs. Returns when the nodes are idle."""
+        self.run("scancel", "--user=root", "--full")
+        until(self._is_idle, what="idle nodes of Slurm")
+
+    def close(self) -> None:
+        """End all jobs and all parts."""
+        for name in [*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged"]:
+            self._end(name, number=signal.SIGTERM)
+        _kill_steps(self.environment["SLURM_CONF"])
+
+    def _is_idle(self) -> bool:
+        for name, daemon in self._daemons.items():
+            assert daemon.poll() is None, self._log(name)
+        shown = subprocess.run(
+            ["sinfo", "--noheader", "--Node", "--format=%T"], env={"PATH": _PATH, **self.environment},
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        return shown.stdout.split() == ["idle"] * len(self.nodes)
+
+    def _run_daemon(self, name: str, *arguments: str) -> None:
+        program = shutil.which(name.partition("-")[0], path=_PATH)
+        assert program is not None
+        with (self.folder / f"{name}.out").open("ab") as log:
+            self._daemons[name] = subprocess.Popen(
+                [*_HELD, program, *arguments],
+                env={"PATH": _PATH, "HOME": "/root", **self.environment},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _end(self, name: str, number: int = signal.SIGKILL) -> None:
+        daemon = self._daemons.pop(name, None)
+        if daemon is None:
+            return
+        daemon.send_signal(number)
+        try:
+            daemon.wait(10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    def _log(self, name: str) -> str:
+        return f"{name} ended: {(self.folder / f'{name}.out').read_text(errors='replace')[-2000:]}"
+
+
+@contextmanager
+def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0, node_timeout_s: int = 30) -> Iterator[Slurm]:
+    """A started cluster, until the end of the block. Its folder has a short name, because of munge's socket."""
+    require_slurm()
+    with tempfile.TemporaryDirectory(prefix="slurm-") as name:
+        cluster = Slurm(Path(name), nodes=nodes, cpus=cpus, gpus=gpus, node_timeout_s=node_timeout_s)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
+
+
+def require_slurm() -> None:
+    """Skip the test where Slurm is missing, or this user cannot start it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start Slurm's daemons")
+    if missing := [command for command in _COMMANDS if shutil.which(command, path=_PATH) is None]:
+        pytest.skip(f"there is no {', '.join(missing)} (Debian: apt-get install {' '.join(_PACKAGES)})")
+
+
+def _free_ports(first: int, count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    found: list[int] = []
+    for offset in range(len(_PORTS)):
+        port = _PORTS[(first + offset) % len(_PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError("no free ports")
+
+
+def _kill_steps(conf: str) -> None:
+    """Kill the processes of steps, which outlive the daemons of their nodes."""
+    for pid in pids():
+        if f"SLURM_CONF={conf}".encode() in environment(pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

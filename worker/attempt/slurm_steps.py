@@ -1,0 +1,27 @@
+"""The command line that starts a process on a node of an allocation: a step of its job, with `srun`. Pure."""
+
+import os
+from collections.abc import Mapping
+
+_KEPT = ("SLURM_CONF",)
+
+
+def step(slurm_job: int, node: str) -> list[str]:
+    """The command line up to the program and its arguments, for one process on one node.
+
+    `--overlap` lets it use what the other steps of the job use too.
+    """
+    return [
+        "srun", f"--jobid={slurm_job}", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--cpu-bind=none",
+        "--quiet", "--chdir=/", "--export=ALL", f"--nodelist={node}",
+    ]  # fmt: skip
+
+
+def variables_for_srun() -> dict[str, str]:
+    """What of this process's environment `srun` needs to find the controller."""
+    return {name: os.environ[name] for name in _KEPT if name in os.environ}
+
+
+def without_outer_step(variables: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what Slurm set for the step that this process is: a `srun` below it would obey that."""
+    return {name: value for name, value in variables.items() if not name.startswith("SLURM") or name in _KEPT}
