@@ -27,9 +27,9 @@ def hosts(context: typer.Context, as_json: AsJson = False) -> None:
 
 @group.command()
 def show(name: HostName, as_json: AsJson = False) -> None:
-    """Show one host: its hardware, the jobs on its slots, and the load of its GPUs."""
+    """Show one host: its hardware, the jobs on its slots, and the load of its GPUs. Of a pool: its nodes in Slurm."""
     from hora.connection import connect
-    from hora.render.hosts import host_facts, slots_table
+    from hora.render.hosts import host_facts, nodes_table, slots_table
 
     with connect() as client:
         host = client.host(name)
@@ -39,6 +39,9 @@ def show(name: HostName, as_json: AsJson = False) -> None:
         lately = client.host_utilization(name, minutes=1)
     display(host_facts(host, lately))
     display("")
+    if host.get("nodes") is not None:
+        display(nodes_table(host))
+        display("")
     display(slots_table(host))
 
 

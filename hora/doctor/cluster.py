@@ -8,6 +8,7 @@ from hora.render.hosts import is_free, is_usable
 from hora.render.text import duration, ranges
 from hora.service import Json, NotAuthorized, ProblemError
 from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.pools import Pool, PoolNode, first_that_fits
 
 TIME_SERVER = "Set the clocks of all machines by a time server."
 _CLOCK_LIMIT_S = 2.0
@@ -53,7 +54,24 @@ def host_findings(hosts: Sequence[Json]) -> Iterator[Finding]:
     yield from device_problems(hosts)
     yield from versions(hosts)
     yield from clocks(hosts)
-    yield from several_hosts(hosts)
+    yield from several_hosts([host for host in hosts if not _is_pool(host)])
+    yield from pools([host for host in hosts if _is_pool(host)])
+
+
+def pools(found: Sequence[Json]) -> Iterator[Finding]:
+    """The Slurm pools that are alive, and why one takes no jobs."""
+    for pool in found:
+        if pool.get("alive"):
+            nodes = f"{pool['name']} with {len(pool['nodes'])} nodes"
+            if pool.get("problem"):
+                advice = "Try `sinfo` and `squeue` on its login node. Running jobs go on."
+                yield Finding("pools", "warn", f"{nodes} takes no jobs: {pool['problem']}", advice)
+            else:
+                yield Finding("pools", "ok", nodes)
+
+
+def _is_pool(host: Json) -> bool:
+    return host.get("nodes") is not None
 
 
 def placing(hosts: Sequence[Json]) -> Finding:
@@ -65,7 +83,7 @@ def placing(hosts: Sequence[Json]) -> Finding:
     state += f"; drained: {', '.join(drained)}" if drained else ""
     full = [f"{host['name']} ({host['no_space']})" for host in alive if host.get("no_space")]
     state += f"; without space: {_first_few(full)}" if full else ""
-    if not slots:
+    if not slots and not any(is_usable(host) and _is_pool(host) for host in hosts):
         advice = "Start a worker, and read its log."
         if full:
             advice = _MAKE_ROOM
@@ -173,13 +191,16 @@ def _difference(host: Json, other: Json) -> str:
 def stuck(waiting: Sequence[Json], hosts: Sequence[Json]) -> Finding:
     """Every queued job can be placed at some time on the present slots."""
     has_gpus = any(_is_in_service(slot) and slot["kind"] == "gpu" for host in hosts for slot in host.get("slots", []))
-    in_use = (_slots_of(host) for host in hosts if is_usable(host) and host.get("slots"))
-    cluster = Cluster(in_use, auto="gpu" if has_gpus else "cpu")
+    in_use = (_slots_of(host) for host in hosts if is_usable(host) and host.get("slots") and not _is_pool(host))
+    of_slurm = [_pool_of(host) for host in hosts if is_usable(host) and _is_pool(host)]
+    auto = "gpu" if has_gpus or any(node.gpus for pool in of_slurm for node in pool.nodes) else "cpu"
+    cluster = Cluster(in_use, auto=auto)
     requests = {str(job["id"]): _request_of(job) for job in waiting if not job.get("paused_at")}
     unplaceable = [
         f"{job_id} ({request.gpus} slots)"
         for job_id, request in requests.items()
-        if cluster.attainable(request) is None
+        if (request.pool is not None or cluster.attainable(request) is None)
+        and first_that_fits(of_slurm, request, auto=auto) is None
     ]
     if not unplaceable:
         return Finding("queue", "ok", f"{len(waiting)} jobs wait")
@@ -198,7 +219,12 @@ def _request_of(job: Json) -> SlotRequest:
         gpu_model=spec.get("gpu_model"),
         gpu_memory_gb=spec.get("gpu_memory_gb"),
         mixed_gpus=spec.get("mixed_gpus", False),
+        pool=spec.get("pool"),
     )
+
+
+def _pool_of(host: Json) -> Pool:
+    return Pool(str(host["name"]), [PoolNode.from_json(node) for node in host["nodes"]], host.get("problem"))
 
 
 def _slots_of(host: Json) -> HostSlots:

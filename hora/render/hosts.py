@@ -40,19 +40,37 @@ def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a host."""
     table = table_of("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND", "SEEN", "DEVICES", "")
     for host in hosts:
-        slots = host.get("slots") or []
-        alive = bool(host.get("alive"))
+        alive, of_slurm = bool(host.get("alive")), host.get("nodes") is not None
         table.add_row(
             plain(host["name"]),
             Text("yes" if alive else "no", style="green" if alive else "bold red"),
-            str(len(slots)),
-            str(sum(is_free(slot) for slot in slots) if is_usable(host) else 0),
-            plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-"),
+            *(_pool_figures(host) if of_slurm else _slot_figures(host)),
             ago(host.get("heartbeat_at"), now),
-            _devices(slots),
+            _nodes(host["nodes"]) if of_slurm else _devices(host.get("slots") or []),
             ", ".join(filter(None, [_host_notes(host), _device_problem(host)])),
         )
     return table
+
+
+def _slot_figures(host: Json) -> tuple[str, str, str]:
+    """How many slots a host has, how many are free, and of which kinds they are."""
+    slots = host.get("slots") or []
+    free = sum(is_free(slot) for slot in slots) if is_usable(host) else 0
+    return str(len(slots)), str(free), plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-")
+
+
+def _pool_figures(host: Json) -> tuple[str, str, str]:
+    """The same of a pool. Slurm knows which of its GPUs are free: others use them too."""
+    gpus = sum(sum(node["gpus"].values()) for node in host["nodes"])
+    cores = sum(node["cpus"] for node in host["nodes"])
+    return (str(gpus), "-", "gpu") if gpus else (str(cores), "-", "cpu")
+
+
+def _nodes(nodes: Sequence[Json]) -> str:
+    """How many nodes of a pool are in which state: 3 nodes: 2 idle, 1 mixed."""
+    states = Counter(plain(node["state"]) for node in nodes)
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}: {counted or 'none'}"
 
 
 def _devices(slots: Sequence[Json]) -> str:
@@ -75,6 +93,7 @@ def _host_notes(host: Json) -> str:
         f"{states['in_use_by_others']} in use by others" if states["in_use_by_others"] else "",
         f"no space: {plain(host['no_space'])}" if host.get("no_space") else "",
         f"no store: {plain(host['no_store'])}" if host.get("no_store") else "",
+        f"takes no jobs: {plain(host['problem'])}" if host.get("problem") else "",
     ]
     return ", ".join(note for note in notes if note)
 
@@ -162,6 +181,22 @@ def _way(pair: Json) -> str:
     if pair.get("nvlinks"):
         return f"{pair['nvlinks']} NVLinks"
     return f"PCIe, {_PCIE.get(pair['pcie'], plain(pair['pcie']))}" if pair.get("pcie") else "not known"
+
+
+def nodes_table(pool: Json) -> Table:
+    """One line a node of a pool."""
+    table = table_of("NODE", "STATE", "CORES>", "MEMORY>", "GPUS", "FEATURES")
+    for node in pool["nodes"]:
+        gpus = [f"{count} x {plain(kind or 'GPU')}" for kind, count in sorted(node["gpus"].items())]
+        table.add_row(
+            plain(node["name"]),
+            plain(node["state"]),
+            str(node["cpus"]),
+            gigabytes(node["memory_bytes"]),
+            ", ".join(gpus) or "-",
+            plain(", ".join(node["features"])) or "-",
+        )
+    return table
 
 
 def slots_table(host: Json) -> Table:

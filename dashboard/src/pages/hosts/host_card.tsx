@@ -7,7 +7,7 @@ import { bytes, moment, number } from "../../format.ts";
 import { Actions } from "./actions.tsx";
 import styles from "./host_card.module.css";
 import { HostBadge, sinceWhen } from "./host_state.tsx";
-import { deviceProblemOf, hardwareOf, infoOf } from "./hosts.ts";
+import { deviceProblemOf, hardwareOf, infoOf, nodesOf } from "./hosts.ts";
 import { JobLink } from "./job_link.tsx";
 import { Load } from "./load.tsx";
 import { SlotTile } from "./slot_tile.tsx";
@@ -50,6 +50,11 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
           <span aria-hidden="true">▣</span> It takes no jobs until there is space: {host.no_space}
         </p>
       )}
+      {host.problem && (
+        <p class={styles["kept"]}>
+          <span aria-hidden="true">⚠</span> It takes no jobs: {host.problem}
+        </p>
+      )}
       {host.no_store && (
         <p class={styles["kept"]}>
           <span aria-hidden="true">⚠</span> Nothing is copied to the store from here: {host.no_store}
@@ -65,7 +70,7 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
           <span aria-hidden="true">⚑</span> Its free slots are kept for <JobLink id={host.kept_for} names={names} />
         </p>
       )}
-      {host.alive && <Load host={host} isSeen={isSeen} />}
+      {host.alive && !host.nodes && <Load host={host} isSeen={isSeen} />}
       <ul class={styles["slots"]} aria-label={`Slots of ${host.name}`}>
         {host.slots.map((slot) => (
           <SlotTile key={slot.index} host={host} slot={slot} names={names} />
@@ -76,6 +81,8 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
 }
 
 function factsOf(host: Host): string[] {
+  const nodes = nodesOf(host);
+  if (nodes !== null) return [nodes];
   const cores = infoOf(host, "cores");
   const memory = infoOf(host, "memory_bytes");
   const versions = host.info["versions"] as Record<string, string> | undefined;

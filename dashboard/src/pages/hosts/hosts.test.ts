@@ -7,6 +7,7 @@ import {
   hardwareOf,
   keptFor,
   narrowed,
+  nodesOf,
   reasonOf,
   slotStateOf,
   stateOf,
@@ -58,6 +59,14 @@ test("a host without space gets no jobs, and is found by that", () => {
     ["leased", "out_of_service"],
   );
   assert.deepEqual(names(narrowed([...HOSTS, full], "", "no_space")), ["south-2"]);
+});
+
+test("a pool says how many nodes it has in which state, and what they have", () => {
+  const node = { name: "n1", state: "mixed", cpus: 8, memory_bytes: 2 ** 30, gpus: { a100: 4 }, features: [] };
+  const pool = host("slurm:main", [], { nodes: [node, { ...node, state: "idle", gpus: {} }, node] });
+  assert.equal(nodesOf(pool), "3 nodes (1 idle, 2 mixed), 8 GPUs, 24 cores");
+  assert.equal(nodesOf({ ...pool, nodes: [{ ...node, gpus: {} }] }), "1 node (1 mixed), 8 cores");
+  assert.equal(nodesOf(BUSY), null);
 });
 
 test("a free slot of a lost or drained host is out of service, and a leased one stays leased", () => {

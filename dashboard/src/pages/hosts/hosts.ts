@@ -42,6 +42,19 @@ export function slotStateOf(host: Host, slot: Slot): SlotState {
   return slot.state === "free" && stateOf(host) !== "alive" ? "out_of_service" : slot.state;
 }
 
+/** The nodes of a pool and what Slurm says of them: 3 nodes (2 idle, 1 mixed), 8 GPUs, 64 cores. Null: it is a host. */
+export function nodesOf(host: Host): string | null {
+  const nodes = host.nodes ?? null;
+  if (nodes === null) return null;
+  const states = new Map<string, number>();
+  for (const node of nodes) states.set(node.state, (states.get(node.state) ?? 0) + 1);
+  const counted = [...states].sort().map(([state, count]) => `${count} ${state}`);
+  const gpus = nodes.flatMap((node) => Object.values(node.gpus)).reduce((sum, count) => sum + count, 0);
+  const cores = nodes.reduce((sum, node) => sum + node.cpus, 0);
+  const all = `${nodes.length} ${nodes.length === 1 ? "node" : "nodes"}${counted.length ? ` (${counted.join(", ")})` : ""}`;
+  return [all, ...(gpus ? [`${gpus} GPUs`] : []), `${cores} cores`].join(", ");
+}
+
 export type Counts = Readonly<Record<SlotState, number>>;
 
 export function countsOf(hosts: readonly Host[]): Counts {

@@ -181,3 +181,23 @@ def test_job_with_many_restarts_or_losses_is_named() -> None:
     assert restarted([a_job(losses=2, restarts=2)]).level == "ok"
     assert restarted([a_job(), a_job(losses=3)]).found == "0abc (0 failed, 3 lost)"
     assert restarted([a_job(restarts=5)]).level == "warn"
+
+
+NODE = {"name": "n1", "state": "idle", "cpus": 8, "memory_bytes": 2**34, "gpus": {"a100": 4}, "features": []}
+POOL = {"name": "slurm:main", "alive": True, "slots": [], "nodes": [NODE, NODE | {"name": "n2"}], "info": {}}
+
+
+def test_a_pool_takes_jobs_without_slots_of_its_own() -> None:
+    found = findings_of(POOL)
+    assert found["hosts"] == ("ok", "1 of 1 alive, 0 of 0 slots free")
+    assert found["pools"] == ("ok", "slurm:main with 2 nodes")
+    assert "several hosts" not in findings_of(POOL, a_host())
+    away = POOL | {"problem": "unable to contact slurm controller"}
+    assert findings_of(away)["pools"][0] == "warn"
+    assert stuck([a_job(8, device="auto")], [POOL]).level == "ok"
+    assert stuck([a_job(9, device="auto")], [POOL]).level == "warn"
+    in_pool = a_job(2)
+    in_pool["spec"] |= {"pool": "slurm:main"}
+    assert stuck([in_pool], [a_host(), POOL]).level == "ok"
+    assert stuck([in_pool], [a_host(), away]).level == "warn"
+    assert stuck([in_pool], [a_host()]).level == "warn"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hora.render.hosts import host_facts, hosts_table, slots_table
+from hora.render.hosts import host_facts, hosts_table, nodes_table, slots_table
 from tests.printed import as_text, facts_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -172,3 +172,15 @@ def test_unhealthy_slots_and_those_that_others_use_are_counted_with_the_reason()
     _, first, _, third, *_ = (" ".join(row.split()) for row in as_text(slots_table(host), width=300).splitlines())
     assert first == f"0 K80 unhealthy - - - ? of 12.0 GB - - - {why}"
     assert third.startswith("2 K80 in use by others - -")
+
+
+def test_a_pool_is_shown_with_what_slurm_says_of_its_nodes() -> None:
+    node = {"name": "n1", "state": "idle", "cpus": 8, "memory_bytes": 2**34, "gpus": {"a100": 4}, "features": ["ib"]}
+    nodes = [node, node | {"name": "n2", "state": "down*", "gpus": {"": 2}, "features": []}]
+    pool = {"name": "slurm:main", "alive": True, "slots": [], "nodes": nodes, "problem": "the controller is away"}
+    _, line = as_text(hosts_table([pool], NOW)).splitlines()
+    text = "slurm:main yes 6 - gpu - 2 nodes: 1 down*, 1 idle takes no jobs: the controller is away"
+    assert " ".join(line.split()) == text
+    _, first, second = as_text(nodes_table(pool)).splitlines()
+    assert first.split() == ["n1", "idle", "8", "17.2", "GB", "4", "x", "a100", "ib"]
+    assert second.split() == ["n2", "down*", "8", "17.2", "GB", "2", "x", "GPU", "-"]
