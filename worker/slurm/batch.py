@@ -19,16 +19,17 @@ _ABANDONED_MIN = 10  # minutes without a sign until the nodes are given back
 _LEAVING_S = 120  # before its time limit Slurm says so
 _SAVING = timedelta(minutes=10)  # what an attempt takes beside its own time limit
 _LONGEST = timedelta(days=1)  # where neither the job nor the partition has a limit
-
 _MISSES = 3  # looks in a row, a minute apart: shared storage may fail once
+
 _SCRIPT = """#!/bin/sh
 # Holds the nodes of attempt {number} of job {job_id} of Hora. Its supervisor starts the ranks here with srun.
-trap 'touch {folder}/leaving' USR2 TERM
+folder={folder}
+trap 'touch "$folder/leaving"' USR2 TERM
 misses=0
-while [ ! -e {folder}/over ]; do
+while [ ! -e "$folder/over" ]; do
     for second in 1 2 3 4 5 6 7 8 9 10 11 12; do
         sleep 5 & wait $!
-        [ -e {folder}/over ] && exit 0
+        [ -e "$folder/over" ] && exit 0
     done
     misses=$((misses + 1))
     [ -n "$(find {alive} {lease} -mmin -{abandoned_min} 2>/dev/null)" ] && misses=0
