@@ -3,11 +3,9 @@
 Both run on the packages of this environment. `PYTHONPATH` decides whose code a process runs.
 """
 
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +50,8 @@ class Version:
         done = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
         if done.returncode:
             raise NoOlderVersion(done.stderr.decode(errors="replace").strip())
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(folder, filter="data")
+        folder.mkdir(parents=True)
+        subprocess.run(["tar", "--extract", "--directory", folder], input=done.stdout, check=True)
         return cls(revision[:12], folder)
 
     def environment(self, settings: Mapping[str, str]) -> dict[str, str]:
