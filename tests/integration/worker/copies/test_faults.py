@@ -26,6 +26,7 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, script_job, started
 from tests.s3 import S3Server, s3_server
 from tests.store_faults import FaultyLink, faulty
+from tests.waiting import slowdown
 from worker.copies import copier as copier_module
 from worker.copies import fetching
 
@@ -75,13 +76,13 @@ class Ordeal:
 
     def go_through(self) -> int:
         """Run it all. Returns how many checkpoints were whole in the end."""
-        copier = self.run.copier()
+        copier, turn_s = self.run.copier(), 0.03 * slowdown()
         for step in range(1, self.luck.randrange(3, 6)):
             self._save(step)
             for _ in range(self.luck.randrange(1, 25)):
                 self._change_line()
                 copier.once()
-                time.sleep(0.03)  # the job goes on whatever the copier does
+                time.sleep(turn_s)  # the job goes on whatever the copier does
             if self.luck.random() < 0.2:
                 copier.close()
                 copier = self.run.copier()
@@ -153,5 +154,5 @@ def test_nothing_half_is_taken_for_whole(
         whole = [count for counts in pool.map(go_through, range(AT_ONCE)) for count in counts]
         seen = sum((line.link.seen for line in lines), Counter())
     gc.collect()  # so that a connection that nobody closed fails this test, and not the next one
-    assert sum(count > 0 for count in whole) > SEEDS / 2, whole
+    assert sum(count > 0 for count in whole) > SEEDS / 5, whole  # else there would be little to be half
     assert all(seen[fault] for fault in ("refused", "half read", "answer cut", "full")), seen
