@@ -2,7 +2,7 @@
 
     with slurm(nodes=2, gpus=2) as cluster:
         cluster.environment   # SLURM_CONF, for whoever runs Slurm's commands
-        cluster.kill_node("n1")
+        cluster.stop_controller()
 
 All nodes are this machine. Their GPUs are null devices: Slurm counts and hands them out, and nothing can compute on
 them. There is no accounting database. Everything is in a folder of its own and ends with the test.
@@ -47,7 +47,7 @@ MpiDefault=none
 GresTypes=gpu
 ReturnToService=2
 SlurmctldTimeout=30
-SlurmdTimeout={node_timeout_s}
+SlurmdTimeout=30
 KillWait=5
 MinJobAge=300
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -61,14 +61,14 @@ PartitionName={partition} Nodes={nodes} Default=YES MaxTime=INFINITE State=UP
 class Slurm:
     """A cluster whose parts can be taken away and brought back."""
 
-    def __init__(self, folder: Path, *, nodes: int, cpus: int, gpus: int, node_timeout_s: int) -> None:
+    def __init__(self, folder: Path, *, nodes: int, cpus: int, gpus: int) -> None:
         self.folder = folder
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self._configure(cpus=cpus, gpus=gpus, node_timeout_s=node_timeout_s)
+        self._configure(cpus=cpus, gpus=gpus)
 
-    def _configure(self, *, cpus: int, gpus: int, node_timeout_s: int) -> None:
+    def _configure(self, *, cpus: int, gpus: int) -> None:
         host, first = socket.gethostname(), secrets.choice(_PORTS)
         ports = _free_ports(first, len(self.nodes) + 1)
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(1024))
@@ -77,7 +77,6 @@ class Slurm:
         lines = [
             _CONF.format(
                 folder=self.folder, host=host, port=ports[0], partition=PARTITION, nodes=",".join(self.nodes),
-                node_timeout_s=node_timeout_s,
             )
         ]  # fmt: skip
         gres = []
@@ -117,10 +116,6 @@ class Slurm:
     def start_node(self, node: str) -> None:
         """Start the `slurmd` of a node."""
         self._run_daemon(f"slurmd-{node}", "-D", "-N", node)
-
-    def kill_node(self, node: str) -> None:
-        """Kill the `slurmd` of a node. What runs there stays."""
-        self._end(f"slurmd-{node}")
 
     def run(self, *argv: str) -> str:
         """What a command of Slurm prints."""
@@ -184,11 +179,11 @@ class Slurm:
 
 
 @contextmanager
-def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0, node_timeout_s: int = 30) -> Iterator[Slurm]:
+def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
     """A started cluster, until the end of the block. Its folder has a short name, because of munge's socket."""
     require_slurm()
     with tempfile.TemporaryDirectory(prefix="slurm-") as name:
-        cluster = Slurm(Path(name), nodes=nodes, cpus=cpus, gpus=gpus, node_timeout_s=node_timeout_s)
+        cluster = Slurm(Path(name), nodes=nodes, cpus=cpus, gpus=gpus)
         try:
             cluster.start()
             yield cluster
