@@ -76,7 +76,7 @@ class Ordeal:
 
     def go_through(self) -> int:
         """Run it all. Returns how many checkpoints were whole in the end."""
-        copier, turn_s = self.run.copier(), 0.03 * slowdown()
+        copier, turn_s = self.run.copier(), 0.05 * slowdown()
         for step in range(1, self.luck.randrange(3, 6)):
             self._save(step)
             for _ in range(self.luck.randrange(1, 25)):
@@ -154,5 +154,5 @@ def test_nothing_half_is_taken_for_whole(
         whole = [count for counts in pool.map(go_through, range(AT_ONCE)) for count in counts]
         seen = sum((line.link.seen for line in lines), Counter())
     gc.collect()  # so that a connection that nobody closed fails this test, and not the next one
-    assert sum(count > 0 for count in whole) > SEEDS / 5, whole  # else there would be little to be half
+    assert sum(count > 0 for count in whole) > SEEDS / 2, whole
     assert all(seen[fault] for fault in ("refused", "half read", "answer cut", "full")), seen
