@@ -39,7 +39,6 @@ class LiveAllocation:
     state: str | None
     reason: str | None
     expected_at: datetime | None
-    nodes: Sequence[str] | None
     failures: int
     problem: str | None
     tried_s: float | None  # ago
@@ -132,7 +131,7 @@ def live_allocations(session: Session, pool: str) -> list[LiveAllocation]:
     return [
         LiveAllocation(
             row.id, row.job_id, row.number, Shape(**row.shape), row.slurm_job, row.state, row.reason, row.expected_at,
-            row.nodes, row.failures, row.problem, None if tried is None else float(tried), limit_s, priority,
+            row.failures, row.problem, None if tried is None else float(tried), limit_s, priority,
             bool(wanted), attempt_id, ended_at is not None,
         )
         for row, wanted, tried, limit_s, priority, attempt_id, ended_at in rows

@@ -21,7 +21,7 @@ NAME = "hora-0abc-2"
 def allocation(shape: Shape, **fields: Any) -> LiveAllocation:
     known: dict[str, Any] = {
         "id": 1, "job_id": "0abc", "number": 2, "slurm_job": None, "state": None, "reason": None, "expected_at": None,
-        "nodes": None, "failures": 0, "problem": None, "tried_s": None, "time_limit_s": None, "priority": 50,
+        "failures": 0, "problem": None, "tried_s": None, "time_limit_s": None, "priority": 50,
         "is_wanted": True, "attempt_id": None, "attempt_ended": False,
     }  # fmt: skip
     return LiveAllocation(shape=shape, **(known | fields))
