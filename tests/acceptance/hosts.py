@@ -34,20 +34,18 @@ from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.keys import make_keys
 from jobs.runtime.processes import command_line, pids
+from tests import namespaces
 from tests.acceptance.forwarder import carry
+from tests.namespaces import ALONE, ROOT, bridge, connect, run, running_process
 from tests.waiting import until
 from worker.attempt.processes import pids_with_mark
 
-ROOT = Path(__file__).parents[2]
-TOOLS = ("ip", "unshare", "nsenter", "setpriv", "bash", "mount", "hostname", "ssh", "ssh-keygen", "sshd")
+_TOOLS = ("ssh", "ssh-keygen", "sshd")
 HUB_IP = "10.77.0.254"
 DATABASE_PORT, BROKER_PORT = 5432, 6379
 
-# Each process dies with the process that started it. With the first process of a PID namespace all others in it die.
-_HELD = ("setpriv", "--pdeathsig", "KILL", "--")
-_ALONE = ("unshare", "--net", "--uts", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child", "--")
 # The first process of a host prepares the host. Then it reaps orphaned processes until its input ends.
-_INIT = """
+_INIT = f"""
 set -e
 hostname "$1"
 mount -t tmpfs tmpfs /run
@@ -55,21 +53,13 @@ mount --bind "$2" /etc/hosts
 mount --bind "$3" "$4"
 if [[ -n $5 ]]; then mkdir -p "$4/runs"; mount --bind "$5" "$4/runs"; fi
 ip link set lo up
-echo ready
-while read -r _; do :; done
+{namespaces.WAIT}
 """
 
 
 def reason_to_skip() -> str | None:
     """Why this machine cannot run such hosts; None if it can."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    if missing := [tool for tool in TOOLS if shutil.which(tool, path=path) is None]:
-        return f"{', '.join(missing)} not installed"
-    if os.geteuid() != 0:
-        return "only root can make network namespaces"
-    script = "ip link add br0 type bridge && ip link add veth0 type veth peer name veth1 && mount -t tmpfs tmpfs /run"
-    tried = subprocess.run([*_ALONE, "bash", "-c", script], capture_output=True, text=True, check=False)
-    return None if tried.returncode == 0 else f"cannot make namespaces: {tried.stderr.strip()}"
+    return namespaces.reason_to_skip(_TOOLS)
 
 
 @dataclass
@@ -135,7 +125,7 @@ class Host:
         return [pid for pid, line in lines.items() if part in line and _namespace_of(pid) == here]
 
     def _link(self, state: str) -> None:
-        _run("nsenter", "-t", str(self.hub_pid), "-n", "ip", "link", "set", self.name, state)
+        run("nsenter", "-t", str(self.hub_pid), "-n", "ip", "link", "set", self.name, state)
 
 
 @dataclass
@@ -205,10 +195,7 @@ class Hosts:
         broker = urlsplit(self.stack.broker_url).path
         by_port = {DATABASE_PORT: f"{database}/.s.PGSQL.5432", BROKER_PORT: broker, **self.sockets}
         sockets = [f"{port}={path}" for port, path in by_port.items()]
-        link = f"ip link set lo up; ip link add br0 type bridge; ip addr add {HUB_IP}/24 dev br0; ip link set br0 up"
-        with _running_process(
-            ["unshare", "--net", "--", "bash", "-c", f'{link}; exec "$@"', "-", *forwarder, *sockets]
-        ) as hub:
+        with running_process(bridge(*forwarder, *sockets, ip=HUB_IP)) as hub:
             yield hub.pid
 
     @contextmanager
@@ -220,14 +207,10 @@ class Hosts:
         table.write_text("\n".join(["127.0.0.1 localhost", *others, ""]))
         runs = str(self.folder / "runs") if self.shared_runs else ""
         arguments = [name, str(table), str(folder), str(home), runs]
-        with _running_process([*_ALONE, "bash", "-c", _INIT, "-", *arguments]) as holder:
+        with running_process([*ALONE, "bash", "-c", _INIT, "-", *arguments]) as holder:
             children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
             pid = int(children.read_text().split()[0])
-            veth = ("eth0", "netns", str(pid), "type", "veth", "peer", "name", name, "netns", str(hub_pid))
-            _run("ip", "link", "add", *veth)
-            _run("nsenter", "-t", str(hub_pid), "-n", "ip", "link", "set", name, "up", "master", "br0")
-            _run("nsenter", "-t", str(pid), "-n", "ip", "addr", "add", f"{ip}/24", "dev", "eth0")
-            _run("nsenter", "-t", str(pid), "-n", "ip", "link", "set", "eth0", "up")
+            connect(pid, hub_pid, port=name, ip=ip)
             host = Host(name, ip, folder, pid, hub_pid, self._environment(name))
             try:
                 yield host
@@ -282,28 +265,6 @@ def as_socket(port: int, path: Path) -> Iterator[None]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-@contextmanager
-def _running_process(argv: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that has printed "ready". It ends with this process, or at the end of the block."""
-    process = subprocess.Popen(
-        [*_HELD, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        if process.stdout.readline() != b"ready\n":
-            raise RuntimeError(process.stderr.read().decode(errors="replace"))
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def _run(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
 
 
 def _namespace_of(pid: int) -> str | None:
