@@ -21,6 +21,7 @@ import tensorflow as tf
 from jobs.model.launch import Launch
 from jobs.model.os_errors import in_words
 from trainer.errors import BadData, NoDevice, PeerFailed, RanksDisagree, TrainerError
+from trainer.own_address import check_own_address
 
 T = TypeVar("T")
 
@@ -40,7 +41,11 @@ class Ranks:
 
 
 def connect(launch: Launch) -> Ranks:
-    """Connect to the other ranks. Raises `RanksDisagree` if their number is not that of the launch file."""
+    """Connect to the other ranks. Raises `RanksDisagree` if their number is not that of the launch file.
+
+    Raises `TrainerError` if others could not reach this rank.
+    """
+    check_own_address()
     if launch.device == "cpu":
         os.environ.setdefault("HOROVOD_CYCLE_TIME", _CPU_CYCLE_MS)
     before = _threads()
