@@ -4,8 +4,9 @@
         cluster.environment   # SLURM_CONF, for whoever runs Slurm's commands
         cluster.stop_controller()
 
-All nodes are this machine. Their GPUs are null devices: Slurm counts and hands them out, and nothing can compute on
-them. There is no accounting database. Everything is in a folder of its own and ends with the test.
+All nodes are this machine. With `networks` each has a name, a network and mounts of its own (`tests.namespaces`). Their
+GPUs are null devices: Slurm counts and hands them out, and nothing can compute on them. There is no accounting
+database. Everything is in a folder of its own and ends with the test.
 """
 
 import os
@@ -15,25 +16,26 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from stat import S_IFCHR
 
 import pytest
 
 from jobs.runtime.processes import environment, pids
+from tests import namespaces
+from tests.namespaces import HELD, Network
 from tests.waiting import until
 
 PARTITION = "main"
 _PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 _COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 _PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-_HELD = ("setpriv", "--pdeathsig", "KILL", "--")  # a daemon ends with the thread that started it
 _PORTS = range(15_000, 18_000)
 _CONF = """
 ClusterName=tests
-SlurmctldHost={host}
+SlurmctldHost={controller}
 SlurmctldPort={port}
 SlurmUser=root
 AuthType=auth/munge
@@ -61,9 +63,10 @@ PartitionName={partition} Nodes={nodes} Default=YES MaxTime=INFINITE State=UP
 class Slurm:
     """A cluster whose parts can be taken away and brought back."""
 
-    def __init__(self, folder: Path, *, nodes: int, cpus: int, gpus: int) -> None:
+    def __init__(self, folder: Path, *, nodes: Sequence[str], cpus: int, gpus: int, network: Network | None) -> None:
         self.folder = folder
-        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
+        self.nodes = nodes
+        self.network = network
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._configure(cpus=cpus, gpus=gpus)
@@ -74,15 +77,18 @@ class Slurm:
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(1024))
         (self.folder / "munge.key").chmod(0o400)
         (self.folder / "state").mkdir()
+        controller = host if self.network is None else f"{host}({self.network.own_ip})"
         lines = [
             _CONF.format(
-                folder=self.folder, host=host, port=ports[0], partition=PARTITION, nodes=",".join(self.nodes),
+                folder=self.folder, controller=controller, port=ports[0], partition=PARTITION,
+                nodes=",".join(self.nodes),
             )
         ]  # fmt: skip
         gres = []
         for node, port in zip(self.nodes, ports[1:], strict=True):
             (self.folder / f"spool-{node}").mkdir()
             has = f" Gres=gpu:{gpus}" if gpus else ""
+            has += f" NodeAddr={self.network.ips[node]}" if self.network is not None else ""
             lines.append(f"NodeName={node} NodeHostname={host} Port={port} CPUs={cpus} RealMemory=2000{has}")
             for index in range(gpus):
                 os.mknod(self.folder / f"{node}-gpu{index}", 0o666 | S_IFCHR, os.makedev(1, 3))
@@ -115,7 +121,8 @@ class Slurm:
 
     def start_node(self, node: str) -> None:
         """Start the `slurmd` of a node."""
-        self._run_daemon(f"slurmd-{node}", "-D", "-N", node)
+        inside = [] if self.network is None else self.network.inside(node)
+        self._run_daemon(f"slurmd-{node}", "-D", "-N", node, before=inside)
 
     def run(self, *argv: str) -> str:
         """What a command of Slurm prints."""
@@ -149,12 +156,12 @@ class Slurm:
         )  # fmt: skip
         return shown.stdout.split() == ["idle"] * len(self.nodes)
 
-    def _run_daemon(self, name: str, *arguments: str) -> None:
+    def _run_daemon(self, name: str, *arguments: str, before: Sequence[str] = ()) -> None:
         program = shutil.which(name.partition("-")[0], path=_PATH)
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as log:
             self._daemons[name] = subprocess.Popen(
-                [*_HELD, program, *arguments],
+                [*HELD, *before, program, *arguments],  # it ends with the thread that started it
                 env={"PATH": _PATH, "HOME": "/root", **self.environment},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -179,11 +186,16 @@ class Slurm:
 
 
 @contextmanager
-def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
+def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0, networks: bool = False) -> Iterator[Slurm]:
     """A started cluster, until the end of the block. Its folder has a short name, because of munge's socket."""
     require_slurm()
-    with tempfile.TemporaryDirectory(prefix="slurm-") as name:
-        cluster = Slurm(Path(name), nodes=nodes, cpus=cpus, gpus=gpus)
+    if networks and (reason := namespaces.reason_to_skip()):
+        pytest.skip(reason)
+    names = [f"n{number}" for number in range(1, nodes + 1)]
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        network = opened.enter_context(namespaces.network(folder, names)) if networks else None
+        cluster = Slurm(folder, nodes=names, cpus=cpus, gpus=gpus, network=network)
         try:
             cluster.start()
             yield cluster

@@ -1,0 +1,80 @@
+"""Whole jobs on nodes of Slurm that have a name, an address and a network of their own: the ranks talk over these."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hora.service import Service
+from hora.stack.control import Stack
+from tests.acceptance.conftest import no_process_left
+from tests.acceptance.test_slurm import DIGITS, POOL, ended
+from tests.namespaces import Network, run
+from tests.slurm import PARTITION, slurm
+from tests.waiting import until
+
+SPREAD = {**DIGITS, "gpus": 2, "placement": "spread"}
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """That of a cluster of two nodes, whose commands this process finds."""
+    with slurm(nodes=2, networks=True) as cluster, pytest.MonkeyPatch.context() as patch:
+        for name, value in {"HORA_SLURM_PARTITION": PARTITION, **cluster.environment}.items():
+            patch.setenv(name, value)
+        assert cluster.network is not None
+        yield cluster.network
+    until(lambda: cluster.network.interface not in psutil.net_if_addrs(), what="the end of the bridge")
+
+
+@pytest.fixture(scope="module")
+def user(network: Network, session_folder: Path) -> Iterator[Service]:
+    """A client of a stack on the login node of the cluster, once it has the pool."""
+    with Stack(session_folder / "networks", port=0, slots=0) as stack, Service(stack.url, stack.token) as user:
+        until(lambda: POOL in {host["name"] for host in user.hosts()}, what="the pool")
+        yield user
+
+
+def sent_bytes(network: Network, node: str) -> int:
+    """What a node has sent to others."""
+    shown = json.loads(run(*network.inside(node), "ip", "--json", "--statistics", "link", "show", "eth0"))
+    return int(shown[0]["stats64"]["tx"]["bytes"])
+
+
+def test_ranks_talk_over_the_addresses_of_their_nodes(network: Network, user: Service) -> None:
+    before = {node: sent_bytes(network, node) for node in network.ips}
+    job_id = user.submit(SPREAD)["id"]
+    job = ended(user, job_id)
+    assert (job["status"], job["end_reason"]) == ("succeeded", "completed"), job["error"]
+    ranks = [event["data"] for event in user.events(job_id) if event["kind"] == "rank_started"]
+    assert sorted((rank["host"], rank["rank"]) for rank in ranks) == [("n1", 0), ("n2", 1)]
+    gradients_bytes = job["progress"]["steps"] * job["summary"]["model_bytes"]
+    for node, bytes_before in before.items():
+        assert sent_bytes(network, node) - bytes_before > gradients_bytes
+    no_process_left(user, job_id)
+
+
+def test_a_node_whose_own_name_means_itself_says_so(network: Network, user: Service, tmp_path: Path) -> None:
+    """As Debian installs it. Horovod tells that address to the other ranks."""
+    table = tmp_path / "hosts"
+    table.write_text("127.0.0.1 localhost\n127.0.1.1 n2\n")
+    run(*network.inside("n2"), "mount", "--bind", str(table), "/etc/hosts")
+    assert "this machine's own name n2 means 127.0.1.1" in why_it_failed(user)
+    run(*network.inside("n2"), "umount", "/etc/hosts")
+
+
+def test_a_node_whose_interface_has_another_name_says_so(network: Network, user: Service) -> None:
+    for change in ("down", "name ib0", "up"):
+        run(*network.inside("n2"), "ip", "link", "set", "ib0" if change == "up" else "eth0", *change.split())
+    assert "n2 has no network interface eth0" in why_it_failed(user)
+
+
+def why_it_failed(user: Service) -> str:
+    """The error of a job that no other attempt could bring to its end."""
+    job_id = user.submit(SPREAD)["id"]
+    job = ended(user, job_id)
+    assert (job["attempt"], job["end_reason"]) == (1, "internal_error")
+    no_process_left(user, job_id)
+    return str(job["error"])
