@@ -2,6 +2,7 @@
 
 hora.doctor.machine     checks that need no service
 hora.doctor.store       checks of the store, as this machine reaches it
+hora.doctor.slurm       checks of the Slurm pool, on a login node
 hora.doctor.cluster     checks of what the service says about its hosts and jobs
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from hora.connection import connect, home_path
 from hora.doctor import cluster, machine
 from hora.doctor.findings import Finding
+from hora.doctor.slurm import slurm_findings
 from hora.doctor.store import store_findings
 from hora.render.text import duration
 from hora.service import HoraError, NotFound, ProblemError, Service
@@ -35,6 +37,7 @@ def examine() -> Iterator[Finding]:
     yield from machine.scripts()
     yield machine.training()
     yield machine.gpus()
+    yield from slurm_findings()
 
 
 def service(home: Path) -> Iterator[Finding]:

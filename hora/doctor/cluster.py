@@ -11,7 +11,7 @@ from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, S
 from jobs.scheduling.pools import Pool, PoolNode, first_that_fits
 
 TIME_SERVER = "Set the clocks of all machines by a time server."
-_CLOCK_LIMIT_S = 2.0
+CLOCK_LIMIT_S = 2.0
 _OFTEN = 3  # restarts of one job
 _MAKE_ROOM = "Delete files there, or lower HORA_MIN_FREE_GB. Jobs start again by themselves."
 
@@ -146,7 +146,7 @@ def clocks(hosts: Sequence[Json]) -> Iterator[Finding]:
     """The clocks of the hosts agree with the database's clock, which counts for leases and heartbeats."""
     for host in hosts:
         offset_s = _info(host).get("clock_offset_s")
-        if host.get("alive") and isinstance(offset_s, int | float) and abs(offset_s) > _CLOCK_LIMIT_S:
+        if host.get("alive") and isinstance(offset_s, int | float) and abs(offset_s) > CLOCK_LIMIT_S:
             told = (
                 f"{host['name']} is {duration(abs(offset_s))} {'ahead of' if offset_s > 0 else 'behind'} the database"
             )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from jobs.scheduling.pools import PoolNode
+from worker.attempt.slurm_steps import step
 
 _ANSWER_S = 20.0  # squeue itself gives up after ten seconds
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF")
@@ -74,6 +75,16 @@ def submit(script: str, options: Sequence[str]) -> int:
     if match is None:
         raise SlurmAway(f"sbatch answered {answer[:100]!r}")
     return int(match[1])
+
+
+def check_options(script: str, options: Sequence[str]) -> None:
+    """Ask whether `sbatch` would take a batch script, without a job. Raises `SlurmAway`, `SlurmRefused`."""
+    _run(["sbatch", "--test-only", *options], script)
+
+
+def output_on(node: str, slurm_job: int, argv: Sequence[str]) -> list[str]:
+    """The lines that a program prints on a node of a running job. Raises `SlurmAway`, `SlurmRefused`."""
+    return _run([*step(slurm_job, node), *argv])
 
 
 def jobs() -> list[SlurmJob]:

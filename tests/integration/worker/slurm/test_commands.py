@@ -36,6 +36,14 @@ def test_a_job_is_submitted_seen_and_cancelled(cluster: Slurm) -> None:
     assert not commands.knows(999_999)
 
 
+def test_a_node_of_a_running_job_is_asked(cluster: Slurm) -> None:
+    number = commands.submit(SLEEPS, ["--job-name=asked", "--nodelist=n2", "--time=10"])
+    until(lambda: job_of("asked").state == "RUNNING", what="the job")
+    assert commands.output_on("n2", number, ["printenv", "SLURMD_NODENAME"]) == ["n2"]
+    with pytest.raises(SlurmRefused, match="No such file"):
+        commands.output_on("n2", number, ["/nowhere"])
+
+
 def test_a_job_that_waits_says_why(cluster: Slurm) -> None:
     for name in ("first", "second"):
         commands.submit(SLEEPS, [f"--job-name={name}", "--nodes=2", "--exclusive", "--time=10"])
@@ -70,6 +78,10 @@ def test_slurm_keeps_no_variable_of_the_worker(cluster: Slurm, monkeypatch: pyte
 def test_a_refusal_is_in_slurms_words(cluster: Slurm) -> None:
     with pytest.raises(SlurmRefused, match="Requested node configuration is not available"):
         commands.submit(SLEEPS, ["--nodes=1", "--gres=gpu:64", "--time=10"])
+    with pytest.raises(SlurmRefused, match="Requested node configuration is not available"):
+        commands.check_options(SLEEPS, ["--nodes=1", "--gres=gpu:64", "--time=10"])
+    commands.check_options(SLEEPS, ["--job-name=tested", "--time=10"])
+    assert "tested" not in [job.name for job in commands.jobs()]
     with pytest.raises(SlurmRefused, match=r"[Ii]nvalid partition"):
         commands.submit(SLEEPS, ["--partition=nowhere", "--time=10"])
     with pytest.raises(SlurmRefused, match="no partition nowhere"):

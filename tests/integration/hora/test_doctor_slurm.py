@@ -1,0 +1,225 @@
+"""What `hora doctor` finds when it tries a pool: a real Slurm, whose nodes have networks and mounts of their own."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from hora.doctor.findings import Finding
+from hora.doctor.slurm import judged, slurm_findings
+from jobs.runtime.processes import environment, pids
+from jobs.runtime.settings import Settings
+from tests.namespaces import run
+from tests.slurm import PARTITION, Slurm, slurm
+from tests.waiting import until
+from worker.slurm import check
+
+PYTHON = Path(sys.executable)
+
+
+@pytest.fixture(scope="module")
+def shared_cluster() -> Iterator[Slurm]:
+    with slurm(nodes=2, gpus=2, networks=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """HORA_HOME of the login node."""
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cluster(shared_cluster: Slurm, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+    """The cluster of a login node. The test leaves nothing in Slurm and on the disk."""
+    variables = {"HORA_HOME": str(home), "HORA_SLURM_PARTITION": PARTITION, "HORA_SLURM_ARGS": "--nodelist=n2"}
+    for name, value in {**shared_cluster.environment, **variables}.items():
+        monkeypatch.setenv(name, value)
+    yield shared_cluster
+    assert list(home.iterdir()) == []
+    assert live(shared_cluster) == []
+
+
+def live(cluster: Slurm) -> list[str]:
+    """The jobs of `hora doctor` that Slurm has not ended."""
+    ended = ("CANCELLED", "COMPLETED", "COMPLETING")
+    return [name for name, state in cluster.jobs().items() if name.startswith("hora-doctor") and state not in ended]
+
+
+@contextmanager
+def mounted(cluster: Slurm, *arguments: str, at: Path) -> Iterator[None]:
+    """Mount something on the node n2, which no other machine sees."""
+    assert cluster.network is not None
+    inside = cluster.network.inside("n2")
+    run(*inside, "mount", *arguments, str(at))
+    try:
+        yield
+    finally:
+        run(*inside, "umount", str(at))
+
+
+def hidden(cluster: Slurm, folder: Path) -> AbstractContextManager[None]:
+    """Let n2 see an empty folder there."""
+    return mounted(cluster, "-t", "tmpfs", "tmpfs", at=folder)
+
+
+@contextmanager
+def busy(cluster: Slurm) -> Iterator[None]:
+    """Let somebody else use all nodes."""
+    cluster.run("sbatch", "--nodes=2", "--exclusive", "--job-name=others", "--output=/dev/null", "--wrap=sleep 600")
+    until(lambda: cluster.jobs()["others"] == "RUNNING", what="others")
+    try:
+        yield
+    finally:
+        cluster.end_jobs()
+
+
+def findings() -> dict[str, Finding]:
+    """What was found, by check."""
+    return {finding.check: finding for finding in slurm_findings()}
+
+
+def test_nothing_is_said_on_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HORA_SLURM_PARTITION", raising=False)
+    assert findings() == {}
+
+
+def test_a_pool_that_works_gets_no_warning(cluster: Slurm, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("HORA_DATA_ROOTS", f"{home}:s3://bucket/sets")
+    found = findings()
+    assert {check: finding.level for check, finding in found.items()} == dict.fromkeys(
+        ("slurm", "partition", "test job"), "ok"
+    )
+    assert found["partition"].found == "main: 2 of 2 nodes are up"
+    assert found["test job"].found.startswith("Slurm takes a job with --nodelist=n2; n2 has HORA_HOME, the data and")
+
+
+def test_a_node_that_does_not_share_the_home_is_named(cluster: Slurm, home: Path) -> None:
+    with hidden(cluster, home):
+        (finding,) = [finding for finding in findings().values() if finding.level != "ok"]
+    assert (finding.check, finding.level) == ("node home", "fail")
+    assert finding.found == f"n2 does not see what this machine writes to {home}"
+
+
+def test_a_home_that_a_node_cannot_write_is_named(cluster: Slurm, home: Path) -> None:
+    assert cluster.network is not None
+    with mounted(cluster, "--bind", str(home), at=home):
+        run(*cluster.network.inside("n2"), "mount", "-o", "remount,bind,ro", str(home))
+        (finding,) = [finding for finding in findings().values() if finding.level != "ok"]
+    assert finding.found == f"n2 cannot write to {home}"
+
+
+def test_what_a_node_lacks_is_named(cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data" / "images"
+    data.mkdir(parents=True)
+    monkeypatch.setenv("HORA_DATA_ROOTS", str(data))
+    with hidden(cluster, data.parent), hidden(cluster, PYTHON.parent):
+        found = findings()
+    assert found["node data"].found == f"not on n2: {data}"
+    assert found["node python"].found == f"n2 has no {PYTHON}"
+    assert "test job" not in found
+
+
+def test_another_version_of_hora_is_named(cluster: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "hora-9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Name: hora\nVersion: 9\n")
+    monkeypatch.setattr(check, "version", lambda name: "10")
+    monkeypatch.setenv("PYTHONPATH", str(other.parent))
+    (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
+    assert finding.found == f"{PYTHON} on n2 has not Hora 10, but says: 9"
+
+
+def test_a_node_whose_own_name_means_itself_is_named(cluster: Slurm, tmp_path: Path) -> None:
+    table = tmp_path / "hosts"
+    table.write_text("127.0.0.1 localhost\n127.0.1.1 n2\n")
+    with mounted(cluster, "--bind", str(table), at=Path("/etc/hosts")):
+        finding = findings()["node name"]
+    assert (finding.level, "means 127.0.1.1 there" in finding.found) == ("warn", True)
+
+
+@pytest.mark.parametrize("apart_s", [3600, -3600])
+def test_a_node_with_another_time_is_named(cluster: Slurm, tmp_path: Path, apart_s: int) -> None:
+    date, program = shutil.which("date"), tmp_path / "date"
+    assert date is not None
+    program.write_text(f"#!{PYTHON}\nimport time\nprint(time.time() + {apart_s})\n")
+    program.chmod(0o755)
+    with mounted(cluster, "--bind", str(program), at=Path(date)):
+        finding = findings()["node clock"]
+    assert finding.level == "warn"
+    assert finding.found in (f"n2 and this machine are {text} apart" for text in ("1 h 00 min", "59 min 59 s"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "check", "said"),
+    [
+        ("HORA_SLURM_PARTITION", "nowhere", "partition", "there is no partition nowhere"),
+        ("HORA_SLURM_ARGS", "--gres=gpu:64", "test job", "Slurm refuses a job with --gres=gpu:64: Requested node conf"),
+        ("HORA_HOME", "/nowhere", "test job", "no folder in /nowhere: No such file"),
+    ],
+)
+def test_a_wrong_setting_is_named(
+    cluster: Slurm, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, check: str, said: str
+) -> None:
+    monkeypatch.setenv(setting, value)
+    finding = findings()[check]
+    assert (finding.level, finding.found[: len(said)]) == ("fail", said)
+
+
+def test_drained_nodes_get_no_test_job(cluster: Slurm) -> None:
+    cluster.run("scontrol", "update", "NodeName=n[1-2]", "State=DRAIN", "Reason=test")
+    try:
+        found = findings()
+    finally:
+        cluster.run("scontrol", "update", "NodeName=n[1-2]", "State=RESUME")
+    assert list(found) == ["slurm", "partition"]
+    assert found["partition"].found == "main: 0 of 2 nodes are up: they are drained"
+
+
+def test_a_controller_that_is_down_is_named(cluster: Slurm) -> None:
+    cluster.stop_controller()
+    try:
+        found = findings()
+    finally:
+        cluster.start_controller()
+        until(lambda: "idle" in cluster.run("sinfo", "--noheader", "--format=%T"), what="the controller")
+    assert (found["partition"].level, "does not answer" in found["partition"].found) == ("fail", True)
+
+
+def test_a_test_job_that_waits_is_a_warning(cluster: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_START_S", 4.0)
+    with busy(cluster):
+        (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
+        assert live(cluster) == []
+    assert (finding.check, finding.level) == ("test job", "warn")
+    assert "its nodes are in use" in finding.found
+
+
+def facts() -> dict[str, Any]:
+    """What a check in this process sees."""
+    of_pool = Settings().of_pool
+    assert of_pool is not None
+    return check.facts_of(of_pool, stop=Event())
+
+
+def test_an_interrupt_takes_the_test_job_out_of_slurm(cluster: Slurm, home: Path) -> None:
+    program = "from hora.doctor.slurm import slurm_findings; list(slurm_findings())"
+    with busy(cluster):
+        doctor = subprocess.Popen([PYTHON, "-c", program], stderr=subprocess.DEVNULL)
+        until(lambda: live(cluster), what="the test job")
+        assert len(list(home.iterdir())) == 1
+        doctor.send_signal(signal.SIGINT)
+        assert doctor.wait(60) == -signal.SIGINT
+        assert live(cluster) == []
+        assert list(home.iterdir()) == []
+    mine = f"HORA_HOME={home}".encode()
+    assert not [pid for pid in pids() if pid != os.getpid() and mine in environment(pid)]
