@@ -31,7 +31,7 @@ from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import MARK, mark_of
 from jobs.scheduling import placing, registration
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.registration import SlotInfo
 from worker.attempt.paths import paths_of
 from worker.host.gpus import find_gpus

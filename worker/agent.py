@@ -3,7 +3,7 @@
 Once a period it sends the host's heartbeat, ends attempts whose supervisor died, starts supervisors whose launch
 message was lost, releases slots whose processes have ended (`worker.attempt_keeper`), ends attempts that other hosts
 abandoned, and dispatches. Every step is safe to repeat and safe to run on several hosts at once. A worker with a Slurm
-pool has the same thread do this for the pool (`worker.slurm.pool`).
+pool has the same thread do this for the pool (`worker.slurm.pool_host`).
 """
 
 import logging
@@ -34,7 +34,7 @@ from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
 from worker.periodic import PeriodicThread
-from worker.slurm.pool import Pool
+from worker.slurm.pool_host import PoolHost
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Agent(PeriodicThread):
         devices: Devices,
         sshd: Sshd | None = None,
         space: SpaceWatch | None = None,
-        pool: Pool | None = None,
+        pool: PoolHost | None = None,
     ) -> None:
         super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions

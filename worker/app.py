@@ -31,7 +31,7 @@ from worker.outward.notifier import Notifier
 from worker.retention import Retention
 from worker.sampling.sampler import Sampler
 from worker.slurm.desk import Desk
-from worker.slurm.pool import Pool
+from worker.slurm.pool_host import PoolHost
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 10.0  # for the agent to finish its present pass
@@ -114,14 +114,14 @@ class Worker:
             if self.desk is not None and self.desk.stop(wait_s=_LAST_PASS_S):
                 self.desk.close()
 
-    def _pool(self) -> tuple[Desk | None, Pool | None]:
+    def _pool(self) -> tuple[Desk | None, PoolHost | None]:
         """The Slurm pool that this worker offers, if it does."""
         of_pool = self._settings.of_pool
         if of_pool is None:
             return None, None
         launcher = self.launcher_class(self._sessions, of_pool)
         desk = Desk(self._sessions, of_pool, launcher=launcher)
-        return desk, Pool(self._sessions, of_pool, launcher=launcher, desk=desk)
+        return desk, PoolHost(self._sessions, of_pool, launcher=launcher, desk=desk)
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)

@@ -18,7 +18,7 @@ from jobs.db.tables import Allocation, Attempt, Host, Job
 from jobs.lifecycle.rights_now import may_train
 from jobs.lifecycle.store import Lease
 from jobs.model.states import Status
-from jobs.scheduling.placement import PooledJob
+from jobs.scheduling.decisions import PooledJob
 from jobs.scheduling.placement_rows import is_alive
 from jobs.scheduling.placing import place_on_nodes
 from jobs.scheduling.pools import Shape

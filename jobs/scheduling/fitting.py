@@ -84,7 +84,7 @@ class SlotRequest:
         return is_model and (self.gpu_memory_gb is None or slots.memory_bytes >= self.gpu_memory_gb * 1e9)
 
 
-class _Pool:
+class _Choice:
     """Classes of which a job may take any: of one model, or of several for a job that mixes them."""
 
     def __init__(self, classes: Sequence[SlotClass], peers: Mapping[str, str | None]) -> None:
@@ -126,7 +126,7 @@ class Cluster:
         self.capacity: dict[SlotClass, int] = {slots.of: slots.capacity for slots in classes}
         self.auto = auto or ("gpu" if any(slots.kind == "gpu" for slots in self.capacity) else "cpu")
         self._peers = {name: host.peers for name, host in self.hosts.items()}
-        self._pools: dict[tuple[object, ...], list[list[_Pool]]] = {}
+        self._choices: dict[tuple[object, ...], list[list[_Choice]]] = {}
 
     def kind_for(self, request: SlotRequest) -> str:
         """The kind of the slots that a job takes. It does not depend on what is free: a job waits for its kind."""
@@ -146,22 +146,24 @@ class Cluster:
         fewest hosts with room. Of these it prefers the job's last hosts, then those where the most pairs of its GPUs
         are `joined`, then the fullest. `spread` takes the most hosts, preferring the emptiest.
         """
-        rooms = [[(pool, pool.room(free)) for pool in pools] for pools in self._pools_for(request)]
-        rooms = [[(pool, room) for pool, room in pools if sum(room.values()) >= request.gpus] for pools in rooms]
+        rooms = [[(choice, choice.room(free)) for choice in choices] for choices in self._choices_for(request)]
+        rooms = [
+            [(choice, room) for choice, room in choices if sum(room.values()) >= request.gpus] for choices in rooms
+        ]
         if not any(rooms):
             return None
         for number in _host_counts(request.gpus, request.placement):
-            for pools in rooms:
-                found = _Search(request, number, free, joined).best(pools)
+            for choices in rooms:
+                found = _Search(request, number, free, joined).best(choices)
                 if found is not None:
                     return found
         return None
 
     def most(self, request: SlotRequest, counts: Counts) -> tuple[int, int | None]:
         """The most slots on one host, and on hosts that can work together (None if the job needs a single host)."""
-        rooms = [(pool, pool.room(counts)) for pool in self._pools_for(request)[-1]]
+        rooms = [(choice, choice.room(counts)) for choice in self._choices_for(request)[-1]]
         on_one_host = max((count for _, room in rooms for count in room.values()), default=0)
-        groups = [(room, hosts) for pool, room in rooms for hosts in pool.sets(2)]
+        groups = [(room, hosts) for choice, room in rooms for hosts in choice.sets(2)]
         if request.placement == "single_host" or request.gpus == 1 or not groups:
             return on_one_host, None
         return on_one_host, max(sum(room.get(host, 0) for host in hosts) for room, hosts in groups)
@@ -180,19 +182,19 @@ class Cluster:
                     return fewer
         return None
 
-    def _pools_for(self, request: SlotRequest) -> list[list[_Pool]]:
-        """A pool for each model. Then, for a job that mixes models, one of all: it takes one model where it can."""
+    def _choices_for(self, request: SlotRequest) -> list[list[_Choice]]:
+        """A choice for each model. Then, for a job that mixes models, one of all: it takes one model where it can."""
         key = (self.kind_for(request), request.gpu_model, request.gpu_memory_gb, request.mixed_gpus)
-        if key not in self._pools:
+        if key not in self._choices:
             classes = self.classes(request)
             by_model: dict[str, list[SlotClass]] = {}
             for slots in classes:
                 by_model.setdefault(slots.model, []).append(slots)
-            pools = [[_Pool(alike, self._peers) for alike in by_model.values()]]
+            choices = [[_Choice(alike, self._peers) for alike in by_model.values()]]
             if request.mixed_gpus and len(by_model) > 1:
-                pools.append([_Pool(classes, self._peers)])
-            self._pools[key] = pools
-        return self._pools[key]
+                choices.append([_Choice(classes, self._peers)])
+            self._choices[key] = choices
+        return self._choices[key]
 
 
 @cache
@@ -215,21 +217,21 @@ class _Search:
         self._free = free
         self._joined_pairs = None if self._spread or self._share == 1 else joined
 
-    def best(self, pools: Iterable[tuple[_Pool, Mapping[str, int]]]) -> Shares | None:
-        """The shares on the best hosts of these pools, which have so much room. None if none holds the job."""
+    def best(self, choices: Iterable[tuple[_Choice, Mapping[str, int]]]) -> Shares | None:
+        """The shares on the best hosts of these choices, which have so much room. None if none holds the job."""
         chosen = (
-            (pool, room, hosts)
-            for pool, room in pools
-            for names in pool.sets(self._number)
-            if (hosts := self._choose(names, pool, room)) is not None
+            (choice, room, hosts)
+            for choice, room in choices
+            for names in choice.sets(self._number)
+            if (hosts := self._choose(names, choice, room)) is not None
         )
         best = min(chosen, key=lambda one: self._rank(*one), default=None)
         if best is None:
             return None
-        pool, _, hosts = best
-        return tuple(part for host in _in_rank_order(hosts, self._last) for part in self._split(pool.of_host[host]))
+        choice, _, hosts = best
+        return tuple(part for host in _in_rank_order(hosts, self._last) for part in self._split(choice.of_host[host]))
 
-    def _choose(self, names: Sequence[str], pool: _Pool, room: Mapping[str, int]) -> Sequence[str] | None:
+    def _choose(self, names: Sequence[str], choice: _Choice, room: Mapping[str, int]) -> Sequence[str] | None:
         """The best hosts among those that have a share free. None if there are fewer than needed."""
         share, last = self._share, self._last
         fitting = [name for name in names if name in room and room[name] >= share]
@@ -238,24 +240,24 @@ class _Search:
         if self._spread:
             fitting.sort(key=lambda name: (-room[name], name not in last))
         elif self._joined_pairs is not None:
-            fitting.sort(key=lambda name: (name not in last, -self._joined(pool, name), room[name]))
+            fitting.sort(key=lambda name: (name not in last, -self._joined(choice, name), room[name]))
         elif self._number == 1 and not last:
             return (min(fitting, key=room.__getitem__),)  # of equal ones the first by name, because they are sorted
         else:
             fitting.sort(key=lambda name: (name not in last, room[name]))
         return fitting[: self._number]
 
-    def _rank(self, pool: _Pool, room: Mapping[str, int], hosts: Sequence[str]) -> tuple[int, int, int, str]:
+    def _rank(self, choice: _Choice, room: Mapping[str, int], hosts: Sequence[str]) -> tuple[int, int, int, str]:
         """A sort key: the best hosts have the lowest. Among equally good hosts, the first by name wins."""
         total, lasting = sum(room[name] for name in hosts), sum(name in self._last for name in hosts)
         if self._spread:
             return -total, -lasting, 0, hosts[0]
-        return -lasting, -sum(self._joined(pool, name) for name in hosts), total, hosts[0]
+        return -lasting, -sum(self._joined(choice, name) for name in hosts), total, hosts[0]
 
-    def _joined(self, pool: _Pool, host: str) -> int:
+    def _joined(self, choice: _Choice, host: str) -> int:
         if self._joined_pairs is None:
             return 0
-        return sum(self._joined_pairs(slots, count) for slots, count in self._split(pool.of_host[host]))
+        return sum(self._joined_pairs(slots, count) for slots, count in self._split(choice.of_host[host]))
 
     def _split(self, classes: Sequence[SlotClass]) -> Shares:
         """How many slots of each class of a host the job takes: of as few classes as possible, and large gaps stay."""

@@ -16,7 +16,7 @@ from jobs.lifecycle.rights_now import may_train
 from jobs.lifecycle.store import Lease, move
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import IS_FREE
 
 

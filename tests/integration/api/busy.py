@@ -11,7 +11,7 @@ from jobs.db.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
 from jobs.lifecycle.store import Lease
 from jobs.runtime.space import FolderSpace
 from jobs.scheduling import placing, registration
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
 from tests.integration.api.starting_rows import a_host

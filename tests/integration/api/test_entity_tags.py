@@ -12,7 +12,7 @@ from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.api.polls import Poll
 from tests.integration.api.starting_rows import a_host, log_lines, metric_points, samples, seconds
 

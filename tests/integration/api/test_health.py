@@ -16,7 +16,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import SCHEMA, Host, Slot
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.full_disks import small_disk
 from tests.integration.api.starting_rows import a_host, seconds
 

@@ -16,7 +16,7 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.scheduling import placing, registration
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
 from tests.integration.api.starting_rows import a_host, seconds

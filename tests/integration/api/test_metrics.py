@@ -24,7 +24,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.api.busy import a_busy_cluster
 from tests.integration.api.starting_rows import a_host
 

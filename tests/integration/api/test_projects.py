@@ -12,7 +12,7 @@ from jobs.db.tables import AuditEntry, Job
 from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.api.starting_rows import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]

@@ -14,7 +14,7 @@ from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import next_page
 from tests.integration.api.starting_rows import SPEC, a_host
 

@@ -13,7 +13,7 @@ from jobs.db.tables import Host
 from jobs.lifecycle import leases, store
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.api.starting_rows import a_host, seconds
 
 Submit = Callable[..., str]

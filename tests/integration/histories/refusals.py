@@ -14,7 +14,7 @@ from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import NEXT, EndReason, Status
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.histories.machine import SMALL, Lives, numbers, pick
 from tests.integration.histories.world import Supervisor
 

@@ -16,7 +16,7 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.scheduling import placing, registration
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.registration import SlotInfo
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}

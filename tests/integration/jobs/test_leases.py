@@ -16,7 +16,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
 
 

@@ -8,8 +8,8 @@ from jobs.model.states import EndReason, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing, registration
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.hosts import host
-from jobs.scheduling.placement import Placement, Share
 from jobs.scheduling.registration import SlotInfo
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of

@@ -17,7 +17,7 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import hosts, placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of, dead_process, live_process, set_supervisor
 from tests.integration.worker.conftest import Start, pid_in

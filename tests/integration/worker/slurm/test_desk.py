@@ -26,7 +26,7 @@ from worker.attempt.launcher import Launcher
 from worker.dispatcher import Dispatcher
 from worker.slurm import commands
 from worker.slurm.desk import Desk
-from worker.slurm.pool import Pool
+from worker.slurm.pool_host import PoolHost
 
 TWO_NODES = {"device": "cpu", "placement": "spread"}  # with 2 ranks
 
@@ -316,7 +316,7 @@ def test_a_worker_that_takes_a_pool_over_ends_no_attempt_of_another_machine(clus
         leases.claim(session, attempt.id, lease_s=600)
         leases.record_supervisor(session, lease, ProcessId(2**22 - 1, 1))  # no process here
         session.execute(update(Allocation).values(login="login2"))
-    pool = Pool(site.sessions, site.settings, launcher=site.launcher, desk=site.desk)
+    pool = PoolHost(site.sessions, site.settings, launcher=site.launcher, desk=site.desk)
 
     def reconcile() -> None:
         pool.reconcile(leases_count=lambda session: True, meanwhile=lambda: None)

@@ -15,7 +15,7 @@ from jobs.model.states import EndReason, Status
 from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import Start
 from tests.waiting import until

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.allowances import Quota
+from jobs.scheduling.decisions import PooledJob
 from jobs.scheduling.fitting import SlotRequest
-from jobs.scheduling.placement import PlacementPass, PooledJob, QueuedJob, place_jobs
+from jobs.scheduling.placement import PlacementPass, QueuedJob, place_jobs
 from jobs.scheduling.pools import Pool, PoolNode, Shape
 from tests.slot_classes import alike
 

@@ -24,7 +24,7 @@ from jobs.model.states import EndReason
 from jobs.runtime.files import path_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, zip_of
 from tests.integration.worker.datasets.dataset_rows import row_of

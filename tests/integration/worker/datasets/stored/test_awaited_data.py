@@ -12,7 +12,7 @@ from jobs.lifecycle.store import Lease, get_job
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
-from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.worker.datasets.stored.stored_site import Site
 from worker.attempt.supervisor_task import SupervisorTask, task_of
 from worker.copies.start import Start

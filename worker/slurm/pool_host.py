@@ -24,8 +24,8 @@ from worker.slurm.desk import Desk
 _log = logging.getLogger(__name__)
 
 
-class Pool:
-    """The pool of a worker. `settings` are those of the worker, with the pool's name."""
+class PoolHost:
+    """The pool of a worker, as one of its hosts. `settings` are those of the worker, with the pool's name."""
 
     def __init__(self, sessions: Sessions, settings: Settings, *, launcher: Launcher, desk: Desk) -> None:
         self._sessions = sessions
