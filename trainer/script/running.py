@@ -126,7 +126,8 @@ class ScriptRun:
             checkpoints.remove_unfinished()
             make_private(checkpoints.own)
             self._writable += [artifacts, checkpoints.own]
-        newest = checkpoints.newest()
+        # On other hosts than that of rank 0 a script does not see them, also if the hosts share their storage.
+        newest = checkpoints.newest() if launch["checkpoints_dir"] in script["readable"] else None
         folders = {
             "channel": str(run_folder / "channel"), "control": str(run_folder / "control"), "artifacts": str(artifacts),
             "checkpoints": str(checkpoints.own), "latest_checkpoint": None if newest is None else str(newest),
