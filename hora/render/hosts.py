@@ -68,9 +68,13 @@ def _pool_figures(host: Json) -> tuple[str, str, str]:
 
 def _nodes(nodes: Sequence[Json]) -> str:
     """How many nodes of a pool are in which state: 3 nodes: 2 idle, 1 mixed."""
-    states = Counter(plain(node["state"]) for node in nodes)
+    states = Counter(map(_node_state, nodes))
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}: {counted or 'none'}"
+
+
+def _node_state(node: Json) -> str:
+    return "left out" if node.get("left_out") else plain(node["state"])
 
 
 def _devices(slots: Sequence[Json]) -> str:
@@ -190,7 +194,7 @@ def nodes_table(pool: Json) -> Table:
         gpus = [f"{count} x {plain(kind or 'GPU')}" for kind, count in sorted(node["gpus"].items())]
         table.add_row(
             plain(node["name"]),
-            plain(node["state"]),
+            _node_state(node),
             str(node["cpus"]),
             gigabytes(node["memory_bytes"]),
             ", ".join(gpus) or "-",

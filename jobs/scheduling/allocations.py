@@ -7,10 +7,10 @@ cancel or a pause is as easy as for other queued jobs. Every function works in t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, cast, func, select, update
+from sqlalchemy import ColumnElement, String, cast, func, select, true, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.orm import Session
 
@@ -22,6 +22,9 @@ from jobs.scheduling.decisions import PooledJob
 from jobs.scheduling.placement_rows import is_alive
 from jobs.scheduling.placing import place_on_nodes
 from jobs.scheduling.pools import Shape
+
+_FAILURES = 2  # of attempts on a node, until it is left out
+_FAILURES_COUNT_FOR = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def hand_to_pools(session: Session, pooled: Sequence[PooledJob]) -> None:
 
 _FROM_NEW: Mapping[str, Any] = {
     "created_at": func.now(), "tried_at": None, "failures": 0, "problem": None, "slurm_job": None, "state": None,
-    "reason": None, "expected_at": None, "started_at": None, "nodes": None, "over_at": None,
+    "reason": None, "expected_at": None, "started_at": None, "nodes": None, "lost_nodes": None, "over_at": None,
 }  # fmt: skip
 
 
@@ -165,6 +168,30 @@ def over(session: Session, allocation_id: int) -> None:
     note(session, allocation_id, over_at=func.now())
 
 
+def blame(session: Session, lease: Lease, node: str) -> None:
+    """Store on which node an attempt failed, unless Slurm's answer has told more."""
+    of_attempt = (Allocation.job_id == lease.job_id) & (Allocation.number == lease.number)
+    session.execute(update(Allocation).where(of_attempt, Allocation.lost_nodes.is_(None)).values(lost_nodes=[node]))
+
+
+def failing_nodes(session: Session, pool: str) -> list[str]:
+    """The nodes of a pool on which attempts failed often of late, the worst first."""
+    nodes = func.jsonb_array_elements_text(Allocation.lost_nodes).table_valued("node").render_derived()
+    rows = session.scalars(
+        select(nodes.c.node)
+        .select_from(Allocation)
+        .join(nodes, true())
+        .where(
+            Allocation.pool == pool, Allocation.lost_nodes.is_not(None),
+            Allocation.started_at > func.now() - _FAILURES_COUNT_FOR,
+        )
+        .group_by(nodes.c.node)
+        .having(func.count() >= _FAILURES)
+        .order_by(func.count().desc(), nodes.c.node)
+    )  # fmt: skip
+    return list(rows)
+
+
 def begin(
     session: Session, allocation: LiveAllocation, nodes: Sequence[str], *, login: str, lease_s: float
 ) -> Lease | None:
@@ -179,6 +206,8 @@ def begin(
         ranks=shape.ranks, kind=shape.kind, device=shape.gpu_type or shape.kind, lease_s=lease_s,
     )  # fmt: skip
     if lease is not None:
+        handed = update(Attempt).where(Attempt.id == lease.attempt_id)
+        session.execute(handed.values(handed_at=row.created_at))
         note(session, allocation.id, nodes=list(nodes), login=login, failures=0, started_at=func.now())
     return lease
 

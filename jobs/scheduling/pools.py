@@ -11,6 +11,8 @@ from typing import Any
 
 from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
 
+_UP = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
+
 
 @dataclass(frozen=True)
 class PoolNode:
@@ -22,6 +24,20 @@ class PoolNode:
     memory_bytes: int
     gpus: Mapping[str, int]
     features: Sequence[str] = ()
+    left_out: bool = False  # attempts failed there again and again
+
+    @property
+    def is_up(self) -> bool:
+        """Whether Slurm starts jobs there, now or when there is room. A mark, as in idle*, means that it does not."""
+        return self.state in _UP
+
+    def holds(self, shape: "Shape") -> bool:
+        """Whether it could hold its part of an attempt."""
+        if shape.feature is not None and shape.feature not in self.features:
+            return False
+        if shape.kind == "cpu":
+            return self.cpus >= shape.ranks
+        return sum(count for name, count in self.gpus.items() if shape.gpu_type in (None, name)) >= shape.ranks
 
     def to_json(self) -> dict[str, Any]:
         """The form in which the pool's row has it."""
@@ -86,6 +102,16 @@ class Pool:
         return HostSlots(
             node.name, tuple(ClassSlots(of, (), count) for of, count in counts.items() if count), peers=self.name
         )
+
+
+def to_leave_out(nodes: Sequence[PoolNode], shape: Shape, failing: Sequence[str]) -> list[str]:
+    """Those of the failing nodes, the worst first, without which Slurm still has enough nodes for an attempt."""
+    left_out: list[str] = []
+    for name in failing:
+        others = [node for node in nodes if node.is_up and node.holds(shape) and node.name not in (*left_out, name)]
+        if len(others) >= shape.nodes:
+            left_out.append(name)
+    return left_out
 
 
 def _feature(features: str | None, wanted: str | None) -> str | None:

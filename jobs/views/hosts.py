@@ -51,6 +51,7 @@ class PoolNodeView(View):
     memory_bytes: int
     gpus: dict[str, int] = Field(description="How many, by type. The type is empty where Slurm knows none")
     features: list[str]
+    left_out: bool = Field(False, description="Whether it gets no attempts for some hours: two failed there")
 
 
 class HostView(View):

@@ -49,9 +49,14 @@ def script(allocation: LiveAllocation, files: AllocationFiles, settings: Setting
 
 
 def options(
-    allocation: LiveAllocation, files: AllocationFiles, settings: Settings, *, partition_limit: timedelta | None
+    allocation: LiveAllocation,
+    files: AllocationFiles,
+    settings: Settings,
+    *,
+    partition_limit: timedelta | None,
+    without: Sequence[str] = (),
 ) -> Sequence[str]:
-    """The options of `sbatch`. Those of the operator come last, so that they win."""
+    """The options of `sbatch`, for nodes that are not among `without`. Those of the operator come last: they win."""
     shape = allocation.shape
     chosen = [
         f"--job-name={allocation.name}",
@@ -69,6 +74,8 @@ def options(
         chosen.append(f"--gres=gpu:{shape.gpu_type + ':' if shape.gpu_type else ''}{shape.ranks}")
     if shape.feature is not None:
         chosen.append(f"--constraint={shape.feature}")
+    if without:
+        chosen.append(f"--exclude={','.join(without)}")
     return [*chosen, *settings.slurm_options]
 
 

@@ -10,11 +10,13 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from jobs.scheduling import allocations
 from jobs.scheduling.allocations import LiveAllocation
+from jobs.scheduling.pools import to_leave_out
 from worker.attempt.allocation_files import files_of
 from worker.attempt.launcher import Launcher
 from worker.periodic import PeriodicThread
@@ -24,7 +26,7 @@ from worker.slurm.commands import SlurmAway, SlurmJob, SlurmPartition, SlurmRefu
 _log = logging.getLogger(__name__)
 
 _PERIOD_S = 1.0
-_LONGEST_PAUSE_S = 30.0  # while Slurm is away
+_LONGEST_PAUSE_S = 15.0  # while Slurm is away
 _IDLE_S = 30.0  # between two questions if nothing is handed to the pool
 _PARTITION_S = 15.0  # between two looks at the nodes
 _SIGN_S = 30.0  # between two signs of life for the scripts
@@ -32,6 +34,7 @@ _FIRST_RETRY_S, _LONGEST_RETRY_S = 2.0, 300.0  # after Slurm refused an allocati
 _SUBMITTING_S = 10.0  # in one pass
 _LOST_ANSWER_S = 60.0  # a submission that was cut off may still arrive
 _MISSING_ANSWERS = 3  # in a row, until the controller is asked whether it knows a job
+_FAULTS_OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _WAITS = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 )
@@ -107,12 +110,17 @@ class Desk(PeriodicThread):
 
     def _look_at_partition(self) -> None:
         if time.monotonic() - self._looked_at >= _PARTITION_S:
-            name = self._settings.slurm_partition or ""
-            seen = commands.partition(name)
+            seen = commands.partition(self._settings.slurm_partition or "")
             self._looked_at = time.monotonic()
+            failing = self._failing()
+            seen = replace(seen, nodes=[replace(node, left_out=node.name in failing) for node in seen.nodes])
             if seen != self.partition:
                 self.partition = seen
                 self.on_change()
+
+    def _failing(self) -> Sequence[str]:
+        with self._sessions() as session:
+            return allocations.failing_nodes(session, self._settings.host)
 
     def _serve(self) -> None:
         with self._sessions() as session:
@@ -133,11 +141,11 @@ class Desk(PeriodicThread):
             if self._isolated(allocation, lambda one: self._serve_one(one, by_name.get(one.name, [])))
         ]
         # These come last, and not too many at once: what Slurm has given must not wait for them.
-        until = time.monotonic() + _SUBMITTING_S
+        until, failing = time.monotonic() + _SUBMITTING_S, self._failing() if new else ()
         for allocation in new:
             if time.monotonic() > until:
                 break
-            self._isolated(allocation, self._submit)
+            self._isolated(allocation, lambda one: self._submit(one, failing))
 
     def _isolated(self, allocation: LiveAllocation, action: Callable[[LiveAllocation], bool]) -> bool:
         """What `action` says. A refusal or a fault of one allocation does not keep the others waiting."""
@@ -165,6 +173,7 @@ class Desk(PeriodicThread):
                 allocations.taken(session, allocation.id, job.id)
         self._note(allocation, job)
         if _is_over(job):
+            self._note_fault(allocation, job)
             self._end(allocation, f"Slurm ended its job {job.id} before the attempt began: {job.state}")
         elif not _is_needed(allocation) or self._is_finishing(allocation):
             self._give_back(allocation, job)
@@ -189,11 +198,14 @@ class Desk(PeriodicThread):
             self._end(allocation, f"Slurm has forgotten its job {allocation.slurm_job}")
         return False
 
-    def _submit(self, allocation: LiveAllocation) -> bool:
-        limit = None if self.partition is None else self.partition.time_limit
+    def _submit(self, allocation: LiveAllocation, failing: Sequence[str]) -> bool:
+        assert self.partition is not None  # it is seen before anything is served
         self._files.prepare(allocation.name)
         script = batch.script(allocation, self._files, self._settings)
-        options = batch.options(allocation, self._files, self._settings, partition_limit=limit)
+        options = batch.options(
+            allocation, self._files, self._settings, partition_limit=self.partition.time_limit,
+            without=to_leave_out(self.partition.nodes, allocation.shape, failing),
+        )  # fmt: skip
         with self._sessions.begin() as session:
             allocations.tries(session, allocation.id)
         try:
@@ -216,6 +228,18 @@ class Desk(PeriodicThread):
             with self._sessions.begin() as session:
                 allocations.note(session, allocation.id, **news)
 
+    def _note_fault(self, allocation: LiveAllocation, job: SlurmJob) -> None:
+        """If Slurm ended the job of an attempt by itself, store which nodes failed: those that are down, if any."""
+        if allocation.attempt_id is None or self._files.is_finishing(allocation.name):
+            return
+        failed: list[str] = []
+        if job.state in _FAULTS_OF_NODES:
+            of_job = set(commands.hostnames(job.nodes))
+            nodes = commands.partition(self._settings.slurm_partition or "").nodes
+            failed = [node.name for node in nodes if node.name in of_job and not node.is_up]
+        with self._sessions.begin() as session:
+            allocations.note(session, allocation.id, lost_nodes=failed)
+
     def _begin(self, allocation: LiveAllocation, job: SlurmJob) -> None:
         nodes = commands.hostnames(job.nodes)
         with self._sessions.begin() as session:
@@ -227,6 +251,8 @@ class Desk(PeriodicThread):
 
     def _give_back(self, allocation: LiveAllocation, job: SlurmJob) -> None:
         """End its job in Slurm. A script that runs ends itself, so that Slurm does not count it as cancelled."""
+        if job.state == "COMPLETING":  # Slurm has ended it
+            return
         told_at = self._finishing.setdefault(allocation.id, time.monotonic())
         self._files.finish(allocation.name)
         if job.state in _WAITS or time.monotonic() - told_at > _LOST_ANSWER_S / 4:

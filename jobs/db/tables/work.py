@@ -227,6 +227,7 @@ class Attempt(Base):
     shares: Mapped[list[Any]] = mapped_column(JSONB, server_default=text("'[]'"))
     gpus: Mapped[int]
     queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when its job began to wait
+    handed_at: Mapped[datetime | None]  # when its job was handed to the Slurm pool that runs it; null: a host runs it
     due_at: Mapped[datetime | None]  # if it passed a waiting job: when it may be asked to make room
     preempt_requested_at: Mapped[datetime | None]
     preemption: Mapped[PreemptionCause | None] = mapped_column("preempted_for")

@@ -47,7 +47,10 @@ export function nodesOf(host: Host): string | null {
   const nodes = host.nodes ?? null;
   if (nodes === null) return null;
   const states = new Map<string, number>();
-  for (const node of nodes) states.set(node.state, (states.get(node.state) ?? 0) + 1);
+  for (const node of nodes) {
+    const state = node.left_out ? "left out" : node.state;
+    states.set(state, (states.get(state) ?? 0) + 1);
+  }
   const counted = [...states].sort().map(([state, count]) => `${count} ${state}`);
   const gpus = nodes.flatMap((node) => Object.values(node.gpus)).reduce((sum, count) => sum + count, 0);
   const cores = nodes.reduce((sum, node) => sum + node.cpus, 0);
