@@ -31,6 +31,7 @@ def analysis_rows(analysis: Json | None) -> Rows:
         "uneven": _block(plain(one["text"]) for one in analysis["imbalances"]),
         "stalls": _stalls(analysis["stalls"]),
         "slot time": ledger_line(analysis["ledger"]),
+        "waited": _waited(analysis["ledger"]),
     }
 
 
@@ -61,6 +62,15 @@ def ledger_line(ledger: Json) -> str | None:
         if share >= 0.005
     ]
     return f"{duration(leased_s)}: {', '.join(parts)}"
+
+
+def _waited(ledger: Json) -> str | None:
+    """How long the job waited, and how much of that in Slurm: 12 s, and 3 min in Slurm."""
+    in_slurm_s = ledger.get("waited_in_slurm_s", 0.0)
+    own_s = ledger.get("waited_s", 0.0) - in_slurm_s
+    if own_s + in_slurm_s < 1:
+        return None
+    return duration(own_s) if not in_slurm_s else f"{duration(own_s)} in Hora's queue, {duration(in_slurm_s)} in Slurm"
 
 
 def _part_name(name: str) -> str:

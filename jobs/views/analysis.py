@@ -124,6 +124,8 @@ class Ledger(_Frozen):
         description="Slots x seconds from the lease to the attempt's end (or now), summed over the attempts"
     )
     items: dict[LedgerItem, float]
+    waited_s: float = Field(0.0, description="Seconds in which the job waited for its attempts. They are not leased")
+    waited_in_slurm_s: float = Field(0.0, description="Of these: after it was handed to a Slurm pool")
 
 
 class FindingKind(StrEnum):

@@ -193,6 +193,9 @@ class AttemptView(View):
     resumed_step: int | None = Field(description="The step from which the attempt continued; 0: the start")
     setup: dict[str, float] = Field(description="Seconds of each finished phase of the set-up, on rank 0")
     queued_at: datetime = Field(description="When the job began to wait for this attempt")
+    handed_at: datetime | None = Field(
+        None, description="When the job was handed to the Slurm pool that runs it; null: a host runs it"
+    )
     due_at: datetime | None = Field(
         description="If the attempt was placed before a waiting job: when that job may take its slots"
     )

@@ -54,6 +54,8 @@ class Run:
     slots: int
     leased_at: float
     ended_at: float  # of a live attempt: now
+    queued_at: float | None = None
+    handed_at: float | None = None  # to Slurm
     started_at: float | None = None  # its first rank's first line
     live: bool = False
     ended_well: bool = False  # it finished, so what follows its last step is its normal end

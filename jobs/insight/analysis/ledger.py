@@ -41,7 +41,9 @@ def ledger_of(
         for item, seconds in walk.spent.items():
             items[item] += run.slots * seconds
     leased_s = sum(run.slots * max(0.0, run.ended_at - run.leased_at) for run in runs)
-    return Ledger(leased_s=leased_s, items=items)
+    waited_s = sum(max(0.0, run.leased_at - run.queued_at) for run in runs if run.queued_at is not None)
+    in_slurm_s = sum(max(0.0, run.leased_at - run.handed_at) for run in runs if run.handed_at is not None)
+    return Ledger(leased_s=leased_s, items=items, waited_s=waited_s, waited_in_slurm_s=min(in_slurm_s, waited_s))
 
 
 class _Walk:

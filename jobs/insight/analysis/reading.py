@@ -86,6 +86,8 @@ def _run(attempt: Attempt, now: float, void_after: int | None) -> Run:
         slots=attempt.gpus,
         leased_at=attempt.created_at.timestamp(),
         ended_at=now if attempt.ended_at is None else attempt.ended_at.timestamp(),
+        queued_at=attempt.queued_at.timestamp(),
+        handed_at=None if attempt.handed_at is None else attempt.handed_at.timestamp(),
         started_at=None if attempt.started_at is None else attempt.started_at.timestamp(),
         live=attempt.ended_at is None,
         ended_well=attempt.end_reason in _ENDED_WELL,

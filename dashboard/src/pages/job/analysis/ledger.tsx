@@ -26,6 +26,7 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
             {duration(ledger.leased_s)} of {unit} time{isComplete ? "" : " so far"}, from the lease of the slots to
             their return, over all attempts
           </p>
+          <Waiting ledger={ledger} />
           <Bar items={items} />
           <Table items={items} unit={unit} />
           {unusedNames.length > 0 && <p class="muted">No time on: {unusedNames.join(", ")}.</p>}
@@ -33,6 +34,13 @@ export function LedgerPanel({ ledger, unit, isComplete }: Props) {
       )}
     </Panel>
   );
+}
+
+function Waiting({ ledger }: { ledger: Ledger }) {
+  const { waited_s: waitedS, waited_in_slurm_s: inSlurmS } = ledger;
+  if (waitedS < 1) return null;
+  const inSlurm = inSlurmS > 0 ? `, ${duration(inSlurmS)} of that in Slurm` : "";
+  return <p class="muted">{`Before that it waited ${duration(waitedS)}${inSlurm}.`}</p>;
 }
 
 function Bar({ items }: { items: readonly Item[] }) {

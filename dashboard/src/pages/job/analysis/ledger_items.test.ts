@@ -3,7 +3,8 @@ import { test } from "node:test";
 import type { Ledger } from "../../../api/types.ts";
 import { itemsOf, noneOf } from "./ledger_items.ts";
 
-const ledger: Ledger = { leased_s: 10, items: { launch: 1, useful: 6, lost: 3, stalled: 0 } };
+const waits = { waited_s: 0, waited_in_slurm_s: 0 };
+const ledger: Ledger = { leased_s: 10, items: { launch: 1, useful: 6, lost: 3, stalled: 0 }, ...waits };
 
 test("items that took time have a share and come in the order of the bar", () => {
   assert.deepEqual(
@@ -22,5 +23,5 @@ test("items that took no time are listed by name", () => {
 });
 
 test("a job that held no slots has no items", () => {
-  assert.deepEqual(itemsOf({ leased_s: 0, items: {} }), []);
+  assert.deepEqual(itemsOf({ leased_s: 0, items: {}, ...waits }), []);
 });

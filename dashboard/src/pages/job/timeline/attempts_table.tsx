@@ -23,6 +23,7 @@ export function AttemptsTable({ attempts, segments }: Props) {
     { name: "Slots", cell: slotsOf },
     { name: "Began", cell: beginning },
     phase("Queued", "queued"),
+    ...(attempts.some(({ handed_at }) => handed_at) ? [phase("In Slurm", "in_slurm")] : []),
     phase("Launch", "launch"),
     { ...phase("Set-up", "set_up"), title: setUpText },
     phase("Training", "training"),

@@ -35,6 +35,14 @@ function rowsOf(segments: ReturnType<typeof segmentsOf>): (string | number | nul
 
 const live = { created_at: at(0), ended_at: null, paused_at: null };
 
+test("what a job waited in Slurm is a segment of its own", () => {
+  const inPool = { ...attempt(1, { created: 9, started: 11, ended: 20 }), handed_at: at(2) };
+  assert.deepEqual(rowsOf(segmentsOf(live, [inPool], [], now(20))).slice(0, 2), [
+    ["queued", 1, 0, 2],
+    ["in_slurm", 1, 2, 9],
+  ]);
+});
+
 test("a waiting job has one queued segment, up to now", () => {
   assert.deepEqual(rowsOf(segmentsOf(live, [], [], now(5))), [["queued", null, 0, 5]]);
 });

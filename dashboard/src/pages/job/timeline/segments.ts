@@ -2,7 +2,7 @@
 
 import type { Attempt, Job, JobEvent } from "../../../api/types.ts";
 
-export type Phase = "queued" | "paused" | "launch" | "set_up" | "training" | "finishing";
+export type Phase = "queued" | "in_slurm" | "paused" | "launch" | "set_up" | "training" | "finishing";
 
 export interface Segment {
   readonly phase: Phase;
@@ -40,7 +40,10 @@ export function segmentsOf(
     add("queued", attempt, untilMs);
   };
   for (const attempt of attempts) {
-    wait(attempt.number, ms(attempt.created_at) as number);
+    const createdMs = ms(attempt.created_at) as number;
+    const handedMs = ms(attempt.handed_at);
+    wait(attempt.number, Math.min(handedMs ?? createdMs, createdMs));
+    if (handedMs !== null) add("in_slurm", attempt.number, createdMs);
     for (const [phase, untilMs] of phasesOf(attempt, events, nowMs)) add(phase, attempt.number, untilMs);
   }
   if (attempts.at(-1)?.ended_at !== null) wait(null, endMs);

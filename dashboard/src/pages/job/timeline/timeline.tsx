@@ -11,6 +11,7 @@ import styles from "./timeline.module.css";
 
 const PHASE_NAMES: Record<Phase, string> = {
   queued: "queued",
+  in_slurm: "queued in Slurm",
   paused: "paused",
   launch: "launch",
   set_up: "set-up",
