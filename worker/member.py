@@ -27,10 +27,11 @@ from worker.attempt import lease_file, stop_file
 from worker.attempt.code_folder import BadCode, hand_over, unpack_code
 from worker.attempt.code_transfer import receive_code
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
-from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
+from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, SAYS_WHY, MemberTask
 from worker.attempt.niceness import be_polite
 from worker.attempt.processes import pids_with_mark, signal_marked, sweep
 from worker.attempt.wire import Incoming, Message, Outgoing, as_text
+from worker.sampling.node_sampler import NodeSampler
 
 _TICK_S = 0.1
 _READ_BYTES = 64 * 1024  # of one file in one message
@@ -98,7 +99,11 @@ class Member:
         self._has_lease = False
         self._here_sent_at = 0.0
         self._unanswered_look: int | None = None  # a look to answer once all lines are sent: no process is left
-        self._leaving = False
+        self._is_told_to_leave = False
+        self._is_leaving = self._has_said_so = False  # Slurm takes the node back
+        self._sampler: NodeSampler | None = None
+        if task.of_slurm:
+            signal.signal(signal.SIGTERM, self.give_way)
 
     def prepare(self, messages: Sequence[Message] = ()) -> None:
         """Create the folders and then the launch file, without which no rank starts.
@@ -121,6 +126,10 @@ class Member:
         unfinished = self._launch_file.with_suffix(".new")
         unfinished.write_text(json.dumps(launch, indent=2))
         os.replace(unfinished, self._launch_file)
+        if self._task.of_slurm:
+            period_s = self._task.sample_period_s
+            self._sampler = NodeSampler(self._task.mark, self._task.ranks, launch["gpu_uuids"], period_s=period_s)
+            self._sampler.start()
 
     def _prepare_script(self, messages: Sequence[Message]) -> None:
         script, archive = self._task.launch["script"], Path(self._task.code_archive)
@@ -140,7 +149,10 @@ class Member:
 
     def run(self) -> str:
         """Serve until it is time to exit. Returns the reason."""
-        while not self._leaving:
+        while not self._is_told_to_leave:
+            if self._is_leaving and not self._has_said_so:
+                self._has_said_so = True
+                self._outgoing.send({"say": "leaving"})
             if time.monotonic() - self._here_sent_at >= HERE_PERIOD_S:
                 self._send_here()
             waiting = [sys.stdout] if self._outgoing.pending else []
@@ -155,6 +167,13 @@ class Member:
             self._send_lines()
         return "the lead host asked it to leave"
 
+    def give_way(self, *_: object) -> None:
+        """Tell the supervisor that Slurm takes the node back: a handler of SIGTERM, which Slurm sends to all steps.
+
+        The ranks end with it. So this only says why. Slurm kills what is left some time later.
+        """
+        self._is_leaving = True
+
     def clean_up(self) -> None:
         """End every process of the attempt and remove its temporary files."""
         self._remove_launch_file()
@@ -165,6 +184,8 @@ class Member:
 
     def _send_here(self) -> None:
         self._here_sent_at = time.monotonic()
+        for sample in self._sampler.take() if self._sampler is not None else ():
+            self._outgoing.send({"say": "sample", **sample})
         self._send_notes()
         self._outgoing.send({"say": "here", "now": self._here_sent_at, "leased": self._has_lease})
 
@@ -180,7 +201,7 @@ class Member:
             case "look":
                 self._answer_look(message["number"])
             case "leave":
-                self._leaving = True
+                self._is_told_to_leave = True
 
     def _extend(self, until: float) -> None:
         self._lease_ends_at = until
@@ -262,7 +283,7 @@ def main() -> int:
     finally:
         member.clean_up()
     with suppress(OSError):
-        sys.stderr.write(f"leaving: {reason}\n")
+        sys.stderr.write(f"{SAYS_WHY}{reason}\n")
     return 0
 
 

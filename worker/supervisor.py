@@ -25,7 +25,8 @@ def start_members(task: dict[str, Any]) -> "Members | None":
     """Make the other hosts ready for their ranks, if there are any.
 
     If one cannot be made ready, the task's command is replaced by one that prints the reason and fails. So the reason
-    is stored like the last lines of any launcher that started no rank.
+    is stored like the last lines of any launcher that started no rank. A node of Slurm on which no member came up is
+    lost: the nodes were taken back, or Slurm is away.
     """
     if not task["members"]:
         return None
@@ -35,7 +36,7 @@ def start_members(task: dict[str, Any]) -> "Members | None":
         return Members.start(MembersLaunch(**task["members"]))
     except MemberFailed as error:
         task["argv"] = [sys.executable, *_SAY_WHY, str(error)]
-        return None
+        return Members(failure=error) if task["leaving_file"] else None
 
 
 def made_ready(task: dict[str, Any], leave_signals: list[int]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ After the member's first `here`, commands follow.
             {"do": "look", "number": i}                   answer how many processes are left; no rank starts any more
             {"do": "leave"}                               end the remaining processes and exit
     out     {"say": "here", "now": s, "leased": b}        first when the host is ready, then once a second
+            {"say": "leaving"}                            Slurm takes the node back: its ranks should save
+            {"say": "sample", "at": t, "ranks": {r: {metric: value}}}   on a node of Slurm, by the node's clock
             {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
             {"say": "note", "rank": r, "text": t}               the note of rank r, when it has changed
             {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent
@@ -21,6 +23,7 @@ from typing import Any
 
 RECORDS, LOGS = "records", "logs"
 HERE_PERIOD_S = 1.0
+SAYS_WHY = "leaving: "  # begins the last line that a member writes to its standard error
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,9 @@ class MemberTask:
     code_archive: str = ""  # where to put the archive of a script
     code_bytes: int = 0  # its size; 0: there is none
     own_gpus: int = 0  # how many GPUs its ranks get, of those that Slurm gave to this process
+    sample_period_s: float = 0.0  # on a node of Slurm, where no worker samples; 0: it is a host of the service
+
+    @property
+    def of_slurm(self) -> bool:
+        """Whether the member is a step of a job of Slurm."""
+        return self.sample_period_s > 0

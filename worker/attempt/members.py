@@ -10,7 +10,8 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,16 +22,25 @@ from worker.attempt import lease_file
 from worker.attempt.code_transfer import send_code
 from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.log_file import opened_to_append
-from worker.attempt.member_protocol import HERE_PERIOD_S, MemberTask
+from worker.attempt.member_protocol import HERE_PERIOD_S, SAYS_WHY, MemberTask
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # a shorter silence means nothing
+_MOST_SAMPLES = 6000  # that nobody took: those of a hundred nodes in a minute
 _GOODBYE_S = 3.0  # for a member to end its processes, before its connection is cut
 
 
 class MemberFailed(RuntimeError):
-    """A host could not be made ready for its ranks; the message names it and says why."""
+    """A host could not be made ready for its ranks; the message names it and says why.
+
+    `is_unreached`: no member came up there. Else one did, and said why it cannot work.
+    """
+
+    def __init__(self, message: str, *, host: str | None = None, is_unreached: bool = False) -> None:
+        super().__init__(message)
+        self.host = host
+        self.is_unreached = is_unreached
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,15 @@ class MembersLaunch:
     lease_file: str = ""  # of the lead: until when the ranks on all hosts may run
     ready_within_s: float = 30.0
     code_archive: str = ""  # of a script, to be sent to all members
+
+
+@dataclass(frozen=True)
+class NodeSample:
+    """What a member on a node of Slurm read of its ranks at one moment, by the node's clock in seconds."""
+
+    node: str
+    at: float
+    values_by_rank: Mapping[int, Mapping[str, Any]]  # by the names of `jobs.telemetry.sampled_metrics`
 
 
 @dataclass
@@ -63,14 +82,21 @@ class _Connection:
     has_lease: bool = False  # its ranks have their lease file
     look_asked: int = 0  # the newest look that was requested
     look_answer: tuple[int, int] = (0, -1)  # the newest look that it answered, and how many processes it saw
+    is_leaving: bool = False  # Slurm takes its node back
     broken_because: str | None = None
 
 
 class Members:
-    """One member process on every host but the lead, each at the end of an ssh connection."""
+    """One member process on every host but the lead, each at the end of an ssh connection.
 
-    def __init__(self, connections: Sequence[_Connection] = (), *, silent_s: float = 0.0) -> None:
+    `failure` is why the start was given up. If no member came up on a host, that host is lost.
+    """
+
+    def __init__(
+        self, connections: Sequence[_Connection] = (), *, silent_s: float = 0.0, failure: MemberFailed | None = None
+    ) -> None:
         self._connections = connections
+        self._failure = failure
         self._lock = threading.Lock()  # protects what is sent and what was received
         self._news = threading.Condition(self._lock)
         self._silent_s = silent_s
@@ -78,6 +104,7 @@ class Members:
         self._looks_before_signal = 0  # only looks after this one count
         self._closing = False
         self._notes: dict[int, bytes] = {}
+        self._samples: deque[NodeSample] = deque(maxlen=_MOST_SAMPLES)
         self._reader = threading.Thread(target=self._read, name="members", daemon=True)
 
     @classmethod
@@ -118,6 +145,13 @@ class Members:
         with self._lock:
             return dict(self._notes)
 
+    def take_samples(self) -> list[NodeSample]:
+        """The samples that came from nodes of Slurm since the last call."""
+        with self._lock:
+            samples = list(self._samples)
+            self._samples.clear()
+        return samples
+
     def unstored_records(self) -> dict[int, bytes]:
         """The records of ranks there that could not be stored here, because the disk is full."""
         records: dict[int, bytes] = {}
@@ -137,8 +171,21 @@ class Members:
 
     def why_lost(self) -> str | None:
         """A sentence that names a host whose connection broke. None while all are connected."""
+        if self._failure is not None and self._failure.is_unreached:
+            return str(self._failure)
         losses = map(self._loss_of, self._connections)
         return next((loss for loss in losses if loss is not None), None)
+
+    def faulty_host(self) -> str | None:
+        """The host whose member failed, in its start or later."""
+        if self._failure is not None:
+            return self._failure.host
+        lost = (connection.host for connection in self._connections if self._loss_of(connection) is not None)
+        return next(lost, None)
+
+    def is_leaving(self) -> bool:
+        """Whether Slurm takes the node of a member back."""
+        return any(connection.is_leaving for connection in self._connections)
 
     def ask_to_stop(self) -> None:
         """Create the stop file of the ranks there."""
@@ -210,10 +257,10 @@ class Members:
             )
             for connection in connections:
                 if connection.broken_because is not None:
-                    raise MemberFailed(f"host {connection.host}: {connection.broken_because}")
+                    raise _failed(connection, connection.broken_because)
             for connection in connections:
                 if not condition(connection):
-                    raise MemberFailed(f"host {connection.host}: not ready after {within_s:g} s")
+                    raise _failed(connection, f"not ready after {within_s:g} s")
 
     def _send(self, connection: _Connection, message: Message) -> None:
         with self._lock:
@@ -258,11 +305,22 @@ class Members:
                 connection.clock_s, connection.has_lease = now, has_lease
             case {"say": "left", "look": int(look), "processes": int(processes)}:
                 connection.look_answer = (look, processes)
+            case {"say": "leaving"}:
+                connection.is_leaving = True
+            case {"say": "sample", "at": float(at), "ranks": dict(values)}:
+                by_rank = {int(rank): of_rank for rank, of_rank in values.items()}  # JSON has only text as keys
+                with self._lock:
+                    self._samples.append(NodeSample(connection.host, at, by_rank))
             case {"say": "lines", "kind": str(kind), "rank": int(rank), "text": str(text)} if rank in connection.ranks:
                 connection.lines.add(kind, rank, as_bytes(text))
             case {"say": "note", "rank": int(rank), "text": str(text)} if rank in connection.ranks:
                 with self._lock:
                     self._notes[rank] = as_bytes(text)
+
+
+def _failed(connection: _Connection, why: str) -> MemberFailed:
+    is_unreached = connection.clock_s is None and SAYS_WHY not in why
+    return MemberFailed(f"host {connection.host}: {why}", host=connection.host, is_unreached=is_unreached)
 
 
 def _connect(launch: MembersLaunch, command: Sequence[str], member: MemberTask) -> _Connection:

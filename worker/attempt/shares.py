@@ -163,6 +163,7 @@ def member_task(
     *,
     mark: str,
     has_files: bool = False,
+    sample_period_s: float = 0.0,
 ) -> MemberTask:
     """The task of the member on another host: the lead's launch file with that host's own devices and paths.
 
@@ -194,6 +195,7 @@ def member_task(
         scratch=str(paths.scratch),  # all ranks get the same TMPDIR
         code_archive=str(member_paths.code_archive) if code.archive_bytes and not has_files else "",
         code_bytes=0 if has_files else code.archive_bytes,
+        sample_period_s=sample_period_s,
         own_gpus=share.own_gpus,
     )
 

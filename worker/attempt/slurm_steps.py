@@ -1,9 +1,12 @@
 """The command line that starts a process on a node of an allocation: a step of its job, with `srun`. Pure."""
 
 import os
+import re
 from collections.abc import Mapping
 
 _KEPT = ("SLURM_CONF",)
+# Slurm's own trouble, and not what became of a process: "srun: error: n1: task 0: Killed".
+_TROUBLE = re.compile(r"srun: error: (.*(?:Unable to |[Cc]ommunication|launch failed|has expired|Node fail).*)")
 
 
 def step(slurm_job: int, node: str) -> list[str]:
@@ -15,6 +18,12 @@ def step(slurm_job: int, node: str) -> list[str]:
         "srun", f"--jobid={slurm_job}", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--cpu-bind=none",
         "--quiet", "--chdir=/", "--export=ALL", f"--nodelist={node}",
     ]  # fmt: skip
+
+
+def slurm_trouble(printed: str) -> str | None:
+    """What `srun` printed if Slurm could not start a step, or took its node away. None: it did neither."""
+    match = _TROUBLE.search(printed)
+    return None if match is None else match[1].strip()
 
 
 def variables_for_srun() -> dict[str, str]:

@@ -28,17 +28,20 @@ from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings, settings
 from jobs.runtime.space import is_full
+from jobs.scheduling.allocations import blame
 from worker.attempt.ending import Ending, judge, requested_ending
 from worker.attempt.gpu_use import gpus_are_free
 from worker.attempt.intake import Intake
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.members import Members
 from worker.attempt.niceness import be_polite
+from worker.attempt.node_samples import NodeSamples
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.rank_watch import RankWatch
 from worker.attempt.renewal import Renewal
 from worker.attempt.script_ending import explaining_exits
 from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
+from worker.attempt.slurm_steps import slurm_trouble
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
 from worker.attempt.supervisor_task import SupervisorTask
@@ -48,6 +51,8 @@ _log = logging.getLogger(__name__)
 _PERIOD_S = 0.1  # between two looks at the processes
 _STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, after a rank has exited
+_NODES_TAKEN = Ending(EndReason.PREEMPTED, "Slurm takes its nodes back")
+_FAULTS_OF_NODES = frozenset({EndReason.HOST_LOST, EndReason.LAUNCH_FAILED})
 _SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST})
 
 
@@ -157,6 +162,8 @@ class Supervision:
         if stopped_for is None and loss is not None:
             stopped_for = Ending(EndReason.HOST_LOST, loss)  # its ranks noticed it before this process did
         self._wait_for_lines()
+        if stopped_for is None and self._in_pool:
+            stopped_for = self._fault_of_slurm()
         self._renewal.retry_while_away(lambda: self._intake.drain(meanwhile=self._renewal.renew_if_due))
         exits = self._lookout.exits() | self._intake.exits
         launcher_says = _last_lines(self._paths.launcher_log)
@@ -185,6 +192,7 @@ class Supervision:
         lead_ranks = range(0 if self._in_pool else len(attempt.shares[0]["slots"]))
         self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, lead_ranks, self._members)
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
+        self._samples = NodeSamples(self._sessions, self._lease, self._members)
         started_at = None if self._spec.is_script else self._started_at
         self._rank_watch = RankWatch(self._intake, lead_ranks, started_at=started_at)
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
@@ -224,6 +232,7 @@ class Supervision:
             if self._intake.steps_seen != steps_before:  # read, if not stored
                 self._rank_watch.note_step()
         self._lookout.store_event()
+        self._samples.store_new()
 
     def _reason_to_stop(self) -> Ending | None:
         if (ending := self._fault_of_host()) is not None:
@@ -245,9 +254,17 @@ class Supervision:
             return Ending(EndReason.INTERNAL_ERROR, f"the folder of the job on host {host} was removed while it ran")
         if self._leave_signals:
             return Ending(EndReason.HOST_LOST, f"host {host} is shutting down")
-        if self._in_pool and self._leaving_file.exists():
-            return Ending(EndReason.PREEMPTED, "Slurm takes its nodes back")
-        return None
+        return _NODES_TAKEN if self._in_pool and self._is_leaving() else None
+
+    def _is_leaving(self) -> bool:
+        return self._leaving_file.exists() or self._members.is_leaving()
+
+    def _fault_of_slurm(self) -> Ending | None:
+        """Why ranks ended on which Slurm had its hand, if it said so only now."""
+        if self._is_leaving():
+            return _NODES_TAKEN
+        trouble = slurm_trouble(_last_lines(self._paths.launcher_log, count=200))
+        return None if trouble is None else Ending(EndReason.HOST_LOST, f"Slurm failed: {trouble}")
 
     def _requested_ending(self) -> Ending | None:
         """The ending that somebody requested: cancel, pause, preemption. Read once a period."""
@@ -310,6 +327,9 @@ class Supervision:
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
             touch(session, self._lease.job_id, **stored)
+            node = self._members.faulty_host() if self._in_pool and ending.reason in _FAULTS_OF_NODES else None
+            if node is not None:
+                blame(session, self._lease, node)
             clean_hosts = self._members.clean_hosts()
             if self._in_pool and (not clean or len(clean_hosts) < len(self._members.hosts)):
                 return  # the agent releases them when Slurm has nothing left of the nodes

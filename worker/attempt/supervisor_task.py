@@ -243,9 +243,12 @@ def whole_task(sessions: Sessions, settings: Settings, lease: Lease) -> Supervis
         environment |= variables_for_srun()
         leaving_file = str(allocation_files(settings).leaving(slurm_name(lease.job_id, lease.number)))
     member_tasks = [
-        member_task(launch, share, paths, script.of_member(share.host), mark=mark, has_files=share is layout.lead)
+        member_task(
+            launch, share, paths, script.of_member(share.host), mark=mark, has_files=share is layout.lead,
+            sample_period_s=0.0 if layout.slurm_job is None else settings.sample_period_s,
+        )
         for share in layout.members
-    ]
+    ]  # fmt: skip
     members = members_launch(
         member_tasks, layout, paths,
         ssh=command(files), environment=environment, ready_within_s=settings.ranks_lease_s / 2,
