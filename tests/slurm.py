@@ -51,6 +51,8 @@ ReturnToService=2
 SlurmctldTimeout=30
 SlurmdTimeout=30
 KillWait=5
+UnkillableStepTimeout=300
+MessageTimeout=4
 MinJobAge=300
 SlurmctldPidFile={folder}/slurmctld.pid
 StateSaveLocation={folder}/state
@@ -123,6 +125,31 @@ class Slurm:
         """Start the `slurmd` of a node."""
         inside = [] if self.network is None else self.network.inside(node)
         self._run_daemon(f"slurmd-{node}", "-D", "-N", node, before=inside)
+
+    def kill_node(self, node: str) -> None:
+        """Kill the `slurmd` of a node. The steps there run on, and Slurm learns it after `SlurmdTimeout`."""
+        self._end(f"slurmd-{node}")
+
+    def set_node(self, node: str, state: str) -> None:
+        """Have an administrator put a node into another state: drain, down or resume."""
+        self.run("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+
+    def resume_node(self, node: str) -> None:
+        """Have an administrator take a node back into service, if Slurm has not done it."""
+
+        def is_in_service() -> bool:
+            state = self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").strip().rstrip("*")
+            if state not in ("down", "drained", "draining"):
+                return True
+            with suppress(AssertionError):  # Slurm did it in this moment
+                self.set_node(node, "resume")
+            return False
+
+        until(is_in_service, what=f"node {node}")
+
+    def are_idle(self) -> bool:
+        """Whether all nodes are idle."""
+        return self.run("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle"] * len(self.nodes)
 
     def run(self, *argv: str) -> str:
         """What a command of Slurm prints."""

@@ -57,10 +57,6 @@ def ended(client: Service, job_id: str) -> Json:
     return until(job, what=f"the end of {job_id}")
 
 
-def is_idle(cluster: Slurm) -> bool:
-    return cluster.run("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"]
-
-
 @pytest.mark.parametrize(("gpus", "placement"), [(2, "spread"), (4, "pack")])
 def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, placement: str) -> None:
     job_id = user.submit({**DIGITS, "gpus": gpus, "placement": placement})["id"]
@@ -75,7 +71,7 @@ def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, pla
     assert sorted(ranks) == list(range(gpus))
     assert kinds(user, job_id).count("epoch_ended") == 3
     no_process_left(user, job_id)
-    until(lambda: is_idle(cluster), what="idle nodes")
+    until(cluster.are_idle, what="idle nodes")
     until(lambda: user.host(POOL)["slots"] == [], what="free slots")
     assert cluster.jobs()[f"hora-{job_id}-1"] == "COMPLETED"
 
@@ -86,7 +82,7 @@ def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm
     assert_no_secret_on_the_nodes(job_id)
     user.pause(job_id)
     until(lambda: user.job(job_id)["status"] == "queued", what="the pause")
-    until(lambda: is_idle(cluster), what="idle nodes")
+    until(cluster.are_idle, what="idle nodes")
     user.resume(job_id)
     job = wait_for_epochs(user, job_id, epochs=2, attempt=2)
     assert user.attempts(job_id)[-1]["resumed_step"] > 0
@@ -100,7 +96,7 @@ def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm
     job = ended(user, job_id)
     assert job["status"] == "cancelled"
     no_process_left(user, job_id)
-    until(lambda: is_idle(cluster), what="idle nodes")
+    until(cluster.are_idle, what="idle nodes")
 
 
 def assert_no_secret_on_the_nodes(job_id: str) -> None:
