@@ -10,9 +10,9 @@ from typing import Any
 from jobs.model.launch import Launch, launch_file_name
 from jobs.model.records import Record, parse_record, rank_records_name
 from jobs.model.spec import spec_from
+from worker.attempt.layout import horovodrun_argv, on_this_host
 from worker.attempt.paths import AttemptPaths
-from worker.attempt.shares import horovodrun_argv, on_this_host
-from worker.attempt.supervisor_task import rank_environment
+from worker.host.inherited import rank_environment
 
 Json = Mapping[str, Any]
 

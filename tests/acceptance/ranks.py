@@ -24,7 +24,7 @@ from jobs.model.records import (
     rank_records_name,
 )
 from jobs.model.spec import spec_from
-from worker.attempt.shares import horovodrun_argv, on_this_host
+from worker.attempt.layout import horovodrun_argv, on_this_host
 
 T = TypeVar("T", bound=Record)
 

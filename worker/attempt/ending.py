@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jobs.lifecycle.leases import StopRequests
 from jobs.model.os_errors import without_folder, without_paths
 from jobs.model.records import RankExited
 from jobs.model.states import COMPLETE, FAULTS_OF_A_RANK, EndReason
 from jobs.runtime.space import says_full
+
+if TYPE_CHECKING:
+    from jobs.lifecycle.leases import StopRequests  # what trains without the service imports no database
 
 # How horovodrun reports the first rank that failed; 137 is 128 + SIGKILL.
 _KILLED = re.compile(r"Process name: (\d+)\W+Exit code: 137\b")
@@ -36,7 +39,7 @@ class Ending:
         return replace(self, error=error)
 
 
-def requested_ending(requests: StopRequests) -> Ending | None:
+def requested_ending(requests: "StopRequests") -> Ending | None:
     """How a person or the queue asked an attempt to end; None while it may go on. A cancel wins."""
     if requests.cancel_requested:
         return Ending(EndReason.CANCELLED)

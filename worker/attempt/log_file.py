@@ -1,4 +1,4 @@
-"""Opens a log of an attempt. Used by the supervisor before it starts `horovodrun`, so it imports little."""
+"""The logs of an attempt. Used by the supervisor before it starts `horovodrun`, so it imports little."""
 
 import os
 from pathlib import Path
@@ -15,3 +15,11 @@ def opened_to_append(path: Path) -> BinaryIO:
         if error.errno not in FULL:
             raise
         return open(os.devnull, "ab")
+
+
+def last_lines(path: Path, count: int = 5) -> str:
+    """The last lines of a log as one line; empty if there is none."""
+    try:
+        return " | ".join(path.read_text("utf-8", "replace").splitlines()[-count:])
+    except FileNotFoundError:
+        return ""

@@ -1,4 +1,4 @@
-"""Assigns ranks to hosts, and builds the command lines and tasks that follow from it.
+"""Assigns the ranks of an attempt to its hosts, and builds the tasks of members that follow from it.
 
 Used by the launcher. The builders are pure; `layout_of` reads the rows.
 """
@@ -7,8 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -19,64 +18,12 @@ from jobs.model.pools import is_pool
 from jobs.runtime.processes import MARK
 from jobs.scheduling.allocations import allocation_of
 from jobs.scheduling.pools import Shape
+from worker.attempt.layout import LOOPBACK, HostShare, Layout, on_this_host, threads_of
 from worker.attempt.member_protocol import MemberTask
 from worker.attempt.members import MembersLaunch
 from worker.attempt.paths import AttemptPaths
 from worker.attempt.script_launch import NO_CODE, CodeOfMember, on_member
 from worker.attempt.slurm_steps import step
-
-LOCALHOST = "localhost"
-LOOPBACK = "lo"
-# By default Gloo gives an exchange up after 30 s, so a rank that is stopped for longer would end all ranks. Instead the
-# supervisor watches the job's `stall_timeout_s`, and ranks without a supervisor have a lease.
-_EXCHANGE_TIMEOUT_S = 86_400
-
-
-@dataclass(frozen=True)
-class HostShare:
-    """A host's part of an attempt. `address` is the name that horovodrun uses for it.
-
-    A node of a Slurm pool has `own_gpus`: it knows itself which GPUs Slurm gave, and only gets their number.
-    """
-
-    host: str
-    address: str
-    ranks: Sequence[int]
-    gpu_uuids: Sequence[str]
-    threads_per_rank: int  # 0: TensorFlow decides
-    own_gpus: int = 0
-
-
-@dataclass(frozen=True)
-class Layout:
-    """All hosts of an attempt, the lead first, and the network interface over which they talk to each other.
-
-    `slurm_job` holds the nodes of an attempt in a pool. All of them have members. The first one finds the interface.
-    """
-
-    shares: Sequence[HostShare]
-    interface: str
-    slurm_job: int | None = None
-
-    @property
-    def lead(self) -> HostShare:
-        """The host on which the supervisor runs; in a pool the first node."""
-        return self.shares[0]
-
-    @property
-    def members(self) -> Sequence[HostShare]:
-        """The hosts that need a member: all on which the supervisor does not run."""
-        return self.shares if self.slurm_job is not None else self.shares[1:]
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks on all hosts together."""
-        return sum(len(share.ranks) for share in self.shares)
-
-
-def on_this_host(ranks: int, *, host: str = LOCALHOST, gpu_uuids: Sequence[str] = (), threads: int = 0) -> Layout:
-    """All ranks on one host. They need no network except loopback."""
-    return Layout([HostShare(host, LOCALHOST, range(ranks), gpu_uuids, threads)], LOOPBACK)
 
 
 def layout_of(session: Session, attempt_id: int, *, cpu_slots: int) -> Layout:
@@ -108,11 +55,6 @@ def _on_nodes(session: Session, attempt: Attempt) -> Layout:
     return Layout(shares, LOOPBACK if len(shares) == 1 else "", allocation.slurm_job)
 
 
-def threads_of(ranks: int, *, cores: int, slots: int) -> int:
-    """Threads of a rank on a CPU slot: its share of the host's cores."""
-    return max(1, cores // max(ranks, slots))
-
-
 def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot]) -> Layout:
     hosts = {host.name: host for host in session.scalars(select(Host).where(Host.name.in_(names)))}
     count_by_host = (
@@ -135,24 +77,6 @@ def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot])
     if interface is None:
         raise OSError(f"host {names[0]} has registered no network interface")
     return Layout(shares, interface)
-
-
-def horovodrun_argv(
-    layout: Layout, *, launch_dir: Path, ssh_config: Path | None = None, python: str = sys.executable
-) -> list[str]:
-    """The command that starts the ranks of the trainer on all hosts, through the shim in `worker.horovodrun`."""
-    before, reach = list[str](), list[str]()
-    if layout.slurm_job is not None:
-        before, reach = step(layout.slurm_job, layout.lead.address), ["--slurm-job", str(layout.slurm_job)]
-    elif len(layout.shares) > 1:
-        reach = ["--ssh-config", str(ssh_config)]
-    interface = ["--network-interfaces", layout.interface] if layout.interface else []
-    return [
-        *before, python, "-m", "worker.horovodrun", *reach,
-        "-np", str(layout.ranks), "-H", ",".join(f"{share.address}:{len(share.ranks)}" for share in layout.shares),
-        "--gloo", "--gloo-timeout-seconds", str(_EXCHANGE_TIMEOUT_S), "--disable-cache", *interface,
-        python, "-m", "trainer", str(launch_dir),
-    ]  # fmt: skip
 
 
 def member_task(

@@ -33,6 +33,7 @@ from worker.attempt.ending import Ending, judge, requested_ending
 from worker.attempt.gpu_use import gpus_are_free
 from worker.attempt.intake import Intake
 from worker.attempt.leftovers import store_leftovers
+from worker.attempt.log_file import last_lines
 from worker.attempt.members import Members
 from worker.attempt.niceness import be_polite
 from worker.attempt.node_samples import NodeSamples
@@ -166,7 +167,7 @@ class Supervision:
             stopped_for = self._fault_of_slurm()
         self._renewal.retry_while_away(lambda: self._intake.drain(meanwhile=self._renewal.renew_if_due))
         exits = self._lookout.exits() | self._intake.exits
-        launcher_says = _last_lines(self._paths.launcher_log)
+        launcher_says = last_lines(self._paths.launcher_log)
         if self._spec.is_script:
             exits = explaining_exits(
                 exits, launcher_says=launcher_says, stopped_at=self._stopped_at, has_saved=self._intake.has_saved
@@ -336,10 +337,3 @@ class Supervision:
             release_slots(session, self._lease.attempt_id, host=self._config.host, clean=clean, lost_uuids=lost_uuids)
             for host in clean_hosts:
                 leases.release(session, self._lease.attempt_id, host=host)
-
-
-def _last_lines(path: Path, count: int = 5) -> str:
-    try:
-        return " | ".join(path.read_text("utf-8", "replace").splitlines()[-count:])
-    except FileNotFoundError:
-        return ""

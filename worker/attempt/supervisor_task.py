@@ -6,10 +6,9 @@ builds the rest itself.
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from jobs.copies.resuming import last_valid_steps
@@ -24,19 +23,20 @@ from jobs.model.os_errors import in_words
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
-from jobs.runtime.processes import MARK, mark_of
+from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import is_full
 from jobs.scheduling.allocations import slurm_name
 from worker.attempt import lease_file
 from worker.attempt.allocation_files import files_of as allocation_files
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
+from worker.attempt.layout import Layout, horovodrun_argv
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.script_launch import CannotRunScript, prepare_script
-from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
+from worker.attempt.shares import layout_of, member_task, members_launch
 from worker.attempt.slurm_steps import variables_for_srun
 from worker.attempt.void_checkpoints import remove_void
-from worker.host.inherited import inherited
+from worker.host.inherited import rank_environment
 from worker.host.ssh import command, files_of
 
 
@@ -110,33 +110,6 @@ def expected_of(spec: Spec, ref: Ref) -> Expected | None:
     if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
         return None
     return Expected(dataset=f"{ref['name']}@{ref['version']}", **ref["expects"])
-
-
-def rank_environment(
-    environment: Mapping[str, str],
-    *,
-    mark: str,
-    home: Path,
-    scratch: Path,
-    threads: int,
-    variables: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, str]:
-    """The whole environment of the launcher and its ranks on all hosts. It contains no secrets.
-
-    `environment` is that of this process, `variables` are those of `HORA_RANK_ENV`.
-    """
-    return {
-        **variables,
-        **inherited(environment),
-        MARK: mark,
-        "HORA_HOME": str(home),
-        "HOME": str(home),
-        "TMPDIR": str(scratch),  # removed at the end of the attempt
-        "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": str(threads),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "CUDA_VISIBLE_DEVICES": "-1",  # each rank sets its own, from its host's launch file
-    }
 
 
 @dataclass(frozen=True)

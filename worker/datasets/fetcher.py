@@ -26,10 +26,10 @@ from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import is_full, shortage
-from worker.attempt.supervisor_task import rank_environment
 from worker.datasets.containment import Failed, GivenUp, run_contained
 from worker.datasets.folders import DatasetFiles
 from worker.datasets.uploaded import bring_archive, order_to_unpack
+from worker.host.inherited import rank_environment
 from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)

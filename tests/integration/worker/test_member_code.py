@@ -16,12 +16,13 @@ from jobs.runtime.settings import Settings
 from tests.integration.jobs.code_rows import packed
 from tests.waiting import until
 from worker.attempt import lease_file
+from worker.attempt.layout import HostShare, Layout
 from worker.attempt.members import MemberFailed, Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import sweep
 from worker.attempt.script_data import ScriptData
 from worker.attempt.script_launch import CodeOfMember, script_launch
-from worker.attempt.shares import HostShare, Layout, member_task, members_launch
+from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 
 FILES = {"train.py": b"print('hi')\n", "data.bin": os.urandom(3_000_000)}

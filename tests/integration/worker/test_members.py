@@ -20,10 +20,11 @@ from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
 from tests.waiting import slowdown, until
 from trainer.note import Note
 from worker.attempt import lease_file
+from worker.attempt.layout import HostShare, Layout
 from worker.attempt.members import MemberFailed, Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
-from worker.attempt.shares import HostShare, Layout, member_task, members_launch
+from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 
 Start = Callable[..., Members]

@@ -9,9 +9,11 @@ from jobs.lifecycle.store import Lease
 from jobs.model.launch import Launch
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
+from worker.attempt.layout import HostShare, Layout, horovodrun_argv, on_this_host
 from worker.attempt.paths import paths_of
-from worker.attempt.shares import HostShare, Layout, horovodrun_argv, member_task, members_launch, on_this_host
-from worker.attempt.supervisor_task import SupervisorTask, launch_of, rank_environment
+from worker.attempt.shares import member_task, members_launch
+from worker.attempt.supervisor_task import SupervisorTask, launch_of
+from worker.host.inherited import rank_environment
 
 SECRETS = {
     "HORA_TOKEN": "t0p", "HORA_DATABASE_URL": "postgresql://u:t0p@h/d", "HORA_BROKER_URL": "redis://:t0p@h",
