@@ -158,6 +158,20 @@ class Slurm:
         assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
         return done.stdout
 
+    def submit(self, script: Path, *options: str, **variables: str) -> str:
+        """Hand a script to `sbatch`, from its folder and with these variables; returns the id of its job."""
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        done = subprocess.run(
+            ["sbatch", "--parsable", *options, script.name], env={**kept, **self.environment, **variables},
+            cwd=script.parent, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def state(self, job: str) -> str:
+        """The state of a job by its id, such as COMPLETED."""
+        return self.run("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T").strip()
+
     def jobs(self) -> Mapping[str, str]:
         """The state of each job that Slurm knows, by name."""
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%j %T").splitlines()

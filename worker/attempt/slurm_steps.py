@@ -1,4 +1,4 @@
-"""The command line that starts a process on a node of an allocation: a step of its job, with `srun`. Pure."""
+"""The command line that starts processes on nodes of an allocation: a step of its job, with `srun`. Pure."""
 
 import os
 import re
@@ -9,14 +9,14 @@ _KEPT = ("SLURM_CONF",)
 _TROUBLE = re.compile(r"srun: error: (.*(?:Unable to |[Cc]ommunication|launch failed|has expired|Node fail).*)")
 
 
-def step(slurm_job: int, node: str) -> list[str]:
-    """The command line up to the program and its arguments, for one process on one node.
+def step(slurm_job: int, *nodes: str) -> list[str]:
+    """The command line up to the program and its arguments, for one process on each of these nodes.
 
     `--overlap` lets it use what the other steps of the job use too.
     """
     return [
-        "srun", f"--jobid={slurm_job}", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--cpu-bind=none",
-        "--quiet", "--chdir=/", "--export=ALL", f"--nodelist={node}",
+        "srun", f"--jobid={slurm_job}", "--overlap", f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--unbuffered",
+        "--cpu-bind=none", "--quiet", "--chdir=/", "--export=ALL", f"--nodelist={','.join(nodes)}",
     ]  # fmt: skip
 
 

@@ -10,14 +10,13 @@ import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 
+from jobs.model.pools import LEAVING_S, slurm_minutes, slurm_time_s
 from jobs.runtime.settings import Settings
 from jobs.scheduling.allocations import LiveAllocation
 from worker.attempt.allocation_files import AllocationFiles
 from worker.attempt.paths import paths_of
 
 _ABANDONED_MIN = 10  # minutes without a sign until the nodes are given back
-_LEAVING_S = 120  # before its time limit Slurm says so
-_SAVING = timedelta(minutes=10)  # what an attempt takes beside its own time limit
 _LONGEST = timedelta(days=1)  # where neither the job nor the partition has a limit
 _MISSES = 3  # looks in a row, a minute apart: shared storage may fail once
 
@@ -63,10 +62,10 @@ def options(
         f"--partition={settings.slurm_partition}",
         f"--nodes={shape.nodes}",
         f"--ntasks-per-node={shape.ranks}",
-        f"--time={_minutes(_time(allocation.time_limit_s, partition_limit))}",
+        f"--time={slurm_minutes(_time(allocation.time_limit_s, partition_limit).total_seconds())}",
         f"--nice={_nice(allocation.priority)}",
         "--no-requeue",
-        f"--signal=B:USR2@{_LEAVING_S}",
+        f"--signal=B:USR2@{LEAVING_S}",
         f"--chdir={files.root}",
         f"--output={files.folder(allocation.name)}/script.log",
     ]
@@ -82,13 +81,8 @@ def options(
 def _time(limit_s: float | None, partition_limit: timedelta | None) -> timedelta:
     if limit_s is None:
         return partition_limit or _LONGEST
-    own = timedelta(seconds=limit_s) + _SAVING
+    own = timedelta(seconds=slurm_time_s(limit_s))
     return own if partition_limit is None else min(own, partition_limit)
-
-
-def _minutes(time: timedelta) -> int:
-    """Slurm counts in minutes. A shorter time could end a job before it was asked to save."""
-    return max(_LEAVING_S // 60 + 1, -int(-time.total_seconds() // 60))
 
 
 def _nice(priority: int) -> int:

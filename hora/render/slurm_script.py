@@ -1,0 +1,84 @@
+"""The batch script that trains a spec in a job of Slurm, with no service. Pure. Called by `hora export`."""
+
+import json
+import re
+import shlex
+
+from jobs.model.catalog import DATASETS
+from jobs.model.dataset_names import is_versioned
+from jobs.model.pools import LEAVING_S, PREFIX, slurm_minutes, slurm_time_s
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import Spec
+
+_NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 40
+_GPU_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+_SCRIPT = """#!/bin/sh
+{options}
+
+# Trains the spec below with horovodrun on the nodes that Slurm gives: sbatch SCRIPT. Options of sbatch win over those
+# above. Submit it again to go on from the last checkpoint. A run that is complete is not trained again.
+python=${{HORA_PYTHON:-{python}}}
+folder=${{HORA_RUN_FOLDER:-$SLURM_SUBMIT_DIR/{name}}}
+
+exec "$python" -P -m worker.alone "$folder" <<'END'
+{spec}
+END
+"""
+
+
+def slurm_script(spec: Spec, *, nodes: int, python: str, run: str) -> str:
+    """The script for a spec without `problems_alone`. `run` is a text that no other script has."""
+    slug = _NOT_IN_FILE_NAMES.sub("-", spec.name)[:_LONGEST_NAME].strip("-.") or "job"
+    name = f"hora-{slug}-{run}"
+    return _SCRIPT.format(
+        options="\n".join(f"#SBATCH {option}" for option in _options(spec, name, nodes)),
+        python=shlex.quote(python), name=name,
+        spec=json.dumps(spec.model_dump(mode="json", exclude_unset=True), indent=2),
+    )  # fmt: skip
+
+
+def _options(spec: Spec, name: str, nodes: int) -> list[str]:
+    ranks = spec.gpus // nodes
+    chosen = [f"--job-name={name}", f"--nodes={nodes}", f"--ntasks-per-node={ranks}"]
+    if spec.device != "cpu":
+        chosen.append(f"--gres=gpu:{spec.gpu_model + ':' if spec.gpu_model else ''}{ranks}")
+    if spec.pool is not None:
+        chosen.append(f"--partition={spec.pool.removeprefix(PREFIX)}")
+    if spec.time_limit_s is not None:
+        chosen.append(f"--time={slurm_minutes(slurm_time_s(spec.time_limit_s))}")
+    return [*chosen, f"--signal=B:USR2@{LEAVING_S}", "--no-requeue", f"--output={name}-%j.log"]
+
+
+def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
+    """The fields of a spec that cannot be carried out without the service, and what is wrong with `--nodes`."""
+    problems = []
+    if spec.dataset is not None:
+        for field, source in (("source", spec.dataset.source), ("validation", spec.dataset.validation)):
+            if isinstance(source, str) and is_versioned(source):
+                message = f"only the service knows registered datasets: name a path, or one of {', '.join(DATASETS)}"
+                problems.append(FieldProblem(f"dataset.{field}", message, source))
+    if spec.model is not None and spec.model.weights.startswith("job:"):
+        message = "only the service knows the weights of its jobs: name a file whose name ends in .weights.h5"
+        problems.append(FieldProblem("model.weights", message, spec.model.weights))
+    if spec.probe is not None:
+        problems.append(FieldProblem("probe", "only the service shows what a probe finds: use `hora probe`"))
+    if spec.gpu_memory_gb is not None:
+        message = "Slurm does not know the memory of a GPU: choose its type with gpu_model"
+        problems.append(FieldProblem("gpu_memory_gb", message, f"{spec.gpu_memory_gb:g}"))
+    if spec.gpu_model is not None and not _GPU_TYPE.fullmatch(spec.gpu_model):
+        message = "here it is the type of the GPUs in Slurm: letters, digits, dots, dashes and underscores"
+        problems.append(FieldProblem("gpu_model", message, spec.gpu_model))
+    if spec.placement == "single_host" and nodes > 1:
+        problems.append(FieldProblem("--nodes", "is 1 for placement: single_host", str(nodes)))
+    elif spec.gpus % nodes:
+        message = f"every node gets the same number of ranks, and {spec.gpus} gpus do not divide by {nodes} nodes"
+        problems.append(FieldProblem("--nodes", message, str(nodes)))
+    return problems
+
+
+def needs_service(document: dict[str, object]) -> list[FieldProblem]:
+    """The fields of a document that make it one for the service, whatever they say."""
+    message = "code of your own runs only in the service: use `hora run` or `hora submit`"
+    return [FieldProblem(field, message) for field in ("code", "command") if document.get(field) is not None]

@@ -1,0 +1,53 @@
+"""What an attempt without the service makes of what Slurm gave."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from worker.alone.nodes import Allocation, NotUsable, layout_on
+
+VARIABLES = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)"}
+
+
+def test_slurm_says_how_many_ranks_a_node_gets() -> None:
+    assert Allocation.of(VARIABLES) == Allocation(7, "n[1-2]", 2, 1)
+    assert Allocation.of(VARIABLES | {"SLURM_TASKS_PER_NODE": "3"}).ranks_per_node == 3
+    assert Allocation.of(VARIABLES | {"SLURM_CPUS_PER_TASK": "4"}).cpus_per_rank == 4
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({}, "hand the script to sbatch"),
+        (VARIABLES | {"SLURM_JOB_ID": "x"}, "hand the script to sbatch"),
+        (VARIABLES | {"SLURM_TASKS_PER_NODE": "2,1"}, r"different numbers of tasks \(2,1\)"),
+        (VARIABLES | {"SLURM_TASKS_PER_NODE": "2(x2),1"}, "use --nodes and --ntasks-per-node"),
+    ],
+)
+def test_what_cannot_be_used_is_said(variables: Mapping[str, str], message: str) -> None:
+    with pytest.raises(NotUsable, match=message):
+        Allocation.of(variables)
+
+
+def test_each_node_has_the_gpus_that_slurm_gave_there() -> None:
+    layout = layout_on(Allocation(7, "n[1-2]", 2, 1), {"n1": ["0", "1", "2"], "n2": ["4", "5"]}, device="auto")
+    assert [(share.address, list(share.ranks), list(share.gpu_uuids)) for share in layout.shares] == [
+        ("n1", [0, 1], ["0", "1"]),
+        ("n2", [2, 3], ["4", "5"]),
+    ]
+    assert [share.threads_per_rank for share in layout.shares] == [0, 0]
+    assert (layout.slurm_job, layout.interface) == (7, "")
+
+
+def test_ranks_on_cpus_use_the_cores_of_their_task() -> None:
+    layout = layout_on(Allocation(7, "n1", 2, 4), {"n1": []}, device="auto")
+    assert (layout.lead.threads_per_rank, list(layout.lead.gpu_uuids), layout.interface) == (4, [], "lo")
+    assert layout_on(Allocation(7, "n1", 1, 1), {"n1": ["0"]}, device="cpu").lead.gpu_uuids == []
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus"), [("gpu", {"n1": []}), ("auto", {"n1": ["0"]}), ("auto", {"n1": ["0", "1"], "n2": []})]
+)
+def test_missing_gpus_are_named(device: str, gpus: Mapping[str, list[str]]) -> None:
+    with pytest.raises(NotUsable, match=r"GPUs on n[12] for 2 ranks: ask for --gres=gpu:2, or .* device: cpu"):
+        layout_on(Allocation(7, "n[1-2]", 2, 1), gpus, device=device)

@@ -1,0 +1,75 @@
+"""The lines that an attempt without the service prints."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.model.plan import resolve_plan
+from jobs.model.records import EpochEnded, Planned, RankExited, RankStarted, Record, rank_records_name
+from jobs.model.spec import spec_from
+from worker.alone.progress import Progress
+from worker.attempt.paths import AttemptPaths
+
+PLAN = resolve_plan(spec_from({"dataset": "digits", "gpus": 2, "epochs": 3, "steps_per_epoch": 5}), None)
+
+
+class Ranks:
+    """The records of two ranks, and what was printed of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = AttemptPaths(folder, 1)
+        self.paths.create()
+        self.lines: list[str] = []
+        self.progress = Progress(self.paths, ranks=2, say=self.lines.append)
+
+    def write(self, rank: int, *records: Record | str) -> None:
+        with (self.paths.records / rank_records_name(rank)).open("a") as file:
+            file.writelines(f"{one if isinstance(one, str) else one.model_dump_json()}\n" for one in records)
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return Ranks(tmp_path)
+
+
+def epoch(number: int) -> EpochEnded:
+    metrics = {"loss": 0.41256, "val_accuracy": 0.875}
+    return EpochEnded(
+        at=1, epoch=number, step=5 * number, wall_s=2.14, samples_per_s=12345, learning_rate=1, metrics=metrics
+    )
+
+
+def test_each_epoch_of_rank_0_has_a_line(ranks: Ranks) -> None:
+    ranks.write(0, RankStarted(at=1, rank=0, local_rank=0, host="n1", pid=1), Planned(at=1, plan=PLAN), epoch(1))
+    ranks.write(1, RankStarted(at=1, rank=1, local_rank=0, host="n2", pid=1), Planned(at=1, plan=PLAN), epoch(1))
+    assert ranks.progress.read()
+    assert not ranks.progress.read()
+    assert ranks.lines == [
+        "begins: a global batch of 64, 5 steps an epoch, a learning rate of 0.001",
+        "epoch 1 of 3: loss 0.4126, val_accuracy 0.875; 2.1 s, 12,345 samples/s",
+    ]
+    assert ranks.progress.started == {0, 1}
+
+
+def test_a_later_attempt_says_where_it_goes_on(ranks: Ranks) -> None:
+    ranks.write(0, Planned(at=1, plan=PLAN, start_epoch=1, start_step=5))
+    ranks.progress.read()
+    assert ranks.lines[0].startswith("goes on after step 5: ")
+
+
+def test_a_rank_that_leaves_early_is_named_and_others_are_not(ranks: Ranks) -> None:
+    ranks.write(0, "no record", RankExited(at=1, reason="completed"))
+    ranks.write(1, RankExited(at=1, reason="bad_data", message="there is no image"))
+    ranks.progress.read_rest()
+    assert ranks.lines == ["rank 1 left: bad_data: there is no image"]
+    assert sorted(ranks.progress.exits) == [0, 1]
+
+
+def test_it_starts_without_database_and_broker() -> None:
+    program = (
+        "import sys, worker.alone.__main__\n"
+        "print([name for name in ('sqlalchemy', 'psycopg', 'celery', 'tensorflow') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
