@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions, is_away, is_busy
 from jobs.db.tables import Attempt, Slot
+from jobs.intake.intake import Intake, read_exits
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
@@ -25,7 +26,6 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from worker.attempt.ending import Ending, judge
 from worker.attempt.gpu_use import gpus_are_free
-from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.notes import exits_in, read_notes

@@ -32,7 +32,7 @@ class RunningJob:
     job_id: str
     project: str
     slots: int
-    progress: Mapping[str, Any]  # as `worker.attempt.intake` stores it
+    progress: Mapping[str, Any]  # as `jobs.intake.intake` stores it
     data_wait: float | None
     allreduce: float | None
     metrics: Mapping[str, float]  # the newest value of each metric, of at most `_MOST_METRICS`: the goal, then by name

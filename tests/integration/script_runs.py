@@ -8,14 +8,14 @@ from sqlalchemy import update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
+from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.records import Reported, ScriptSummary, Summarized
 from jobs.model.states import EndReason
 from tests.code import store_code
 from tests.integration.jobs import job_rows
-from tests.integration.worker.intake.rank_files import rank_started, write
-from worker.attempt.intake import Intake
+from tests.integration.jobs.intake.rank_files import rank_started, write
 from worker.attempt.paths import paths_of
 
 START = 1e9  # when the rank of a run starts, in seconds since the Unix epoch

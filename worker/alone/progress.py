@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from jobs.intake.tail import MAX_READ_BYTES, Tail
 from jobs.model.plan import Plan
 from jobs.model.records import (
     EpochEnded,
@@ -17,7 +18,6 @@ from jobs.model.records import (
 )
 from jobs.model.states import COMPLETE
 from worker.attempt.paths import AttemptPaths
-from worker.attempt.tail import MAX_READ_BYTES, Tail
 
 
 class Progress:

@@ -13,8 +13,8 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
+from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease
-from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
 
 _log = logging.getLogger(__name__)

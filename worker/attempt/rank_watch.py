@@ -3,8 +3,8 @@
 import time
 from collections.abc import Collection
 
+from jobs.intake.intake import Intake
 from jobs.runtime.processes import ProcessId
-from worker.attempt.intake import Intake
 from worker.attempt.processes import is_stopped
 
 

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
+from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, get_job, touch
@@ -31,7 +32,6 @@ from jobs.runtime.space import is_full
 from jobs.scheduling.allocations import blame
 from worker.attempt.ending import Ending, judge, requested_ending
 from worker.attempt.gpu_use import gpus_are_free
-from worker.attempt.intake import Intake
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.log_file import last_lines
 from worker.attempt.members import Members

@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
+from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.records import RankExited, RankStarted, UnexplainedExit, rank_records_name
@@ -23,7 +24,6 @@ from tests.integration.worker.agents import agent_of, dead_process, live_process
 from tests.integration.worker.conftest import Start, pid_in
 from tests.waiting import slowdown, until
 from worker.agent import Agent
-from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_of_supervisors, pids_with_mark
 from worker.host_shutdown import stop_jobs_of_host

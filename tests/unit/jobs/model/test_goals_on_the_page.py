@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from jobs.intake.metric_book import TIMES
 from jobs.model.goals import goal_metric, is_better_lower
 from jobs.model.spec_parts import GoalSpec
 from jobs.telemetry.sampled_metrics import METRIC_NAMES
-from worker.attempt.metric_book import TIMES
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parents[4] / "dashboard" / "src" / "metrics.cases.json").read_text())
 

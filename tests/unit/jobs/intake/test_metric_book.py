@@ -2,8 +2,8 @@
 
 import math
 
+from jobs.intake.metric_book import MetricBook, Value
 from jobs.model.goals import is_better_lower
-from worker.attempt.metric_book import MetricBook, Value
 
 
 def book() -> MetricBook:

@@ -7,13 +7,17 @@ a process dies between two batches. The next reader of the attempt continues fro
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
+from jobs.intake.batches import Batch, BatchBuilder
+from jobs.intake.job_metrics import JobMetrics
+from jobs.intake.script_reports import ScriptReports
+from jobs.intake.tail import MAX_READ_BYTES, Tail
 from jobs.lifecycle.leases import StaleLease, fence, first_rank_started, phases_ended, resumed
 from jobs.lifecycle.store import Lease, get_job, touch
 from jobs.model.plan import Plan
@@ -21,11 +25,19 @@ from jobs.model.records import RankExited, parse_record, rank_log_name, rank_rec
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LAUNCHER
 from jobs.telemetry.last_steps import last_steps
-from worker.attempt.batches import Batch, BatchBuilder
-from worker.attempt.job_metrics import JobMetrics
-from worker.attempt.paths import AttemptPaths
-from worker.attempt.script_reports import ScriptReports
-from worker.attempt.tail import MAX_READ_BYTES, Tail
+
+
+class AttemptFiles(Protocol):
+    """Where the files of an attempt are."""
+
+    @property
+    def records(self) -> Path: ...
+    @property
+    def logs(self) -> Path: ...
+    @property
+    def launcher_log(self) -> Path: ...
+    @property
+    def own_checkpoints(self) -> Path: ...
 
 
 class Intake:
@@ -36,7 +48,7 @@ class Intake:
     """
 
     def __init__(
-        self, sessions: Sessions, lease: Lease, paths: AttemptPaths, *, ranks: int, fenced_by: Lease | None = None
+        self, sessions: Sessions, lease: Lease, paths: AttemptFiles, *, ranks: int, fenced_by: Lease | None = None
     ) -> None:
         self._sessions = sessions
         self._lease = lease
@@ -179,7 +191,7 @@ def _has_visible(folder: Path) -> bool:
         return False
 
 
-def read_exits(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited], int]:
+def read_exits(paths: AttemptFiles, *, ranks: int) -> tuple[dict[int, RankExited], int]:
     """The exit records by rank, and the number of ranks that started. Read from the files, whether stored or not."""
     exits, started_ranks = {}, 0
     for rank in range(ranks):

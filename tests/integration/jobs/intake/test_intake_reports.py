@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine, MetricPoint
+from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.records import (
@@ -23,8 +24,7 @@ from jobs.model.records import (
 from jobs.model.states import EndReason, EventKind
 from jobs.telemetry import series
 from tests.integration.jobs import code_rows, job_rows
-from tests.integration.worker.intake.rank_files import PLAN, SUMMARY, progress, rank_started, write
-from worker.attempt.intake import Intake
+from tests.integration.jobs.intake.rank_files import PLAN, SUMMARY, progress, rank_started, write
 from worker.attempt.paths import AttemptPaths, paths_of
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from jobs.db.engine import Sessions
+from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease
 from tests.integration.jobs import job_rows
-from worker.attempt.intake import Intake
 from worker.attempt.paths import AttemptPaths, paths_of
 
 

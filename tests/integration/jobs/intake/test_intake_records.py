@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, MetricPoint
+from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.records import (
     CheckpointSaved,
@@ -27,8 +28,7 @@ from jobs.model.records import (
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry import series
 from tests.integration.jobs import job_rows
-from tests.integration.worker.intake.rank_files import PLAN, SUMMARY, progress, rank_started, step_ended, write
-from worker.attempt.intake import Intake
+from tests.integration.jobs.intake.rank_files import PLAN, SUMMARY, progress, rank_started, step_ended, write
 from worker.attempt.paths import AttemptPaths, paths_of
 
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from jobs.intake import script_reports
+from jobs.intake.script_reports import MOST_METRICS, Place, ScriptReports
 from jobs.model.records import ProgressMade, Reported
 from jobs.telemetry.ingest import ALL_RANKS
-from worker.attempt import script_reports
-from worker.attempt.script_reports import MOST_METRICS, Place, ScriptReports
 
 Points = dict[str, tuple[int, int, int, float]]  # (rank, step, epoch, value) by name
 

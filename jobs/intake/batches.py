@@ -5,6 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.db.tables import Job
+from jobs.intake.metric_book import Value
+from jobs.intake.probe_progress import ProbeIntake, ProbeRecord
+from jobs.intake.script_reports import Place, Placed, ScriptReports
 from jobs.lifecycle.store import Lease
 from jobs.model.plan import Plan
 from jobs.model.records import (
@@ -30,9 +33,6 @@ from jobs.model.records import (
 from jobs.model.spec import knows_epochs, spec_from
 from jobs.model.states import EventKind, Status
 from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
-from worker.attempt.metric_book import Value
-from worker.attempt.probe_progress import ProbeIntake, ProbeRecord
-from worker.attempt.script_reports import Place, Placed, ScriptReports
 
 
 @dataclass

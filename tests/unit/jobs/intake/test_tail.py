@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.attempt.tail import MAX_LINE_BYTES, MAX_READ_BYTES, Tail
+from jobs.intake.tail import MAX_LINE_BYTES, MAX_READ_BYTES, Tail
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
+from jobs.intake.metric_book import MetricBook, Value
 from jobs.model.goals import goal_metric
 from jobs.model.spec import Spec, spec_from
 from jobs.telemetry import series
 from jobs.telemetry.ingest import ALL_RANKS
-from worker.attempt.metric_book import MetricBook, Value
 
 _ALL_POINTS = 2**31
 _SHOWN_POINTS = 1000  # of a series of every step: the newest and the extremes are among them

@@ -5,13 +5,14 @@ import pytest
 from sqlalchemy import text
 
 from jobs.db.engine import Sessions
+from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.model.records import CheckpointSaved, Summarized, rank_records_name
 from jobs.model.states import EndReason, EventKind, Status
 from tests.integration.jobs import job_rows
-from tests.integration.worker.intake.rank_files import (
+from tests.integration.jobs.intake.rank_files import (
     SUMMARY,
     log_lines,
     rank_started,
@@ -20,7 +21,6 @@ from tests.integration.worker.intake.rank_files import (
     write,
     write_log,
 )
-from worker.attempt.intake import Intake
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths
 

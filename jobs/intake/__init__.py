@@ -1,0 +1,1 @@
+"""Turns what ranks wrote, records and logs, into rows. Used by supervisors, agents, and imports of runs."""
