@@ -35,6 +35,7 @@ from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
 from jobs.insight.studies.report import ImpossibleTarget
 from jobs.insight.studies.store import StudyNotFound, TooManyNotes
+from jobs.intake.imported import RunChanged
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
@@ -222,6 +223,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
         404, "checkpoint-not-found", "Checkpoint not found", "the store has no such checkpoint or file of the job"
     ),
     JobEnded: _conflict("job-ended", "Job has ended"),
+    RunChanged: _conflict("run-changed", "Run has changed"),
     HostInUse: _conflict("host-in-use", "Host is in use"),
     DatasetInUse: _conflict("dataset-in-use", "Dataset is in use"),
     UploadInUse: _conflict("upload-in-use", "Upload is in use"),

@@ -38,7 +38,7 @@ class UploadFile:
 
     def __init__(self, datasets_dir: Path, upload_id: str) -> None:
         path = _path(datasets_dir, upload_id)
-        with _refusal():
+        with full_disk_refused():
             make_private(path.parent)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -61,7 +61,7 @@ class UploadFile:
         """Write a piece at its offset. Raises `DiskFull`."""
         view = memoryview(piece)
         try:
-            with _refusal():
+            with full_disk_refused():
                 while view:
                     written = os.pwrite(self._file, view, offset)
                     view, offset = view[written:], offset + written
@@ -75,7 +75,7 @@ class UploadFile:
 
     def flush(self) -> None:
         """Make sure that all bytes are on the disk. Raises `DiskFull`."""
-        with _refusal():
+        with full_disk_refused():
             os.fsync(self._file)
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ def require_room(settings: Settings, size_bytes: int) -> None:
 
 
 @contextmanager
-def _refusal() -> Iterator[None]:
+def full_disk_refused() -> Iterator[None]:
     """Raises `DiskFull` for the errors of a full disk."""
     try:
         yield

@@ -1,30 +1,26 @@
 """Archives of code: send one that was uploaded, look into it, and download it."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from api import code_reading, stored_uploads, upload_files
+from api import code_reading
 from api.callers import CODE_ONLY, Caller, CallerHere, router
 from api.code_reading import require_code_allowed
 from api.costs import INSPECTION_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
 from api.openapi import CREATED, problems
+from api.opened_uploads import opened, remove_bytes, remove_upload, usable_upload, wrong_upload
 from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known, tag_of
-from api.problems import invalid
-from api.upload_files import UploadFile
 from jobs.data import code, uploads
 from jobs.data.code import NewCode
 from jobs.data.code_archives import BadArchive
-from jobs.data.upload_pieces import DamagedPiece
-from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
+from jobs.data.uploads import UploadGone, UploadInUse
 from jobs.db.tables import Upload
-from jobs.model.problems import FieldProblem
 from jobs.model.scopes import Scope
 from jobs.people import audit
 from jobs.views.code import CodeView, NewCodeArchive
@@ -77,76 +73,30 @@ def send_code(
     Start the upload with `purpose: code`. An archive that was sent before gets 200 and is not stored twice.
     """
     require_code_allowed(services, caller)
-    with _opened(services, _usable_upload(services, caller, new.upload)) as file:
+    most_bytes = int(services.settings.max_code_mb * 1e6)
+    with opened(services, usable_upload(services, caller, new.upload, "an archive of code", most_bytes)) as file:
         # Nobody changes its bytes now.
-        row = _usable_upload(services, caller, new.upload)
+        row = usable_upload(services, caller, new.upload, "an archive of code", most_bytes)
         try:
             archive = _archive_in(file, row)
         except BadArchive as error:
-            _remove(services, row)  # nothing can ever be made from it
-            raise _wrong_upload(new.upload, str(error)) from None
+            remove_upload(services, row)  # nothing can ever be made from it
+            raise wrong_upload(new.upload, str(error)) from None
         answer = _stored(services, caller, new.upload, archive, file)
-    _remove_file(services, row)
+    remove_bytes(services, row)
     return answer
-
-
-def _usable_upload(services: Services, caller: Caller, upload_id: str) -> Upload:
-    """The upload, if an archive of code can be made from it. Raises `Forbidden`, and 422 at the field."""
-    try:
-        with services.sessions.begin() as session:
-            caller.require_owner(f"upload {upload_id}", uploads.get_upload(session, upload_id).owner)
-            row = uploads.for_dataset(session, upload_id)
-    except UploadNotFound:
-        raise _wrong_upload(upload_id, "there is no such upload") from None
-    except (UploadGone, UploadInUse, UploadUnfinished) as error:
-        raise _wrong_upload(upload_id, str(error)) from None
-    most_bytes = int(services.settings.max_code_mb * 1e6)
-    if row.size_bytes > most_bytes:
-        message = f"an archive of code may have at most {most_bytes} bytes here, and this one has {row.size_bytes}"
-        raise _wrong_upload(upload_id, message)
-    return row
-
-
-def _wrong_upload(upload_id: str, message: str) -> Exception:
-    return invalid([FieldProblem("upload", message, upload_id)])
-
-
-@contextmanager
-def _opened(services: Services, row: Upload) -> Iterator[int]:
-    """An open file with the bytes of an upload: its own, locked, or one in memory. Raises 422 at the field."""
-    if row.in_store:
-        try:
-            content = stored_uploads.whole_upload(services, row.id)
-        except DamagedPiece as error:
-            _remove(services, row)  # who sends it again begins a new upload
-            raise _wrong_upload(row.id, f"{error}: send it again") from None
-        yield content.descriptor
-    else:
-        with UploadFile(services.settings.datasets, row.id) as file:
-            yield file.descriptor
 
 
 def _archive_in(file: int, row: Upload) -> NewCode:
     """What is in an uploaded archive. Raises `BadArchive`, and 422 at the field."""
     there_bytes = os.fstat(file).st_size
     if there_bytes != row.size_bytes:
-        raise _wrong_upload(row.id, f"{there_bytes} of its {row.size_bytes} bytes are on the disk: send it again")
+        raise wrong_upload(row.id, f"{there_bytes} of its {row.size_bytes} bytes are on the disk: send it again")
     archive = code_reading.look_at(file)
     if row.sha256 not in (None, archive.digest):
         message = f"it has another SHA-256 than its sender stated ({archive.digest}): send it again"
-        raise _wrong_upload(row.id, message)
+        raise wrong_upload(row.id, message)
     return archive
-
-
-def _remove(services: Services, row: Upload) -> None:
-    with services.sessions.begin() as session:
-        uploads.mark_removed(session, row.id)
-    _remove_file(services, row)
-
-
-def _remove_file(services: Services, row: Upload) -> None:
-    if not row.in_store:  # a worker removes pieces from the store
-        upload_files.remove(services.settings.datasets, row.id)
 
 
 def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode, file: int) -> Response:
@@ -154,7 +104,7 @@ def _stored(services: Services, caller: Caller, upload_id: str, archive: NewCode
         try:
             uploads.for_dataset(session, upload_id)
         except (UploadGone, UploadInUse) as error:  # another request was faster
-            raise _wrong_upload(upload_id, str(error)) from None
+            raise wrong_upload(upload_id, str(error)) from None
         is_new = code.store(session, archive, code_reading.pieces_of(file), owner=caller.user)
         uploads.mark_removed(session, upload_id)
         audit.record(session, caller.actor, "code.sent", archive.digest, size_bytes=archive.size_bytes)

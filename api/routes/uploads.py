@@ -21,6 +21,7 @@ from jobs.data.uploads import UploadGone
 from jobs.db.tables import Upload
 from jobs.model.problems import FieldProblem
 from jobs.people import audit
+from jobs.runtime.settings import Settings
 from jobs.views.base import Listed
 from jobs.views.data import NewUpload, UploadView
 
@@ -58,17 +59,12 @@ def start_upload(
 ) -> UploadView:
     """Start an upload. Then send the pieces of the archive to `/content`, one after the other."""
     settings = services.settings
-    is_code = new.purpose == "code"
-    if is_code:
+    if new.purpose == "code":
         require_code_allowed(services, caller)
-    most_bytes = int(settings.max_code_mb * 1e6 if is_code else settings.max_upload_gb * 1e9)
+    what, most_bytes = _limit_of(settings, new.purpose)
     if new.size_bytes > most_bytes:
-        problem = FieldProblem(
-            "size_bytes",
-            f"an archive{' of code' * is_code} may have at most {most_bytes} bytes here",
-            str(new.size_bytes),
-        )
-        raise invalid([problem])
+        message = f"{what} may have at most {most_bytes} bytes here"
+        raise invalid([FieldProblem("size_bytes", message, str(new.size_bytes))])
     in_store = services.store.is_set
     if not in_store:
         upload_files.require_room(settings, new.size_bytes)
@@ -144,6 +140,17 @@ def remove_upload(upload_id: UploadId, services: ServicesHere, caller: CallerHer
         audit.record(session, caller.actor, "upload.removed", upload_id)
     if not row.in_store:  # a worker removes pieces from the store
         upload_files.remove(services.settings.datasets, upload_id)
+
+
+def _limit_of(settings: Settings, purpose: str) -> tuple[str, int]:
+    """What is sent for a purpose, and how many bytes it may have."""
+    match purpose:
+        case "code":
+            return "an archive of code", int(settings.max_code_mb * 1e6)
+        case "run":
+            return "a run", int(settings.max_import_mb * 1e6)
+        case _:
+            return "an archive", int(settings.max_upload_gb * 1e9)
 
 
 def upload_view(row: Upload) -> UploadView:

@@ -14,6 +14,7 @@ _WRONG_REQUEST = frozenset({400, 413, 415, 422})
 def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a table, by type
     """The exit code and the lines to print. Raises an unexpected error again."""
     from hora.service.code_folders import UnsendableCode
+    from hora.service.sending_runs import BadRun
     from jobs.model.problems import InvalidSpec
 
     match error:
@@ -38,7 +39,7 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
             come_back = f" Come back with `hora {_COME_BACK[error.noun].format(error.seen['id'])}`."
             return NOT_FINISHED, [_sentence(str(error)) + come_back]
         case HoraError() | StackError():
-            code = USAGE if isinstance(error, UnsendableCode) else ERROR
+            code = USAGE if isinstance(error, UnsendableCode | BadRun) else ERROR
             return code, [plain(line) for line in str(error).split("\n")]
         case _:
             raise error

@@ -1,10 +1,12 @@
-"""`hora export`: training with no service. Part of the command line of `hora.cli.app`."""
+"""`hora export` and `hora import`: training with no service. Part of the command line of `hora.cli.app`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hora.cli.options import Changes
+from hora.cli.options import AsJson, Changes
+from hora.cli.output import print_json, tell
 
 if TYPE_CHECKING:
     from jobs.model.problems import FieldProblem
@@ -38,6 +40,24 @@ def export(
     if problems := [*problems_alone(spec, nodes=nodes), *_problems_here(spec)]:
         raise InvalidSpec(problems)
     print(slurm_script(spec, nodes=nodes, python=sys.executable, run=secrets.token_hex(4)), end="")
+
+
+@app.command("import")
+def import_run(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that an exported script left.")],
+    project: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The project of its job, in place of the one in its spec.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a run that was trained with no service. It becomes a job with its curves and logs."""
+    from hora.cli.upload_progress import sending
+    from hora.connection import connect
+    from hora.service.sending_runs import packed_run, send_run
+
+    with packed_run(folder, project=project) as run, connect() as client, sending(run.size_bytes) as show:
+        job = send_run(client, run, show)
+    print_json(job) if as_json else tell(job["id"])
 
 
 def _problems_here(spec: "Spec") -> "list[FieldProblem]":

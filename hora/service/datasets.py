@@ -64,7 +64,7 @@ class DatasetCalls(Calls):
         return {field: value for field, value in validated.items() if field != "id"}
 
     def start_upload(self, *, filename: str, size_bytes: int, sha256: str | None = None, purpose: str = "data") -> Json:
-        """Begin an upload. Its `chunk_bytes` is the largest size of a piece. `purpose` is `data` or `code`."""
+        """Begin an upload. Its `chunk_bytes` is the largest size of a piece. `purpose` is `data`, `code` or `run`."""
         document = {"filename": filename, "size_bytes": size_bytes, "sha256": sha256, "purpose": purpose}
         return self._wire.document("POST", api_path("uploads"), json=document)
 

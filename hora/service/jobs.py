@@ -14,6 +14,7 @@ from hora.service.waiting import wait_for_end
 if TYPE_CHECKING:
     from jobs.model.spec import Spec
 
+_IMPORT_TIMEOUT_S = 900.0  # the service stores all records of a run before it answers
 _LOOK_AGAIN_S = 0.5  # for new lines of a log
 
 
@@ -24,6 +25,12 @@ class JobCalls(Calls):
         """Submit a spec and return its job. The same key gives the same job again."""
         return self._wire.document(
             "POST", api_path("jobs"), json=document_of(spec), headers=key_header(idempotency_key), repeatable=True
+        )
+
+    def import_run(self, upload_id: str) -> Json:
+        """Store a complete upload of a run as a job that has ended, and return it. The upload is used up."""
+        return self._wire.document(
+            "POST", api_path("jobs", "imported"), json={"upload": upload_id}, timeout=_IMPORT_TIMEOUT_S
         )
 
     def dry_run(self, spec: "Spec | Mapping[str, Any]") -> Json:

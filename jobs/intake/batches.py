@@ -57,7 +57,15 @@ class BatchBuilder:
     A batch that could not be stored is built again from the same lines. Then its steps count twice in `steps_seen`.
     """
 
-    def __init__(self, lease: Lease, job: Job, *, first_step_seen: bool, reports: ScriptReports | None = None) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        job: Job,
+        *,
+        first_step_seen: bool,
+        reports: ScriptReports | None = None,
+        printed_at: datetime | None = None,
+    ) -> None:
         self.plan = Plan.model_validate(job.plan)
         self.exits: dict[int, RankExited] = {}
         self.pids: dict[int, int] = {}
@@ -65,6 +73,7 @@ class BatchBuilder:
         self.has_saved = False
         self.is_script = job.spec.get("code") is not None
         self._reports = reports or ScriptReports()
+        self._printed_at = printed_at
         self._counts_itself = False  # a script says how much of its work is done
         self._lease = lease
         self._knows_epochs = knows_epochs(job.spec)
@@ -77,8 +86,8 @@ class BatchBuilder:
 
     def add_log(self, rank: int, lines: list[bytes], batch: Batch) -> None:
         """Add lines of the log of a rank, or of the launcher."""
-        now = datetime.now(UTC)
-        batch.logs += [LogRow(self._lease.job_id, self._lease.number, rank, now, _text(line)) for line in lines]
+        at = self._printed_at or datetime.now(UTC)
+        batch.logs += [LogRow(self._lease.job_id, self._lease.number, rank, at, _text(line)) for line in lines]
 
     def add_records(self, rank: int, lines: list[bytes], batch: Batch) -> None:
         """Add the records on these lines of a rank. A line that is no record is left out."""

@@ -6,6 +6,7 @@ a process dies between two batches. The next reader of the attempt continues fro
 
 import os
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,11 +45,20 @@ class Intake:
     """Reads an attempt's files and stores what is new.
 
     The supervision judges by `exits`, `pids`, `steps_seen` and `plan`. `fenced_by` is the lease of a later attempt
-    that stores what this one left. Then the job's row does not change, because the job has moved on.
+    that stores what this one left. Then the job's row does not change, because the job has moved on. `printed_at` is
+    the time of the lines of logs, by default now. `at_once` is how many bytes of each file are read at once.
     """
 
     def __init__(
-        self, sessions: Sessions, lease: Lease, paths: AttemptFiles, *, ranks: int, fenced_by: Lease | None = None
+        self,
+        sessions: Sessions,
+        lease: Lease,
+        paths: AttemptFiles,
+        *,
+        ranks: int,
+        fenced_by: Lease | None = None,
+        printed_at: datetime | None = None,
+        at_once: int = MAX_READ_BYTES,
     ) -> None:
         self._sessions = sessions
         self._lease = lease
@@ -59,10 +69,11 @@ class Intake:
             job = get_job(session, lease.job_id)
         # A record is never split: otherwise the last record of a rank would be lost if its message is long.
         self._records = {
-            rank: Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES) for rank in range(ranks)
+            rank: Tail(paths.records / rank_records_name(rank), longest=at_once, at_once=at_once)
+            for rank in range(ranks)
         }
-        self._logs = {rank: Tail(paths.logs / rank_log_name(rank)) for rank in range(ranks)}
-        self._logs[LAUNCHER] = Tail(paths.launcher_log)
+        self._logs = {rank: Tail(paths.logs / rank_log_name(rank), at_once=at_once) for rank in range(ranks)}
+        self._logs[LAUNCHER] = Tail(paths.launcher_log, at_once=at_once)
         self._offsets: dict[str, Any] = attempt.offsets
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
@@ -71,7 +82,9 @@ class Intake:
         if first_step_seen and job.code is not None:
             with sessions() as session:
                 reports = ScriptReports.after(last_steps(session, lease.job_id, lease.number))
-        self._builder = BatchBuilder(lease, job, first_step_seen=first_step_seen, reports=reports)
+        self._builder = BatchBuilder(
+            lease, job, first_step_seen=first_step_seen, reports=reports, printed_at=printed_at
+        )
         self._metrics = JobMetrics(job, is_first=lease.number == 1 and not first_step_seen)
 
     @property

@@ -15,6 +15,7 @@ class Tail:
     path: Path
     offset: int = 0
     longest: int = MAX_LINE_BYTES
+    at_once: int = MAX_READ_BYTES
 
     def read(self, *, final: bool = False) -> tuple[list[bytes], int]:
         """New lines without their ends, and the offset after them.
@@ -24,13 +25,13 @@ class Tail:
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)
-                data = file.read(MAX_READ_BYTES)
+                data = file.read(self.at_once)
         except FileNotFoundError:
             return [], self.offset
         end = data.rfind(b"\n") + 1
         if end == 0 and len(data) >= self.longest:
             end = _before_last_character(data)
-        if final and len(data) < MAX_READ_BYTES:
+        if final and len(data) < self.at_once:
             end = len(data)
         lines = data[:end].split(b"\n")
         if lines and not lines[-1]:

@@ -102,6 +102,8 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
         message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
     elif job.status is not Status.SUCCEEDED:
         message = f"job {job_id} is {job.status}: only a job that has succeeded has weights to start from"
+    elif job.run_id is not None:
+        message = f"job {job_id} was imported: its weights are where it was trained, name their file"
     elif job.spec.get("code"):
         message = f"job {job_id} ran its own code: hand the path of its weights to a script, or name a file"
     elif job.spec.get("probe"):

@@ -7,7 +7,7 @@ Every function works in the caller's transaction; the caller commits.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, insert, select
@@ -63,6 +63,21 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempoten
     session.flush()
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
     remember_answer(session, owner, idempotency, job_id=job.id)
+    return job
+
+
+def write_imported_job(
+    session: Session, *, spec: Spec, plan: Plan, owner: str, run_id: str, created_at: datetime
+) -> Job:
+    """Write the job of a run that was trained without the service, as it was before its first attempt.
+
+    It has no keys by which estimates find it: other machines say nothing of how long a job takes here.
+    """
+    columns = _columns(spec, plan, owner, refs={})
+    unknown = {"run_key": None, "work_key": None}
+    job = Job(**columns | unknown, run_id=run_id, created_at=created_at, queued_at=created_at)
+    session.add(job)
+    session.flush()
     return job
 
 

@@ -49,14 +49,21 @@ def project_of(session: Session, name: str) -> Project | None:
 
 def project_problems(session: Session, project: Project | None, spec: Spec, applicant: Applicant) -> list[FieldProblem]:
     """Problems with the project that a spec names, and with the number of slots."""
-    if project is None or project.archived_at is not None:
-        problem = "there is no such project" if project is None else "this project is archived"
-        return [FieldProblem("project", f"{problem}; there are: {_open_projects(session, applicant)}", spec.project)]
-    if project.max_slots is not None and spec.gpus > project.max_slots:
+    if problems := missing_project(session, project, spec.project, applicant):
+        return problems
+    if project is not None and project.max_slots is not None and spec.gpus > project.max_slots:
         slots = "slot" if project.max_slots == 1 else "slots"
         message = f"the project {project.name} may have {project.max_slots} {slots} at once"
         return [FieldProblem("gpus", message, str(spec.gpus))]
     return []
+
+
+def missing_project(session: Session, project: Project | None, name: str, applicant: Applicant) -> list[FieldProblem]:
+    """The problem with a project that does not exist, or is archived."""
+    if project is not None and project.archived_at is None:
+        return []
+    problem = "there is no such project" if project is None else "this project is archived"
+    return [FieldProblem("project", f"{problem}; there are: {_open_projects(session, applicant)}", name)]
 
 
 def admit(session: Session, name: str, applicant: Applicant, *, jobs: int) -> None:

@@ -217,6 +217,13 @@ class Settings(BaseSettings):
         description="Memory that a script's processes of one rank may use together. By default 90 % of the host's"
         " memory, divided by its slots. For workers.",
     )
+    max_import_mb: float = Field(
+        256.0,
+        gt=0,
+        le=4096,
+        description="The largest [run that may be imported](slurm.md#importing-a-run), in units of 10^6 bytes. For the"
+        " api.",
+    )
     keep_code_days: _Days = Field(
         30.0, description="From its last use until an archive of code that no job names is removed."
     )

@@ -123,8 +123,11 @@ class NewUpload(BaseModel):
     size_bytes: Annotated[int, Field(ge=1, lt=2**53)]
     sha256: Annotated[Sha256 | None, Field(description="SHA-256 of the whole file, to be checked")] = None
     purpose: Annotated[
-        Literal["data", "code"],
-        Field(description="`code`: for `POST /v1/code`. What is wrong with that is said before the bytes are sent"),
+        Literal["data", "code", "run"],
+        Field(
+            description="`code`: for `POST /v1/code`; `run`: for `POST /v1/jobs/imported`. What is wrong with that is"
+            " said before the bytes are sent"
+        ),
     ] = "data"
 
 

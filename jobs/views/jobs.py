@@ -1,9 +1,9 @@
 """Jobs, their history and their attempts."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from jobs.model.plan import Plan
 from jobs.model.preemption import PreemptionKind
@@ -123,6 +123,7 @@ class JobView(View):
     study_cell: int | None = Field(description="Position in the study's grid, from 0")
     study_repeat: int | None
     code: str | None = Field(None, description="The digest of its code; null: Hora's own loop trains")
+    run_id: str | None = Field(None, description="Of the run that was imported; null: the job was submitted")
     probe: ProbeFindings | None = Field(description="The results of a batch probe; null: the job is not a probe")
     gpus: int
     priority: int
@@ -144,6 +145,21 @@ class JobView(View):
         None, description="What waits to be copied to the store for too long; null: nothing"
     )
     revision: int = Field(description="A number that grows with every change of the job")
+
+
+class NewImport(BaseModel):
+    """A run that was uploaded: what `hora import` sends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    upload: Annotated[
+        str,
+        Field(
+            pattern="^[0-9a-z]{1,32}$",
+            description="The id of a complete upload with the purpose `run`",
+            json_schema_extra={"format": "upload-id"},
+        ),
+    ]
 
 
 class Preview(View):

@@ -1,18 +1,23 @@
-"""A script of `hora export` on the nodes of a real Slurm: training with no service."""
+"""A script of `hora export` on the nodes of a real Slurm, which trains with no service, and the import of its run."""
 
 import ast
 import json
+import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs.model.records import EpochEnded, Planned, Record, parse_record
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.model.records import EpochEnded, Planned, Record, Summarized, parse_record
 from jobs.model.runs import Run, RunAttempt
+from tests.acceptance.conftest import kinds, points
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
@@ -82,44 +87,81 @@ class Exported:
         lines = (self.folder / f"attempt-{number}" / "records" / f"rank-{rank}.jsonl").read_text().splitlines()
         return [record for line in lines if (record := parse_record(line)) is not None]
 
+    def epochs(self) -> Sequence[EpochEnded]:
+        """The epochs of both attempts."""
+        return [one for number in (1, 2) for one in self.of(number, EpochEnded)]
+
     def of(self, number: int, kind: type[Record]) -> Sequence[Any]:
         return [record for record in self.records(number) if isinstance(record, kind)]
 
 
 @pytest.fixture(scope="module")
-def exported(cluster: Slurm, script: Path) -> Exported:
-    return Exported(cluster, script)
-
-
-def test_an_exported_script_trains_goes_on_and_does_not_train_again(exported: Exported) -> None:
+def trained(cluster: Slurm, script: Path) -> Exported:
+    """A run of two attempts: Slurm took its nodes back in the first one, and the second one went on to the end."""
+    exported = Exported(cluster, script)
     first = exported.submit()
     exported.wait_for(first, "epoch 2 of 60: loss ")
-    exported.cluster.run("scancel", "--signal=USR2", "--batch", first)  # as before its time limit
+    cluster.run("scancel", "--signal=USR2", "--batch", first)  # as before its time limit
     assert exported.end(first) == "FAILED", exported.output(first)
-    attempt = exported.attempt(1)
-    assert (attempt.reason, attempt.error) == ("preempted", "Slurm takes its nodes back"), exported.output(first)
-    assert [(node.name, node.ranks) for node in attempt.nodes] == [("n1", 1), ("n2", 1)]
-    assert (attempt.slurm_job, attempt.device) == (int(first), "cpu")
-
+    assert "epoch 60 of 60" not in exported.output(first)
     second = exported.submit()
     assert exported.end(second) == "COMPLETED", exported.output(second)
-    attempt = exported.attempt(2)
-    assert (attempt.reason, attempt.error) == ("completed", None)
-    assert attempt.ended_at > attempt.started_at > exported.attempt(1).ended_at
-    (planned,) = exported.of(2, Planned)
-    assert planned.start_step > 0
-    epochs = [record.epoch for number in (1, 2) for record in exported.of(number, EpochEnded)]
-    assert epochs == list(range(1, 61))
-    assert exported.of(2, EpochEnded)[-1].metrics["val_accuracy"] > 0.5
     assert "epoch 60 of 60: loss " in exported.output(second)
-    assert (exported.folder / "artifacts" / "model.weights.h5").is_file()
-    assert exported.folder.stat().st_mode & 0o077 == 0
-    assert Run.model_validate_json((exported.folder / "run.json").read_text()).spec.name == SPEC["name"]
+    return exported
 
-    third = exported.submit("--nodes=1")
-    assert exported.end(third) == "COMPLETED"
-    assert "is complete since attempt 2" in exported.output(third)
-    assert not (exported.folder / "attempt-3").exists()
+
+def test_an_exported_script_trains_and_goes_on(trained: Exported) -> None:
+    first, second = trained.attempt(1), trained.attempt(2)
+    assert (first.reason, first.error, first.device) == ("preempted", "Slurm takes its nodes back", "cpu")
+    assert [(node.name, node.ranks) for node in first.nodes] == [("n1", 1), ("n2", 1)]
+    assert (second.reason, second.error) == ("completed", None)
+    assert first.ended_at is not None
+    assert second.ended_at is not None
+    assert first.started_at < first.ended_at < second.started_at < second.ended_at
+    (planned,) = trained.of(2, Planned)
+    assert planned.start_step > 0
+    assert [epoch.epoch for epoch in trained.epochs()] == list(range(1, 61))
+    assert trained.epochs()[-1].metrics["val_accuracy"] > 0.5
+    assert (trained.folder / "artifacts" / "model.weights.h5").is_file()
+    assert trained.folder.stat().st_mode & 0o077 == 0
+    assert Run.model_validate_json((trained.folder / "run.json").read_text()).spec.name == SPEC["name"]
+
+
+def test_a_run_that_is_complete_is_not_trained_again(trained: Exported) -> None:
+    third = trained.submit("--nodes=1")
+    assert trained.end(third) == "COMPLETED"
+    assert "is complete since attempt 2" in trained.output(third)
+    assert not (trained.folder / "attempt-3").exists()
+
+
+def test_an_imported_run_is_a_job_with_what_its_files_say(trained: Exported, stack: Stack, client: Service) -> None:
+    job_id, again = (hora(stack, "import", str(trained.folder)) for _ in range(2))
+    assert again == job_id
+    job = client.job(job_id)
+    assert (job["status"], job["end_reason"], job["attempt"]) == ("succeeded", "completed", 2)
+    assert datetime.fromisoformat(job["ended_at"]) == trained.attempt(2).ended_at
+    assert job["summary"]["val_accuracy"] == trained.of(2, Summarized)[0].summary.val_accuracy
+    epochs = trained.epochs()
+    for name in ("loss", "val_accuracy"):
+        assert points(client, job_id, name) == {one.epoch: one.metrics[name] for one in epochs}
+    assert [(one["number"], one["end_reason"]) for one in client.attempts(job_id)] == [
+        (1, "preempted"), (2, "completed"),
+    ]  # fmt: skip
+    assert client.attempts(job_id)[1]["resumed_step"] == trained.of(2, Planned)[0].start_step
+    assert kinds(client, job_id).count("epoch_ended") == len(epochs)
+    lines = [(line["attempt"], line["rank"], line["text"]) for line in client.log_lines(job_id)]
+    for number, rank in ((1, 0), (2, 1)):
+        printed = (trained.folder / f"attempt-{number}" / "logs" / f"rank-{rank}.log").read_text().splitlines()
+        assert [text for attempt, of_rank, text in lines if (attempt, of_rank) == (number, rank)] == printed
+
+
+def hora(stack: Stack, *arguments: str) -> str:
+    """What the command line prints, as a user of the stack."""
+    variables = {**os.environ, "HORA_URL": stack.url, "HORA_TOKEN": stack.token}
+    argv = [sys.executable, "-m", "hora", *arguments]
+    done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 LAYOUT = """#!/bin/sh

@@ -24,6 +24,7 @@ ROWS_OF = {
     "add_project_member": "project_members",
     "create_webhook": "webhooks",
     "test_webhook": "webhook_deliveries",
+    "import_run": "jobs job_events attempts metric_points metric_blocks log_lines",
     "start_upload": "uploads",
     "send_code": "code_archives code_senders code_pieces",
     "register_dataset": "dataset_versions",

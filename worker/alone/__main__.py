@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.problems import InvalidSpec
-from jobs.model.runs import RunAttempt, RunNode
+from jobs.model.runs import MOST_IN_ERROR, RunAttempt, RunNode
 from jobs.model.spec import MAX_BYTES, Spec, parse_spec, spec_from
 from jobs.runtime.files import PRIVATE_UMASK
 from jobs.runtime.settings import settings
@@ -55,7 +55,8 @@ def _attempt(folder: RunFolder, text: bytes, leave_signals: list[int]) -> int:
     folder.store(attempt)
     _say(_first_line(attempt, folder))
     ending = training.train(leave_signals, _say)
-    ended = attempt.model_copy(update={"ended_at": datetime.now(UTC), "reason": ending.reason, "error": ending.error})
+    error = ending.error and ending.error[:MOST_IN_ERROR]
+    ended = attempt.model_copy(update={"ended_at": datetime.now(UTC), "reason": ending.reason, "error": error})
     folder.store(ended)
     _say(_last_line(ended, folder))
     os.close(lock)

@@ -92,6 +92,7 @@ class Job(Base):
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
     study_repeat: Mapped[int | None] = mapped_column()  # from 0
     code: Mapped[str | None] = mapped_column(ForeignKey("code_archives.digest"))  # null: Hora's own loop trains
+    run_id: Mapped[str | None] = mapped_column(String(16))  # of the run that was imported; null: it was submitted
     probe: Mapped[dict[str, Any] | None]  # what a batch probe found: `jobs.model.records.ProbeFindings`
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with every change
 
@@ -145,6 +146,7 @@ class Job(Base):
         ),
         Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
         Index("ix_jobs_code", code, postgresql_where=text("code IS NOT NULL")),
+        Index("uq_jobs_run", owner, run_id, unique=True, postgresql_where=text("run_id IS NOT NULL")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
 

@@ -192,6 +192,12 @@ ROWS = (
         Case(ok=201, body=IN_VISION, may="alice bob ella", headers={"Idempotency-Key": "of-ella"}, writes=False),
     ),
     row(
+        "POST /v1/jobs/imported", SUBMIT,
+        Case(body={"upload": "{run_upload}"}, may="alice", ok=201),
+        Case(body={"upload": "{run_of_dora}"}, may="dora", ok=201),
+        Case(body={"upload": "{run_to_vision}"}, may="", ok=201),
+    ),
+    row(
         "POST /v1/jobs/{job_id}/clone", SUBMIT,
         Case("queued_job", "alice bob", 201),
         Case("left_job", "alice bob", 201),

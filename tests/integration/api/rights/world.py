@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from api.access.login_sessions import csrf_token
 from api.deps import Services, idempotency_of
+from hora.service.sending_runs import packed_run
 from jobs.db.engine import Sessions
 from jobs.db.tables import (
     DatasetVersion,
@@ -46,6 +47,7 @@ from tests.code import archive_of, store_code
 from tests.integration.api.rights.asking import HOST
 from tests.integration.api.rights.table import IN_VISION, SCRIPT
 from tests.integration.api.starting_rows import SPEC
+from tests.runs import run_folder
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SENT = {"sent.py": ""}  # code that no job runs
@@ -155,7 +157,7 @@ def make(sessions: Sessions, settings: Settings) -> dict[str, str]:
         _make_hosts(session)
         ids = digests | _make_scripts(session, digests["used_code"]) | _make_code_uploads(session, settings)
         ids |= _make_jobs(session) | _make_studies(session) | _make_webhooks(session) | _make_data(session)
-        ids |= _make_tokens(session)
+        ids |= _make_tokens(session) | _make_run_uploads(session, settings)
     artifacts = settings.runs_dir / ids["ended_job"] / "artifacts"
     artifacts.mkdir(parents=True)
     (artifacts / "model.weights.h5").write_bytes(b"weights")
@@ -251,6 +253,20 @@ def _make_code_uploads(session: Session, settings: Settings) -> dict[str, str]:
         row = Upload(id=f"codeof{owner}", owner=owner, filename="c.tar.gz", completed_at=func.now(), **size)
         session.add(row)
     return {"code_upload": "codeofalice", "code_of_dora": "codeofdora"}
+
+
+def _make_run_uploads(session: Session, settings: Settings) -> dict[str, str]:
+    """Runs that were uploaded: of alice into the closed project, and of dora into the open one."""
+    names = {"run_upload": ("alice", "vision"), "run_of_dora": ("dora", "default"), "run_to_vision": ("dora", "vision")}
+    ids = {}
+    for number, (name, (owner, project)) in enumerate(names.items()):
+        ids[name] = f"run{number}"
+        with packed_run(run_folder(settings.home / name), project=project) as run:
+            content = run.read(0, run.size_bytes)
+        (settings.datasets / ".uploads" / ids[name]).write_bytes(content)
+        size = {"size_bytes": len(content), "received_bytes": len(content)}
+        session.add(Upload(id=ids[name], owner=owner, filename="run.jsonl", completed_at=func.now(), **size))
+    return ids
 
 
 def _make_webhooks(session: Session) -> dict[str, str]:

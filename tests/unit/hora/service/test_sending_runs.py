@@ -1,0 +1,118 @@
+"""What is sent of the folder of a run, and which folders are refused. On real folders."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hora.cli.explain import explain
+from hora.service.sending_runs import BadRun, packed_run
+from jobs.model.problems import InvalidSpec
+from jobs.model.runs import ExportedRun, RunText
+from tests.runs import run_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return run_folder(tmp_path / "run")
+
+
+def sent(folder: Path, **options: Any) -> tuple[ExportedRun, list[RunText]]:
+    with packed_run(folder, **options) as run:
+        first, *others = run.read(0, run.size_bytes).splitlines()
+    return ExportedRun.model_validate_json(first), [RunText.model_validate_json(line) for line in others]
+
+
+def test_the_texts_are_those_of_the_files(folder: Path) -> None:
+    exported, texts = sent(folder)
+    assert [attempt.number for attempt in exported.attempts] == [1, 2]
+    together: dict[tuple[int, str, int], str] = {}
+    for one in texts:
+        key = (one.attempt, one.kind, one.rank)
+        together[key] = together.get(key, "") + one.text
+    assert len(together) == 2 * (2 * 2 + 1)
+    for (number, kind, rank), text in together.items():
+        name = "launcher.log" if rank < 0 else f"rank-{rank}.jsonl" if kind == "records" else f"rank-{rank}.log"
+        file = folder / f"attempt-{number}" / ("records" if kind == "records" else "logs") / name
+        assert text == file.read_bytes().decode("utf-8", "replace")
+
+
+def test_a_long_text_is_cut_between_characters(folder: Path) -> None:
+    log = folder / "attempt-2" / "logs" / "rank-1.log"
+    log.write_text("x" + "€" * 400_000)
+    pieces = [one.text for one in sent(folder)[1] if (one.attempt, one.kind, one.rank) == (2, "log", 1)]
+    assert len(pieces) > 1
+    assert "".join(pieces) == log.read_text()
+
+
+def test_equal_runs_are_sent_under_equal_names(folder: Path) -> None:
+    with packed_run(folder) as first, packed_run(folder) as second:
+        assert first.filename == second.filename
+        assert first.read(5, 10) == first.read(0, 15)[5:]
+    with packed_run(folder, project="vision") as other:
+        assert other.filename != first.filename
+
+
+def test_the_project_may_be_another(folder: Path) -> None:
+    assert sent(folder, project="vision")[0].run.spec.project == "vision"
+    with pytest.raises(InvalidSpec, match="project"):
+        sent(folder, project="No Name")
+
+
+def test_a_rank_that_wrote_nothing_is_left_out(folder: Path) -> None:
+    (folder / "attempt-1" / "records" / "rank-1.jsonl").unlink()
+    assert (1, "records", 1) not in {(one.attempt, one.kind, one.rank) for one in sent(folder)[1]}
+
+
+def replace_by_link(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere")
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def change(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder of a run": (lambda folder: (folder / "run.json").unlink(), r"run\.json cannot be read: "),
+    "a damaged file": (lambda folder: (folder / "run.json").write_text("{"), r"run\.json is damaged: Invalid JSON"),
+    "a huge file": (
+        lambda folder: (folder / "run.json").write_text(" " * (8 * 1024 * 1024 + 1)), "is larger than 8388608 bytes",
+    ),
+    "a wrong id": (lambda folder: change(folder / "run.json", id="x"), r"run\.json is damaged: id: "),
+    "an attempt that goes on": (
+        lambda folder: change(folder / "attempt-2/attempt.json", ended_at=None, reason=None),
+        "cannot be imported: attempts: attempt 2 has not ended: import the run when it has",
+    ),
+    "no attempt": (lambda folder: (folder / "attempt-1/attempt.json").unlink(), "cannot be imported: attempts: "),
+    "a link in place of a file": (
+        lambda folder: replace_by_link(folder / "attempt-1/logs/rank-0.log"), r"rank-0\.log cannot be read: .* a link",
+    ),
+    "a link in place of a folder": (
+        lambda folder: replace_by_link(folder / "attempt-1/records"), "records is a link, and no folder of the run",
+    ),
+    "a link in place of an attempt": (
+        lambda folder: replace_by_link(folder / "attempt-2"), "attempt-2 is a link, and no folder of the run",
+    ),
+    "a named pipe": (
+        lambda folder: replace_by_pipe(folder / "attempt-1/records/rank-1.jsonl"), "cannot be read: .* a named pipe",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_folders_are_refused_with_what_is_wrong(folder: Path, case: str) -> None:
+    spoil, message = REFUSED[case]
+    spoil(folder)
+    with pytest.raises(BadRun, match=message) as refusal:
+        sent(folder)
+    assert explain(refusal.value)[0] == 2
