@@ -1,0 +1,108 @@
+"""How an attempt without the service ends. A small program is in the place of horovodrun and the ranks."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.model.runs import Run
+from jobs.model.spec import spec_from
+from jobs.runtime.settings import Settings
+from tests.runs import BEGAN, RUN_ID, SPEC
+from worker.alone import training
+from worker.alone.nodes import Allocation, layout_on
+from worker.alone.training import Training
+from worker.attempt.ending import Ending
+from worker.attempt.paths import AttemptPaths
+
+_SCRIPT = """
+import os, sys, time
+def write(rank, line):
+    with open(f"records/rank-{rank}.jsonl", "a") as file:
+        file.write(line + "\\n")
+def start(rank):
+    write(rank, '{"kind": "rank_started", "at": 1, "rank": %d, "local_rank": 0, "host": "n", "pid": 1}' % rank)
+def leave(rank, reason):
+    write(rank, '{"kind": "exit", "at": 1, "reason": "%s"}' % reason)
+"""
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Ending, list[str]]]:
+    """Trains with a program in place of horovodrun; returns the ending and what was printed."""
+
+    def train(program: str, *, leave_signals: Any = (), **limits: float) -> tuple[Ending, list[str]]:
+        argv = [sys.executable, "-c", _SCRIPT + program]
+        monkeypatch.setattr(training, "horovodrun_argv", lambda layout, *, launch_dir: argv)
+        spec, layout = spec_from(SPEC | limits), layout_on(Allocation(7, "n1", 2, 1), {"n1": []}, device="cpu")
+        run = Run(id=RUN_ID, version="0", created_at=BEGAN, spec=spec)
+        settings = Settings(home=tmp_path / "home", save_grace_s=20, stop_file_grace_s=0.1)
+        one = Training(run, spec, layout, AttemptPaths(tmp_path / "run", 1), settings)
+        one.prepare()
+        said: list[str] = []
+        return one.train(leave_signals, said.append), said
+
+    return train
+
+
+def test_it_completes_when_all_ranks_do(attempt: Any) -> None:
+    ending, said = attempt("start(0), start(1), leave(0, 'completed'), leave(1, 'completed')")
+    assert ending == Ending("completed")
+    assert said == []
+
+
+def test_a_launcher_that_starts_no_rank_is_quoted(attempt: Any) -> None:
+    ending, _ = attempt("print('no such node'); sys.exit(1)")
+    assert (ending.reason, ending.error) == ("launch_failed", "no rank started; the launcher said: no such node")
+
+
+def test_a_signal_lets_the_ranks_save_first(attempt: Any, tmp_path: Path) -> None:
+    program = """
+start(0), start(1)
+while not os.path.exists("stop"):
+    time.sleep(0.01)
+leave(0, "stop_requested"), leave(1, "stop_requested"), open("saved", "w")
+"""
+    ending, said = attempt(program, leave_signals=[signal.SIGUSR2])
+    assert (ending.reason, ending.error) == ("preempted", "Slurm takes its nodes back")
+    assert said == ["stopping: Slurm takes its nodes back"]
+    assert (tmp_path / "run" / "attempt-1" / "saved").exists()
+
+
+def test_a_run_that_completes_all_the_same_is_complete(attempt: Any) -> None:
+    program = "start(0), start(1), leave(0, 'completed'), leave(1, 'completed')"
+    assert attempt(program, leave_signals=[signal.SIGTERM])[0] == Ending("completed")
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "error"),
+    [
+        ({"time_limit_s": 0.3}, "time_limit", "still running after its time limit of 0.3 s"),
+        ({"stall_timeout_s": 0.3}, "stalled", "no step from any rank for 0.3 s"),
+    ],
+)
+def test_limits_of_the_spec_hold(attempt: Any, limits: dict[str, float], reason: str, error: str) -> None:
+    ending, _ = attempt("start(0), start(1), time.sleep(600)", **limits)
+    assert (ending.reason, ending.error) == (reason, error)
+
+
+def test_ranks_that_hang_without_a_peer_are_ended(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_LEAVE_GRACE_S", 0.3)
+    began = time.monotonic()
+    ending, said = attempt("start(0), start(1), leave(1, 'bad_data'), time.sleep(600)")
+    assert (ending.reason, time.monotonic() - began < 300) == ("bad_data", True)
+    assert said == ["rank 1 left: bad_data"]
+
+
+def test_outside_of_slurm_it_says_what_to_do(tmp_path: Path) -> None:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+    argv = [sys.executable, "-m", "worker.alone", str(tmp_path / "run")]
+    done = subprocess.run(argv, env=variables, input="{}", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "hora: this is no job of Slurm: hand the script to sbatch\n")
+    assert not (tmp_path / "run").exists()
