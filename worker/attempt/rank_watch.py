@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection
 
 from jobs.intake.intake import Intake
+from jobs.model.states import COMPLETE
 from jobs.runtime.processes import ProcessId
 from worker.attempt.processes import is_stopped
 
@@ -11,8 +12,9 @@ from worker.attempt.processes import is_stopped
 class RankWatch:
     """Watches the ranks: those of all hosts by their records, those on the lead host also by their processes.
 
-    Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record. Without
-    `started_at` a stall counts from the first step, because a script that reports nothing cannot stall.
+    Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record. A rank of
+    a script that completed is not gone: nobody knows whether the others need it. Without `started_at` a stall counts
+    from the first step, because a script that reports nothing cannot stall.
     """
 
     def __init__(self, intake: Intake, lead_ranks: Collection[int], *, started_at: float | None) -> None:
@@ -22,14 +24,20 @@ class RankWatch:
         self._gone_at: float | None = None
         self._processes: dict[int, ProcessId | None] = {}  # of the lead's ranks; None: it was gone at the first look
 
+    @property
+    def _done(self) -> set[int]:
+        """The ranks of a script that completed."""
+        exits = self._intake.exits if self._intake.is_script else {}
+        return {rank for rank, exit_ in exits.items() if exit_.reason in COMPLETE}
+
     def note_step(self) -> None:
         """Note that a rank has made a step, or goes on in another way."""
         self._last_step_at = time.monotonic()
 
     def stall(self, limit_s: float) -> str | None:
-        """A sentence about the stall if no rank has made a step for `limit_s`. None once a rank has ended."""
+        """A sentence about the stall if no rank has made a step for `limit_s`. None once a rank is gone."""
         last_step_at = self._last_step_at
-        if last_step_at is None or time.monotonic() - last_step_at <= limit_s or self._intake.exits:
+        if last_step_at is None or time.monotonic() - last_step_at <= limit_s or self._intake.exits.keys() - self._done:
             return None
         stopped_ranks = [str(rank) for rank in self._lead_ranks if is_stopped(self._intake.pids.get(rank, 0))]
         note = f"; stopped by a signal: rank {', '.join(stopped_ranks)}" if stopped_ranks else ""
@@ -40,8 +48,8 @@ class RankWatch:
         for rank, pid in self._intake.pids.items():
             if rank in self._lead_ranks and rank not in self._processes:
                 self._processes[rank] = ProcessId.of(pid)
-        dead = any(process is None or not process.is_alive for process in self._processes.values())
-        if not dead and not self._intake.exits:
+        dead = {rank for rank, process in self._processes.items() if process is None or not process.is_alive}
+        if not (dead | self._intake.exits.keys()) - self._done:
             self._gone_at = None
         elif self._gone_at is None:
             self._gone_at = time.monotonic()

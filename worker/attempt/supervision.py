@@ -264,7 +264,7 @@ class Supervision:
         """Why ranks ended on which Slurm had its hand, if it said so only now."""
         if self._is_leaving():
             return _NODES_TAKEN
-        trouble = slurm_trouble(_last_lines(self._paths.launcher_log, count=200))
+        trouble = slurm_trouble(last_lines(self._paths.launcher_log, count=200))
         return None if trouble is None else Ending(EndReason.HOST_LOST, f"Slurm failed: {trouble}")
 
     def _requested_ending(self) -> Ending | None:
