@@ -34,6 +34,7 @@ from worker.attempt.processes import pids_of_supervisors, sweep
 from worker.attempt.script_ending import explaining_exits
 from worker.attempt.slot_release import held_gpus, lost_gpus, release_slots
 from worker.attempt.space_lookout import no_space_for
+from worker.attempt.unsent_lines import take_unsent_lines
 
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # if a process outlives its kill for longer, the next pass kills it again: the heartbeat must not wait
@@ -137,6 +138,7 @@ class AttemptKeeper:
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
         with suppress(StaleLease):  # the attempt ended by itself meanwhile
             store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._meanwhile)
+            take_unsent_lines(paths)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._meanwhile)
             ending = _ending_of(

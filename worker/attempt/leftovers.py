@@ -16,6 +16,7 @@ from jobs.db.tables import Attempt
 from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease
 from worker.attempt.paths import paths_of
+from worker.attempt.unsent_lines import take_unsent_lines
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ def store_leftovers(sessions: Sessions, lease: Lease, runs_dir: Path, *, meanwhi
         paths = paths_of(runs_dir, attempt.job_id, attempt.number)
         if not paths.records.is_dir():
             continue  # it ran on another host, or not at all
+        take_unsent_lines(paths)
         earlier_lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         intake = Intake(sessions, earlier_lease, paths, ranks=attempt.gpus, fenced_by=lease)
         if intake.has_new():
