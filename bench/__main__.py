@@ -7,13 +7,14 @@ import argparse
 import sys
 from functools import partial
 
-from bench import api, articles, dashboard, dispatch, launch, live, sampler, series, store, train
+from bench import api, articles, dashboard, dispatch, launch, live, sampler, series, slurm, store, train
 from bench import input as reading
 
 MEASUREMENTS = {
     "launch": launch.main,
     "dispatch": dispatch.main,
     "series": series.main,
+    "slurm": slurm.main,
     "train": train.main,
     "input": reading.main,
     "articles": articles.main,

@@ -84,7 +84,7 @@ def _through_the_service(client: Service, home: Path) -> Timings:
     job = client.submit(SPEC)
     ended = client.wait(job["id"])
     assert ended["status"] == "succeeded", ended
-    return _timings(paths_of(home / "runs", job["id"], 1), started_at)
+    return timings(paths_of(home / "runs", job["id"], 1), started_at)
 
 
 def _sent_script(client: Service, folder: Path) -> str:
@@ -110,10 +110,11 @@ def _bare(folder: Path, launcher: list[str], *, ranks: int) -> Timings:
     run = Run(folder, SPEC, ranks=ranks, threads=max(1, (os.cpu_count() or 1) // RANKS))
     started_at = time.time()
     run.wait(run.start(launcher))
-    return _timings(run.paths, started_at)
+    return timings(run.paths, started_at)
 
 
-def _timings(paths: AttemptPaths, started_at: float) -> Timings:
+def timings(paths: AttemptPaths, started_at: float) -> Timings:
+    """The timings of an attempt that was started at this time, from its records."""
     lines = (paths.records / rank_records_name(0)).read_bytes().splitlines()
     records = [parse_record(line) for line in lines]
     first_line = next(record for record in records if isinstance(record, RankStarted))
