@@ -138,7 +138,7 @@ class AttemptKeeper:
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
         with suppress(StaleLease):  # the attempt ended by itself meanwhile
             store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._meanwhile)
-            take_unsent_lines(paths)
+            take_unsent_lines(paths, meanwhile=self._meanwhile)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._meanwhile)
             ending = _ending_of(

@@ -74,7 +74,7 @@ def _nodes(nodes: Sequence[Json]) -> str:
 
 
 def _node_state(node: Json) -> str:
-    return "left out" if node.get("left_out") else plain(node["state"])
+    return plain(node["state"]) + (", failing" if node.get("failing") else "")
 
 
 def _devices(slots: Sequence[Json]) -> str:

@@ -23,7 +23,7 @@ from jobs.scheduling.placement_rows import is_alive
 from jobs.scheduling.placing import place_on_nodes
 from jobs.scheduling.pools import Shape
 
-_FAILURES = 2  # of attempts on a node, until it is left out
+_FAILURES = 2  # of jobs whose attempts failed on a node, until it is avoided
 _FAILURES_COUNT_FOR = timedelta(hours=6)
 
 
@@ -175,7 +175,7 @@ def blame(session: Session, lease: Lease, node: str) -> None:
 
 
 def failing_nodes(session: Session, pool: str) -> list[str]:
-    """The nodes of a pool on which attempts failed often of late, the worst first."""
+    """The nodes of a pool on which attempts of several jobs failed lately, the worst first."""
     nodes = func.jsonb_array_elements_text(Allocation.lost_nodes).table_valued("node").render_derived()
     rows = session.scalars(
         select(nodes.c.node)
@@ -183,10 +183,10 @@ def failing_nodes(session: Session, pool: str) -> list[str]:
         .join(nodes, true())
         .where(
             Allocation.pool == pool, Allocation.lost_nodes.is_not(None),
-            Allocation.started_at > func.now() - _FAILURES_COUNT_FOR,
+            func.coalesce(Allocation.over_at, func.now()) > func.now() - _FAILURES_COUNT_FOR,
         )
         .group_by(nodes.c.node)
-        .having(func.count() >= _FAILURES)
+        .having(func.count(Allocation.job_id.distinct()) >= _FAILURES)
         .order_by(func.count().desc(), nodes.c.node)
     )  # fmt: skip
     return list(rows)

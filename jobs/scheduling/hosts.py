@@ -72,7 +72,10 @@ class HostNow:
     @property
     def nodes(self) -> Sequence[dict[str, Any]] | None:
         """The nodes of a pool. None: it is a host."""
-        return self.info.get("nodes", ()) if is_pool(self.name) else None
+        if not is_pool(self.name):
+            return None
+        failing = self.info.get("failing", ())
+        return [{**node, "failing": node["name"] in failing} for node in self.info.get("nodes", ())]
 
     @property
     def problem(self) -> str | None:

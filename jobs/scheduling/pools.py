@@ -5,13 +5,16 @@ empty. `jobs.scheduling.placement` calls it for jobs that no host has room for, 
 `jobs.scheduling.hosts` to say why a job does not fit.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
 
-_UP = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
+# In the state of a node. One that is powered_down to save power comes up for a job.
+_DOWN = re.compile(r"(?<!_)down|fail|no_respond|\*")
+_UNUSABLE = re.compile(f"{_DOWN.pattern}|drain|maint|error|inval|unk|future")
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,16 @@ class PoolNode:
     memory_bytes: int
     gpus: Mapping[str, int]
     features: Sequence[str] = ()
-    left_out: bool = False  # attempts failed there again and again
 
     @property
     def is_up(self) -> bool:
-        """Whether Slurm starts jobs there, now or when there is room. A mark, as in idle*, means that it does not."""
-        return self.state in _UP
+        """Whether Slurm starts jobs there, now or when there is room."""
+        return _UNUSABLE.search(self.state) is None
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it failed, or does not answer Slurm."""
+        return _DOWN.search(self.state) is not None
 
     def holds(self, shape: "Shape") -> bool:
         """Whether it could hold its part of an attempt."""
@@ -46,7 +53,7 @@ class PoolNode:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "PoolNode":
         """A node from its row."""
-        return cls(**document)
+        return cls(**{name: value for name, value in document.items() if name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -104,14 +111,14 @@ class Pool:
         )
 
 
-def to_leave_out(nodes: Sequence[PoolNode], shape: Shape, failing: Sequence[str]) -> list[str]:
+def to_avoid(nodes: Sequence[PoolNode], shape: Shape, failing: Sequence[str]) -> list[str]:
     """Those of the failing nodes, the worst first, without which Slurm still has enough nodes for an attempt."""
-    left_out: list[str] = []
-    for name in failing:
-        others = [node for node in nodes if node.is_up and node.holds(shape) and node.name not in (*left_out, name)]
+    avoided: list[str] = []
+    for name in (name for name in failing if any(node.name == name for node in nodes)):  # else Slurm refuses it
+        others = [node for node in nodes if node.is_up and node.holds(shape) and node.name not in (*avoided, name)]
         if len(others) >= shape.nodes:
-            left_out.append(name)
-    return left_out
+            avoided.append(name)
+    return avoided
 
 
 def _feature(features: str | None, wanted: str | None) -> str | None:

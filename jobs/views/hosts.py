@@ -51,7 +51,7 @@ class PoolNodeView(View):
     memory_bytes: int
     gpus: dict[str, int] = Field(description="How many, by type. The type is empty where Slurm knows none")
     features: list[str]
-    left_out: bool = Field(False, description="Whether it gets no attempts for some hours: two failed there")
+    failing: bool = Field(False, description="Attempts of several jobs failed there: it is avoided if others are up")
 
 
 class HostView(View):

@@ -16,7 +16,7 @@ def upgrade() -> None:
     op.add_column("allocations", sa.Column("lost_nodes", postgresql.JSONB(astext_type=sa.Text()), nullable=True))
     op.add_column("attempts", sa.Column("handed_at", sa.DateTime(timezone=True), nullable=True))
     op.create_index(
-        "ix_allocations_lost", "allocations", ["pool", "started_at"],
+        "ix_allocations_lost", "allocations", ["pool"],
         postgresql_where=sa.text("lost_nodes IS NOT NULL"),
     )  # fmt: skip
 

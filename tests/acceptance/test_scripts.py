@@ -139,3 +139,10 @@ def test_a_script_is_cancelled(stack_of_code: Stack, person: Service) -> None:
     assert (job["status"], job["end_reason"]) == ("cancelled", "cancelled")
     assert job["metrics"]["mae"]["best"] is not None
     no_process_left(person, job_id)
+
+
+def test_ranks_of_a_script_may_end_at_different_times(stack_of_code: Stack, person: Service) -> None:
+    """The first to complete is not taken for lost: the other one works on, for longer than a rank may be gone."""
+    script = "import time\nfrom hora import run\ntime.sleep(5 * run.rank)\nrun.report(step=1, mae=1.0)\n"
+    job = ended(person, submitted(stack_of_code, script=script, command=["python", "train.py"], goal=None))
+    assert (job["status"], job["error"], job["attempt"]) == ("succeeded", None, 1)

@@ -99,6 +99,26 @@ def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm
     until(cluster.are_idle, what="idle nodes")
 
 
+@pytest.mark.timeout(1800)  # eight jobs that start TensorFlow, on a busy machine one after the other
+def test_a_study_of_eight_jobs_runs_in_the_pool_and_has_its_report(user: Service) -> None:
+    grid = {"batch_size": [32, 128], "learning_rate": [0.001, 0.003]}
+    base = {name: value for name, value in DIGITS.items() if name not in grid} | {"epochs": 1}
+    sent = user.submit_study({"name": "in-slurm", "base": base, "grid": grid, "repeats": 2})
+    study = user.wait_study(sent["id"], timeout_s=1700)
+    assert (study["complete"], study["counts"]["succeeded"]) == (True, 8), study["counts"]
+    cells = user.report(study["id"])["cells"]
+    assert [(cell["repeats"], cell["wall_s"]["mean"] > 0) for cell in cells] == [(2, True)] * 4
+    waited_s = 0.0
+    for job in user.jobs(study=study["id"]):
+        (attempt,) = user.attempts(job["id"])
+        assert attempt["shares"][0]["host"] in ("n1", "n2")
+        assert attempt["queued_at"] <= attempt["handed_at"] <= attempt["created_at"]
+        waited_s += user.analysis(job["id"])["ledger"]["waited_in_slurm_s"]
+        (use,) = user.utilization(job["id"], metric="cpu_percent")["series"]
+        assert use["host"] == attempt["shares"][0]["host"]
+    assert waited_s > 0
+
+
 def assert_no_secret_on_the_nodes(job_id: str) -> None:
     """Look at every process that Slurm started, and at the ranks."""
     mark = f"HORA_ATTEMPT={mark_of(job_id, 1)}".encode()

@@ -30,7 +30,7 @@ def store_leftovers(sessions: Sessions, lease: Lease, runs_dir: Path, *, meanwhi
         paths = paths_of(runs_dir, attempt.job_id, attempt.number)
         if not paths.records.is_dir():
             continue  # it ran on another host, or not at all
-        take_unsent_lines(paths)
+        take_unsent_lines(paths, meanwhile=meanwhile)
         earlier_lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         intake = Intake(sessions, earlier_lease, paths, ranks=attempt.gpus, fenced_by=lease)
         if intake.has_new():

@@ -6,6 +6,7 @@ not know about hosts.
 """
 
 import os
+import re
 import select
 import subprocess
 import threading
@@ -22,12 +23,16 @@ from worker.attempt import lease_file
 from worker.attempt.code_transfer import send_code
 from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.log_file import opened_to_append
-from worker.attempt.member_protocol import HERE_PERIOD_S, SAYS_WHY, MemberTask
+from worker.attempt.member_protocol import HERE_PERIOD_S, MemberTask
+from worker.attempt.slurm_steps import slurm_trouble
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # a shorter silence means nothing
 _MOST_SAMPLES = 6000  # that nobody took: those of a hundred nodes in a minute
+_NOT_STORED = "its lines cannot be stored"
+_TAKEN_BACK = "CANCELLED AT"  # Slurm's word for a step that it ended
+_HOW_IT_ENDED = re.compile(r"srun: error: \S+ tasks? [0-9,-]+: ")  # the process itself has said why, before
 _GOODBYE_S = 3.0  # for a member to end its processes, before its connection is cut
 
 
@@ -176,12 +181,12 @@ class Members:
         losses = map(self._loss_of, self._connections)
         return next((loss for loss in losses if loss is not None), None)
 
-    def faulty_host(self) -> str | None:
-        """The host whose member failed, in its start or later."""
+    def faulty_host(self, error: str) -> str | None:
+        """The host that failed, if an attempt ended with this sentence. None if another one is to blame."""
         if self._failure is not None:
-            return self._failure.host
-        lost = (connection.host for connection in self._connections if self._loss_of(connection) is not None)
-        return next(lost, None)
+            return self._failure.host if str(self._failure) in error and not _is_of_login_node(error) else None
+        lost = (one.host for one in self._connections if error and self._loss_of(one) == error)
+        return next(lost, None) if not _is_of_login_node(error) else None
 
     def is_leaving(self) -> bool:
         """Whether Slurm takes the node of a member back."""
@@ -292,7 +297,7 @@ class Members:
             for message in connection.incoming.read():
                 self._take(connection, message)
         except OSError as error:
-            broken_because = f"its lines cannot be stored: {in_words(error)}"
+            broken_because = f"{_NOT_STORED}: {in_words(error)}"
         with self._news:
             connection.silent_s = 0.0
             if broken_because is not None or connection.incoming.ended:
@@ -308,7 +313,8 @@ class Members:
             case {"say": "leaving"}:
                 connection.is_leaving = True
             case {"say": "sample", "at": float(at), "ranks": dict(values)}:
-                by_rank = {int(rank): of_rank for rank, of_rank in values.items()}  # JSON has only text as keys
+                by_name = {str(rank): rank for rank in connection.ranks}  # JSON has only text as keys
+                by_rank = {by_name[name]: of_rank for name, of_rank in values.items() if name in by_name}
                 with self._lock:
                     self._samples.append(NodeSample(connection.host, at, by_rank))
             case {"say": "lines", "kind": str(kind), "rank": int(rank), "text": str(text)} if rank in connection.ranks:
@@ -319,7 +325,10 @@ class Members:
 
 
 def _failed(connection: _Connection, why: str) -> MemberFailed:
-    is_unreached = connection.clock_s is None and SAYS_WHY not in why
+    """The failure of a start. A program that does not run there is a fault that stays. Slurm's trouble passes."""
+    printed = _text_of(connection.error_log)
+    is_silent = connection.clock_s is None and connection.broken_because is None
+    is_unreached = is_silent or slurm_trouble(printed) is not None or _TAKEN_BACK in printed
     return MemberFailed(f"host {connection.host}: {why}", host=connection.host, is_unreached=is_unreached)
 
 
@@ -358,11 +367,21 @@ def _send_code(launch: MembersLaunch, connections: Sequence[_Connection]) -> str
     return None
 
 
+def _is_of_login_node(error: str) -> bool:
+    """Whether a loss has its cause on this side of the connection, or in the controller of Slurm."""
+    return _NOT_STORED in error or "controller" in error
+
+
+def _text_of(log: Path) -> str:
+    try:
+        return log.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def _why_ended(connection: _Connection) -> str:
     """Why a connection ended: the last line that ssh or the member wrote to its standard error."""
-    try:
-        lines = connection.error_log.read_text("utf-8", "replace").split("\n")
-    except OSError:
-        lines = []
-    last_line = next((line.strip() for line in reversed(lines) if line.strip()), None)
+    lines = [line.strip() for line in _text_of(connection.error_log).split("\n")]
+    said = [line for line in lines if line and not _HOW_IT_ENDED.match(line)]
+    last_line = said[-1] if said else next((line for line in reversed(lines) if line), None)
     return f"the connection broke: {without_paths(last_line)}" if last_line else "the connection broke"

@@ -3,21 +3,24 @@
 On hosts of the service the worker's sampler does this, without the supervisor.
 """
 
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
-from jobs.lifecycle.leases import fence
+from jobs.lifecycle.leases import StaleLease, fence
 from jobs.lifecycle.store import Lease
 from jobs.telemetry.ingest import SampleRow, store_samples
 from jobs.telemetry.sampled_metrics import SLOT_METRICS
 from worker.attempt.members import Members, NodeSample
 
-_MOST_KEPT = 600  # while the database is away
+_log = logging.getLogger(__name__)
+_MOST_KEPT = 6000  # while the database is away
 
 
 class NodeSamples:
@@ -30,15 +33,23 @@ class NodeSamples:
         self._unstored: list[NodeSample] = []
 
     def store_new(self) -> None:
-        """Store what came since the last call. Raises `StaleLease`; what could not be stored is tried again."""
+        """Store what came since the last call. Raises `StaleLease`, and `OperationalError` if the database is away."""
         self._unstored = [*self._unstored, *self._members.take_samples()][-_MOST_KEPT:]
         if not self._unstored:
             return
+        try:
+            self._store()
+        except (StaleLease, OperationalError):
+            raise
+        except Exception:  # a sample that cannot be stored is worth no attempt
+            _log.exception("samples of nodes are dropped")
+        self._unstored = []
+
+    def _store(self) -> None:
         with self._sessions.begin() as session:
             fence(session, self._lease)
             progress = session.scalar(select(Job.progress).where(Job.id == self._lease.job_id)) or {}
             store_samples(session, rows_of(self._lease, self._unstored, progress))
-        self._unstored = []
 
 
 def rows_of(lease: Lease, samples: Sequence[NodeSample], progress: dict[str, Any]) -> list[SampleRow]:

@@ -13,8 +13,8 @@ class RankWatch:
     """Watches the ranks: those of all hosts by their records, those on the lead host also by their processes.
 
     Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record. A rank of
-    a script that completed is not gone: nobody knows whether the others need it. Without `started_at` a stall counts
-    from the first step, because a script that reports nothing cannot stall.
+    a script that completed is not gone while others work: they may not need it. Without `started_at` a stall counts
+    from the first step, because a script that reports nothing cannot stall; but it can once a rank has completed.
     """
 
     def __init__(self, intake: Intake, lead_ranks: Collection[int], *, started_at: float | None) -> None:
@@ -22,13 +22,15 @@ class RankWatch:
         self._lead_ranks = lead_ranks
         self._last_step_at = started_at  # a step of any rank
         self._gone_at: float | None = None
+        self._first_done_at: float | None = None  # a rank of a script
         self._processes: dict[int, ProcessId | None] = {}  # of the lead's ranks; None: it was gone at the first look
 
     @property
     def _done(self) -> set[int]:
-        """The ranks of a script that completed."""
+        """The ranks of a script that completed, while others work."""
         exits = self._intake.exits if self._intake.is_script else {}
-        return {rank for rank, exit_ in exits.items() if exit_.reason in COMPLETE}
+        done = {rank for rank, exit_ in exits.items() if exit_.reason in COMPLETE}
+        return done if done < self._intake.pids.keys() else set()
 
     def note_step(self) -> None:
         """Note that a rank has made a step, or goes on in another way."""
@@ -36,8 +38,11 @@ class RankWatch:
 
     def stall(self, limit_s: float) -> str | None:
         """A sentence about the stall if no rank has made a step for `limit_s`. None once a rank is gone."""
-        last_step_at = self._last_step_at
-        if last_step_at is None or time.monotonic() - last_step_at <= limit_s or self._intake.exits.keys() - self._done:
+        done = self._done
+        if done and self._first_done_at is None:
+            self._first_done_at = time.monotonic()
+        last_at = max((at for at in (self._last_step_at, self._first_done_at) if at is not None), default=None)
+        if last_at is None or time.monotonic() - last_at <= limit_s or self._intake.exits.keys() - done:
             return None
         stopped_ranks = [str(rank) for rank in self._lead_ranks if is_stopped(self._intake.pids.get(rank, 0))]
         note = f"; stopped by a signal: rank {', '.join(stopped_ranks)}" if stopped_ranks else ""

@@ -53,7 +53,6 @@ _PERIOD_S = 0.1  # between two looks at the processes
 _STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, after a rank has exited
 _NODES_TAKEN = Ending(EndReason.PREEMPTED, "Slurm takes its nodes back")
-_FAULTS_OF_NODES = frozenset({EndReason.HOST_LOST, EndReason.LAUNCH_FAILED})
 _SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST})
 
 
@@ -328,8 +327,7 @@ class Supervision:
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
             touch(session, self._lease.job_id, **stored)
-            node = self._members.faulty_host() if self._in_pool and ending.reason in _FAULTS_OF_NODES else None
-            if node is not None:
+            if self._in_pool and (node := self._members.faulty_host(ending.error or "")) is not None:
                 blame(session, self._lease, node)
             clean_hosts = self._members.clean_hosts()
             if self._in_pool and (not clean or len(clean_hosts) < len(self._members.hosts)):

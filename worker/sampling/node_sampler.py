@@ -40,11 +40,11 @@ class NodeSampler(threading.Thread):
 
     def run(self) -> None:
         """Sample. An error ends one sample, and is written once: a metric is never worth a rank."""
-        has_failed = False
-        gpus = self._gpus()
+        has_failed, gpus = False, None
         while True:
             time.sleep(self._period_s - time.monotonic() % self._period_s)
             try:
+                gpus = self._gpus() if gpus is None else gpus
                 self._samples.append(self._sample(gpus))
             except Exception as error:
                 if not has_failed:

@@ -6,7 +6,6 @@ it is cancelled, it may run for a minute, and if it still waits at its deadline 
 
 import json
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -32,8 +31,6 @@ _COMMANDS = ("sbatch", "srun", "squeue", "sinfo", "scontrol", "scancel")
 _START_S = 60.0  # how long the test job may wait for a node
 _PERIOD_S = 1.0
 _SHOWN_S = 10.0  # until this machine sees a file of the node: shared storage may keep an old listing
-# In the state of a node. One that is powered_down to save power comes up for a job.
-_UNUSABLE = re.compile(r"(?<!_)down|drain|fail|maint|error|inval|unk|no_respond|future|\*")
 _WAITS = ("PENDING", "CONFIGURING")
 _SCRIPT = "#!/bin/sh\n# Holds a node for `hora doctor`, which cancels it.\nsleep 55\n"
 # Its arguments: a folder below HORA_HOME, the word in it, Python, a program, and folders that must be there.
@@ -75,7 +72,7 @@ def _seen(of_pool: Settings, stop: Event) -> Iterator[tuple[str, Any]]:
         return
     yield "version", commands.version()
     nodes = commands.partition(of_pool.slurm_partition or "").nodes
-    unusable = {node.name: node.state for node in nodes if _UNUSABLE.search(node.state)}
+    unusable = {node.name: node.state for node in nodes if not node.is_up}
     yield "nodes", len({node.name for node in nodes})
     yield "unusable", unusable
     if all(node.name in unusable for node in nodes):

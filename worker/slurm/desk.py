@@ -10,13 +10,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from jobs.scheduling import allocations
 from jobs.scheduling.allocations import LiveAllocation
-from jobs.scheduling.pools import to_leave_out
+from jobs.scheduling.pools import to_avoid
 from worker.attempt.allocation_files import files_of
 from worker.attempt.launcher import Launcher
 from worker.periodic import PeriodicThread
@@ -50,6 +49,7 @@ class Desk(PeriodicThread):
     def __init__(self, sessions: Sessions, settings: Settings, *, launcher: Launcher) -> None:
         super().__init__("slurm", period_s=_PERIOD_S, rests_first=False)
         self.partition: SlurmPartition | None = None
+        self.failing: Sequence[str] = ()  # the nodes on which attempts failed lately
         self.problem: str | None = "Slurm has not answered yet"  # why it cannot be used now
         self.on_change: Callable[[], None] = lambda: None
         self._sessions = sessions
@@ -110,13 +110,11 @@ class Desk(PeriodicThread):
 
     def _look_at_partition(self) -> None:
         if time.monotonic() - self._looked_at >= _PARTITION_S:
-            seen = commands.partition(self._settings.slurm_partition or "")
-            self._looked_at = time.monotonic()
-            failing = self._failing()
-            seen = replace(seen, nodes=[replace(node, left_out=node.name in failing) for node in seen.nodes])
-            if seen != self.partition:
-                self.partition = seen
+            seen, failing = commands.partition(self._settings.slurm_partition or ""), self._failing()
+            if (seen, failing) != (self.partition, self.failing):
+                self.partition, self.failing = seen, failing
                 self.on_change()
+            self._looked_at = time.monotonic()
 
     def _failing(self) -> Sequence[str]:
         with self._sessions() as session:
@@ -141,11 +139,12 @@ class Desk(PeriodicThread):
             if self._isolated(allocation, lambda one: self._serve_one(one, by_name.get(one.name, [])))
         ]
         # These come last, and not too many at once: what Slurm has given must not wait for them.
-        until, failing = time.monotonic() + _SUBMITTING_S, self._failing() if new else ()
+        until = time.monotonic() + _SUBMITTING_S
+        self.failing = self._failing() if new else self.failing
         for allocation in new:
             if time.monotonic() > until:
                 break
-            self._isolated(allocation, lambda one: self._submit(one, failing))
+            self._isolated(allocation, self._submit)
 
     def _isolated(self, allocation: LiveAllocation, action: Callable[[LiveAllocation], bool]) -> bool:
         """What `action` says. A refusal or a fault of one allocation does not keep the others waiting."""
@@ -198,13 +197,13 @@ class Desk(PeriodicThread):
             self._end(allocation, f"Slurm has forgotten its job {allocation.slurm_job}")
         return False
 
-    def _submit(self, allocation: LiveAllocation, failing: Sequence[str]) -> bool:
+    def _submit(self, allocation: LiveAllocation) -> bool:
         assert self.partition is not None  # it is seen before anything is served
         self._files.prepare(allocation.name)
         script = batch.script(allocation, self._files, self._settings)
         options = batch.options(
             allocation, self._files, self._settings, partition_limit=self.partition.time_limit,
-            without=to_leave_out(self.partition.nodes, allocation.shape, failing),
+            without=to_avoid(self.partition.nodes, allocation.shape, self.failing),
         )  # fmt: skip
         with self._sessions.begin() as session:
             allocations.tries(session, allocation.id)
@@ -229,14 +228,17 @@ class Desk(PeriodicThread):
                 allocations.note(session, allocation.id, **news)
 
     def _note_fault(self, allocation: LiveAllocation, job: SlurmJob) -> None:
-        """If Slurm ended the job of an attempt by itself, store which nodes failed: those that are down, if any."""
+        """If Slurm or a person ended the job of an attempt, store which nodes failed: those that are down, or none."""
         if allocation.attempt_id is None or self._files.is_finishing(allocation.name):
             return
         failed: list[str] = []
         if job.state in _FAULTS_OF_NODES:
-            of_job = set(commands.hostnames(job.nodes))
+            of_job = commands.hostnames(job.nodes)
             nodes = commands.partition(self._settings.slurm_partition or "").nodes
-            failed = [node.name for node in nodes if node.name in of_job and not node.is_up]
+            down = [node.name for node in nodes if node.name in of_job and node.is_down]
+            failed = of_job if len(of_job) == 1 else down
+            if not failed:
+                return
         with self._sessions.begin() as session:
             allocations.note(session, allocation.id, lost_nodes=failed)
 

@@ -91,7 +91,7 @@ class Allocation(Base):
     state: Mapped[str | None]  # Slurm's word for how far it is
     reason: Mapped[str | None]  # Slurm's word for why it waits
     expected_at: Mapped[datetime | None]  # when Slurm expects to start it
-    started_at: Mapped[datetime | None] = mapped_column()  # when its attempt began
+    started_at: Mapped[datetime | None]  # when its attempt began
     nodes: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))  # sorted by rank
     login: Mapped[str | None] = mapped_column(String(255))  # the machine on which its attempt is supervised
     lost_nodes: Mapped[list[str] | None] = mapped_column(
@@ -103,5 +103,5 @@ class Allocation(Base):
         UniqueConstraint(job_id, number),
         Index("ix_allocations_live", pool, postgresql_where=text("over_at IS NULL")),
         Index("ix_allocations_live_job", job_id, postgresql_where=text("over_at IS NULL")),
-        Index("ix_allocations_lost", pool, started_at, postgresql_where=text("lost_nodes IS NOT NULL")),
+        Index("ix_allocations_lost", pool, postgresql_where=text("lost_nodes IS NOT NULL")),
     )

@@ -63,11 +63,11 @@ test("a host without space gets no jobs, and is found by that", () => {
 
 test("a pool says how many nodes it has in which state, and what they have", () => {
   const has = { name: "n1", cpus: 8, memory_bytes: 2 ** 30, features: [] };
-  const node = { ...has, state: "mixed", gpus: { a100: 4 }, left_out: false };
+  const node = { ...has, state: "mixed", gpus: { a100: 4 }, failing: false };
   const pool = host("slurm:main", [], { nodes: [node, { ...node, state: "idle", gpus: {} }, node] });
   assert.equal(nodesOf(pool), "3 nodes (1 idle, 2 mixed), 8 GPUs, 24 cores");
   assert.equal(nodesOf({ ...pool, nodes: [{ ...node, gpus: {} }] }), "1 node (1 mixed), 8 cores");
-  assert.equal(nodesOf({ ...pool, nodes: [{ ...node, gpus: {}, left_out: true }] }), "1 node (1 left out), 8 cores");
+  assert.equal(nodesOf({ ...pool, nodes: [{ ...node, gpus: {}, failing: true }] }), "1 node (1 mixed, failing), 8 cores");
   assert.equal(nodesOf(BUSY), null);
 });
 

@@ -48,7 +48,7 @@ export function nodesOf(host: Host): string | null {
   if (nodes === null) return null;
   const states = new Map<string, number>();
   for (const node of nodes) {
-    const state = node.left_out ? "left out" : node.state;
+    const state = node.failing ? `${node.state}, failing` : node.state;
     states.set(state, (states.get(state) ?? 0) + 1);
   }
   const counted = [...states].sort().map(([state, count]) => `${count} ${state}`);

@@ -16,7 +16,7 @@ from jobs.model.states import EndReason, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
-from jobs.scheduling import draining, registration
+from jobs.scheduling import allocations, draining, registration
 from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
 from tests.slurm import Slurm
@@ -370,3 +370,34 @@ def test_two_hundred_jobs_need_one_question_a_turn(
     assert None not in numbers
     assert numbers == sorted(numbers)
     assert len(questions.read_text().splitlines()) == 3
+
+
+def test_a_node_on_which_two_jobs_failed_is_avoided(cluster: Slurm, site: Site) -> None:
+    for _ in range(2):
+        job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=0)
+        site.until(job_id, "RUNNING")
+        attempt, lease = site.attempt(job_id)
+        with site.sessions.begin() as session:
+            leases.claim(session, attempt.id, lease_s=60)
+            allocations.blame(session, lease, "n1")
+            leases.end(session, lease, EndReason.LAUNCH_FAILED)
+            leases.release(session, attempt.id)
+        site.until_given_back(job_id)
+    site.restart()
+    assert site.desk.failing == ["n1"]
+    assert site.until(job_rows.a_job(site.sessions, device="cpu", gpus=1), "RUNNING").nodes == ["n2"]
+    assert site.until(job_rows.a_job(site.sessions, **TWO_NODES), "RUNNING").nodes == ["n1", "n2"]  # it needs both
+
+
+def test_an_attempt_that_a_person_ends_in_slurm_blames_no_node(cluster: Slurm, site: Site) -> None:
+    job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=0)
+    allocation = site.until(job_id, "RUNNING")
+    attempt, lease = site.attempt(job_id)
+    assert allocation.slurm_job is not None
+    commands.cancel(allocation.slurm_job)
+    with site.sessions.begin() as session:
+        leases.claim(session, attempt.id, lease_s=60)
+        allocations.blame(session, lease, "n1")
+        leases.end(session, lease, EndReason.LAUNCH_FAILED)
+    site.until_given_back(job_id)
+    assert site.allocation(job_id).lost_nodes == []

@@ -1,5 +1,6 @@
 """What jobs ask a Slurm pool for, and which jobs go to one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from jobs.scheduling.allowances import Quota
 from jobs.scheduling.decisions import PooledJob
 from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.placement import PlacementPass, QueuedJob, place_jobs
-from jobs.scheduling.pools import Pool, PoolNode, Shape
+from jobs.scheduling.pools import Pool, PoolNode, Shape, to_avoid
 from tests.slot_classes import alike
 
 
@@ -88,3 +89,40 @@ def test_quotas_hold_in_a_pool() -> None:
     quota = Quota("p", max_slots=5, max_gpu_hours=None, slots=1, gpu_hours=0.0, renews_at=None)  # type: ignore[arg-type]
     decided = place_jobs([job("a", 2), job("b", 2), job("c", 1)], [], quotas=[quota], pools=[TYPED])
     assert pooled(decided) == ["a", "b"]
+
+
+STATES = ("idle", "mixed", "idle", "down")
+FOUR = [replace(node(f"n{number}", a100=4), state=state) for number, state in enumerate(STATES)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "failing", "avoided"),
+    [
+        (Shape(1, 4, "gpu"), ["n0"], ["n0"]),
+        (Shape(2, 4, "gpu"), ["n0"], ["n0"]),
+        (Shape(2, 4, "gpu"), ["n1", "n0"], ["n1"]),  # the worst first; without both no job could start
+        (Shape(3, 4, "gpu"), ["n0"], []),
+        (Shape(1, 4, "gpu", gpu_type="h100"), ["n0"], []),
+        (Shape(1, 64, "cpu"), ["gone", "n0"], ["n0"]),
+    ],
+)
+def test_failing_nodes_are_avoided_while_enough_others_are_up(
+    shape: Shape, failing: list[str], avoided: list[str]
+) -> None:
+    assert to_avoid(FOUR, shape, failing) == avoided
+
+
+@pytest.mark.parametrize(
+    ("state", "is_up", "is_down"),
+    [
+        ("idle", True, False), ("mixed-", True, False), ("allocated+", True, False), ("idle~", True, False),
+        ("powered_down", True, False), ("reserved", True, False), ("draining", False, False), ("maint", False, False),
+        ("down", False, True), ("down*", False, True), ("idle*", False, True), ("failing", False, True),
+    ],
+)  # fmt: skip
+def test_the_state_of_a_node_says_whether_jobs_start_there(state: str, is_up: bool, is_down: bool) -> None:
+    assert (replace(FOUR[0], state=state).is_up, replace(FOUR[0], state=state).is_down) == (is_up, is_down)
+
+
+def test_a_node_of_a_later_version_can_be_read() -> None:
+    assert PoolNode.from_json({**FOUR[0].to_json(), "new": 1}).name == "n0"

@@ -1,0 +1,128 @@
+"""Members on nodes of Slurm: what they sample, what they say when the node is taken back, and which of them failed."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.lifecycle.store import Lease
+from jobs.model.spec import spec_from
+from jobs.runtime.settings import Settings
+from tests.waiting import until
+from worker.attempt import lease_file
+from worker.attempt.layout import HostShare, Layout
+from worker.attempt.members import MemberFailed, Members, MembersLaunch
+from worker.attempt.node_samples import rows_of
+from worker.attempt.paths import paths_of
+from worker.attempt.processes import pids_with_mark, sweep
+from worker.attempt.shares import member_task, members_launch
+from worker.attempt.supervisor_task import launch_of
+
+MEMBER = [sys.executable, "-m", "worker.member"]
+LEASE = Lease(1, "token", "j", 1)
+Start = Callable[..., Members]
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    mark = f"nodes{time.monotonic_ns()}.1"
+    yield mark
+    sweep(mark)
+
+
+@pytest.fixture
+def start(tmp_path: Path, mark: str, drivers: dict[str, Path]) -> Iterator[Start]:
+    """Starts a member for two GPU ranks on node n1, as srun would: with the GPUs that Slurm gave in its environment."""
+    paths = paths_of(tmp_path, "j", 1)
+    paths.create()
+    started: list[Members] = []
+
+    def start(command: list[str] = MEMBER, *, given: str = "1,3") -> Members:
+        lease_file.extend(paths.lease_file, time.monotonic() + 120)
+        layout = Layout([HostShare("n1", "n1", [0, 1], (), 0, own_gpus=2)], "lo", slurm_job=7)
+        launch = launch_of(LEASE, spec_from({"dataset": "digits"}), paths, Settings(), layout)
+        task = member_task(launch, layout.lead, paths, mark=mark, sample_period_s=0.1)
+        made = members_launch([task], layout, paths, ssh=(), environment=os.environ, ready_within_s=120.0)
+        variables = {"LD_LIBRARY_PATH": str(drivers["new"]), "NVML_STUB": "wpww", "CUDA_VISIBLE_DEVICES": given}
+        environment = {**os.environ, **variables}
+        launch_of_members = MembersLaunch(**{**vars(made), "commands": [command], "environment": environment})
+        started.append(Members.start(launch_of_members))
+        return started[-1]
+
+    yield start
+    for members in started:
+        members.close()
+
+
+def test_a_member_samples_the_gpus_and_processes_of_its_ranks(start: Start, mark: str) -> None:
+    members = start()
+    rank = subprocess.Popen(["sleep", "600"], env={**os.environ, "HORA_ATTEMPT": mark, "HOROVOD_RANK": "1"})
+    until(lambda: pids_with_mark(mark), what="a rank")
+    seen = []
+
+    def sees_rank() -> bool:
+        seen.extend(members.take_samples())
+        return bool(seen) and "memory_bytes" in seen[-1].values_by_rank[1]
+
+    until(sees_rank, what="a sample of the rank")
+    rank.kill()
+    rank.wait()
+    sample = seen[-1]
+    assert sample.node == "n1"
+    assert abs(sample.at - time.time()) < 60
+    assert sample.values_by_rank[0]["gpu_percent"] is not None
+    first, second = rows_of(LEASE, [sample], {"step": 41, "epoch": 3})
+    assert (first.host, first.slot, first.rank, first.step) == ("n1", 0, 0, 41)
+    assert (second.slot, second.rank, second.epoch) == (1, 1, 3)
+    # Only on card 1 of the stub is a process, so the two readings show which cards the ranks have.
+    assert (first.values["gpu_processes"], second.values["gpu_processes"]) == (1, 0)
+    assert first.values.keys() >= {"gpu_percent", "gpu_power_w"}
+
+
+def test_a_member_outlives_sigterm_and_says_that_its_node_is_taken_back(start: Start) -> None:
+    members = start()
+    assert not members.is_leaving()
+    (pid,) = members.pids()
+    os.kill(pid, signal.SIGTERM)
+    until(members.is_leaving, what="the word of the member")
+    assert members.why_lost() is None
+    assert members.faulty_host("Slurm takes its nodes back") is None
+    members.signal(signal.SIGKILL)
+    until(members.are_gone, what="an answer after that")
+
+
+def failed_start(start: Start, *said: str, code: int = 1) -> MemberFailed:
+    """The failure of a start in which srun prints this."""
+    with pytest.raises(MemberFailed) as failure:
+        start(["sh", "-c", f"printf '%s\\n' {shlex.join(said)} >&2; exit {code}"])
+    return failure.value
+
+
+def test_a_node_where_slurm_starts_no_member_is_lost(start: Start) -> None:
+    failure = failed_start(start, "srun: error: Task launch for StepId=2.0 failed on node n1: Communication failure")
+    lost = Members(failure=failure)
+    assert lost.why_lost() == str(failure)
+    assert lost.faulty_host(str(failure)) == "n1"
+    assert lost.faulty_host("host slurm:main is shutting down") is None
+
+
+def test_no_node_is_to_blame_for_the_controller(start: Start) -> None:
+    failure = failed_start(start, "srun: error: Unable to contact slurm controller (connect failure)")
+    assert Members(failure=failure).why_lost() is not None
+    assert Members(failure=failure).faulty_host(str(failure)) is None
+
+
+def test_a_node_that_cannot_run_a_member_is_faulty_and_says_why(start: Start) -> None:
+    failure = failed_start(start, "env: '/x/python': No such file", "srun: error: n1: task 0: Exited with exit code 1")
+    assert "No such file" in str(failure)
+    assert (Members(failure=failure).why_lost(), Members(failure=failure).faulty_host(str(failure))) == (None, "n1")
+    with pytest.raises(MemberFailed, match="Slurm gave 1 GPUs") as refusal:
+        start(given="1")
+    refusing = Members(failure=refusal.value)
+    assert (refusing.why_lost(), refusing.faulty_host(f"no rank started: {refusal.value}")) == (None, "n1")
