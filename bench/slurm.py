@@ -39,6 +39,7 @@ def main(*, rounds: int) -> None:
     console = Console()
     with slurm(nodes=2) as cluster, tempfile.TemporaryDirectory(prefix="hora-bench-") as name:
         folder = Path(name)
+        folder.chmod(0o755)
         os.environ |= {"HORA_SLURM_PARTITION": PARTITION, **cluster.environment}
         with Stack(folder / "home", port=0, slots=0) as stack, Service(stack.url, stack.token) as client:
             until(lambda: POOL in {host["name"] for host in client.hosts()}, what="the pool")

@@ -1,6 +1,6 @@
 """Sends the folder of a run that was trained without the service. Used by `hora import`.
 
-BadRun      the folder is not that of a run, or the run has not ended; the text says what is wrong
+BadRun      the folder is not that of a run, or a job still trains there; the text says what is wrong
 """
 
 import codecs
@@ -23,6 +23,7 @@ from jobs.model.records import rank_log_name, rank_records_name
 from jobs.model.runs import ATTEMPT_FILE, LAUNCHER, MOST_LINE_BYTES, RUN_FILE, ExportedRun, Run, RunAttempt, RunText
 from jobs.model.spec import spec_from
 from jobs.runtime.files import open_regular
+from jobs.runtime.run_folders import FolderInUse, last_written_at, lock
 
 _READ_BYTES = 512 * 1024
 
@@ -54,7 +55,7 @@ def _pack(folder: Path, project: str | None, target: BinaryIO) -> None:
     run = _read(folder / RUN_FILE, Run)
     if project is not None:
         run = run.model_copy(update={"spec": spec_from({**run.spec.model_dump(mode="json"), "project": project})})
-    attempts = list(_attempts(folder))
+    attempts = _ended_attempts(folder)
     try:
         exported = ExportedRun(run=run, attempts=attempts)
     except ValidationError as error:
@@ -63,6 +64,43 @@ def _pack(folder: Path, project: str | None, target: BinaryIO) -> None:
     for attempt in attempts:
         texts = _texts(_attempt_folder(folder, attempt.number), attempt)
         target.writelines(text.model_dump_json().encode() + b"\n" for text in texts)
+
+
+def _ended_attempts(folder: Path) -> list[RunAttempt]:
+    """The attempts. If no job trains in the folder, one that could not write its end has ended too."""
+    attempts = list(_attempts(folder))
+    if all(attempt.ended_at is not None for attempt in attempts):
+        return attempts
+    with _locked(folder):
+        return [_ended(attempt, folder) for attempt in _attempts(folder)]
+
+
+def _ended(attempt: RunAttempt, folder: Path) -> RunAttempt:
+    if attempt.ended_at is not None:
+        return attempt
+    records = _attempt_folder(folder, attempt.number) / "records"
+    try:
+        return attempt.lost(last_written_at(records))
+    except OSError as error:
+        raise BadRun(f"{records} cannot be read: {in_words(error)}.") from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep jobs from training in the folder. Raises `BadRun` if one does."""
+    try:
+        descriptor = lock(folder)
+    except FileNotFoundError:  # a copy without it
+        yield
+        return
+    except FolderInUse as refusal:
+        raise BadRun(f"The last attempt has not ended: {refusal}.") from None
+    except OSError as error:
+        raise BadRun(f"The last attempt has not ended, and {folder} cannot be locked: {in_words(error)}.") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _attempts(folder: Path) -> Iterator[RunAttempt]:

@@ -5,6 +5,7 @@ folder of each attempt, again at its end. `hora import` sends them to the servic
 ranks wrote as many `RunText`. Pure pydantic, no I/O.
 """
 
+from datetime import datetime
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -19,7 +20,8 @@ MOST_ATTEMPTS = 1000
 MOST_RANKS = 65_536  # of all attempts together
 MOST_IN_ERROR = 10_000
 MOST_TEXT = 1024 * 1024  # characters of what ranks wrote, in one line that is sent
-MOST_LINE_BYTES = 8 * MOST_TEXT  # of the same as JSON, and of the run itself
+MOST_LINE_BYTES = 8 * MOST_TEXT  # of the same as JSON
+MOST_HEAD_BYTES = 2 * 1024 * 1024  # of the run itself, with its attempts
 LAUNCHER = -1  # in place of a rank: what horovodrun printed
 
 
@@ -44,12 +46,12 @@ class RunNode(_Part):
 
 
 class RunAttempt(_Part):
-    """An attempt of a run: one job of Slurm. `reason` and `ended_at` are null while it trains."""
+    """An attempt of a run: one job of Slurm. `reason` and `ended_at` are null until it writes its end."""
 
     number: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
     slurm_job: Annotated[int, Field(ge=1, lt=2**63)]
     device: Literal["gpu", "cpu"]
-    nodes: Annotated[list[RunNode], Field(min_length=1, max_length=MAX_GPUS)]
+    nodes: Annotated[list[RunNode], Field(min_length=1, max_length=MAX_GPUS, fail_fast=True)]
     started_at: AwareDatetime
     ended_at: AwareDatetime | None = None
     reason: EndReason | None = None
@@ -58,9 +60,11 @@ class RunAttempt(_Part):
     @field_validator("nodes")
     @classmethod
     def _are_those_of_a_job(cls, nodes: list[RunNode]) -> list[RunNode]:
-        names = [node.name for node in nodes]
-        if len(set(names)) < len(names):
-            raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is there twice")
+        names = set[str]()
+        for node in nodes:
+            if node.name in names:
+                raise ValueError(f"{node.name} is there twice")
+            names.add(node.name)
         if (ranks := sum(node.ranks for node in nodes)) > MAX_GPUS:
             raise ValueError(f"an attempt may have at most {MAX_GPUS} ranks, and not {ranks}")
         return nodes
@@ -74,6 +78,16 @@ class RunAttempt(_Part):
     def is_complete(self) -> bool:
         """Whether it trained to the end, so that nothing is left to train."""
         return self.reason in COMPLETE
+
+    def with_end(self, at: datetime, reason: EndReason, error: str | None) -> "RunAttempt":
+        """The same with its end. It never ends before it started: the clock of its node may have been set back."""
+        error = error and error[:MOST_IN_ERROR]
+        return self.model_copy(update={"ended_at": max(at, self.started_at), "reason": reason, "error": error})
+
+    def lost(self, last_written_at: datetime | None) -> "RunAttempt":
+        """The same with the end that it could not write itself: it ended with its last record."""
+        error = "Slurm ended the job at once, or its storage was full: it could not write how it ended"
+        return self.with_end(last_written_at or self.started_at, EndReason.HOST_LOST, error)
 
 
 class ExportedRun(_Part):

@@ -6,19 +6,23 @@ The script of `hora export --slurm` ends in it. It exits with 0 when the run is 
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.problems import InvalidSpec
-from jobs.model.runs import MOST_IN_ERROR, RunAttempt, RunNode
+from jobs.model.runs import RunAttempt, RunNode
 from jobs.model.spec import MAX_BYTES, Spec, parse_spec, spec_from
 from jobs.runtime.files import PRIVATE_UMASK
+from jobs.runtime.run_folders import FolderInUse
 from jobs.runtime.settings import settings
 from worker.alone.folder import FolderRefused, RunFolder
-from worker.alone.nodes import Allocation, NotUsable, gpus_of_nodes, layout_on
+from worker.alone.nodes import Allocation, NotUsable, gpus_of_nodes, layout_on, still_runs
 from worker.alone.training import Training
 from worker.slurm.commands import SlurmAway, SlurmRefused
+
+_REFUSALS = (InvalidSpec, UnworkablePlan, NotUsable, FolderInUse, FolderRefused, SlurmAway, SlurmRefused, OSError)
 
 
 def main() -> int:
@@ -31,7 +35,7 @@ def main() -> int:
         sys.exit("usage: python -m worker.alone FOLDER < SPEC.json")
     try:
         return _attempt(RunFolder(Path(sys.argv[1]).absolute()), sys.stdin.buffer.read(MAX_BYTES), leave_signals)
-    except (InvalidSpec, UnworkablePlan, NotUsable, FolderRefused, SlurmAway, SlurmRefused, OSError) as error:
+    except _REFUSALS as error:
         sys.exit(f"hora: {error}")
 
 
@@ -41,22 +45,18 @@ def _attempt(folder: RunFolder, text: bytes, leave_signals: list[int]) -> int:
     spec = _with_ranks(parse_spec(text), allocation.ranks_per_node * len(nodes))
     lock = folder.lock()
     run = folder.open_run(spec)
-    attempts = folder.attempts()
+    attempts = [_ended(attempt, folder, allocation.slurm_job) for attempt in folder.attempts()]
     if attempts and attempts[-1].is_complete:
         _say(f"run {run.id} is complete since attempt {attempts[-1].number}: nothing is left to train in {folder.path}")
         return 0
-    for attempt in attempts:
-        if attempt.ended_at is None:
-            folder.end_lost(attempt)
     layout = layout_on(allocation, gpus_of_nodes(allocation.slurm_job, nodes), device=spec.device)
     training = Training(run, spec, layout, folder.paths(len(attempts) + 1), settings())
     training.prepare()
-    attempt = _begun(training)
+    attempt = _begun(training, attempts)
     folder.store(attempt)
     _say(_first_line(attempt, folder))
     ending = training.train(leave_signals, _say)
-    error = ending.error and ending.error[:MOST_IN_ERROR]
-    ended = attempt.model_copy(update={"ended_at": datetime.now(UTC), "reason": ending.reason, "error": error})
+    ended = attempt.with_end(datetime.now(UTC), ending.reason, ending.error)
     folder.store(ended)
     _say(_last_line(ended, folder))
     os.close(lock)
@@ -72,14 +72,30 @@ def _with_ranks(spec: Spec, ranks: int) -> Spec:
     return spec
 
 
-def _begun(training: Training) -> RunAttempt:
+def _ended(attempt: RunAttempt, folder: RunFolder, slurm_job: int) -> RunAttempt:
+    """An attempt with its end, which is written now if it could not write it. Raises `NotUsable` if it still trains.
+
+    This process has the lock, but some storage knows the locks of its own node only. So Slurm is asked as well.
+    """
+    if attempt.ended_at is not None:
+        return attempt
+    if attempt.slurm_job != slurm_job and still_runs(attempt.slurm_job):
+        raise NotUsable(
+            f"job {attempt.slurm_job} of Slurm trains in {folder.path}: submit the script again when it has ended"
+        )
+    return folder.end_lost(attempt)
+
+
+def _begun(training: Training, earlier: Sequence[RunAttempt]) -> RunAttempt:
+    """The attempt that begins now, but not before the earlier ones ended: they ran by the clocks of other nodes."""
     layout = training.layout
+    known = [training.run.created_at, *(attempt.ended_at for attempt in earlier if attempt.ended_at is not None)]
     return RunAttempt(
         number=training.paths.number,
         slurm_job=layout.slurm_job or 0,
         device="gpu" if layout.lead.gpu_uuids else "cpu",
         nodes=[RunNode(name=share.host, ranks=len(share.ranks)) for share in layout.shares],
-        started_at=datetime.now(UTC),
+        started_at=max(datetime.now(UTC), *known),
     )
 
 

@@ -6,7 +6,6 @@ checkpoints/           from which the next attempt goes on
 artifacts/             what it leaves
 """
 
-import fcntl
 import os
 import secrets
 from datetime import UTC, datetime
@@ -16,10 +15,12 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from jobs.copies.local_files import write_whole
 from jobs.model.runs import ATTEMPT_FILE, RUN_FILE, Run, RunAttempt
 from jobs.model.spec import Spec
-from jobs.model.states import EndReason
+from jobs.runtime import run_folders
 from jobs.runtime.files import make_private
+from jobs.runtime.run_folders import last_written_at
 from worker.attempt.paths import AttemptPaths
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -36,15 +37,10 @@ class RunFolder:
         self.path = path
 
     def lock(self) -> int:
-        """Make the folder, and lock it until this process ends. Raises `FolderRefused`, `OSError`."""
+        """Make the folder, and lock it until this process ends. Raises `FolderInUse`, `FolderRefused`, `OSError`."""
         make_private(self.path)
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise FolderRefused(f"another job trains in {self.path}") from None
-        return descriptor
+        _check_own(self.path)
+        return run_folders.lock(self.path, makes_file=True)
 
     def open_run(self, spec: Spec) -> Run:
         """The run of this folder, which begins if the folder is new. Raises `FolderRefused`, `OSError`.
@@ -78,13 +74,20 @@ class RunFolder:
         """Write what is known of an attempt."""
         _write(self.paths(attempt.number).root / ATTEMPT_FILE, attempt)
 
-    def end_lost(self, attempt: RunAttempt) -> None:
-        """Write the end of an attempt that could not write it itself: it ended with its last record."""
-        records = self.paths(attempt.number).records
-        written_at = [file.stat().st_mtime for file in records.iterdir()] if records.is_dir() else []
-        last = datetime.fromtimestamp(max(written_at), UTC) if written_at else attempt.started_at
-        lost = {"reason": EndReason.HOST_LOST, "error": "Slurm ended the job at once: it could not write how it ended"}
-        self.store(attempt.model_copy(update={**lost, "ended_at": max(last, attempt.started_at)}))
+    def end_lost(self, attempt: RunAttempt) -> RunAttempt:
+        """Write the end of an attempt that could not write it itself, and return the attempt with it."""
+        lost = attempt.lost(last_written_at(self.paths(attempt.number).records))
+        self.store(lost)
+        return lost
+
+
+def _check_own(folder: Path) -> None:
+    """Whoever may write there could let this process write elsewhere. Raises `FolderRefused`."""
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        raise FolderRefused(f"{folder} belongs to another user")
+    if status.st_mode & 0o022:
+        raise FolderRefused(f"other users may write in {folder}: take that from them first, with chmod go-w")
 
 
 def _read(file: Path, model: type[Content]) -> Content:
@@ -95,6 +98,4 @@ def _read(file: Path, model: type[Content]) -> Content:
 
 
 def _write(file: Path, content: BaseModel) -> None:
-    unfinished = file.with_suffix(".new")
-    unfinished.write_text(content.model_dump_json(indent=2), "utf-8")
-    os.replace(unfinished, file)
+    write_whole(file, lambda target: target.write(content.model_dump_json(indent=2).encode()))

@@ -53,6 +53,11 @@ class Allocation:
         return commands.hostnames(self.node_list)
 
 
+def still_runs(slurm_job: int) -> bool:
+    """Whether processes of a job of this user may run. Raises `SlurmAway`, `SlurmRefused`."""
+    return any(job.id == slurm_job and job.runs for job in commands.jobs())
+
+
 def gpus_of_nodes(slurm_job: int, nodes: Sequence[str]) -> dict[str, list[str]]:
     """The GPUs that Slurm gave on each node, as CUDA names them there. Raises `SlurmAway`."""
     try:

@@ -1,7 +1,7 @@
 """Follows the records of the ranks, and says in lines for people how far they are."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from jobs.intake.tail import MAX_READ_BYTES, Tail
 from jobs.model.plan import Plan
@@ -9,6 +9,7 @@ from jobs.model.records import (
     EpochEnded,
     Planned,
     RankExited,
+    RankNote,
     RankStarted,
     Record,
     StepEnded,
@@ -17,6 +18,7 @@ from jobs.model.records import (
     rank_records_name,
 )
 from jobs.model.states import COMPLETE
+from worker.attempt.notes import read_notes
 from worker.attempt.paths import AttemptPaths
 
 
@@ -27,11 +29,13 @@ class Progress:
         self._tails = {
             rank: Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES) for rank in range(ranks)
         }
+        self._records = paths.records
+        self._notes: Mapping[int, RankNote] = {}
         self._say = say
         self.plan: Plan | None = None
         self.started: set[int] = set()
         self.exits: dict[int, RankExited] = {}
-        self.moved_at = time.monotonic()  # when a rank last made a step
+        self.moved_at = time.monotonic()  # when a rank last made a step, or waited for space
 
     def read(self, *, final: bool = False) -> bool:
         """Read what is new. Returns whether there was anything."""
@@ -43,7 +47,15 @@ class Progress:
             for line in lines:
                 if (record := parse_record(line)) is not None:
                     self._take(rank, record)
+        if not is_new:
+            self._look_at_notes()
         return is_new
+
+    def _look_at_notes(self) -> None:
+        """On a full disk records wait in memory. Notes show that the ranks go on, or wait for space."""
+        before, self._notes = self._notes, read_notes(self._records, self._tails)
+        if any(note.why is not None and note != before.get(rank) for rank, note in self._notes.items()):
+            self.moved_at = time.monotonic()
 
     def read_rest(self) -> None:
         """Read to the end, when no rank writes any more."""

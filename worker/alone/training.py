@@ -17,6 +17,7 @@ from jobs.model.spec import Spec
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings
+from jobs.runtime.space import can_write
 from worker.alone.progress import Progress
 from worker.attempt import stop_file
 from worker.attempt.ending import Ending, judge
@@ -86,10 +87,11 @@ class Training:
         exits = exits_in(read_notes(self.paths.records, ranks)) | progress.exits
         plan = progress.plan or resolve_plan(self.spec, None)
         self.paths.tidy(None)
+        no_space = None if can_write(self.paths.root) else "no space is left for the folder of the run"
         return judge(
             exits, ranks=len(ranks), started=len(progress.started | exits.keys()), stopped_for=stopped_for,
             launcher_code=launcher.returncode, launcher_says=last_lines(self.paths.launcher_log),
-            per_gpu_batch=plan.per_gpu_batch,
+            per_gpu_batch=plan.per_gpu_batch, no_space=no_space,
         ).without_folders(self.paths.job_dir, self.settings.home)  # fmt: skip
 
     def _start(self) -> "subprocess.Popen[bytes]":

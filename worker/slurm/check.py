@@ -31,7 +31,6 @@ _COMMANDS = ("sbatch", "srun", "squeue", "sinfo", "scontrol", "scancel")
 _START_S = 60.0  # how long the test job may wait for a node
 _PERIOD_S = 1.0
 _SHOWN_S = 10.0  # until this machine sees a file of the node: shared storage may keep an old listing
-_WAITS = ("PENDING", "CONFIGURING")
 _SCRIPT = "#!/bin/sh\n# Holds a node for `hora doctor`, which cancels it.\nsleep 55\n"
 # Its arguments: a folder below HORA_HOME, the word in it, Python, a program, and folders that must be there.
 _LOOK = """
@@ -86,7 +85,7 @@ def _seen(of_pool: Settings, stop: Event) -> Iterator[tuple[str, Any]]:
         return
     with folder, _test_job(options) as number:
         job = _when_started(number, stop)
-        if job is None or job.state in _WAITS:
+        if job is None or job.waits:
             yield "waits", _why_waiting(of_pool, number, job)
         elif job.state != "RUNNING":
             yield "ended", f"{job.state} ({job.reason})"
@@ -122,7 +121,7 @@ def _when_started(number: int, stop: Event) -> SlurmJob | None:
     until, job = time.monotonic() + _START_S, None
     while not stop.is_set():
         job = next((job for job in commands.jobs() if job.id == number), job)
-        if (job is not None and job.state not in _WAITS) or time.monotonic() > until:
+        if (job is not None and not job.waits) or time.monotonic() > until:
             break
         stop.wait(_PERIOD_S)
     return job

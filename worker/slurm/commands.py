@@ -25,6 +25,10 @@ _NODE_FORMAT = _BETWEEN.join(("%N", "%T", "%c", "%m", "%G", "%f"))
 _SUBMITTED = re.compile(r"([0-9]+)(;.*)?")
 _GPUS = re.compile(r"\bgpu:(?:([^:(,]+):)?([0-9]+)(?=[,(]|$)")  # gpu:8, gpu:a100:8(S:0-1), gpu:3090:4
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
+_WAITS = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+)
+_RUNS = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT"})
 # The controller is down, restarts, or is too busy to answer.
 _AWAY = re.compile(
     r"unable to contact|connection (refused|timed? ?out)|socket timed out|timed? ?out|temporarily (unable|unavailable)"
@@ -51,6 +55,21 @@ class SlurmJob:
     reason: str  # why it does not run, in Slurm's word: Priority, Resources and others
     starts_at: datetime | None  # when it started, or when it is expected to
     nodes: str  # such as n[1-2]; empty while it waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no nodes yet."""
+        return self.state in _WAITS
+
+    @property
+    def runs(self) -> bool:
+        """Whether processes of it may run."""
+        return self.state in _RUNS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return not (self.waits or self.runs)
 
 
 @dataclass(frozen=True)

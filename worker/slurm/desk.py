@@ -34,10 +34,6 @@ _SUBMITTING_S = 10.0  # in one pass
 _LOST_ANSWER_S = 60.0  # a submission that was cut off may still arrive
 _MISSING_ANSWERS = 3  # in a row, until the controller is asked whether it knows a job
 _FAULTS_OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
-_WAITS = frozenset(
-    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
-)
-_RUNS = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
 
 class Desk(PeriodicThread):
@@ -161,7 +157,7 @@ class Desk(PeriodicThread):
         """Do what the answer asks for. `found` are Slurm's jobs of this name. Returns whether it is to be submitted."""
         job = _of(allocation, found)
         for other in found:
-            if job is not None and other.id != job.id and not _is_over(other):
+            if job is not None and other.id != job.id and not other.is_over:
                 _log.warning("Slurm has %s twice: its job %d is cancelled", allocation.name, other.id)
                 commands.cancel(other.id)
         if job is None:
@@ -171,7 +167,7 @@ class Desk(PeriodicThread):
             with self._sessions.begin() as session:
                 allocations.taken(session, allocation.id, job.id)
         self._note(allocation, job)
-        if _is_over(job):
+        if job.is_over:
             self._note_fault(allocation, job)
             self._end(allocation, f"Slurm ended its job {job.id} before the attempt began: {job.state}")
         elif not _is_needed(allocation) or self._is_finishing(allocation):
@@ -257,7 +253,7 @@ class Desk(PeriodicThread):
             return
         told_at = self._finishing.setdefault(allocation.id, time.monotonic())
         self._files.finish(allocation.name)
-        if job.state in _WAITS or time.monotonic() - told_at > _LOST_ANSWER_S / 4:
+        if job.waits or time.monotonic() - told_at > _LOST_ANSWER_S / 4:
             commands.cancel(job.id)
 
     def _end(self, allocation: LiveAllocation, why: str) -> None:
@@ -280,11 +276,7 @@ def _of(allocation: LiveAllocation, found: Sequence[SlurmJob]) -> SlurmJob | Non
         return next((job for job in found if job.id == allocation.slurm_job), None)
     if allocation.tried_s is None:
         return None
-    return min((job for job in found if not _is_over(job)), key=lambda job: job.id, default=None)
-
-
-def _is_over(job: SlurmJob) -> bool:
-    return job.state not in _WAITS | _RUNS
+    return min((job for job in found if not job.is_over), key=lambda job: job.id, default=None)
 
 
 def _is_needed(allocation: LiveAllocation) -> bool:

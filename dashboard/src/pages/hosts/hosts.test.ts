@@ -67,7 +67,10 @@ test("a pool says how many nodes it has in which state, and what they have", () 
   const pool = host("slurm:main", [], { nodes: [node, { ...node, state: "idle", gpus: {} }, node] });
   assert.equal(nodesOf(pool), "3 nodes (1 idle, 2 mixed), 8 GPUs, 24 cores");
   assert.equal(nodesOf({ ...pool, nodes: [{ ...node, gpus: {} }] }), "1 node (1 mixed), 8 cores");
-  assert.equal(nodesOf({ ...pool, nodes: [{ ...node, gpus: {}, failing: true }] }), "1 node (1 mixed, failing), 8 cores");
+  assert.equal(
+    nodesOf({ ...pool, nodes: [{ ...node, gpus: {}, failing: true }] }),
+    "1 node (1 mixed, failing), 8 cores",
+  );
   assert.equal(nodesOf(BUSY), null);
 });
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from hora.cli.explain import explain
 from hora.service.sending_runs import BadRun, packed_run
 from jobs.model.problems import InvalidSpec
 from jobs.model.runs import ExportedRun, RunText
-from tests.runs import run_folder
+from jobs.runtime.run_folders import lock
+from tests.runs import BEGAN, run_folder
 
 
 @pytest.fixture
@@ -82,6 +84,35 @@ def change(path: Path, **fields: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
+def lose_end(folder: Path) -> None:
+    """Take the end of the last attempt away, as if Slurm had killed its script."""
+    change(folder / "attempt-2" / "attempt.json", ended_at=None, reason=None)
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_an_attempt_that_could_not_write_its_end_is_sent_as_lost(folder: Path, has_lock: bool) -> None:
+    lose_end(folder)
+    if has_lock:
+        (folder / "lock").touch()
+    before = (folder / "attempt-2" / "attempt.json").read_bytes()
+    wrote_at = BEGAN + timedelta(hours=2, minutes=7)
+    for file in (folder / "attempt-2" / "records").iterdir():
+        os.utime(file, (wrote_at.timestamp(), wrote_at.timestamp()))
+    last = sent(folder)[0].attempts[-1]
+    assert (last.reason, last.ended_at) == ("host_lost", wrote_at)
+    assert (folder / "attempt-2" / "attempt.json").read_bytes() == before
+
+
+def test_one_that_trains_is_not_sent(folder: Path) -> None:
+    lose_end(folder)
+    held = lock(folder, makes_file=True)
+    with pytest.raises(BadRun, match=r"The last attempt has not ended: a job trains in .*run\."):
+        sent(folder)
+    os.close(held)
+    sent(folder)
+    os.close(lock(folder))  # it was let go
+
+
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder of a run": (lambda folder: (folder / "run.json").unlink(), r"run\.json cannot be read: "),
     "a damaged file": (lambda folder: (folder / "run.json").write_text("{"), r"run\.json is damaged: Invalid JSON"),
@@ -89,10 +120,6 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: (folder / "run.json").write_text(" " * (8 * 1024 * 1024 + 1)), "is larger than 8388608 bytes",
     ),
     "a wrong id": (lambda folder: change(folder / "run.json", id="x"), r"run\.json is damaged: id: "),
-    "an attempt that goes on": (
-        lambda folder: change(folder / "attempt-2/attempt.json", ended_at=None, reason=None),
-        "cannot be imported: attempts: attempt 2 has not ended: import the run when it has",
-    ),
     "no attempt": (lambda folder: (folder / "attempt-1/attempt.json").unlink(), "cannot be imported: attempts: "),
     "a link in place of a file": (
         lambda folder: replace_by_link(folder / "attempt-1/logs/rank-0.log"), r"rank-0\.log cannot be read: .* a link",

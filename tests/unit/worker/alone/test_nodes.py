@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from worker.alone.nodes import Allocation, NotUsable, layout_on
+from worker.alone.nodes import Allocation, NotUsable, layout_on, still_runs
+from worker.slurm import commands
+from worker.slurm.commands import SlurmJob
 
 VARIABLES = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)"}
 
@@ -51,3 +53,14 @@ def test_ranks_on_cpus_use_the_cores_of_their_task() -> None:
 def test_missing_gpus_are_named(device: str, gpus: Mapping[str, list[str]]) -> None:
     with pytest.raises(NotUsable, match=r"GPUs on n[12] for 2 ranks: ask for --gres=gpu:2, or .* device: cpu"):
         layout_on(Allocation(7, "n[1-2]", 2, 1), gpus, device=device)
+
+
+@pytest.mark.parametrize(
+    ("state", "runs"), [("RUNNING", True), ("COMPLETING", True), ("SUSPENDED", True), ("NODE_FAIL", False)]
+)
+def test_a_job_runs_until_slurm_has_ended_all_its_processes(
+    monkeypatch: pytest.MonkeyPatch, state: str, runs: bool
+) -> None:
+    monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(7, "a job", state, "None", None, "n1")])
+    assert still_runs(7) is runs
+    assert not still_runs(8)

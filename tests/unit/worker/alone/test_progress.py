@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from jobs.model.plan import resolve_plan
-from jobs.model.records import EpochEnded, Planned, RankExited, RankStarted, Record, rank_records_name
+from jobs.model.records import (
+    EpochEnded,
+    Planned,
+    RankExited,
+    RankNote,
+    RankStarted,
+    Record,
+    rank_note_name,
+    rank_records_name,
+)
 from jobs.model.spec import spec_from
 from worker.alone.progress import Progress
 from worker.attempt.paths import AttemptPaths
@@ -65,6 +74,20 @@ def test_a_rank_that_leaves_early_is_named_and_others_are_not(ranks: Ranks) -> N
     ranks.progress.read_rest()
     assert ranks.lines == ["rank 1 left: bad_data: there is no image"]
     assert sorted(ranks.progress.exits) == [0, 1]
+
+
+def test_ranks_go_on_while_their_notes_say_so(ranks: Ranks) -> None:
+    def moves(**note: object) -> bool:
+        (ranks.paths.records / rank_note_name(1)).write_text(RankNote(**note).model_dump_json())  # type: ignore[arg-type]
+        before = ranks.progress.moved_at
+        assert not ranks.progress.read()
+        return ranks.progress.moved_at > before
+
+    assert moves(records=3, held_back_bytes=100, why="the disk is full")
+    assert not moves(records=3, held_back_bytes=100, why="the disk is full")
+    assert moves(records=4, held_back_bytes=200, why="the disk is full")
+    assert moves(records=4, held_back_bytes=200, why="the disk is full", waited_s=1)
+    assert not moves(records=4)
 
 
 def test_it_starts_without_database_and_broker() -> None:

@@ -92,6 +92,24 @@ def test_limits_of_the_spec_hold(attempt: Any, limits: dict[str, float], reason:
     assert (ending.reason, ending.error) == (reason, error)
 
 
+def test_ranks_whose_records_wait_for_space_do_not_stall(attempt: Any) -> None:
+    program = """
+start(0), start(1)
+for number in range(30):
+    with open("records/rank-1.note", "w") as note:
+        note.write('{"records": %d, "held_back_bytes": 9, "why": "the disk is full"}' % number)
+    time.sleep(0.1)
+leave(0, 'completed'), leave(1, 'completed')
+"""
+    assert attempt(program, stall_timeout_s=1.5) == (Ending("completed"), [])
+
+
+def test_a_full_disk_explains_an_end(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "can_write", lambda folder: False)
+    ending, _ = attempt("start(0), start(1), sys.exit(1)")
+    assert ending == Ending("no_space", "no space is left for the folder of the run")
+
+
 def test_ranks_that_hang_without_a_peer_are_ended(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "_LEAVE_GRACE_S", 0.3)
     began = time.monotonic()

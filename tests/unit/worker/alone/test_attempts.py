@@ -1,0 +1,98 @@
+"""How the attempts of a run follow each other. Nothing is trained, and Slurm is not asked."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.model.runs import ExportedRun, RunAttempt, RunNode
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason
+from tests.runs import SPEC
+from worker.alone import __main__ as program
+from worker.alone.folder import RunFolder
+from worker.alone.nodes import NotUsable
+from worker.alone.training import Training
+from worker.attempt.ending import Ending
+from worker.slurm import commands
+from worker.slurm.commands import SlurmJob
+
+THIS_JOB = 7
+VARIABLES = {"SLURM_JOB_ID": str(THIS_JOB), "SLURM_JOB_NODELIST": "n1", "SLURM_TASKS_PER_NODE": "2"}
+
+
+@pytest.fixture
+def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[RunAttempt]]:
+    """Runs one attempt, which is preempted at once; returns those of the folder."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(commands, "hostnames", lambda _: ["n1"])
+    monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(6, "", "RUNNING", "None", None, "n2")])
+    monkeypatch.setattr(program, "gpus_of_nodes", lambda *_: {"n1": []})
+    monkeypatch.setattr(Training, "train", lambda *_: Ending(EndReason.PREEMPTED, "x" * 20_000))
+
+    def submit() -> list[RunAttempt]:
+        folder = RunFolder(tmp_path / "run")
+        assert program._attempt(folder, spec_from(SPEC).model_dump_json().encode(), []) == 1
+        run, attempts = folder.open_run(spec_from(SPEC)), folder.attempts()
+        ExportedRun(run=run, attempts=attempts)  # it can be imported
+        return attempts
+
+    return submit
+
+
+def earlier(tmp_path: Path, *, slurm_job: int = 5, **times: datetime) -> None:
+    """An attempt that is in the folder already."""
+    folder = RunFolder(tmp_path / "run")
+    os.close(folder.lock())
+    folder.paths(1).create()
+    nodes = [RunNode(name="n2", ranks=2)]
+    reason = EndReason.PREEMPTED if "ended_at" in times else None
+    folder.store(RunAttempt(number=1, slurm_job=slurm_job, device="cpu", nodes=nodes, reason=reason, **times))
+
+
+def test_an_attempt_does_not_start_before_the_earlier_one_ended(
+    submit: Callable[[], list[RunAttempt]], tmp_path: Path
+) -> None:
+    submit_at = datetime.now(UTC)
+    ended_at = submit_at + timedelta(hours=1)  # by the clock of its node
+    earlier(tmp_path, started_at=ended_at, ended_at=ended_at)
+    folder = RunFolder(tmp_path / "run")
+    run = folder.open_run(spec_from(SPEC))
+    _, second = submit()
+    assert run.created_at < ended_at
+    assert (second.started_at, second.ended_at) == (ended_at, ended_at)
+
+
+def test_an_attempt_does_not_start_before_its_run(submit: Callable[[], list[RunAttempt]], tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    os.close(folder.lock())
+    created_at = datetime.now(UTC) + timedelta(hours=1)
+    run = folder.open_run(spec_from(SPEC)).model_copy(update={"created_at": created_at})
+    (folder.path / "run.json").write_text(run.model_dump_json())
+    (first,) = submit()
+    assert (first.started_at, first.ended_at) == (created_at, created_at)
+
+
+def test_a_lost_attempt_is_ended_before_the_next_one(submit: Callable[[], list[RunAttempt]], tmp_path: Path) -> None:
+    earlier(tmp_path, started_at=datetime.now(UTC))
+    assert [(one.number, one.reason) for one in submit()] == [(1, "host_lost"), (2, "preempted")]
+
+
+def test_one_that_trains_by_the_word_of_slurm_is_left_alone(
+    submit: Callable[[], list[RunAttempt]], tmp_path: Path
+) -> None:
+    earlier(tmp_path, slurm_job=6, started_at=datetime.now(UTC))
+    with pytest.raises(NotUsable, match=r"job 6 of Slurm trains in .*: submit the script again when it has ended"):
+        submit()
+    assert [one.reason for one in RunFolder(tmp_path / "run").attempts()] == [None]
+
+
+def test_a_job_that_slurm_requeued_does_not_wait_for_itself(
+    submit: Callable[[], list[RunAttempt]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(THIS_JOB, "", "RUNNING", "None", None, "n1")])
+    earlier(tmp_path, slurm_job=THIS_JOB, started_at=datetime.now(UTC))
+    assert len(submit()) == 2
