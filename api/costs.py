@@ -54,6 +54,11 @@ async def _take_turn_to_inspect(request: Request, services: ServicesHere, caller
         yield
 
 
+async def _take_turn_to_import(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
+    async with _turn(services.import_turns, request, services, caller):
+        yield
+
+
 def _turn_if(takes_long: Callable[[Request], bool]) -> Any:
     async def take_turn_if(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
         if takes_long(request):
@@ -80,6 +85,7 @@ def _has_long_history(request: Request) -> bool:
 TAKES_A_TURN = Depends(_take_turn, scope="function")
 REPORT_TAKES_A_TURN = Depends(_take_turn_to_report, scope="function")
 INSPECTION_TAKES_A_TURN = Depends(_take_turn_to_inspect, scope="function")
+IMPORT_TAKES_A_TURN = Depends(_take_turn_to_import, scope="function")
 DRY_RUN_TAKES_A_TURN = _turn_if(lambda request: "dry_run" in request.query_params)
 LONG_PAGE_TAKES_A_TURN = _turn_if(_has_long_page)
 HISTORY_TAKES_A_TURN = _turn_if(_has_long_history)

@@ -47,6 +47,7 @@ class Services:
     streams: StreamShares
     turns: Turns
     drawing_turns: Turns
+    import_turns: Turns
     broker: Broker
     job_tags: JobTags
     store: StoreCalls

@@ -201,6 +201,7 @@ def _services(configuration: Settings, memory: CommonMemory | None) -> Services:
         streams=StreamShares(configuration.max_streams, memory),
         turns=Turns(),
         drawing_turns=Turns(),
+        import_turns=Turns(at_once=1),  # one reads and stores up to millions of rows in this process
         broker=Broker(configuration.broker_url),
         job_tags=JobTags(engine, host_timeout_s=configuration.host_timeout_s),
         store=StoreCalls(configuration, sessions),

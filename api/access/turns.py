@@ -40,8 +40,8 @@ class Turn:
 class Turns:
     """Gives turns. Each user's requests get theirs in the sequence in which they came."""
 
-    def __init__(self) -> None:
-        self._room = asyncio.Semaphore(AT_ONCE)
+    def __init__(self, *, at_once: int = AT_ONCE) -> None:
+        self._room = asyncio.Semaphore(at_once)
         self._lines: dict[str, _Line] = {}
 
     @property

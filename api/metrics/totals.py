@@ -108,8 +108,9 @@ class Tally:
 
 
 def _add(session: Session, totals: Totals, is_counted: Any) -> None:
-    """Add the jobs and attempts whose end fulfils `is_counted`."""
-    counted = select(Job.status, func.count()).where(is_counted(Job.ended_at)).group_by(Job.status)
+    """Add the jobs and attempts whose end fulfils `is_counted`. Those of imported runs say nothing of this service."""
+    is_own = Job.run_id.is_(None)
+    counted = select(Job.status, func.count()).where(is_counted(Job.ended_at), is_own).group_by(Job.status)
     for status, count in session.execute(counted):
         totals.jobs[status] += count
     spans = (
@@ -123,7 +124,8 @@ def _add(session: Session, totals: Totals, is_counted: Any) -> None:
     preemptions = func.count().filter(Attempt.preempt_requested_at.is_not(None))
     rows = session.execute(
         select(Attempt.end_reason, func.count(), restarts, preemptions, *sums, *columns)
-        .where(is_counted(Attempt.ended_at))
+        .join(Job, Job.id == Attempt.job_id)
+        .where(is_counted(Attempt.ended_at), is_own)
         .group_by(Attempt.end_reason, *(column.name for column in columns))
     )
     for reason, count, restarted, preempted, *figures in rows:

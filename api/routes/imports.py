@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Response
 
 from api.callers import Caller, CallerHere, router
-from api.costs import INSPECTION_TAKES_A_TURN
+from api.costs import IMPORT_TAKES_A_TURN
 from api.deps import Services, ServicesHere, as_json, only_json
 from api.openapi import CREATED, problems
 from api.opened_uploads import opened, remove_bytes, remove_upload, usable_upload
 from api.polling.entity_tags import job_tag
+from api.problems import invalid
 from api.row_views import job_view
 from api.upload_files import full_disk_refused
 from jobs.data import uploads
@@ -40,12 +41,13 @@ _IMPORTED: dict[int | str, dict[str, Any]] = {
     response_model=JobView,
     responses=_IMPORTED
     | problems(
-        s409="The run was imported before and has gone on since; or a request still sends a piece of the upload",
+        s409="The run was imported before, and has another attempt or project now; or a request still sends a piece of"
+        " the upload",
         s413="The body is too large",
         s415="The body is not JSON",
         s507="The disk is full",
     ),
-    dependencies=[INSPECTION_TAKES_A_TURN, Depends(only_json)],  # others need not wait for it
+    dependencies=[IMPORT_TAKES_A_TURN, Depends(only_json)],
 )
 def import_run(
     services: ServicesHere, caller: CallerHere, new: Annotated[NewImport, Body(openapi_examples=_NEW)]
@@ -53,6 +55,7 @@ def import_run(
     """Store a run that was trained without the service as a job that has ended. The upload is used up.
 
     Start the upload with `purpose: run`. A run that the caller imported before gets 200 and is not stored twice.
+    If only its project is wrong, the upload stays.
     """
     most_bytes = int(services.settings.max_import_mb * 1e6)
     with opened(services, usable_upload(services, caller, new.upload, "a run", most_bytes)) as file:
@@ -73,14 +76,14 @@ def _received(file: int, folder: Path) -> ReceivedRun:
 
 
 def _stored(services: Services, caller: Caller, run: ReceivedRun, upload: Upload) -> Response:
-    """Store the run and answer with its job. Raises `RunChanged`, `UnworkablePlan`, `NotAllowed`, `InvalidSpec`."""
+    """Store the run and answer with its job. Raises `RunChanged`, `UnworkablePlan`, `NotAllowed`, `Problem`."""
     project = run.exported.run.spec.project
     with services.sessions.begin() as session:
         job = earlier_import(session, run.exported, owner=caller.user)
         is_new = job is None
         if job is None:
             if wrong := missing_project(session, project_of(session, project), project, caller.applicant):
-                raise InvalidSpec(wrong)
+                raise invalid(wrong)
             require_submitter(session, project, caller.applicant)
             job = store_run(session, run.exported, run.files_of, owner=caller.user)
             audit.record(session, caller.actor, "job.imported", job.id, name=job.name, project=project)

@@ -1,10 +1,10 @@
 """Turns what ranks wrote into rows, in batches. Used by the intake, which stores a batch in one transaction. No I/O."""
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from jobs.db.tables import Job
+from jobs.intake.batch import Batch
 from jobs.intake.metric_book import Value
 from jobs.intake.probe_progress import ProbeIntake, ProbeRecord
 from jobs.intake.script_reports import Place, Placed, ScriptReports
@@ -32,23 +32,7 @@ from jobs.model.records import (
 )
 from jobs.model.spec import knows_epochs, spec_from
 from jobs.model.states import EventKind, Status
-from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
-
-
-@dataclass
-class Batch:
-    """The lines and records that were read since the last transaction."""
-
-    metrics: list[MetricRow] = field(default_factory=list)
-    logs: list[LogRow] = field(default_factory=list)
-    events: list[EventRow] = field(default_factory=list)
-    columns: dict[str, Any] = field(default_factory=dict)  # of the job's row
-    started_at: datetime | None = None  # of the first rank, if it is not stored yet
-    first_step: bool = False
-    resumed_step: int | None = None
-    setup: dict[str, float] = field(default_factory=dict)  # seconds of the phases of rank 0 that ended
-    values: list[Value] = field(default_factory=list)  # that count for the last and the best of each metric
-    reports: ScriptReports | None = None  # of a script, after this batch
+from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, LogRow, MetricRow, event_row
 
 
 class BatchBuilder:

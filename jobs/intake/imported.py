@@ -4,7 +4,7 @@ All of it happens in one transaction. So nobody sees half of a run, no dispatche
 attempts as abandoned. The states are those of any job, and the rows of its records are made by the same intake. But all
 times are those of the run, and it counts for no quota, GPU-hours or estimate.
 
-    RunChanged      the run was imported before, and has another last attempt now
+    RunChanged      the run was imported before, and has another last attempt or another project now
 """
 
 from collections.abc import Callable
@@ -19,23 +19,21 @@ from sqlalchemy.orm import Session, sessionmaker
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.intake.intake import Intake
-from jobs.intake.tail import MAX_READ_BYTES
 from jobs.lifecycle.store import Lease, get_job, touch, transition
 from jobs.lifecycle.submission import write_imported_job
 from jobs.model.plan import resolve_plan
 from jobs.model.runs import ExportedRun, RunAttempt
 from jobs.model.states import LOST, EndReason, EventKind, Status
 
-_READ_BYTES, _LEAST_READ_BYTES = 32 * 1024 * 1024, 64 * 1024  # of all files of an attempt together; of each
+_BATCH_BYTES = 8 * 1024 * 1024  # in memory at once, of all files of an attempt together
 
 
 class RunChanged(ValueError):
-    """The run was imported before, and has another last attempt now."""
+    """The run was imported before, and has another last attempt or another project now."""
 
-    def __init__(self, job: Job, attempts: int) -> None:
+    def __init__(self, job: Job, then: str, now: str) -> None:
         super().__init__(
-            f"the run was imported as job {job.id} when attempt {job.attempt} was its last one, and now it is attempt"
-            f" {attempts}: a job that has ended does not change"
+            f"the run was imported as job {job.id} {then}, and now it is {now}: a job that has ended does not change"
         )
 
 
@@ -63,21 +61,18 @@ class ReceivedFiles:
         return self.folder / "checkpoints"
 
 
-def bytes_at_once(ranks: int) -> int:
-    """How many bytes of each file of an attempt are in memory at once. No record of it is longer."""
-    return max(_LEAST_READ_BYTES, min(MAX_READ_BYTES, _READ_BYTES // (2 * ranks)))
-
-
 def earlier_import(session: Session, exported: ExportedRun, *, owner: str) -> Job | None:
     """The job of this run, if its owner imported it before. Raises `RunChanged`.
 
     Call this before `store_run` in the same transaction: other imports of this run wait until the commit.
     """
-    run_id = exported.run.id
+    run_id, attempts, project = exported.run.id, len(exported.attempts), exported.run.spec.project
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"run\n{owner}\n{run_id}", 0))))
     job = session.scalar(select(Job).where(Job.owner == owner, Job.run_id == run_id))
-    if job is not None and job.attempt != len(exported.attempts):
-        raise RunChanged(job, len(exported.attempts))
+    if job is not None and job.attempt != attempts:
+        raise RunChanged(job, f"when attempt {job.attempt} was its last one", f"attempt {attempts}")
+    if job is not None and job.project != project:
+        raise RunChanged(job, f"in the project {job.project}", f"for the project {project}")
     return job
 
 
@@ -116,9 +111,7 @@ def _begin(session: Session, job_id: str, attempt: RunAttempt) -> Lease:
 def _store_written(session: Session, lease: Lease, attempt: RunAttempt, files: ReceivedFiles) -> None:
     """Store records and logs with the intake. Its transactions are parts of this one."""
     within = sessionmaker(session.connection(), join_transaction_mode="create_savepoint", expire_on_commit=False)
-    intake = Intake(
-        within, lease, files, ranks=attempt.ranks, printed_at=attempt.ended_at, at_once=bytes_at_once(attempt.ranks)
-    )
+    intake = Intake(within, lease, files, ranks=attempt.ranks, printed_at=attempt.ended_at, batch_bytes=_BATCH_BYTES)
     intake.drain()
 
 

@@ -5,6 +5,7 @@ a process dies between two batches. The next reader of the attempt continues fro
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
-from jobs.intake.batches import Batch, BatchBuilder
+from jobs.intake.batch import Batch
+from jobs.intake.batches import BatchBuilder
 from jobs.intake.job_metrics import JobMetrics
 from jobs.intake.script_reports import ScriptReports
 from jobs.intake.tail import MAX_READ_BYTES, Tail
@@ -26,6 +28,8 @@ from jobs.model.records import RankExited, parse_record, rank_log_name, rank_rec
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LAUNCHER
 from jobs.telemetry.last_steps import last_steps
+
+_ROW_BYTES = 100  # of memory for a line, besides its text
 
 
 class AttemptFiles(Protocol):
@@ -46,7 +50,8 @@ class Intake:
 
     The supervision judges by `exits`, `pids`, `steps_seen` and `plan`. `fenced_by` is the lease of a later attempt
     that stores what this one left. Then the job's row does not change, because the job has moved on. `printed_at` is
-    the time of the lines of logs, by default now. `at_once` is how many bytes of each file are read at once.
+    the time of the lines of logs, by default now. `batch_bytes` is about how much memory a batch
+    takes, by default some for each file.
     """
 
     def __init__(
@@ -58,22 +63,23 @@ class Intake:
         ranks: int,
         fenced_by: Lease | None = None,
         printed_at: datetime | None = None,
-        at_once: int = MAX_READ_BYTES,
+        batch_bytes: int = sys.maxsize,
     ) -> None:
         self._sessions = sessions
         self._lease = lease
         self._paths = paths
         self._fenced_by = fenced_by
+        self._batch_bytes = batch_bytes
         with sessions() as session:
             attempt = session.get_one(Attempt, lease.attempt_id)
             job = get_job(session, lease.job_id)
+        log_bytes = min(MAX_READ_BYTES, batch_bytes // 64)  # each byte may be a line
         # A record is never split: otherwise the last record of a rank would be lost if its message is long.
         self._records = {
-            rank: Tail(paths.records / rank_records_name(rank), longest=at_once, at_once=at_once)
-            for rank in range(ranks)
+            rank: Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES) for rank in range(ranks)
         }
-        self._logs = {rank: Tail(paths.logs / rank_log_name(rank), at_once=at_once) for rank in range(ranks)}
-        self._logs[LAUNCHER] = Tail(paths.launcher_log, at_once=at_once)
+        self._logs = {rank: Tail(paths.logs / rank_log_name(rank), at_once=log_bytes) for rank in range(ranks)}
+        self._logs[LAUNCHER] = Tail(paths.launcher_log, at_once=log_bytes)
         self._offsets: dict[str, Any] = attempt.offsets
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
@@ -119,12 +125,15 @@ class Intake:
 
     def store_new(self, *, final: bool = False) -> bool:
         """Store what was written since the last call. Returns False if there was nothing. Raises `StaleLease`."""
-        batch, offsets = Batch(), {}
+        batch, offsets, read_bytes = Batch(), {}, 0
         for name, tail in self._tails():
             lines, after = tail.read(final=final)
             if after != tail.offset:
                 offsets[name] = (tail, after)
                 self._read(name, lines, batch)
+                read_bytes += after - tail.offset + _ROW_BYTES * len(lines)
+            if read_bytes >= self._batch_bytes:
+                break
         if not offsets:
             return False
         with self._sessions.begin() as session:
@@ -150,7 +159,8 @@ class Intake:
         """Store the rest, after all writers have ended. `meanwhile` runs between batches. Raises `StaleLease`."""
         while self.store_new():
             meanwhile()
-        self.store_new(final=True)
+        while self.store_new(final=True):
+            meanwhile()
 
     def has_new(self) -> bool:
         """Whether there is anything to store."""

@@ -1,7 +1,6 @@
-"""Runs that were trained without the service, imported over HTTP: what the job then says, and what is refused."""
+"""Runs that were trained without the service, imported over HTTP: what the job then says."""
 
-import json
-from collections.abc import Callable, Mapping
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,14 +10,15 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
-from hora.service.sending_runs import packed_run
+from api.routes import imports
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, LogLine, ProjectUsage, RunTime, Upload
+from jobs.intake.received_runs import receive
 from jobs.runtime.settings import Settings
+from tests.integration.api.sent_runs import bytes_of, imported, send, uploaded
 from tests.integration.api.starting_rows import SPEC, TOKEN
-from tests.runs import BEGAN, PLAN, RUN_ID, run_folder
-
-OCTETS = {"Content-Type": "application/octet-stream"}
+from tests.runs import BEGAN, RUN_ID, run_folder
+from tests.waiting import slowdown, until
 
 
 @pytest.fixture
@@ -29,28 +29,6 @@ def configuration(database: str, tmp_path: Path) -> Settings:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return run_folder(tmp_path / "run")
-
-
-def bytes_of(folder: Path) -> bytes:
-    with packed_run(folder) as run:
-        return run.read(0, run.size_bytes)
-
-
-def send(api: TestClient, sent: bytes) -> Any:
-    """The answer to an import of these bytes."""
-    new = {"filename": "run.jsonl", "size_bytes": len(sent), "purpose": "run"}
-    upload = api.post("/v1/uploads", json=new)
-    assert upload.status_code == 201, upload.text
-    upload_id = upload.json()["id"]
-    piece = api.put(f"/v1/uploads/{upload_id}/content?offset=0", content=sent, headers=OCTETS)
-    assert piece.status_code == 200, piece.text
-    return api.post("/v1/jobs/imported", json={"upload": upload_id})
-
-
-def imported(api: TestClient, folder: Path) -> Any:
-    answer = send(api, bytes_of(folder))
-    assert answer.status_code == 201, answer.text
-    return answer.json()
 
 
 def when(text: str) -> datetime:
@@ -165,95 +143,6 @@ def test_its_weights_are_not_here(api: TestClient, folder: Path) -> None:
     assert "was imported" in answer.json()["detail"]
 
 
-def changed_line(number: int, change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
-    """What is sent, with one of its lines changed."""
-
-    def changed(sent: bytes) -> bytes:
-        lines = sent.splitlines(keepends=True)
-        document = json.loads(lines[number])
-        change(document)
-        lines[number] = json.dumps(document).encode() + b"\n"
-        return b"".join(lines)
-
-    return changed
-
-
-def head(**changes: Any) -> Callable[[bytes], bytes]:
-    return changed_line(0, lambda document: document["run"].update(changes))
-
-
-def attempt(number: int, /, **changes: Any) -> Callable[[bytes], bytes]:
-    return changed_line(0, lambda document: document["attempts"][number - 1].update(changes))
-
-
-def text(**changes: Any) -> Callable[[bytes], bytes]:
-    return changed_line(1, lambda document: document.update(changes))
-
-
-REFUSED: Mapping[str, tuple[Callable[[bytes], bytes], str, str]] = {
-    "nothing of it": (lambda _: b"\n", "", "Invalid JSON"),
-    "no JSON": (lambda _: b"\x80\x04pickled", "", "Invalid JSON"),
-    "a huge head": (lambda _: b'{"run": "' + b"x" * 900_000, "", "Invalid JSON"),
-    "a wrong id": (head(id="../../etc/passwd"), "run.id", ""),
-    "an unknown field": (head(owner="root"), "run.owner", "no such field"),
-    "a wrong spec": (head(spec={"dataset": "digits", "gpus": 0}), "run.spec.gpus", ""),
-    "code": (head(spec={"code": "0" * 64, "command": ["sh"]}), "run", "no code of its own"),
-    "a project that is not here": (head(spec={"dataset": "digits", "project": "x"}), "project", "no such project"),
-    "a time before all": (head(created_at="0001-01-01T00:00:00Z"), "run.created_at", "after the year 1999"),
-    "a time to come": (attempt(2, ended_at="2999-01-01T00:00:00Z"), "attempts.1.ended_at", "in the future"),
-    "attempts that overlap": (attempt(2, started_at=BEGAN.isoformat()), "attempts", "attempt 2 started before"),
-    "an attempt without its end": (attempt(2, ended_at=None), "attempts", "attempt 2 has not ended"),
-    "a missing attempt": (attempt(2, number=3), "attempts", "attempt 2 is missing"),
-    "a node that is a path": (attempt(1, nodes=[{"name": "../n", "ranks": 1}]), "attempts.0.nodes.0.name", ""),
-    "too many ranks of an attempt": (
-        attempt(1, nodes=[{"name": "n1", "ranks": 4096}, {"name": "n2", "ranks": 1}]), "attempts.0.nodes",
-        "at most 4096 ranks",
-    ),
-    "a node twice": (attempt(1, nodes=[{"name": "n1", "ranks": 1}] * 2), "attempts.0.nodes", "n1 is there twice"),
-    "an unknown reason": (attempt(1, reason="because"), "attempts.0.reason", ""),
-    "text of no attempt": (text(attempt=3), "line 2", "the run has no attempt 3"),
-    "text of no rank": (text(rank=2), "line 2", "attempt 1 has no records of rank 2"),
-    "records of the launcher": (text(rank=-1), "line 2", "attempt 1 has no records of rank -1"),
-    "a file name": (text(rank="../x"), "line 2.rank", ""),
-    "garbage in records": (text(text="garbage\n"), "attempt-1/records/rank-0.jsonl line 1", "is no record"),
-    "a record of a script": (
-        text(text='{"kind": "report", "at": 1, "metrics": {}}\n'), "attempt-1/records/rank-0.jsonl line 1",
-        "report is no record of a rank",
-    ),
-    "many metrics": (
-        text(
-            text=json.dumps(
-                {
-                    "kind": "step", "at": 1, "step": 1, "epoch": 1, "step_time_s": 1, "data_wait_s": 1,
-                    "allreduce_s": 1, "samples_per_s": 1, "metrics": {f"m{number}": 1 for number in range(1001)},
-                }
-            )
-            + "\n"
-        ),
-        "attempt-1/records/rank-0.jsonl line 1", "at most 1000 metrics",
-    ),
-    "an end without results": (
-        lambda sent: sent.splitlines(keepends=True)[0], "attempt-2/records/rank-0.jsonl", "no results",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_damaged_or_hostile_is_refused_at_its_place(
-    api: TestClient, sessions: Sessions, folder: Path, case: str
-) -> None:
-    change, field, message = REFUSED[case]
-    answer = send(api, change(bytes_of(folder)))
-    assert answer.status_code == 422, answer.text
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    (error, *_) = answer.json()["errors"]
-    assert (error["field"], message in error["message"]) == (field, True), error
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(Job)) == 0
-        assert session.scalar(select(func.count()).select_from(LogLine)) == 0
-        assert session.scalar(select(func.count()).select_from(Upload).where(Upload.removed_at.is_(None))) == 0
-
-
 def test_a_run_that_is_too_large_is_refused_before_it_is_sent(api: TestClient) -> None:
     answer = api.post("/v1/uploads", json={"filename": "run.jsonl", "size_bytes": 1_000_001, "purpose": "run"})
     assert answer.status_code == 422
@@ -274,49 +163,63 @@ def test_an_import_that_breaks_off_leaves_nothing_and_can_be_repeated(
     assert imported(api, folder)["status"] == "succeeded"
 
 
+def test_lines_that_are_no_records_are_left_out(api: TestClient, folder: Path) -> None:
+    records, log = (
+        folder / "attempt-1" / name / f"rank-0.{end}" for name, end in (("records", "jsonl"), ("logs", "log"))
+    )
+    log.write_text("no end")
+    with records.open("a") as file:
+        file.write("\x00" * 5000 + "\n" + '{"kind": "of a newer Hora", "at": 1}\n')
+    path = f"/v1/jobs/{imported(api, folder)['id']}"
+    lines = [line["text"] for line in api.get(f"{path}/logs?rank=0").json()["items"] if line["attempt"] == 1]
+    said = "hora: 2 lines of attempt-1/records/rank-0.jsonl are no records: they are left out"
+    assert lines == ["no end", said]
+
+
+def test_a_project_that_is_not_here_keeps_the_upload(api: TestClient, tmp_path: Path) -> None:
+    upload = {"upload": uploaded(api, bytes_of(run_folder(tmp_path / "run", project="vision")))}
+    answer = api.post("/v1/jobs/imported", json=upload)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert (error["field"], "there is no such project" in error["message"]) == ("project", True)
+    assert api.post("/v1/projects", json={"name": "vision"}).status_code == 201
+    assert api.post("/v1/jobs/imported", json=upload).status_code == 201
+
+
+def test_a_second_import_with_another_project_is_refused(api: TestClient, tmp_path: Path, folder: Path) -> None:
+    job_id = imported(api, folder)["id"]
+    assert api.post("/v1/projects", json={"name": "vision"}).status_code == 201
+    answer = send(api, bytes_of(run_folder(tmp_path / "other", project="vision")))
+    assert answer.status_code == 409
+    said = f"imported as job {job_id} in the project default, and now it is for the project vision"
+    assert said in answer.json()["detail"]
+
+
 def test_a_last_line_that_a_killed_rank_did_not_finish_is_left_out(api: TestClient, folder: Path) -> None:
     with (folder / "attempt-1" / "records" / "rank-1.jsonl").open("a") as file:
         file.write('{"kind": "step", "at"')
     assert imported(api, folder)["status"] == "succeeded"
 
 
-_COMPUTED = ("/analysis", "/advice", "/utilization")
-HOSTILE_NUMBERS: list[dict[str, Any]] = [
-    {"kind": "step", "step": 2**63 - 1, "epoch": 2**31 - 1},
-    {"kind": "step", "step": 0, "epoch": 0},
-    {"kind": "step", "step": 5, "epoch": 1, "metrics": {"loss": "NaN", "\U0001f600": 1e308}},
-    {"kind": "step", "step": 4, "epoch": 1, "at": 253_402_300_799},
-    {"kind": "step", "step": 4, "epoch": 9, "at": 0},
-    {"kind": "epoch", "step": 2**63 - 1, "epoch": 2**31 - 1},
-    {"kind": "epoch", "step": 1, "epoch": 1, "metrics": {"loss": "-Infinity"}},
-    {"kind": "rank_started", "rank": -(10**30), "local_rank": 10**30, "host": "\x00\ud83d", "pid": 10**30},
-    {"kind": "phase_ended", "name": "\x00" * 99, "duration_s": "Infinity"},
-    {
-        "kind": "checkpoint", "step": 2**63 - 1, "epoch": 1, "path": "", "duration_s": "NaN", "kept": 1,
-        "stored_bytes": 2**63 - 1,
-    },
-    {"kind": "planned", "start_step": 2**63 - 1, "plan": {"gpus": 10**30}},
-]  # fmt: skip
-NUMBERS = {"step_time_s": 1, "data_wait_s": 1, "allreduce_s": 1, "samples_per_s": 1, "metrics": {"loss": 1}}
+def test_imports_work_one_after_the_other_and_take_no_turn_of_others(
+    api: TestClient, client_of: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on = threading.Semaphore(0), threading.Event()
 
+    def receive_later(sent: Any, to: Path) -> Any:
+        begun.release()
+        assert may_go_on.wait(60)
+        return receive(sent, to)
 
-@pytest.mark.parametrize("number", range(len(HOSTILE_NUMBERS)))
-def test_records_with_odd_values_are_stored_or_refused(api: TestClient, folder: Path, number: int) -> None:
-    record = {"at": 1.0, **HOSTILE_NUMBERS[number]}
-    if record["kind"] in ("step", "epoch"):
-        record = NUMBERS | record
-    if record["kind"] == "epoch":
-        del record["step_time_s"]
-        record |= {"wall_s": 1, "learning_rate": 1}
-    if record["kind"] == "planned":
-        record["plan"] = json.loads(PLAN.model_dump_json()) | record["plan"]
-    file = folder / "attempt-1" / "records" / "rank-0.jsonl"
-    for _ in range(2):
-        with file.open("a") as content:
-            content.write(json.dumps(record) + "\n")
-    answer = send(api, bytes_of(folder))
-    assert answer.status_code in (201, 422), answer.text
-    if answer.status_code == 201:
-        path = f"/v1/jobs/{answer.json()['id']}"
-        for part in ("", "/events", "/attempts", "/metrics?axis=epoch", "/metrics", "/logs", *_COMPUTED):
-            assert api.get(path + part).status_code == 200, part
+    monkeypatch.setattr(imports, "receive", receive_later)
+    sent, state = bytes_of(folder), api.app.state  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(send, client_of(name), sent) for name in ("ann", "bob")]
+        try:
+            assert begun.acquire(timeout=60)
+            until(lambda: state.services.import_turns.count == 2)
+            assert not begun.acquire(timeout=0.5 * slowdown())
+            assert state.services.turns.count == state.services.drawing_turns.count == 0
+        finally:
+            may_go_on.set()
+        assert [answer.result().status_code for answer in answers] == [201, 201]

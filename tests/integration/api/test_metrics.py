@@ -26,7 +26,9 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
 from tests.integration.api.busy import a_busy_cluster
+from tests.integration.api.sent_runs import imported
 from tests.integration.api.starting_rows import a_host
+from tests.runs import run_folder
 
 Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]
@@ -171,6 +173,19 @@ def test_attempts_are_counted_by_their_end_reason(api: TestClient, submit_job: S
     assert figures["hora_preemptions_total"] == {(): 1}
     assert figures["hora_jobs"]["launching",] == 1
     assert figures["hora_jobs"]["failed",] == 1
+
+
+def test_imported_runs_say_nothing_of_this_service(api: TestClient, tmp_path: Path) -> None:
+    imported(api, run_folder(tmp_path / "run"))
+    scraped = scrape(api)
+    for name in (
+        "jobs",
+        "attempts_ended_total",
+        "restarts_total",
+        "queue_wait_seconds_count",
+        "launch_latency_seconds_sum",
+    ):
+        assert not any(scraped[f"hora_{name}"].values()), name
 
 
 def test_waits_and_latencies_are_counted_in_buckets(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:

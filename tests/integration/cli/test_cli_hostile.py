@@ -14,6 +14,7 @@ from hora.service import Service
 from tests.command_table import commands
 from tests.commands import hora
 from tests.integration.cli.answers import answering
+from tests.runs import run_folder
 from tests.unit.hora.played import job, json_answer, page
 
 # Markup, an emoji's name, a title for the window, a bell, a line from the start, C1, the writing turned around, no
@@ -23,10 +24,13 @@ DRIVES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 COLOURS_AND_BARS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
-OF_THIS_MACHINE = {"up", "down", "keys", "doctor", "config set", "config unset", "config show"}  # ask no service
+# They ask no service.
+OF_THIS_MACHINE = {"up", "down", "keys", "doctor", "export", "config set", "config unset", "config show"}
+RUN = "run-folder"
 NEEDS = {  # arguments of commands for which one word for each argument is not enough
     "submit": ("--dataset", "digits", "--wait"),
     "run": ("--folder", "examples", "--", "true"),
+    "import": (RUN,),
     "clone": ("1", "--set", "epochs=1", "--dry-run"),
     "probe": ("--dataset", "digits"),
     "study": ("-", "--wait"),
@@ -58,8 +62,11 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("terminal", [False, True], ids=["into a pipe", "on a terminal"])
 @pytest.mark.parametrize("arguments", SERVICE_COMMANDS, ids=" ".join)
 def test_text_of_a_hostile_service_cannot_control_the_terminal(
-    short_folder: Path, arguments: tuple[str, ...], terminal: bool
+    short_folder: Path, arguments: tuple[str, ...], terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if RUN in arguments:
+        run_folder(short_folder / RUN)
+        monkeypatch.chdir(short_folder)
     study = "base: {dataset: digits}\ngrid: {gpus: [1]}\n"
     result = hora(short_folder, *arguments, stdin=study, **({"FORCE_COLOR": "1"} if terminal else {}))
     printed = result.stdout + result.stderr

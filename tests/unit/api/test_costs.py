@@ -9,7 +9,7 @@ from jobs.runtime.settings import Settings
 TURNS = {
     costs.TAKES_A_TURN.dependency, costs.REPORT_TAKES_A_TURN.dependency, costs.DRY_RUN_TAKES_A_TURN.dependency,
     costs.LONG_PAGE_TAKES_A_TURN.dependency, costs.HISTORY_TAKES_A_TURN.dependency,
-    costs.INSPECTION_TAKES_A_TURN.dependency,
+    costs.INSPECTION_TAKES_A_TURN.dependency, costs.IMPORT_TAKES_A_TURN.dependency,
 }  # fmt: skip
 
 # They read or write a few rows, or one page of small rows. Those of the store wait for it in threads of their own.

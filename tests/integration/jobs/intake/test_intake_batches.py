@@ -1,5 +1,7 @@
 """What ranks wrote is stored once, in fenced batches, by however many readers."""
 
+from itertools import pairwise
+
 import psycopg
 import pytest
 from sqlalchemy import text
@@ -9,8 +11,9 @@ from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
-from jobs.model.records import CheckpointSaved, Summarized, rank_records_name
+from jobs.model.records import CheckpointSaved, CheckpointSkipped, Summarized, rank_records_name
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.telemetry.last_steps import last_steps
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.intake.rank_files import (
     SUMMARY,
@@ -135,6 +138,27 @@ def test_unstorable_bytes_of_lines_are_replaced_and_long_lines_are_kept(
     assert (0, "") in stored
     assert (-1, "from the launcher") in stored
     assert "".join(line for _, line in stored if "€" in line) == "€" * 10_000
+
+
+def test_a_batch_of_an_import_takes_little_memory(sessions: Sessions, lease: Lease, paths: AttemptPaths) -> None:
+    its_intake = Intake(sessions, lease, paths, ranks=2, batch_bytes=6400)
+    for rank in (0, 1):
+        write(paths, rank, *map(step_ended, range(1, 101)))
+        write_log(paths, rank, b"\n" * 300)
+    torn = CheckpointSkipped(at=1, epoch=1, step=1, why="x" * 7000).model_dump_json()
+    with (paths.records / rank_records_name(1)).open("a") as file:
+        file.write(torn)
+    write_log(paths, 1, b"torn")
+    stored = [0]
+    while its_intake.store_new():
+        stored.append(len(log_lines(sessions)))
+    its_intake.drain()
+    assert all(after - before <= 100 for before, after in pairwise(stored))
+    assert len(log_lines(sessions)) == 601
+    with sessions() as session:
+        steps = last_steps(session, lease.job_id, lease.number)
+    assert [steps[rank, "loss"] for rank in (0, 1)] == [100, 100]
+    assert EventKind.CHECKPOINT_SKIPPED in job_rows.kinds(sessions, lease.job_id)
 
 
 def test_garbage_between_records_is_skipped(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
