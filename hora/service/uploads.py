@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from hora.errors import Conflict, Json, ProblemError, ServiceUnavailable
+from hora.errors import Conflict, Json, ProblemError, ServiceUnavailable, UnexpectedAnswer
 from hora.service import Service
 from hora.service.upload_sources import UploadSource
 
@@ -30,6 +30,9 @@ def send_source(service: Service, source: UploadSource, on_progress: Callable[[i
         except (ServiceUnavailable, ProblemError) as error:
             patience.wait_after(error)
             upload = patience.call(lambda: service.upload(upload_id))  # it knows how far this has come
+        else:
+            if upload["received_bytes"] <= received_bytes:
+                raise UnexpectedAnswer("The service took a piece of the upload, and has not got it.")
     on_progress(source.size_bytes)
     return upload
 

@@ -33,6 +33,8 @@ def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
         body = _value_of(content["application/json"].get("schema", {}), text, status)
         if "after" in request.url.params and request.url.params["after"] != "0":
             body["items"] = []  # the log has no more lines
+        if "received_bytes" in body:
+            body["received_bytes"] = 2**31  # all of an upload
         return httpx.Response(code, content=json.dumps(body), headers={"Content-Type": "application/json", "ETag": "1"})
 
     return httpx.MockTransport(answer)

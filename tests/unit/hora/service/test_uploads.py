@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from hora.errors import Conflict, HoraError, Json, ProblemError, ServiceUnavailable
+from hora.errors import Conflict, HoraError, Json, ProblemError, ServiceUnavailable, UnexpectedAnswer
 from hora.service import Service, uploads
 from hora.service.uploads import send_source
 
@@ -68,6 +68,13 @@ def reported_offsets(service: Played) -> list[int]:
     told: list[int] = []
     send_source(cast("Service", service), UploadSource(), told.append)
     return told
+
+
+def test_a_service_that_loses_what_it_took_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Played()
+    monkeypatch.setattr(service, "send_piece", lambda *_: service.upload("new"))
+    with pytest.raises(UnexpectedAnswer, match="has not got it"):
+        reported_offsets(service)
 
 
 def test_all_pieces_are_sent_in_order() -> None:
