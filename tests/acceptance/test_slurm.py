@@ -35,6 +35,7 @@ def login(cluster: Slurm, session_folder: Path) -> Iterator[Stack]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HORA_SLURM_PARTITION", PARTITION)
         patch.setenv("HORA_SLURM_ARGS", "--gres=gpu:2")
+        patch.setenv("HORA_STORE", f"file://{session_folder}/store-of-pool")
         for name, value in cluster.environment.items():
             patch.setenv(name, value)
         with Stack(session_folder / "login", port=0, slots=0) as stack:
@@ -79,6 +80,7 @@ def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, pla
 def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm, user: Service) -> None:
     job_id = user.submit({**ENDLESS, "device": "cpu", "pool": POOL, "placement": "spread"})["id"]
     wait_for_epochs(user, job_id, epochs=1)
+    until(lambda: "checkpoint_copied" in kinds(user, job_id), what="a checkpoint in the store")
     assert_no_secret_on_the_nodes(job_id)
     user.pause(job_id)
     until(lambda: user.job(job_id)["status"] == "queued", what="the pause")
