@@ -23,7 +23,7 @@ from jobs.scheduling.placement_rows import is_alive
 from jobs.scheduling.placing import place_on_nodes
 from jobs.scheduling.pools import Shape
 
-_FAILURES = 2  # of jobs whose attempts failed on a node, until it is avoided
+_FAILURES = 2  # on a node, until it is avoided
 _FAILURES_COUNT_FOR = timedelta(hours=6)
 
 
@@ -174,9 +174,13 @@ def blame(session: Session, lease: Lease, node: str) -> None:
     session.execute(update(Allocation).where(of_attempt, Allocation.lost_nodes.is_(None)).values(lost_nodes=[node]))
 
 
-def failing_nodes(session: Session, pool: str) -> list[str]:
-    """The nodes of a pool on which attempts of several jobs failed lately, the worst first."""
+def failing_nodes(session: Session, pool: str, *, for_job: str | None = None) -> list[str]:
+    """The nodes of a pool on which attempts of several jobs failed lately, the worst first.
+
+    With `for_job`: those on which several attempts of this job failed. They need not be bad for other jobs.
+    """
     nodes = func.jsonb_array_elements_text(Allocation.lost_nodes).table_valued("node").render_derived()
+    failures = func.count() if for_job is not None else func.count(Allocation.job_id.distinct())
     rows = session.scalars(
         select(nodes.c.node)
         .select_from(Allocation)
@@ -184,10 +188,11 @@ def failing_nodes(session: Session, pool: str) -> list[str]:
         .where(
             Allocation.pool == pool, Allocation.lost_nodes.is_not(None),
             func.coalesce(Allocation.over_at, func.now()) > func.now() - _FAILURES_COUNT_FOR,
+            true() if for_job is None else Allocation.job_id == for_job,
         )
         .group_by(nodes.c.node)
-        .having(func.count(Allocation.job_id.distinct()) >= _FAILURES)
-        .order_by(func.count().desc(), nodes.c.node)
+        .having(failures >= _FAILURES)
+        .order_by(failures.desc(), nodes.c.node)
     )  # fmt: skip
     return list(rows)
 

@@ -114,7 +114,7 @@ class Pool:
 def to_avoid(nodes: Sequence[PoolNode], shape: Shape, failing: Sequence[str]) -> list[str]:
     """Those of the failing nodes, the worst first, without which Slurm still has enough nodes for an attempt."""
     avoided: list[str] = []
-    for name in (name for name in failing if any(node.name == name for node in nodes)):  # else Slurm refuses it
+    for name in dict.fromkeys(name for name in failing if any(node.name == name for node in nodes)):
         others = [node for node in nodes if node.is_up and node.holds(shape) and node.name not in (*avoided, name)]
         if len(others) >= shape.nodes:
             avoided.append(name)

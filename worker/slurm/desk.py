@@ -195,11 +195,13 @@ class Desk(PeriodicThread):
 
     def _submit(self, allocation: LiveAllocation) -> bool:
         assert self.partition is not None  # it is seen before anything is served
+        with self._sessions() as session:
+            own = allocations.failing_nodes(session, self._settings.host, for_job=allocation.job_id)
         self._files.prepare(allocation.name)
         script = batch.script(allocation, self._files, self._settings)
         options = batch.options(
             allocation, self._files, self._settings, partition_limit=self.partition.time_limit,
-            without=to_avoid(self.partition.nodes, allocation.shape, self.failing),
+            without=to_avoid(self.partition.nodes, allocation.shape, [*own, *self.failing]),
         )  # fmt: skip
         with self._sessions.begin() as session:
             allocations.tries(session, allocation.id)

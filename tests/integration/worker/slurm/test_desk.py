@@ -389,6 +389,25 @@ def test_a_node_on_which_two_jobs_failed_is_avoided(cluster: Slurm, site: Site) 
     assert site.until(job_rows.a_job(site.sessions, **TWO_NODES), "RUNNING").nodes == ["n1", "n2"]  # it needs both
 
 
+def test_a_job_avoids_a_node_on_which_two_of_its_own_attempts_failed(cluster: Slurm, site: Site) -> None:
+    job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=5)
+    for number in (1, 2):
+        until(lambda: site.turn() or site.status(job_id) is Status.LAUNCHING, what=f"attempt {number}")
+        with site.sessions.begin() as session:
+            attempt = session.scalars(select(Attempt).where(Attempt.job_id == job_id, Attempt.number == number)).one()
+            lease = Lease(attempt.id, str(attempt.token), job_id, number)
+            assert attempt.shares[0]["host"] == "n1"
+            leases.claim(session, attempt.id, lease_s=60)
+            allocations.blame(session, lease, "n1")
+            leases.end(session, lease, EndReason.LAUNCH_FAILED)
+            leases.release(session, attempt.id)
+    until(lambda: site.turn() or site.status(job_id) is Status.LAUNCHING, what="attempt 3")
+    with site.sessions() as session:
+        third = session.scalars(select(Attempt).where(Attempt.job_id == job_id, Attempt.number == 3)).one()
+        assert third.shares[0]["host"] == "n2"
+    assert site.desk.failing == []  # one job says nothing about others
+
+
 def test_an_attempt_that_a_person_ends_in_slurm_blames_no_node(cluster: Slurm, site: Site) -> None:
     job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=0)
     allocation = site.until(job_id, "RUNNING")
