@@ -36,7 +36,7 @@ _IMPORTED: dict[int | str, dict[str, Any]] = {
 
 
 @routes.post(
-    "/jobs/imported",
+    "/imports",
     status_code=201,
     response_model=JobView,
     responses=_IMPORTED

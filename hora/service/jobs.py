@@ -29,9 +29,7 @@ class JobCalls(Calls):
 
     def import_run(self, upload_id: str) -> Json:
         """Store a complete upload of a run as a job that has ended, and return it. The upload is used up."""
-        return self._wire.document(
-            "POST", api_path("jobs", "imported"), json={"upload": upload_id}, timeout=_IMPORT_TIMEOUT_S
-        )
+        return self._wire.document("POST", api_path("imports"), json={"upload": upload_id}, timeout=_IMPORT_TIMEOUT_S)
 
     def dry_run(self, spec: "Spec | Mapping[str, Any]") -> Json:
         """The plan of a spec, with a quote from past jobs and warnings. Nothing is stored."""

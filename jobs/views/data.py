@@ -125,7 +125,7 @@ class NewUpload(BaseModel):
     purpose: Annotated[
         Literal["data", "code", "run"],
         Field(
-            description="`code`: for `POST /v1/code`; `run`: for `POST /v1/jobs/imported`. What is wrong with that is"
+            description="`code`: for `POST /v1/code`; `run`: for `POST /v1/imports`. What is wrong with that is"
             " said before the bytes are sent"
         ),
     ] = "data"

@@ -28,7 +28,7 @@ def uploaded(api: TestClient, sent: bytes) -> str:
 
 def send(api: TestClient, sent: bytes) -> Any:
     """The answer to an import of these bytes."""
-    return api.post("/v1/jobs/imported", json={"upload": uploaded(api, sent)})
+    return api.post("/v1/imports", json={"upload": uploaded(api, sent)})
 
 
 def imported(api: TestClient, folder: Path) -> Any:

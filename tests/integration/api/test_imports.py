@@ -178,12 +178,12 @@ def test_lines_that_are_no_records_are_left_out(api: TestClient, folder: Path) -
 
 def test_a_project_that_is_not_here_keeps_the_upload(api: TestClient, tmp_path: Path) -> None:
     upload = {"upload": uploaded(api, bytes_of(run_folder(tmp_path / "run", project="vision")))}
-    answer = api.post("/v1/jobs/imported", json=upload)
+    answer = api.post("/v1/imports", json=upload)
     assert answer.status_code == 422
     (error,) = answer.json()["errors"]
     assert (error["field"], "there is no such project" in error["message"]) == ("project", True)
     assert api.post("/v1/projects", json={"name": "vision"}).status_code == 201
-    assert api.post("/v1/jobs/imported", json=upload).status_code == 201
+    assert api.post("/v1/imports", json=upload).status_code == 201
 
 
 def test_a_second_import_with_another_project_is_refused(api: TestClient, tmp_path: Path, folder: Path) -> None:

@@ -192,7 +192,7 @@ ROWS = (
         Case(ok=201, body=IN_VISION, may="alice bob ella", headers={"Idempotency-Key": "of-ella"}, writes=False),
     ),
     row(
-        "POST /v1/jobs/imported", SUBMIT,
+        "POST /v1/imports", SUBMIT,
         Case(body={"upload": "{run_upload}"}, may="alice", ok=201),
         Case(body={"upload": "{run_of_dora}"}, may="dora", ok=201),
         Case(body={"upload": "{run_to_vision}"}, may="", ok=201),
