@@ -185,8 +185,9 @@ class Members:
         """The host that failed, if an attempt ended with this sentence. None if another one is to blame."""
         if self._failure is not None:
             return self._failure.host if str(self._failure) in error and not _is_of_login_node(error) else None
-        lost = (one.host for one in self._connections if error and self._loss_of(one) == error)
-        return next(lost, None) if not _is_of_login_node(error) else None
+        lost = (one.host for one in self._connections if self._loss_of(one) is not None)
+        named = next((host for host in lost if error.startswith(f"host {host}: ")), None)  # a silence has become longer
+        return named if not _is_of_login_node(error) else None
 
     def is_leaving(self) -> bool:
         """Whether Slurm takes the node of a member back."""
