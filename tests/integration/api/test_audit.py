@@ -90,6 +90,7 @@ CHANGES = [
 ]  # fmt: skip
 EXEMPT = {
     "put_upload_content": "one of thousands of pieces of an upload, whose start and whose dataset are recorded",
+    "import_run": "tested with a run: tests/integration/api/test_imports.py",
     "send_code": "tested where code may be sent: tests/integration/api/test_code.py",
 }
 
