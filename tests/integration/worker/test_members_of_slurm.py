@@ -97,6 +97,20 @@ def test_a_member_outlives_sigterm_and_says_that_its_node_is_taken_back(start: S
     until(members.are_gone, what="an answer after that")
 
 
+def test_a_node_that_stays_silent_is_to_blame_though_its_silence_becomes_longer(start: Start) -> None:
+    members = start()
+    assert members.faulty_host("host n1: silent for 9 s") is None
+    members.extend(0.0)
+    (pid,) = members.pids()
+    os.kill(pid, signal.SIGSTOP)
+    until(members.why_lost, what="the loss of the silent node")
+    loss = members.why_lost()
+    assert loss is not None
+    until(lambda: members.why_lost() != loss, what="a longer silence")
+    assert members.faulty_host(loss) == "n1"
+    assert members.faulty_host("host n2: silent for 9 s") is None
+
+
 def failed_start(start: Start, *said: str, code: int = 1) -> MemberFailed:
     """The failure of a start in which srun prints this."""
     with pytest.raises(MemberFailed) as failure:
