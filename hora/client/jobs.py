@@ -1,6 +1,7 @@
 """Jobs: submit, find, control. What they wrote: `hora.client.job_records`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hora.client.job import Job
@@ -47,6 +48,20 @@ class Jobs(JobRecords):
         """Submit the job's spec again, with changes that are nested like the spec."""
         document = {**(changes or {}), **fields}
         return self._read(Job, self._service.clone(job_id, document, idempotency_key=idempotency_key))
+
+    def import_run(
+        self, folder: Path | str, *, project: str | None = None, on_bytes: Callable[[int], None] | None = None
+    ) -> Job:
+        """Send the folder of a run that was trained with no service. Returns its job, which has ended.
+
+        A run that you imported before gives the same job. The job belongs to `project`, or to the project of the run's
+        spec. `on_bytes` gets the number of bytes sent so far. Raises `HoraError` if the folder is not that of a run, or
+        a job still trains there.
+        """
+        from hora.service.sending_runs import packed_run, send_run
+
+        with packed_run(Path(folder), project=project) as run:
+            return self._read(Job, send_run(self._service, run, on_bytes or (lambda _: None)))
 
     def run(
         self,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = ("README.md", "docs/client.md")
 ASKED_OTHERWISE = {  # what of a service the typed client has not, or not by this name
     "audit", "clock", "follow_jobs", "login_link", "readiness", "set_user_disabled", "users",
-    "code_bytes", "store_code",  # `client.code` sends and fetches whole folders
+    "code_bytes", "store_code", "import_run",  # the client sends and fetches whole folders
     "fetch_checkpoint",  # `download_checkpoint`
     "download_artifacts", "dry_run_clone", "remove_upload", "send_piece", "start_upload", "upload", "uploads",
     "logs",  # `log_lines`
