@@ -134,6 +134,11 @@ def cancel(slurm_job: int) -> None:
             raise
 
 
+def exclude(slurm_job: int, nodes: Sequence[str]) -> None:
+    """Keep a job that waits from these nodes, and from no others. Raises `SlurmAway`, `SlurmRefused`."""
+    _run(["scontrol", "update", f"JobId={slurm_job}", f"ExcNodeList={','.join(nodes)}"])
+
+
 def partition(name: str) -> SlurmPartition:
     """A partition with its nodes. Raises `SlurmAway`, and `SlurmRefused` if there is none of this name."""
     nodes = [

@@ -10,19 +10,24 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from jobs.scheduling import allocations
 from jobs.scheduling.allocations import LiveAllocation
-from jobs.scheduling.pools import to_avoid
 from worker.attempt.allocation_files import files_of
 from worker.attempt.launcher import Launcher
 from worker.periodic import PeriodicThread
 from worker.slurm import batch, commands
 from worker.slurm.commands import SlurmAway, SlurmJob, SlurmPartition, SlurmRefused
+from worker.slurm.exclusion import Exclusion
 
 _log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+Action = Callable[[LiveAllocation], None]
 
 _PERIOD_S = 1.0
 _LONGEST_PAUSE_S = 15.0  # while Slurm is away
@@ -30,7 +35,7 @@ _IDLE_S = 30.0  # between two questions if nothing is handed to the pool
 _PARTITION_S = 15.0  # between two looks at the nodes
 _SIGN_S = 30.0  # between two signs of life for the scripts
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 2.0, 300.0  # after Slurm refused an allocation, or gave one up
-_SUBMITTING_S = 10.0  # in one pass
+_TELLING_S = 10.0  # in one pass: to submit jobs, and to change those that wait
 _LOST_ANSWER_S = 60.0  # a submission that was cut off may still arrive
 _MISSING_ANSWERS = 3  # in a row, until the controller is asked whether it knows a job
 _FAULTS_OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
@@ -45,7 +50,7 @@ class Desk(PeriodicThread):
     def __init__(self, sessions: Sessions, settings: Settings, *, launcher: Launcher) -> None:
         super().__init__("slurm", period_s=_PERIOD_S, rests_first=False)
         self.partition: SlurmPartition | None = None
-        self.failing: Sequence[str] = ()  # the nodes on which attempts failed lately
+        self.exclusion = Exclusion(sessions, settings)
         self.problem: str | None = "Slurm has not answered yet"  # why it cannot be used now
         self.on_change: Callable[[], None] = lambda: None
         self._sessions = sessions
@@ -106,15 +111,12 @@ class Desk(PeriodicThread):
 
     def _look_at_partition(self) -> None:
         if time.monotonic() - self._looked_at >= _PARTITION_S:
-            seen, failing = commands.partition(self._settings.slurm_partition or ""), self._failing()
-            if (seen, failing) != (self.partition, self.failing):
-                self.partition, self.failing = seen, failing
+            before = (self.partition, self.exclusion.failing)
+            self.partition = commands.partition(self._settings.slurm_partition or "")
+            self.exclusion.look()
+            if (self.partition, self.exclusion.failing) != before:
                 self.on_change()
             self._looked_at = time.monotonic()
-
-    def _failing(self) -> Sequence[str]:
-        with self._sessions() as session:
-            return allocations.failing_nodes(session, self._settings.host)
 
     def _serve(self) -> None:
         with self._sessions() as session:
@@ -129,21 +131,23 @@ class Desk(PeriodicThread):
         kept = {allocation.id for allocation in live}
         self._missing = {id_: count for id_, count in self._missing.items() if id_ in kept}
         self._finishing = {id_: at for id_, at in self._finishing.items() if id_ in kept}
-        new = [
-            allocation
+        self.exclusion.keep(live)
+        later = [
+            (allocation, action)
             for allocation in live
-            if self._isolated(allocation, lambda one: self._serve_one(one, by_name.get(one.name, [])))
+            if (action := self._isolated(allocation, lambda one: self._serve_one(one, by_name.get(one.name, []))))
         ]
         # These come last, and not too many at once: what Slurm has given must not wait for them.
-        until = time.monotonic() + _SUBMITTING_S
-        self.failing = self._failing() if new else self.failing
-        for allocation in new:
+        until = time.monotonic() + _TELLING_S
+        if later:
+            self.exclusion.look()
+        for allocation, action in later:
             if time.monotonic() > until:
                 break
-            self._isolated(allocation, self._submit)
+            self._isolated(allocation, action)
 
-    def _isolated(self, allocation: LiveAllocation, action: Callable[[LiveAllocation], bool]) -> bool:
-        """What `action` says. A refusal or a fault of one allocation does not keep the others waiting."""
+    def _isolated(self, allocation: LiveAllocation, action: Callable[[LiveAllocation], Answer]) -> Answer | None:
+        """What `action` returns. A refusal or a fault of one allocation does not keep the others waiting."""
         try:
             return action(allocation)
         except SlurmAway:
@@ -151,10 +155,10 @@ class Desk(PeriodicThread):
         except (SlurmRefused, OSError) as error:
             tags = {"job": allocation.job_id, "attempt": allocation.number}
             _log.warning("%s cannot be served, the next pass tries again: %s", allocation.name, error, extra=tags)
-            return False
+            return None
 
-    def _serve_one(self, allocation: LiveAllocation, found: Sequence[SlurmJob]) -> bool:
-        """Do what the answer asks for. `found` are Slurm's jobs of this name. Returns whether it is to be submitted."""
+    def _serve_one(self, allocation: LiveAllocation, found: Sequence[SlurmJob]) -> Action | None:
+        """Do what the answer asks for. `found` are Slurm's jobs of this name. Returns what is to be done last."""
         job = _of(allocation, found)
         for other in found:
             if job is not None and other.id != job.id and not other.is_over:
@@ -174,34 +178,35 @@ class Desk(PeriodicThread):
             self._give_back(allocation, job)
         elif job.state == "RUNNING" and allocation.attempt_id is None:
             self._begin(allocation, job)
-        return False
+        elif job.waits and self.exclusion.is_old(allocation):
+            return partial(self._exclude, slurm_job=job.id)
+        return None
 
     def _is_finishing(self, allocation: LiveAllocation) -> bool:
         """Whether its script was told to end before an attempt began. If its job waits again, it gets a new one."""
         return allocation.attempt_id is None and self._files.is_finishing(allocation.name)
 
-    def _serve_unlisted(self, allocation: LiveAllocation) -> bool:
+    def _serve_unlisted(self, allocation: LiveAllocation) -> Action | None:
         """Slurm did not list it: it has not got it, or has forgotten it, or answered in part."""
         if allocation.slurm_job is None:
             if _is_needed(allocation):
-                return allocation.tried_s is None or allocation.tried_s > _retry_s(allocation)
+                is_due = allocation.tried_s is None or allocation.tried_s > _retry_s(allocation)
+                return self._submit if is_due else None
             if allocation.tried_s is None or allocation.tried_s > _LOST_ANSWER_S:
                 self._over(allocation)
-            return False
+            return None
         self._missing[allocation.id] = self._missing.get(allocation.id, 0) + 1
         if self._missing[allocation.id] >= _MISSING_ANSWERS and not commands.knows(allocation.slurm_job):
             self._end(allocation, f"Slurm has forgotten its job {allocation.slurm_job}")
-        return False
+        return None
 
-    def _submit(self, allocation: LiveAllocation) -> bool:
+    def _submit(self, allocation: LiveAllocation) -> None:
         assert self.partition is not None  # it is seen before anything is served
-        with self._sessions() as session:
-            own = allocations.failing_nodes(session, self._settings.host, for_job=allocation.job_id)
         self._files.prepare(allocation.name)
         script = batch.script(allocation, self._files, self._settings)
         options = batch.options(
             allocation, self._files, self._settings, partition_limit=self.partition.time_limit,
-            without=to_avoid(self.partition.nodes, allocation.shape, [*own, *self.failing]),
+            without=self.exclusion.nodes_for(allocation, self.partition.nodes),
         )  # fmt: skip
         with self._sessions.begin() as session:
             allocations.tries(session, allocation.id)
@@ -210,11 +215,17 @@ class Desk(PeriodicThread):
         except SlurmRefused as refusal:
             with self._sessions.begin() as session:
                 allocations.failed(session, allocation.id, f"Slurm refused it: {refusal}")
-            return False
+            return
         with self._sessions.begin() as session:
             allocations.taken(session, allocation.id, slurm_job)
+        self.exclusion.is_told(allocation)
         _log.info("Slurm's job %d is %s", slurm_job, allocation.name, extra={"job": allocation.job_id})
-        return True
+
+    def _exclude(self, allocation: LiveAllocation, *, slurm_job: int) -> None:
+        """Tell Slurm which nodes a job that waits there avoids now. It keeps its place in the queue."""
+        assert self.partition is not None
+        commands.exclude(slurm_job, self.exclusion.nodes_for(allocation, self.partition.nodes))
+        self.exclusion.is_told(allocation)
 
     def _note(self, allocation: LiveAllocation, job: SlurmJob) -> None:
         """Store what Slurm says, if it says something new."""

@@ -76,7 +76,7 @@ class PoolHost:
             "nodes": [node.to_json() for node in partition.nodes],
             "time_limit_s": None if limit is None else limit.total_seconds(),
             "problem": self._desk.problem,
-            "failing": list(self._desk.failing),
+            "failing": list(self._desk.exclusion.failing),
         }
 
 

@@ -130,6 +130,12 @@ def all_of(cluster: Slurm, name: str) -> list[str]:
     return sorted(lines)
 
 
+def excluded(cluster: Slurm) -> set[str]:
+    """The nodes that the jobs which wait in Slurm avoid, as lists."""
+    lines = cluster.run("squeue", "--noheader", "--states=PENDING", "--format=%x").splitlines()
+    return {line.strip().replace("(null)", "") for line in lines}
+
+
 def occupy(*options: str) -> int:
     """Let somebody else use both nodes."""
     number = commands.submit(
@@ -384,9 +390,36 @@ def test_a_node_on_which_two_jobs_failed_is_avoided(cluster: Slurm, site: Site) 
             leases.release(session, attempt.id)
         site.until_given_back(job_id)
     site.restart()
-    assert site.desk.failing == ["n1"]
+    assert site.desk.exclusion.failing == ("n1",)
     assert site.until(job_rows.a_job(site.sessions, device="cpu", gpus=1), "RUNNING").nodes == ["n2"]
     assert site.until(job_rows.a_job(site.sessions, **TWO_NODES), "RUNNING").nodes == ["n1", "n2"]  # it needs both
+
+
+def test_a_job_that_waits_in_slurm_avoids_a_node_that_fails_meanwhile(cluster: Slurm, site: Site) -> None:
+    others = occupy()
+    waiting = job_rows.a_job(site.sessions, device="cpu", gpus=1, priority=90)
+    before = site.until(waiting, "PENDING")
+    failed = [job_rows.a_job(site.sessions, device="cpu", gpus=1) for _ in range(2)]
+    for job_id in failed:
+        site.until(job_id, "PENDING")
+        with site.sessions.begin() as session:
+            allocations.blame(session, Lease(0, "", job_id, 1), "n1")
+    site.restart()
+    site.turn()
+    assert site.desk.exclusion.failing == ("n1",)
+    assert excluded(cluster) == {"n1"}
+    with site.sessions.begin() as session:
+        session.execute(update(Allocation).where(Allocation.job_id == failed[0]).values(lost_nodes=[]))
+    site.desk.exclusion.look()
+    site.turn()
+    assert excluded(cluster) == {""}
+    with site.sessions.begin() as session:
+        session.execute(update(Allocation).where(Allocation.job_id == failed[0]).values(lost_nodes=["n1"]))
+    site.desk.exclusion.look()
+    site.turn()
+    commands.cancel(others)
+    after = site.until(waiting, "RUNNING")
+    assert (after.slurm_job, after.nodes) == (before.slurm_job, ["n2"])
 
 
 def test_a_job_avoids_a_node_on_which_two_of_its_own_attempts_failed(cluster: Slurm, site: Site) -> None:
@@ -405,7 +438,7 @@ def test_a_job_avoids_a_node_on_which_two_of_its_own_attempts_failed(cluster: Sl
     with site.sessions() as session:
         third = session.scalars(select(Attempt).where(Attempt.job_id == job_id, Attempt.number == 3)).one()
         assert third.shares[0]["host"] == "n2"
-    assert site.desk.failing == []  # one job says nothing about others
+    assert site.desk.exclusion.failing == ()  # one job says nothing about others
 
 
 def test_an_attempt_that_a_person_ends_in_slurm_blames_no_node(cluster: Slurm, site: Site) -> None:
