@@ -30,7 +30,8 @@ def start_members(task: dict[str, Any]) -> "Members | None":
     """
     if not task["members"]:
         return None
-    from worker.attempt.members import MemberFailed, Members, MembersLaunch
+    from worker.attempt.member_connection import MemberFailed
+    from worker.attempt.members import Members, MembersLaunch
 
     try:
         return Members.start(MembersLaunch(**task["members"]))

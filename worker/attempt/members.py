@@ -5,8 +5,6 @@ through its connection and is appended to the lead's own files, as if they had r
 not know about hosts.
 """
 
-import os
-import re
 import select
 import subprocess
 import threading
@@ -14,38 +12,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.model.os_errors import in_words, without_paths
+from jobs.model.os_errors import in_words
 from worker.attempt import lease_file
 from worker.attempt.code_transfer import send_code
 from worker.attempt.forwarded_lines import ForwardedLines
-from worker.attempt.log_file import opened_to_append
+from worker.attempt.member_connection import NOT_STORED, MemberConnection, MemberFailed, is_fault_of_node
 from worker.attempt.member_protocol import HERE_PERIOD_S, MemberTask
-from worker.attempt.slurm_steps import slurm_trouble
-from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
+from worker.attempt.wire import Message, as_bytes
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # a shorter silence means nothing
 _MOST_SAMPLES = 6000  # that nobody took: those of a hundred nodes in a minute
-_NOT_STORED = "its lines cannot be stored"
-_TAKEN_BACK = "CANCELLED AT"  # Slurm's word for a step that it ended
-_HOW_IT_ENDED = re.compile(r"srun: error: \S+ tasks? [0-9,-]+: ")  # the process itself has said why, before
 _GOODBYE_S = 3.0  # for a member to end its processes, before its connection is cut
-
-
-class MemberFailed(RuntimeError):
-    """A host could not be made ready for its ranks; the message names it and says why.
-
-    `is_unreached`: no member came up there. Else one did, and said why it cannot work.
-    """
-
-    def __init__(self, message: str, *, host: str | None = None, is_unreached: bool = False) -> None:
-        super().__init__(message)
-        self.host = host
-        self.is_unreached = is_unreached
 
 
 @dataclass(frozen=True)
@@ -61,6 +43,13 @@ class MembersLaunch:
     ready_within_s: float = 30.0
     code_archive: str = ""  # of a script, to be sent to all members
 
+    def connect(self, command: Sequence[str], member: dict[str, Any]) -> MemberConnection:
+        """Start one member."""
+        task, logs = MemberTask(**member), Path(self.logs)
+        error_log = logs.parent / f"member-{task.host}.log"
+        lines = ForwardedLines(records=Path(self.records), logs=logs)
+        return MemberConnection.open(command, task, environment=self.environment, error_log=error_log, lines=lines)
+
 
 @dataclass(frozen=True)
 class NodeSample:
@@ -71,26 +60,6 @@ class NodeSample:
     values_by_rank: Mapping[int, Mapping[str, Any]]  # by the names of `jobs.telemetry.sampled_metrics`
 
 
-@dataclass
-class _Connection:
-    """One host, at the end of an ssh process, with its last messages. The reading thread fills it."""
-
-    host: str
-    process: "subprocess.Popen[bytes]"
-    incoming: Incoming
-    outgoing: Outgoing
-    error_log: Path  # what ssh and the member wrote to their standard error
-    ranks: frozenset[int]
-    lines: ForwardedLines  # what its ranks wrote
-    silent_s: float = 0.0  # since its last message; not counted while this process itself was stopped
-    clock_s: float | None = None  # the member's own clock in its last `here`
-    has_lease: bool = False  # its ranks have their lease file
-    look_asked: int = 0  # the newest look that was requested
-    look_answer: tuple[int, int] = (0, -1)  # the newest look that it answered, and how many processes it saw
-    is_leaving: bool = False  # Slurm takes its node back
-    broken_because: str | None = None
-
-
 class Members:
     """One member process on every host but the lead, each at the end of an ssh connection.
 
@@ -98,7 +67,11 @@ class Members:
     """
 
     def __init__(
-        self, connections: Sequence[_Connection] = (), *, silent_s: float = 0.0, failure: MemberFailed | None = None
+        self,
+        connections: Sequence[MemberConnection] = (),
+        *,
+        silent_s: float = 0.0,
+        failure: MemberFailed | None = None,
     ) -> None:
         self._connections = connections
         self._failure = failure
@@ -115,10 +88,7 @@ class Members:
     @classmethod
     def start(cls, launch: MembersLaunch) -> "Members":
         """Start all members and wait until each has made its host ready. Raises `MemberFailed`."""
-        connections = [
-            _connect(launch, command, MemberTask(**member))
-            for command, member in zip(launch.commands, launch.members, strict=True)
-        ]
+        connections = [launch.connect(*one) for one in zip(launch.commands, launch.members, strict=True)]
         members = cls(connections, silent_s=launch.ready_within_s)
         ready_at = time.monotonic() + launch.ready_within_s
         problem = _send_code(launch, connections)
@@ -178,16 +148,14 @@ class Members:
         """A sentence that names a host whose connection broke. None while all are connected."""
         if self._failure is not None and self._failure.is_unreached:
             return str(self._failure)
-        losses = map(self._loss_of, self._connections)
-        return next((loss for loss in losses if loss is not None), None)
+        return next((loss for one in self._connections if (loss := self._loss_of(one)) is not None), None)
 
     def faulty_host(self, error: str) -> str | None:
         """The host that failed, if an attempt ended with this sentence. None if another one is to blame."""
         if self._failure is not None:
-            return self._failure.host if str(self._failure) in error and not _is_of_login_node(error) else None
-        lost = (one.host for one in self._connections if self._loss_of(one) is not None)
-        named = next((host for host in lost if error.startswith(f"host {host}: ")), None)  # a silence has become longer
-        return named if not _is_of_login_node(error) else None
+            return self._failure.host if str(self._failure) in error and is_fault_of_node(error) else None
+        lost = (one for one in self._connections if self._loss_of(one) is not None)
+        return next((one.host for one in lost if one.is_blamed_by(error)), None)
 
     def is_leaving(self) -> bool:
         """Whether Slurm takes the node of a member back."""
@@ -242,18 +210,14 @@ class Members:
         for connection in self._connections:
             connection.process.stdout.close()  # type: ignore[union-attr]
 
-    def _is_clean(self, connection: _Connection) -> bool:
+    def _is_clean(self, connection: MemberConnection) -> bool:
         look, processes = connection.look_answer
         return look > self._looks_before_signal and processes == 0
 
-    def _loss_of(self, connection: _Connection) -> str | None:
-        if connection.broken_because is not None:
-            return f"host {connection.host}: {connection.broken_because}"
-        if connection.silent_s > self._silent_s:
-            return f"host {connection.host}: silent for {connection.silent_s:.0f} s"
-        return None
+    def _loss_of(self, connection: MemberConnection) -> str | None:
+        return connection.loss(self._silent_s)
 
-    def _wait_until(self, condition: Callable[[_Connection], bool], give_up_at: float, within_s: float) -> None:
+    def _wait_until(self, condition: Callable[[MemberConnection], bool], give_up_at: float, within_s: float) -> None:
         """Wait until all hosts meet the condition. They had `within_s` until `give_up_at`. Raises `MemberFailed`."""
         connections = self._connections
         with self._news:
@@ -263,12 +227,12 @@ class Members:
             )
             for connection in connections:
                 if connection.broken_because is not None:
-                    raise _failed(connection, connection.broken_because)
+                    raise connection.failed_start(connection.broken_because)
             for connection in connections:
                 if not condition(connection):
-                    raise _failed(connection, f"not ready after {within_s:g} s")
+                    raise connection.failed_start(f"not ready after {within_s:g} s")
 
-    def _send(self, connection: _Connection, message: Message) -> None:
+    def _send(self, connection: MemberConnection, message: Message) -> None:
         with self._lock:
             if connection.broken_because is None and not self._closing:
                 with suppress(OSError):  # the reading thread finds out why
@@ -292,20 +256,20 @@ class Members:
                     with suppress(OSError):
                         connection.outgoing.flush()
 
-    def _take_from(self, connection: _Connection) -> None:
+    def _take_from(self, connection: MemberConnection) -> None:
         broken_because = None
         try:
             for message in connection.incoming.read():
                 self._take(connection, message)
         except OSError as error:
-            broken_because = f"{_NOT_STORED}: {in_words(error)}"
+            broken_because = f"{NOT_STORED}: {in_words(error)}"
         with self._news:
             connection.silent_s = 0.0
             if broken_because is not None or connection.incoming.ended:
-                connection.broken_because = broken_because or _why_ended(connection)
+                connection.broken_because = broken_because or connection.why_ended()
             self._news.notify_all()
 
-    def _take(self, connection: _Connection, message: Message) -> None:
+    def _take(self, connection: MemberConnection, message: Message) -> None:
         match message:
             case {"say": "here", "now": float(now), "leased": bool(has_lease)}:
                 connection.clock_s, connection.has_lease = now, has_lease
@@ -325,37 +289,7 @@ class Members:
                     self._notes[rank] = as_bytes(text)
 
 
-def _failed(connection: _Connection, why: str) -> MemberFailed:
-    """The failure of a start. A program that does not run there is a fault that stays. Slurm's trouble passes."""
-    printed = _text_of(connection.error_log)
-    is_silent = connection.clock_s is None and connection.broken_because is None
-    is_unreached = is_silent or slurm_trouble(printed) is not None or _TAKEN_BACK in printed
-    return MemberFailed(f"host {connection.host}: {why}", host=connection.host, is_unreached=is_unreached)
-
-
-def _connect(launch: MembersLaunch, command: Sequence[str], member: MemberTask) -> _Connection:
-    error_log = Path(launch.logs).parent / f"member-{member.host}.log"
-    with opened_to_append(error_log) as errors:
-        process = subprocess.Popen(
-            command,
-            env=launch.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            bufsize=0,
-        )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    outgoing = Outgoing(os.dup(process.stdin.fileno()))
-    process.stdin.close()
-    with suppress(OSError):
-        outgoing.send(asdict(member))
-    incoming = Incoming(process.stdout.fileno())
-    lines = ForwardedLines(records=Path(launch.records), logs=Path(launch.logs))
-    return _Connection(member.host, process, incoming, outgoing, error_log, frozenset(member.ranks), lines)
-
-
-def _send_code(launch: MembersLaunch, connections: Sequence[_Connection]) -> str | None:
+def _send_code(launch: MembersLaunch, connections: Sequence[MemberConnection]) -> str | None:
     """Send the code of a script, if there is one. Returns why it cannot be read."""
     if not launch.code_archive:
         return None
@@ -366,23 +300,3 @@ def _send_code(launch: MembersLaunch, connections: Sequence[_Connection]) -> str
     except OSError as error:
         return in_words(error)
     return None
-
-
-def _is_of_login_node(error: str) -> bool:
-    """Whether a loss has its cause on this side of the connection, or in the controller of Slurm."""
-    return _NOT_STORED in error or "controller" in error
-
-
-def _text_of(log: Path) -> str:
-    try:
-        return log.read_text("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _why_ended(connection: _Connection) -> str:
-    """Why a connection ended: the last line that ssh or the member wrote to its standard error."""
-    lines = [line.strip() for line in _text_of(connection.error_log).split("\n")]
-    said = [line for line in lines if line and not _HOW_IT_ENDED.match(line)]
-    last_line = said[-1] if said else next((line for line in reversed(lines) if line), None)
-    return f"the connection broke: {without_paths(last_line)}" if last_line else "the connection broke"

@@ -17,7 +17,8 @@ from tests.integration.jobs.code_rows import packed
 from tests.waiting import until
 from worker.attempt import lease_file
 from worker.attempt.layout import HostShare, Layout
-from worker.attempt.members import MemberFailed, Members, MembersLaunch
+from worker.attempt.member_connection import MemberFailed
+from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import sweep
 from worker.attempt.script_data import ScriptData

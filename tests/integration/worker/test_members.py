@@ -21,7 +21,8 @@ from tests.waiting import slowdown, until
 from trainer.note import Note
 from worker.attempt import lease_file
 from worker.attempt.layout import HostShare, Layout
-from worker.attempt.members import MemberFailed, Members, MembersLaunch
+from worker.attempt.member_connection import MemberFailed
+from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
 from worker.attempt.shares import member_task, members_launch

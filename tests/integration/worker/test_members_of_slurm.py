@@ -17,7 +17,8 @@ from jobs.runtime.settings import Settings
 from tests.waiting import until
 from worker.attempt import lease_file
 from worker.attempt.layout import HostShare, Layout
-from worker.attempt.members import MemberFailed, Members, MembersLaunch
+from worker.attempt.member_connection import MemberFailed
+from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.node_samples import rows_of
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark, sweep
