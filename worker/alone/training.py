@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from jobs.model.launch import Launch, launch_file_name
+from jobs.model.launch import launch_file_name
 from jobs.model.plan import resolve_plan
 from jobs.model.runs import Run
 from jobs.model.spec import Spec
@@ -21,6 +21,7 @@ from jobs.runtime.space import can_write
 from worker.alone.progress import Progress
 from worker.attempt import stop_file
 from worker.attempt.ending import Ending, judge
+from worker.attempt.launch_file import basic_launch
 from worker.attempt.layout import Layout, horovodrun_argv
 from worker.attempt.log_file import last_lines, opened_to_append
 from worker.attempt.notes import exits_in, read_notes
@@ -46,33 +47,9 @@ class Training:
         """Make the folders, and a launch file for each node. Raises `OSError`."""
         self.paths.create(range(self.layout.ranks))
         for share in self.layout.shares:
-            launch = self.launch_of(share.gpu_uuids, threads=share.threads_per_rank)
+            launch = basic_launch(self.run.id, self.spec, self.paths, self.settings, self.layout, share)
             file = self.paths.launch_dir / launch_file_name(share.address)
             file.write_text(launch.model_dump_json(indent=2), "utf-8")
-
-    def launch_of(self, gpus: Collection[str], *, threads: int) -> Launch:
-        """The launch file of a node. All nodes see the same folders."""
-        paths, settings = self.paths, self.settings
-        return Launch(
-            job_id=self.run.id,
-            attempt=paths.number,
-            spec=self.spec,
-            gpus=self.layout.ranks,
-            device="gpu" if gpus else "cpu",
-            threads_per_rank=threads,
-            gpu_uuids=list(gpus),
-            data_roots=settings.data_root_list,
-            cache_dir=str(settings.home / "cache"),
-            weights_dir=str(settings.home / "weights"),
-            models=settings.model_list,
-            records_dir=str(paths.records),
-            logs_dir=str(paths.logs),
-            storage_limit_bytes=settings.max_job_storage_bytes,
-            checkpoints_dir=str(paths.checkpoints),
-            artifacts_dir=str(paths.artifacts),
-            stop_path=str(paths.stop_file),
-            space_wait_s=settings.space_wait_s,
-        )
 
     def train(self, leave_signals: Collection[int], say: Callable[[str], None]) -> Ending:
         """Run the ranks to their end. A signal in `leave_signals` lets them save first."""

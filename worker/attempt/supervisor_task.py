@@ -30,6 +30,7 @@ from jobs.scheduling.allocations import slurm_name
 from worker.attempt import lease_file
 from worker.attempt.allocation_files import files_of as allocation_files
 from worker.attempt.gpu_use import gpus_in_use, in_use_text
+from worker.attempt.launch_file import basic_launch
 from worker.attempt.layout import Layout, horovodrun_argv
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.script_launch import CannotRunScript, prepare_script
@@ -38,6 +39,28 @@ from worker.attempt.slurm_steps import variables_for_srun
 from worker.attempt.void_checkpoints import remove_void
 from worker.host.inherited import rank_environment
 from worker.host.ssh import command, files_of
+
+
+def launch_of(
+    job_id: str,
+    spec: Spec,
+    paths: AttemptPaths,
+    settings: Settings,
+    layout: Layout,
+    ref: Ref | None = None,
+    script: ScriptLaunch | None = None,
+) -> Launch:
+    """The launch file of the lead host; `ref` is the registered dataset of the job, `script` is for its script."""
+    read = spec if ref is None else with_source(spec, source_of(ref, settings.datasets))
+    uploads = [str(settings.datasets)] if ref is not None and ref["uploaded"] else []
+    of_service = {
+        "expected": None if ref is None else _expected_of(spec, ref),
+        "data_roots": [*settings.data_root_list, *uploads],
+        "job_weights": job_weights_path(settings.runs_dir, spec),
+        "lease_path": str(paths.lease_file),
+        "script": script,
+    }
+    return basic_launch(job_id, read, paths, settings, layout, layout.lead).model_copy(update=of_service)
 
 
 def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
@@ -52,59 +75,12 @@ def missing_weights(runs_dir: Path, spec: Spec) -> tuple[str, str] | None:
     return None if job_id is None or path is None or Path(path).exists() else (job_id, path)
 
 
-def launch_of(
-    lease: Lease,
-    spec: Spec,
-    paths: AttemptPaths,
-    settings: Settings,
-    layout: Layout,
-    ref: Ref | None = None,
-    script: ScriptLaunch | None = None,
-) -> Launch:
-    """The launch file of the lead host; `ref` is the registered dataset of the job, `script` is for its script."""
-    lead = layout.lead
-    uploads = [str(settings.datasets)] if ref is not None and ref["uploaded"] else []
-    return Launch(
-        job_id=lease.job_id,
-        attempt=lease.number,
-        spec=_with_cache_of_host(
-            spec if ref is None else with_source(spec, source_of(ref, settings.datasets)), settings.cache_limit_gb
-        ),
-        expected=None if ref is None else expected_of(spec, ref),
-        gpus=layout.ranks,
-        device="gpu" if lead.gpu_uuids or lead.own_gpus else "cpu",
-        threads_per_rank=lead.threads_per_rank,
-        gpu_uuids=list(lead.gpu_uuids),
-        data_roots=[*settings.data_root_list, *uploads],
-        cache_dir=str(settings.home / "cache"),
-        weights_dir=str(settings.home / "weights"),
-        job_weights=job_weights_path(settings.runs_dir, spec),
-        models=settings.model_list,
-        records_dir=str(paths.records),
-        logs_dir=str(paths.logs),
-        storage_limit_bytes=settings.max_job_storage_bytes,
-        checkpoints_dir=str(paths.checkpoints),
-        artifacts_dir=str(paths.artifacts),
-        stop_path=str(paths.stop_file),
-        lease_path=str(paths.lease_file),
-        space_wait_s=settings.space_wait_s,
-        script=script,
-    )
-
-
-def _with_cache_of_host(spec: Spec, limit_gb: float | None) -> Spec:
-    """The spec with no larger cache than the operator allows."""
-    if limit_gb is None or spec.dataset is None or spec.dataset.cache_limit_gb <= limit_gb:
-        return spec
-    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"cache_limit_gb": limit_gb})})
-
-
 def source_of(ref: Ref, datasets_dir: Path) -> str:
     """The path or URL of a registered version, on this host."""
     return str(datasets_dir / ref["source"]) if ref["uploaded"] else str(ref["source"])
 
 
-def expected_of(spec: Spec, ref: Ref) -> Expected | None:
+def _expected_of(spec: Spec, ref: Ref) -> Expected | None:
     """The figures that the ranks should find there. None if the spec reads the data otherwise than validation did."""
     dataset, registered = spec.own_dataset, ref["options"]
     if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
@@ -202,7 +178,7 @@ def whole_task(sessions: Sessions, settings: Settings, lease: Lease) -> Supervis
         uploaded=ref is not None and ref["uploaded"],
         source=None if ref is None else source_of(ref, settings.datasets),
     )  # fmt: skip
-    launch = launch_of(lease, spec, paths, settings, layout, ref, script.launch)
+    launch = launch_of(lease.job_id, spec, paths, settings, layout, ref, script.launch)
     if layout.slurm_job is None:
         launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
         launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")

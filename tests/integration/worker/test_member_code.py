@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.lifecycle.store import Lease
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
 from tests.integration.jobs.code_rows import packed
@@ -52,7 +51,7 @@ def start(paths: AttemptPaths, tmp_path: Path) -> Iterator[Start]:
         spec, settings = spec_from({"code": digest, "command": ["python", "train.py"]}), Settings(home=tmp_path)
         data = ScriptData(train, None, [])
         script = script_launch(spec, paths, settings, gpus=2, sizes=None, data=data, memory_bytes=5)
-        launch = launch_of(Lease(1, "token", "j", 1), spec, paths, settings, LAYOUT, script=script)
+        launch = launch_of("j", spec, paths, settings, LAYOUT, script=script)
         code = CodeOfMember(size or len(content), 7)
         member = member_task(launch, LAYOUT.shares[1], paths, code, mark=mark)
         lease_file.extend(paths.lease_file, time.monotonic() + 60)

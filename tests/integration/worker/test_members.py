@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.lifecycle.store import Lease
 from jobs.model.records import NOTE_BYTES, RankNote
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import command_line, pids
@@ -59,7 +58,7 @@ def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
         *, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 120.0, layout: Layout = LAYOUT
     ) -> Members:
         lease_file.extend(paths.lease_file, time.monotonic() + lease_s)
-        launch = launch_of(Lease(1, "token", "j", 1), spec_from({"dataset": "digits"}), paths, Settings(), layout)
+        launch = launch_of("j", spec_from({"dataset": "digits"}), paths, Settings(), layout)
         member = member_task(launch, layout.shares[1], paths, mark=mark)
         launch = members_launch([member], layout, paths, ssh=ssh, environment=os.environ, ready_within_s=ready_within_s)
         started.append(Members.start(MembersLaunch(**asdict(launch))))

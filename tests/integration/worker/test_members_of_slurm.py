@@ -47,7 +47,7 @@ def start(tmp_path: Path, mark: str, drivers: dict[str, Path]) -> Iterator[Start
     def start(command: list[str] = MEMBER, *, given: str = "1,3") -> Members:
         lease_file.extend(paths.lease_file, time.monotonic() + 120)
         layout = Layout([HostShare("n1", "n1", [0, 1], (), 0, own_gpus=2)], "lo", slurm_job=7)
-        launch = launch_of(LEASE, spec_from({"dataset": "digits"}), paths, Settings(), layout)
+        launch = launch_of("j", spec_from({"dataset": "digits"}), paths, Settings(), layout)
         task = member_task(launch, layout.lead, paths, mark=mark, sample_period_s=0.1)
         made = members_launch([task], layout, paths, ssh=(), environment=os.environ, ready_within_s=120.0)
         variables = {"LD_LIBRARY_PATH": str(drivers["new"]), "NVML_STUB": "wpww", "CUDA_VISIBLE_DEVICES": given}

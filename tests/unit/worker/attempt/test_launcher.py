@@ -9,6 +9,7 @@ from jobs.lifecycle.store import Lease
 from jobs.model.launch import Launch
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
+from worker.attempt.launch_file import basic_launch
 from worker.attempt.layout import HostShare, Layout, horovodrun_argv, on_this_host
 from worker.attempt.paths import paths_of
 from worker.attempt.shares import member_task, members_launch
@@ -54,7 +55,7 @@ def test_command_for_several_hosts_uses_ssh_and_their_network_interface() -> Non
 def test_a_member_gets_the_paths_and_gpus_of_its_own_host() -> None:
     settings, lease = Settings(home=Path("/home")), Lease(7, "token", "j", 2)
     paths = paths_of(settings.runs_dir, "j", 2)
-    launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
+    launch = launch_of(lease.job_id, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
     assert (launch.gpus, launch.threads_per_rank, launch.gpu_uuids) == (3, 2, [])
     task = member_task(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
     there = "/home/runs/j/attempt-2/members/other"
@@ -97,7 +98,7 @@ def test_the_first_node_of_a_pool_has_the_files_of_the_job() -> None:
     settings = Settings(home=Path("/home"))
     nodes = Layout([HostShare(f"n{i}", f"n{i}", [i - 1], (), 0, own_gpus=1) for i in (1, 2)], "", slurm_job=7)
     lease, paths = Lease(1, "token", "j", 2), paths_of(Path("/home/runs"), "j", 2)
-    launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 2}), paths, settings, nodes)
+    launch = launch_of(lease.job_id, spec_from({"dataset": "digits", "gpus": 2}), paths, settings, nodes)
     assert launch.device == "gpu"
     task = member_task(launch, nodes.lead, paths, mark="j.2", has_files=True)
     assert (task.host, task.ranks, task.own_gpus) == ("n1", [0], 1)
@@ -165,8 +166,7 @@ def launched(*, limits: dict[str, float] | None = None, **model: str) -> Launch:
         home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide", **limits or {}
     )
     spec = spec_from({"dataset": "digits", "gpus": 2, "model": {"name": "mlp"} | model})
-    lease, paths = Lease(7, "token", "j", 2), paths_of(settings.runs_dir, "j", 2)
-    return launch_of(lease, spec, paths, settings, on_this_host(2, threads=1))
+    return launch_of("j", spec, paths_of(settings.runs_dir, "j", 2), settings, on_this_host(2, threads=1))
 
 
 def test_launch_file_has_the_operators_settings_and_no_lease_token() -> None:
@@ -182,6 +182,14 @@ def test_launch_file_has_the_operators_limits_of_storage() -> None:
     launch = launched(limits={"max_job_storage_gb": 2.5, "cache_limit_gb": 7})
     assert (launch.storage_limit_bytes, launch.spec.dataset.cache_limit_gb) == (2_500_000_000, 7)
     assert launched(limits={"cache_limit_gb": 70}).spec.dataset.cache_limit_gb == 20  # the job asks for less
+
+
+def test_launch_file_without_the_service_has_the_limits_too_but_no_lease() -> None:
+    settings, layout = Settings(home=Path("/home"), cache_limit_gb=7), on_this_host(2, threads=3)
+    spec, paths = spec_from({"dataset": "digits", "gpus": 2}), paths_of(Path("/runs"), "j", 2)
+    launch = basic_launch("j", spec, paths, settings, layout, layout.lead)
+    assert (launch.spec.dataset.cache_limit_gb, launch.threads_per_rank, launch.attempt) == (7, 3, 2)
+    assert launch.lease_path is None
     assert (launched().storage_limit_bytes, launched().spec.dataset.cache_limit_gb) == (None, 20)
 
 
