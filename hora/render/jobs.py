@@ -153,6 +153,7 @@ def job_details(
         "error": plain(job["error"]) if job.get("error") else None,
         "in queue": standing(job),
         "study": _place_in_study(job),
+        "imported": f"run {plain(job['run_id'])}, trained with no service" if job.get("run_id") else None,
         **what_runs(spec),
         **_data(job.get("dataset")),
         "gpus": job["gpus"],

@@ -52,6 +52,16 @@ def wait_for_epochs(client: Service, job_id: str, *, epochs: int, attempt: int =
     return until(far_enough, what=f"epoch {epochs} of {job_id}")
 
 
+def ended(client: Service, job_id: str) -> Json:
+    """The job, once it has ended."""
+
+    def job_if_ended() -> Json | None:
+        job = client.job(job_id)
+        return job if job["ended_at"] is not None else None
+
+    return until(job_if_ended, what=f"the end of {job_id}")
+
+
 def kinds(client: Service, job_id: str) -> list[str]:
     """The kinds of the job's events, in order."""
     return [event["kind"] for event in client.events(job_id)]

@@ -10,8 +10,7 @@ import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
-from tests.acceptance.conftest import kinds, points, rank_pids
-from tests.acceptance.test_scripts import ended
+from tests.acceptance.conftest import ended, kinds, points, rank_pids
 from tests.commands import hora_process
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.runtime import space
 from jobs.runtime.settings import Settings
-from tests.acceptance.conftest import ENDLESS, kinds, no_process_left, points, wait_for_epochs
+from tests.acceptance.conftest import ENDLESS, ended, kinds, no_process_left, points, wait_for_epochs
 from tests.full_disks import fill_up, small_disk
 from tests.waiting import until
 
@@ -65,14 +65,14 @@ def test_jobs_train_through_a_full_disk_and_wait_for_space(full: Stack, client: 
     assert client.job(training)["status"] == "running"
 
     fill.unlink()
-    job = until(lambda: ended(client, ending), what="the end of the job that waited")
+    job = ended(client, ending)
     assert (job["status"], job["end_reason"], job["restarts"]) == ("succeeded", "completed", 0)
     until(lambda: "checkpoint_skipped" in kinds(client, training), what="the records that waited")
     epoch = client.job(training)["progress"]["epoch"]
     wait_for_epochs(client, training, epochs=epoch + 1)
     assert len(client.attempts(training)) == 1
     client.cancel(training)
-    until(lambda: ended(client, training))
+    ended(client, training)
     no_process_left(client, training)
     assert sorted(points(client, ending, "loss", axis="step", rank=0)) == list(range(1, EPOCHS * STEPS + 1))
     epochs = sorted(points(client, training, "loss"))
@@ -81,8 +81,3 @@ def test_jobs_train_through_a_full_disk_and_wait_for_space(full: Stack, client: 
     present = {name for name in folders if not name.startswith("postgresql-")}  # programs, unpacked once
     listed = {place(Settings(home=full.home)).name for place in space.FOLDERS.values()}
     assert present <= listed, f"not in jobs.runtime.space.FOLDERS: {present - listed}"
-
-
-def ended(client: Service, job_id: str) -> dict[str, object] | None:
-    job = client.job(job_id)
-    return job if job["ended_at"] is not None else None

@@ -13,8 +13,8 @@ import pytest
 from hora.service import NotFound, Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import pids
-from tests.acceptance.conftest import Json, no_process_left
-from tests.acceptance.test_scripts import ended, submitted
+from tests.acceptance.conftest import Json, ended, no_process_left
+from tests.acceptance.test_scripts import submitted
 from worker.job_folders import remove_folders
 
 SECRET = "correct horse battery"

@@ -14,7 +14,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
-from tests.acceptance.conftest import Json, kinds, no_process_left, points, rank_pids
+from tests.acceptance.conftest import ended, kinds, no_process_left, points, rank_pids
 from tests.integration.jobs import code_rows
 from tests.waiting import until
 
@@ -71,14 +71,6 @@ def submitted(stack: Stack, *, script: str = SCRIPT, **fields: Any) -> str:
         job_id = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
     engine.dispose()
     return job_id
-
-
-def ended(client: Service, job_id: str) -> Json:
-    def job_if_ended() -> Json | None:
-        job = client.job(job_id)
-        return job if job["ended_at"] is not None else None
-
-    return until(job_if_ended, what=f"the end of {job_id}")
 
 
 def whole_curves(client: Service, job_id: str, *ranks: int) -> None:

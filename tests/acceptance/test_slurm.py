@@ -10,12 +10,12 @@ import pytest
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import environment, mark_of, pids
-from tests.acceptance.conftest import ENDLESS, kinds, no_process_left, wait_for_epochs
-from tests.slurm import PARTITION, Slurm, slurm
+from tests.acceptance.conftest import ENDLESS, ended, kinds, no_process_left, wait_for_epochs
+from tests.acceptance.pools import POOL, stack_on
+from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
 Json = dict[str, Any]
-POOL = f"slurm:{PARTITION}"
 DIGITS = {
     "dataset": "digits", "model": "mlp", "batch_size": 64, "learning_rate": 0.001, "device": "cpu", "epochs": 3,
     "early_stopping": None, "pool": POOL,
@@ -32,30 +32,16 @@ def cluster() -> Iterator[Slurm]:
 @pytest.fixture(scope="module")
 def login(cluster: Slurm, session_folder: Path) -> Iterator[Stack]:
     """A stack on the login node of the cluster, with no slots of its own. Each of its jobs takes all GPUs of a node."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_SLURM_PARTITION", PARTITION)
-        patch.setenv("HORA_SLURM_ARGS", "--gres=gpu:2")
-        patch.setenv("HORA_STORE", f"file://{session_folder}/store-of-pool")
-        for name, value in cluster.environment.items():
-            patch.setenv(name, value)
-        with Stack(session_folder / "login", port=0, slots=0) as stack:
-            yield stack
+    settings = {"HORA_SLURM_ARGS": "--gres=gpu:2", "HORA_STORE": f"file://{session_folder}/store-of-pool"}
+    with stack_on(cluster, session_folder / "login", **settings) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="module")
 def user(login: Stack) -> Iterator[Service]:
-    """A client of the stack, once it has the pool."""
+    """A client of the stack."""
     with Service(login.url, login.token) as client:
-        until(lambda: POOL in {host["name"] for host in client.hosts()}, what="the pool")
         yield client
-
-
-def ended(client: Service, job_id: str) -> Json:
-    def job() -> Json | None:
-        job = client.job(job_id)
-        return job if job["ended_at"] else None
-
-    return until(job, what=f"the end of {job_id}")
 
 
 @pytest.mark.parametrize(("gpus", "placement"), [(2, "spread"), (4, "pack")])

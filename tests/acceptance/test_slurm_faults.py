@@ -16,13 +16,13 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import command_line, pids
 from tests.acceptance.conftest import no_process_left, points, rank_pids, supervisor_pids
+from tests.acceptance.pools import POOL, stack_on
 from tests.acceptance.test_scripts import submitted
-from tests.slurm import PARTITION, Slurm, slurm
+from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
 Json = dict[str, Any]
 T = TypeVar("T")
-POOL = f"slurm:{PARTITION}"
 SEED, FAULTS = 22, 30
 STEPS, SAVE_EACH, AT_ONCE = 60, 5, 4
 SCRIPT = f"""
@@ -63,15 +63,9 @@ def cluster() -> Iterator[Slurm]:
 @pytest.fixture(scope="module")
 def login(cluster: Slurm, session_folder: Path) -> Iterator[Stack]:
     """A stack on the login node of the cluster, with no slots of its own, that runs the code of its users."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_SLURM_PARTITION", PARTITION)
-        patch.setenv("HORA_CODE", "on")
-        patch.setenv("HORA_RESTART_BACKOFF_S", "0.1")
-        patch.setenv("HORA_RESTART_BACKOFF_LIMIT_S", "0.5")
-        for name, value in cluster.environment.items():
-            patch.setenv(name, value)
-        with Stack(session_folder / "faulty-login", port=0, slots=0) as stack:
-            yield stack
+    settings = {"HORA_CODE": "on", "HORA_RESTART_BACKOFF_S": "0.1", "HORA_RESTART_BACKOFF_LIMIT_S": "0.5"}
+    with stack_on(cluster, session_folder / "faulty-login", **settings) as stack:
+        yield stack
 
 
 class Site:
@@ -240,7 +234,6 @@ def test_no_fault_loses_a_job_doubles_a_step_or_leaves_a_process(cluster: Slurm,
     faults = [*KINDS, *KINDS, *(kind for kind in KINDS if kind is not the_controller_is_down)][:FAULTS]
     chance.shuffle(faults)
     with Service(login.url, login.token) as client:
-        until(lambda: POOL in {host["name"] for host in client.hosts()}, what="the pool")
         site = Site(cluster, login, client, chance)
         for fault in faults:
             if fault in NEED_SLURM:
@@ -249,7 +242,9 @@ def test_no_fault_loses_a_job_doubles_a_step_or_leaves_a_process(cluster: Slurm,
             print(f"{time.strftime('%X')} {fault.__name__}")  # noqa: T201 - pytest shows it if the test fails
             fault(site)
         until(site.repair, what="the repairs")
-        jobs = [site.until(lambda one=job_id: ended(client, one), f"the end of {job_id}") for job_id in site.jobs]
+        jobs = [
+            site.until(lambda one=job_id: job_if_ended(client, one), f"the end of {job_id}") for job_id in site.jobs
+        ]
         assert {job["status"] for job in jobs} == {"succeeded"}, [(job["id"], job["error"]) for job in jobs]
         for job in jobs:
             assert points(client, job["id"], "mae", axis="step", rank=0) == {
@@ -261,7 +256,7 @@ def test_no_fault_loses_a_job_doubles_a_step_or_leaves_a_process(cluster: Slurm,
         until(lambda: client.host(POOL)["slots"] == [], what="free slots")
 
 
-def ended(client: Service, job_id: str) -> Json | None:
+def job_if_ended(client: Service, job_id: str) -> Json | None:
     job = client.job(job_id)
     return job if job["ended_at"] else None
 

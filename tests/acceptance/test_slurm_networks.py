@@ -8,32 +8,37 @@ import psutil
 import pytest
 
 from hora.service import Service
-from hora.stack.control import Stack
-from tests.acceptance.conftest import no_process_left
-from tests.acceptance.test_slurm import DIGITS, POOL, ended
+from tests.acceptance.conftest import ended, no_process_left
+from tests.acceptance.pools import stack_on
+from tests.acceptance.test_slurm import DIGITS
 from tests.namespaces import Network, run
-from tests.slurm import PARTITION, slurm
+from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
 SPREAD = {**DIGITS, "gpus": 2, "placement": "spread"}
 
 
 @pytest.fixture(scope="module")
-def network() -> Iterator[Network]:
-    """That of a cluster of two nodes, whose commands this process finds."""
-    with slurm(nodes=2, networks=True) as cluster, pytest.MonkeyPatch.context() as patch:
-        for name, value in {"HORA_SLURM_PARTITION": PARTITION, **cluster.environment}.items():
-            patch.setenv(name, value)
-        assert cluster.network is not None
-        yield cluster.network
-    until(lambda: cluster.network.interface not in psutil.net_if_addrs(), what="the end of the bridge")
+def cluster() -> Iterator[Slurm]:
+    """Two nodes."""
+    with slurm(nodes=2, networks=True) as cluster:
+        yield cluster
+    assert cluster.network is not None
+    bridge = cluster.network.interface
+    until(lambda: bridge not in psutil.net_if_addrs(), what="the end of the bridge")
 
 
 @pytest.fixture(scope="module")
-def user(network: Network, session_folder: Path) -> Iterator[Service]:
-    """A client of a stack on the login node of the cluster, once it has the pool."""
-    with Stack(session_folder / "networks", port=0, slots=0) as stack, Service(stack.url, stack.token) as user:
-        until(lambda: POOL in {host["name"] for host in user.hosts()}, what="the pool")
+def network(cluster: Slurm) -> Network:
+    """That of its nodes."""
+    assert cluster.network is not None
+    return cluster.network
+
+
+@pytest.fixture(scope="module")
+def user(cluster: Slurm, session_folder: Path) -> Iterator[Service]:
+    """A client of a stack on the login node of the cluster."""
+    with stack_on(cluster, session_folder / "networks") as stack, Service(stack.url, stack.token) as user:
         yield user
 
 

@@ -60,6 +60,11 @@ function Facts({ job }: { job: Job }) {
           </a>
         </Fact>
       )}
+      {job.run_id && (
+        <Fact name="Imported">
+          run <code title="Trained with no service">{job.run_id}</code>
+        </Fact>
+      )}
       <Fact name="Submitted">
         <time dateTime={job.created_at} title={moment(job.created_at)}>
           {ago(job.created_at)}

@@ -71,6 +71,11 @@ def test_job_details_say_what_waits_for_the_store() -> None:
     assert said.startswith("the checkpoint of step 70 (5.0 MB) has waited on host ha since 03:04 UTC")
 
 
+def test_job_details_name_the_run_that_was_imported() -> None:
+    assert facts_of(job_details(JOB | {"run_id": "ab12"}, NOW))["imported"] == "run ab12, trained with no service"
+    assert "imported" not in facts_of(job_details(JOB | {"run_id": None}, NOW))
+
+
 def test_jobs_table_shows_the_goal_of_each_job_or_the_metrics_that_are_named() -> None:
     jobs = [JOB | {"metrics": {"val_accuracy": {"last": 0.9, "best": 0.98, "best_epoch": 4}}}, SCRIPT]
     head, digits, script = as_text(jobs_table(jobs, NOW)).splitlines()
