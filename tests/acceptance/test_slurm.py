@@ -12,6 +12,8 @@ from hora.stack.control import Stack
 from jobs.runtime.processes import environment, mark_of, pids
 from tests.acceptance.conftest import ENDLESS, ended, kinds, no_process_left, wait_for_epochs
 from tests.acceptance.pools import POOL, stack_on
+from tests.archives import chips
+from tests.commands import hora_process
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
@@ -61,6 +63,18 @@ def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, pla
     until(cluster.are_idle, what="idle nodes")
     until(lambda: user.host(POOL)["slots"] == [], what="free slots")
     assert cluster.jobs()[f"hora-{job_id}-1"] == "COMPLETED"
+
+
+def test_a_job_trains_on_an_uploaded_dataset(login: Stack, user: Service, tmp_path: Path) -> None:
+    for name, content in chips(20).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    added = hora_process(login.home, "dataset", "add", "chips", str(tmp_path), "--image-size", "32x32", "--wait")
+    assert added.returncode == 0, added.stderr
+    sent = {"dataset": "chips", "model": "lenet5", "batch_size": 4, "learning_rate": 0.01, "epochs": 1, "pool": POOL}
+    job = ended(user, user.submit({**sent, "device": "cpu"})["id"])
+    assert (job["status"], job["error"]) == ("succeeded", None)
+    assert job["dataset"]["classes"] == ["cracked", "whole"]
 
 
 def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm, user: Service) -> None:
