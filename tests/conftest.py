@@ -16,6 +16,7 @@ in a folder from `short_folder`. Everything also stops when this process is kill
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -170,3 +171,11 @@ def client(stack: Stack) -> "Iterator[Service]":
 
     with Service(stack.url, stack.token) as client:
         yield client
+
+
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Children can be interrupted even if this process is a shell's background job, which ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -1,8 +1,7 @@
-"""A job that the tests of the command line share, and a fixture that lets Ctrl-C reach their child processes."""
+"""A job that the tests of the command line share."""
 
-import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,11 +23,3 @@ def job(submission: subprocess.CompletedProcess[str], client: Service) -> Mappin
     assert submission.returncode == 0, submission.stderr
     (listed_job,) = client.jobs(name="shared")
     return client.job(listed_job["id"])
-
-
-@pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Children can be interrupted even if this process is a shell's background job, which ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

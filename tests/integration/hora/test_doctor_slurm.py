@@ -211,14 +211,14 @@ def facts() -> dict[str, Any]:
     return check.facts_of(of_pool, stop=Event())
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_an_interrupt_takes_the_test_job_out_of_slurm(cluster: Slurm, home: Path) -> None:
     program = "from hora.doctor.slurm import slurm_findings; list(slurm_findings())"
-    with busy(cluster):
-        doctor = subprocess.Popen([PYTHON, "-c", program], stderr=subprocess.DEVNULL)
+    with busy(cluster), subprocess.Popen([PYTHON, "-c", program], stderr=subprocess.DEVNULL) as doctor:
         until(lambda: live(cluster), what="the test job")
         assert len(list(home.iterdir())) == 1
         doctor.send_signal(signal.SIGINT)
-        assert doctor.wait(60) == -signal.SIGINT
+        assert doctor.wait(240) == -signal.SIGINT
         assert live(cluster) == []
         assert list(home.iterdir()) == []
     mine = f"HORA_HOME={home}".encode()
