@@ -16,7 +16,7 @@ from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import docs_page, drawing, help_pages, openapi, page, problem_answers
+from api import drawing, openapi, problem_answers
 from api.access.common_memory import CommonMemory, repeat
 from api.access.rate_limits import RateLimits
 from api.access.settling import SETTLE_EVERY_S, settle_all
@@ -31,6 +31,7 @@ from api.live.topics import LIVE_READS
 from api.metrics import cluster
 from api.metrics.live_gauges import LiveGauges
 from api.middleware import BodyLimit, Compression, HeadAsGet, RequestTracking
+from api.pages import docs_page, help_pages, page
 from api.polling.entity_tags import installed_version
 from api.polling.job_tags import JobTags
 from api.routes import (

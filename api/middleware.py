@@ -16,7 +16,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import docs_page, help_pages, page
+from api.pages import docs_page, help_pages, page
 from api.problem_answers import answer
 from api.problems import BodyTooLarge
 

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, Route, StorageState
 from rich.console import Console
 from rich.table import Table
 
-from api.page import FOLDER
+from api.pages.page import FOLDER
 from bench.chromium import chromium, signed_in
 from bench.databases import analyze
 from bench.many_jobs import store_jobs

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api import sent_files
 from api.callers import CallerHere, router
 from api.deps import CursorText, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
-from api.downloads import media_type_of
+from api.files import sent_files
+from api.files.downloads import media_type_of
+from api.files.sent_files import Redirect, WantedHere
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.problems import Problem
-from api.sent_files import Redirect, WantedHere
 from jobs.data import artifact_files, artifacts
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen, OpenArtifact
 from jobs.data.artifacts import ArtifactPlace, ArtifactsRemoved, artifact_place

@@ -6,13 +6,13 @@ from fastapi import Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import TypeAdapter
 
-from api import sent_files
 from api.callers import router
 from api.deps import Cursor, IfNoneMatch, JobId, Services, ServicesHere
+from api.files import sent_files
+from api.files.sent_files import Redirect, WantedHere
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Problem
-from api.sent_files import Redirect, WantedHere
 from jobs.copies.resuming import Key
 from jobs.data.checkpoints import CheckpointNotFound, CheckpointRows, CheckpointsRemoved, checkpoint_rows
 from jobs.db import cursors

@@ -13,8 +13,8 @@ from api.callers import CODE_ONLY, Caller, CallerHere, router
 from api.code_reading import require_code_allowed
 from api.costs import INSPECTION_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
+from api.files.opened_uploads import opened, remove_bytes, remove_upload, usable_upload, wrong_upload
 from api.openapi import CREATED, problems
-from api.opened_uploads import opened, remove_bytes, remove_upload, usable_upload, wrong_upload
 from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known, tag_of
 from jobs.data import code, uploads
 from jobs.data.code import NewCode

@@ -9,12 +9,12 @@ from fastapi import Body, Depends, Response
 from api.callers import Caller, CallerHere, router
 from api.costs import IMPORT_TAKES_A_TURN
 from api.deps import Services, ServicesHere, as_json, only_json
+from api.files.opened_uploads import opened, remove_bytes, remove_upload, usable_upload
+from api.files.upload_files import full_disk_refused
 from api.openapi import CREATED, problems
-from api.opened_uploads import opened, remove_bytes, remove_upload, usable_upload
 from api.polling.entity_tags import job_tag
 from api.problems import invalid
 from api.row_views import job_view
-from api.upload_files import full_disk_refused
 from jobs.data import uploads
 from jobs.db.tables import Upload
 from jobs.intake.imported import RunChanged, earlier_import, store_run

@@ -1,4 +1,4 @@
-"""The rows of uploads: archives that arrive in pieces. Called by the api; `api.upload_files` writes their bytes.
+"""The rows of uploads: archives that arrive in pieces. Called by the api; `api.files.upload_files` writes their bytes.
 
 Every function works in the caller's transaction.
 

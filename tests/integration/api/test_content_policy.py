@@ -9,9 +9,9 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
-from api import docs_page, page
 from api.main import app_for
 from api.middleware import CONTENT_SECURITY_POLICY
+from api.pages import docs_page, page
 from jobs.runtime.settings import Settings
 from tests.markup import Markup
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from api import help_pages
 from api.main import app_for
+from api.pages import help_pages
 from jobs.runtime.settings import Settings
 
 START = "<!doctype html><title>Hora</title>"

@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from api import upload_files
+from api.files import upload_files
+from api.files.upload_files import UploadFile
 from api.main import app_for
 from api.middleware import CHUNK_BYTES
-from api.upload_files import UploadFile
 from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.downloads import attachment, byte_range, media_type_of
+from api.files.downloads import attachment, byte_range, media_type_of
 from api.problems import Problem
 
 

@@ -17,9 +17,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
-from api import stored_uploads
+from api.files import stored_uploads
+from api.files.stored_uploads import STORED_CHUNK_BYTES
 from api.main import app_for
-from api.stored_uploads import STORED_CHUNK_BYTES
 from jobs.copies.store import Store, store_of
 from jobs.data import pieces_in_store, upload_pieces, uploads
 from jobs.db.engine import Sessions

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from api import stored_uploads, upload_files
 from api.callers import Caller
 from api.deps import Services
+from api.files import stored_uploads, upload_files
+from api.files.upload_files import UploadFile
 from api.problems import Problem, invalid
-from api.upload_files import UploadFile
 from jobs.data import uploads
 from jobs.data.upload_pieces import DamagedPiece
 from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 
-FOLDER = Path(__file__).parent / "dashboard"
+FOLDER = Path(__file__).parents[1] / "dashboard"
 ASSETS = "/assets"  # files whose names change with what is in them
 
 _NOT_BUILT = "The page is not built here: run `make setup` in the checkout, and start again. /openapi.json is there.\n"

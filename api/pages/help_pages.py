@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-FOLDER = Path(__file__).parent / "help"
+FOLDER = Path(__file__).parents[1] / "help"
 ASSETS = "/help/_static"
 _START = "/help/docs/index.html"
 

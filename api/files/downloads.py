@@ -1,4 +1,4 @@
-"""Sends files, whole or a range of their bytes (RFC 9110). Called by `api.sent_files`.
+"""Sends files, whole or a range of their bytes (RFC 9110). Called by `api.files.sent_files`.
 
 Starlette's own answer opens the file by name after the checks, and also sends what was appended meanwhile. This one
 sends from a file that is already open, and never more than it had when it was opened. The bytes of a file in the store

@@ -9,7 +9,7 @@ from fastapi import Depends, Header, Query, Response
 from pydantic import Field
 
 from api.deps import EntityTags, IfNoneMatch
-from api.downloads import DiskDownload, Download, attachment, byte_range, download_headers, media_type_of
+from api.files.downloads import DiskDownload, Download, attachment, byte_range, download_headers, media_type_of
 from api.polling.entity_tags import UNCHANGED, is_known
 from api.problems import Problem
 from api.store_calls import StoreCalls
