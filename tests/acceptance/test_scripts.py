@@ -27,7 +27,7 @@ latest = run.latest_checkpoint()
 done = 0 if latest is None else int((latest / "step").read_text())
 print("from step", done, "with", sys.argv[1:], flush=True)
 for step in range(done + 1, {STEPS} + 1):
-    time.sleep(float(run.params["pace_s"]))
+    time.sleep(float(run.params["pace_s"]) if latest is None else 0.01)
     run.report(step=step, mae=1 / step)
     if step % {EPOCH} == 0:
         run.report(epoch=step // {EPOCH}, val_mae=2 / step)
@@ -98,7 +98,7 @@ def test_a_script_on_two_ranks_leaves_curves_metrics_and_an_artifact(stack_of_co
 
 
 def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 0.1})
+    job_id = submitted(stack_of_code, params={"pace_s": 0.3})
     until(lambda: "checkpoint_saved" in kinds(person, job_id), what="a checkpoint")
     os.kill(rank_pids(person, job_id, 1)[1], signal.SIGKILL)
     job = ended(person, job_id)
@@ -110,7 +110,7 @@ def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code
 
 
 def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 0.1})
+    job_id = submitted(stack_of_code, params={"pace_s": 1.0})
     until(lambda: "first_step" in kinds(person, job_id), what="a report")
     person.pause(job_id)
     paused = until(lambda: person.attempts(job_id)[0]["end_reason"], what="the pause")

@@ -199,7 +199,7 @@ def test_a_broken_attempt_does_not_block_the_others(
     locked, broken, last = leases_of
     path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
     path.mkdir(parents=True)
-    engine = engine_for(database, patience_s=0.3 * slowdown())
+    engine = engine_for(database, patience_s=1.0 * slowdown())
     agent = agent_of(sessions_for(engine), settings, hints, slots=3)
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == locked.attempt_id).values(error="held"))
