@@ -178,7 +178,7 @@ class Desk(PeriodicThread):
             self._give_back(allocation, job)
         elif job.state == "RUNNING" and allocation.attempt_id is None:
             self._begin(allocation, job)
-        elif job.waits and self.exclusion.is_old(allocation):
+        elif job.state == "PENDING" and self.exclusion.is_old(allocation):
             return partial(self._exclude, slurm_job=job.id)
         return None
 
