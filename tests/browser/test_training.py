@@ -94,8 +94,8 @@ def test_no_page_has_serious_accessibility_issues_light_or_dark(
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             expect(page.locator("html")).to_have_attribute("data-theme", scheme)
-            found = serious_issues(page, colours_alone=scheme == "dark")  # nothing else differs
-            issues += [f"{path}, {scheme}: {issue}" for issue in found]
+            broken_rules = serious_issues(page, colours_alone=scheme == "dark")  # nothing else differs
+            issues += [f"{path}, {scheme}: {issue}" for issue in broken_rules]
     context.close()
     assert not issues, "\n".join(issues)
 

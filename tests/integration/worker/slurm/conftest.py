@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.db.engine import Sessions
+from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from tests.integration.worker.slurm.pool_site import Site
 from tests.slurm import PARTITION, Slurm, slurm
 
 
@@ -33,3 +36,10 @@ def of_pool(tmp_path: Path, database: str, broker: str) -> Settings:
     ).of_pool
     assert of_pool is not None
     return of_pool
+
+
+@pytest.fixture
+def site(cluster: Slurm, sessions: Sessions, of_pool: Settings, hints: Hints) -> Iterator[Site]:
+    site = Site(sessions, of_pool, hints)
+    yield site
+    site.desk.close()

@@ -2,147 +2,31 @@
 
 import shutil
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
 
-from jobs.db.engine import Sessions
-from jobs.db.tables import Allocation, Attempt, Job, Project, Slot
+from jobs.db.tables import Allocation, Job, Project
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import Lease, pause, request_cancel
+from jobs.lifecycle.store import pause, request_cancel
 from jobs.model.states import EndReason, Status
-from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
-from jobs.runtime.settings import Settings
-from jobs.scheduling import allocations, draining, registration
-from jobs.scheduling.queue import standings
+from jobs.scheduling import draining
 from tests.integration.jobs import job_rows
+from tests.integration.worker.slurm.pool_site import TWO_NODES, Site, occupy
 from tests.slurm import Slurm
 from tests.waiting import until
 from worker.attempt.allocation_files import files_of
-from worker.attempt.launcher import Launcher
-from worker.dispatcher import Dispatcher
 from worker.slurm import commands
 from worker.slurm.desk import Desk
 from worker.slurm.pool_host import PoolHost
-
-TWO_NODES = {"device": "cpu", "placement": "spread"}  # with 2 ranks
-
-
-class NotingLauncher(Launcher):
-    """Notes what it is to launch: these tests need no ranks."""
-
-    def __init__(self, sessions: Sessions, settings: Settings) -> None:
-        super().__init__(sessions, settings)
-        self.launched: list[int] = []
-
-    def launch(self, attempt_id: int) -> bool:
-        self.launched.append(attempt_id)
-        return True
-
-
-class Site:
-    """A pool, the desk of its worker, and the dispatcher that hands jobs to it."""
-
-    def __init__(self, sessions: Sessions, settings: Settings, hints: Hints) -> None:
-        self.sessions = sessions
-        self.settings = settings
-        self.dispatcher = Dispatcher(sessions, hints, settings)
-        self.launcher = NotingLauncher(sessions, settings)
-        self.desk = Desk(sessions, settings, launcher=self.launcher)
-        self.desk.once()
-        self.register()
-
-    def restart(self) -> None:
-        """Begin as a new worker does, after the end of the one before."""
-        self.desk.close()
-        self.desk = Desk(self.sessions, self.settings, launcher=self.launcher)
-        self.desk.once()
-
-    def register(self) -> None:
-        assert self.desk.partition is not None
-        info = {"nodes": [node.to_json() for node in self.desk.partition.nodes], "problem": self.desk.problem}
-        with self.sessions.begin() as session:
-            registration.register_pool(session, self.settings.host, info)
-
-    def turn(self) -> None:
-        """What happens in about a second."""
-        self.register()
-        self.dispatcher.run()
-        self.desk.once()
-
-    def allocation(self, job_id: str) -> Allocation:
-        with self.sessions() as session:
-            return session.scalars(select(Allocation).where(Allocation.job_id == job_id)).one()
-
-    def until(self, job_id: str, state: str) -> Allocation:
-        """Turn until Slurm says so of the job."""
-
-        def is_so() -> bool:
-            self.turn()
-            with self.sessions() as session:
-                return session.scalar(select(Allocation.state).where(Allocation.job_id == job_id)) == state
-
-        until(is_so, what=f"{state} of {job_id}")
-        return self.allocation(job_id)
-
-    def status(self, job_id: str) -> Status:
-        with self.sessions() as session:
-            return session.get_one(Job, job_id).status
-
-    def reason(self, job_id: str) -> str:
-        with self.sessions() as session:
-            return standings(session, [job_id], host_timeout_s=30.0)[job_id].reason
-
-    def slots(self) -> list[Slot]:
-        with self.sessions() as session:
-            return list(session.scalars(select(Slot).order_by(Slot.rank)))
-
-    def until_given_back(self, job_id: str) -> None:
-        """Turn until Slurm has nothing left of the job's first attempt."""
-
-        def is_over() -> bool:
-            self.turn()
-            with self.sessions() as session:
-                of_job = (Allocation.job_id == job_id) & (Allocation.number == 1)
-                return session.scalar(select(Allocation.over_at).where(of_job)) is not None
-
-        until(is_over, what=f"the end of the allocation of {job_id}")
-
-    def attempt(self, job_id: str) -> tuple[Attempt, Lease]:
-        with self.sessions() as session:
-            attempt = session.scalars(select(Attempt).where(Attempt.job_id == job_id)).one()
-            return attempt, Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
-
-
-@pytest.fixture
-def site(cluster: Slurm, sessions: Sessions, of_pool: Settings, hints: Hints) -> Iterator[Site]:
-    site = Site(sessions, of_pool, hints)
-    yield site
-    site.desk.close()
 
 
 def all_of(cluster: Slurm, name: str) -> list[str]:
     """The states of all of Slurm's jobs of a name."""
     lines = cluster.run("squeue", "--noheader", "--states=all", f"--name={name}", "--format=%T").split()
     return sorted(lines)
-
-
-def excluded(cluster: Slurm) -> set[str]:
-    """The nodes that the jobs which wait in Slurm avoid, as lists."""
-    lines = cluster.run("squeue", "--noheader", "--states=PENDING", "--format=%x").splitlines()
-    return {line.strip().replace("(null)", "") for line in lines}
-
-
-def occupy(*options: str) -> int:
-    """Let somebody else use both nodes."""
-    number = commands.submit(
-        "#!/bin/sh\nsleep 600\n", ["--job-name=others", "--nodes=2", "--exclusive", "--time=10", *options]
-    )
-    until(lambda: any(job.name == "others" and job.state == "RUNNING" for job in commands.jobs()), what="others")
-    return number
 
 
 def test_an_attempt_begins_on_the_nodes_that_slurm_gives_and_gives_them_back(cluster: Slurm, site: Site) -> None:
@@ -376,80 +260,3 @@ def test_two_hundred_jobs_need_one_question_a_turn(
     assert None not in numbers
     assert numbers == sorted(numbers)
     assert len(questions.read_text().splitlines()) == 3
-
-
-def test_a_node_on_which_two_jobs_failed_is_avoided(cluster: Slurm, site: Site) -> None:
-    for _ in range(2):
-        job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=0)
-        site.until(job_id, "RUNNING")
-        attempt, lease = site.attempt(job_id)
-        with site.sessions.begin() as session:
-            leases.claim(session, attempt.id, lease_s=60)
-            allocations.blame(session, lease, "n1")
-            leases.end(session, lease, EndReason.LAUNCH_FAILED)
-            leases.release(session, attempt.id)
-        site.until_given_back(job_id)
-    site.restart()
-    assert site.desk.exclusion.failing == ("n1",)
-    assert site.until(job_rows.a_job(site.sessions, device="cpu", gpus=1), "RUNNING").nodes == ["n2"]
-    assert site.until(job_rows.a_job(site.sessions, **TWO_NODES), "RUNNING").nodes == ["n1", "n2"]  # it needs both
-
-
-def test_a_job_that_waits_in_slurm_avoids_a_node_that_fails_meanwhile(cluster: Slurm, site: Site) -> None:
-    others = occupy()
-    waiting = job_rows.a_job(site.sessions, device="cpu", gpus=1, priority=90)
-    before = site.until(waiting, "PENDING")
-    failed = [job_rows.a_job(site.sessions, device="cpu", gpus=1) for _ in range(2)]
-    for job_id in failed:
-        site.until(job_id, "PENDING")
-        with site.sessions.begin() as session:
-            allocations.blame(session, Lease(0, "", job_id, 1), "n1")
-    site.restart()
-    site.turn()
-    assert site.desk.exclusion.failing == ("n1",)
-    assert excluded(cluster) == {"n1"}
-    with site.sessions.begin() as session:
-        session.execute(update(Allocation).where(Allocation.job_id == failed[0]).values(lost_nodes=[]))
-    site.desk.exclusion.look()
-    site.turn()
-    assert excluded(cluster) == {""}
-    with site.sessions.begin() as session:
-        session.execute(update(Allocation).where(Allocation.job_id == failed[0]).values(lost_nodes=["n1"]))
-    site.desk.exclusion.look()
-    site.turn()
-    commands.cancel(others)
-    after = site.until(waiting, "RUNNING")
-    assert (after.slurm_job, after.nodes) == (before.slurm_job, ["n2"])
-
-
-def test_a_job_avoids_a_node_on_which_two_of_its_own_attempts_failed(cluster: Slurm, site: Site) -> None:
-    job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=5)
-    for number in (1, 2):
-        until(lambda: site.turn() or site.status(job_id) is Status.LAUNCHING, what=f"attempt {number}")
-        with site.sessions.begin() as session:
-            attempt = session.scalars(select(Attempt).where(Attempt.job_id == job_id, Attempt.number == number)).one()
-            lease = Lease(attempt.id, str(attempt.token), job_id, number)
-            assert attempt.shares[0]["host"] == "n1"
-            leases.claim(session, attempt.id, lease_s=60)
-            allocations.blame(session, lease, "n1")
-            leases.end(session, lease, EndReason.LAUNCH_FAILED)
-            leases.release(session, attempt.id)
-    until(lambda: site.turn() or site.status(job_id) is Status.LAUNCHING, what="attempt 3")
-    with site.sessions() as session:
-        third = session.scalars(select(Attempt).where(Attempt.job_id == job_id, Attempt.number == 3)).one()
-        assert third.shares[0]["host"] == "n2"
-    assert site.desk.exclusion.failing == ()  # one job says nothing about others
-
-
-def test_an_attempt_that_a_person_ends_in_slurm_blames_no_node(cluster: Slurm, site: Site) -> None:
-    job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, max_restarts=0)
-    allocation = site.until(job_id, "RUNNING")
-    attempt, lease = site.attempt(job_id)
-    assert allocation.slurm_job is not None
-    commands.cancel(allocation.slurm_job)
-    with site.sessions.begin() as session:
-        leases.claim(session, attempt.id, lease_s=60)
-        allocations.blame(session, lease, "n1")
-        leases.end(session, lease, EndReason.LAUNCH_FAILED)
-    site.until_given_back(job_id)
-    assert site.allocation(job_id).lost_nodes == []
