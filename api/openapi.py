@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from api.callers import scope_of
 from api.problems import MEDIA_TYPE
 from jobs.model.descriptions import without_links
+from jobs.model.job_changes import JobChanges
 from jobs.model.spec import Spec
 from jobs.views.data import NewDataset
 from jobs.views.projects import ProjectChanges
@@ -66,6 +67,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for name, model in (
         ("Spec", Spec),
         ("StudySpec", StudySpec),
+        ("JobChanges", JobChanges),
         ("ProjectChanges", ProjectChanges),
         ("NewDataset", NewDataset),
         ("Problem", ProblemView),

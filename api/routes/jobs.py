@@ -1,4 +1,4 @@
-"""Submit, look up, cancel, pause and clone jobs."""
+"""Submit, look up, change, cancel, pause and clone jobs."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -17,20 +17,22 @@ from api.deps import (
     JobId,
     Services,
     ServicesHere,
+    as_json,
     idempotency_of,
     json_body,
     patch_body,
     schema_body,
 )
-from api.openapi import CREATED, problems
+from api.openapi import CREATED, headers, problems
 from api.polling.entity_tags import job_tag
 from api.row_views import job_view
 from jobs.data.resolving import without_options
 from jobs.db.tables import Job
 from jobs.lifecycle import store
+from jobs.model.job_changes import parse_changes
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.spec import merged, parse_spec, spec_from
-from jobs.people import audit
+from jobs.people import audit, job_changes
 from jobs.views.jobs import JobView, Preview
 
 routes = router("jobs")
@@ -54,9 +56,17 @@ _SPECS = {
 }
 _CHANGES = {"larger batch": {"value": {"batch_size": 128, "dataset": {"validation": 0.2}}}}
 
+_CHANGES_OF_JOB = {
+    "sooner": {"summary": "Before others, and with two hours for each attempt", "value": {
+        "priority": 80, "time_limit_s": 7200}},
+    "labels": {"summary": "One label set, one removed", "value": {"labels": {"team": "vision", "draft": None}}},
+    "no limit": {"value": {"time_limit_s": None}},
+}  # fmt: skip
+
 _DRY_RUN: dict[int | str, dict[str, Any]] = {
     200: {"model": Preview, "description": "With `dry_run`: the plan, the quote and warnings"}
 }
+_CHANGED: dict[int | str, dict[str, Any]] = {200: headers("ETag")}
 _BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
 
 _CONFLICT = "The Idempotency-Key was used with another body, or the queue of the project or of the user is full"
@@ -126,6 +136,33 @@ def _changes(body: bytes) -> dict[str, Any]:
     if not isinstance(changes, dict):
         raise InvalidSpec([FieldProblem("", "must be an object: the fields to change")])
     return changes
+
+
+@routes.patch(
+    "/jobs/{job_id}",
+    response_model=JobView,
+    responses=_CHANGED
+    | problems(s404="No such job", s409="The job has ended: its priority and its time limit are fixed", **_BODY),
+    openapi_extra=schema_body("JobChanges", JSON, MERGE_PATCH, required=False, examples=_CHANGES_OF_JOB),
+)
+def change_job(
+    job_id: JobId, services: ServicesHere, caller: CallerHere, body: Annotated[bytes, Depends(patch_body)]
+) -> Response:
+    """Change the name, priority, time limit or labels of a job. Repeating it changes nothing.
+
+    A running attempt has the new time limit within seconds. If it has already taken longer, it ends with `time_limit`.
+    """
+    changes = parse_changes(body)
+    with services.sessions.begin() as session:
+        job = store.locked_job(session, job_id)
+        caller.require_steering(session, "job", job)
+        news = job_changes.change(session, job, changes, by=caller.applicant)
+        if news:
+            audit.record(session, caller.actor, "job.changed", job_id, **news)
+        view = job_view(store.get_job(session, job_id))
+    if news:
+        services.hints.dispatch()  # the queue may have another sequence now
+    return as_json(view, headers={"ETag": job_tag(view.revision)})
 
 
 @routes.post(

@@ -1,4 +1,4 @@
-"""`hora submit`, `clone`, `ls`, `show`, `cancel`, `pause`, `resume`: jobs.
+"""`hora submit`, `clone`, `ls`, `show`, `set`, `cancel`, `pause`, `resume`: jobs.
 
 Part of the command line of `hora.cli.app`.
 """
@@ -181,6 +181,29 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
         say(sentence)
     if details.advice:
         say(f"Try item K with `hora clone {job_id} --advice K`. `--dry-run` shows its plan and expected time.")
+
+
+@app.command("set")
+def change(
+    job_id: JobId,
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIELD=VALUE...",
+            help="priority, time_limit_s (none: no limit), name, or label.KEY (nothing after the =: remove it).",
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Change a job's priority, time limit, name or labels. A running job goes on with them."""
+    from hora.cli.job_changes import changed_text, changes_of
+    from hora.connection import connect
+    from hora.render.text import plain
+
+    document = changes_of(changes)
+    with connect() as client:
+        job = client.update(job_id, document)
+    print_json(job) if as_json else tell(f"{plain(job['id'])} has {changed_text(job, document)}")
 
 
 @app.command()

@@ -41,6 +41,13 @@ MaxGpuHours = Annotated[
 MaxStorage = Annotated[
     str | None, typer.Option(metavar="GB", help="What its jobs may keep on all hosts. none: no limit.")
 ]
+MaxPriority = Annotated[
+    str | None, typer.Option(metavar="P", help="The priority above which only admins may go. none: not set.")
+]
+
+_LIMITS: dict[str, type[int] | type[float]] = {
+    "max_slots": int, "max_queued": int, "max_gpu_hours": float, "max_storage_gb": float, "max_priority": int,
+}  # fmt: skip
 
 
 @group.command("ls")
@@ -72,12 +79,16 @@ def create(
     max_queued: MaxQueued = None,
     max_gpu_hours: MaxGpuHours = None,
     max_storage_gb: MaxStorage = None,
+    max_priority: MaxPriority = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a project. For admins."""
     from hora.connection import connect
 
-    document = _document(description, closed, max_slots, max_queued, max_gpu_hours, max_storage_gb)
+    document = _document(
+        description, closed, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
+        max_storage_gb=max_storage_gb, max_priority=max_priority,
+    )  # fmt: skip
     with connect() as client:
         _show(client.create_project({"name": name, **document}), as_json)
 
@@ -91,12 +102,16 @@ def change(
     max_queued: MaxQueued = None,
     max_gpu_hours: MaxGpuHours = None,
     max_storage_gb: MaxStorage = None,
+    max_priority: MaxPriority = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a project. Running jobs are not stopped. For admins."""
     from hora.connection import connect
 
-    changes = _document(description, closed, max_slots, max_queued, max_gpu_hours, max_storage_gb)
+    changes = _document(
+        description, closed, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
+        max_storage_gb=max_storage_gb, max_priority=max_priority,
+    )  # fmt: skip
     if not changes:
         raise typer.BadParameter("give at least one option")
     with connect() as client:
@@ -154,25 +169,12 @@ def _show(project: "Json", as_json: bool) -> None:
     print_json(project) if as_json else display(project_facts(project))
 
 
-def _document(
-    description: str | None,
-    closed: bool | None,
-    max_slots: str | None,
-    max_queued: str | None,
-    max_gpu_hours: str | None,
-    max_storage_gb: str | None,
-) -> dict[str, Any]:
+def _document(description: str | None, closed: bool | None, **limits: str | None) -> dict[str, Any]:
     """The fields of a project that were given as options."""
     fields: dict[str, Any] = {} if description is None else {"description": description}
     if closed is not None:
         fields["is_open"] = not closed
-    limits = (
-        ("max_slots", max_slots, int),
-        ("max_queued", max_queued, int),
-        ("max_gpu_hours", max_gpu_hours, float),
-        ("max_storage_gb", max_storage_gb, float),
-    )
-    return fields | {name: _limit(name, text, kind) for name, text, kind in limits if text is not None}
+    return fields | {name: _limit(name, text, _LIMITS[name]) for name, text in limits.items() if text is not None}
 
 
 def _limit(name: str, text: str, kind: type[int] | type[float]) -> float | None:

@@ -60,7 +60,7 @@ def with_options(
             names = [names[0], *filter(None, [".".join(names[1:])])]
         if not equals or not all(names):
             raise InvalidSpec([FieldProblem("--set", "is FIELD=VALUE, such as dataset.validation=0.2", change)])
-        set_field(result, names, text if _is_plain_text(names, text) else _value(text, path))
+        set_field(result, names, text if _is_plain_text(names, text) else yaml_value(text, path))
     return result
 
 
@@ -93,7 +93,8 @@ def _is_plain_text(names: Sequence[str], text: str) -> bool:
     return is_text and not text.startswith(("'", '"'))
 
 
-def _value(text: str, path: str) -> Any:
+def yaml_value(text: str, path: str) -> Any:
+    """The value that a person wrote for the field at a path. Raises `InvalidSpec`."""
     value = _parsed(text, path)
     try:
         json.dumps(value, allow_nan=False)

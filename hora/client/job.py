@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
     """A job in the state of the service's last answer.
 
-    `refresh`, `wait`, `cancel`, `pause` and `resume` update it in place, and return it. The methods are those of
-    `client.jobs`, where they are described.
+    `refresh`, `wait`, `update`, `cancel`, `pause` and `resume` change it in place, and return it. The methods are those
+    of `client.jobs`, where they are described.
     """
 
     # `metrics` is the method, which gives the series. So the field of this name gets another one.
@@ -48,6 +48,10 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
 
         self._resource.wait(self.id, timeout_s=timeout_s, check=check, on_update=update)
         return self
+
+    def update(self, **fields: Any) -> Self:
+        """Change the job's `name`, `priority`, `time_limit_s` or `labels`."""
+        return self._become(self._resource.update(self.id, **fields))
 
     def cancel(self) -> Self:
         """Cancel the job. It ends within seconds."""

@@ -37,6 +37,13 @@ class Jobs(JobRecords):
         """The plan of such a submission, with a quote from past jobs and warnings. Nothing is stored."""
         return self._read(Preview, self._service.dry_run(document_with(spec, fields)))
 
+    def update(self, job_id: str, **fields: Any) -> Job:
+        """Change the job's `name`, `priority`, `time_limit_s` or `labels`: `update(id, priority=80)`.
+
+        None removes the time limit, or a label: `labels={"team": None}`. Other labels stay.
+        """
+        return self._read(Job, self._service.update(job_id, fields))
+
     def clone(
         self,
         job_id: str,

@@ -36,9 +36,14 @@ def project_facts(project: Json) -> Table:
             "queue": f"{queued} jobs",
             "GPU-hours": f"{gpu_hours} this month, which ends at {plain(renews_at)} 00:00 UTC",
             "storage": f"{storage} GB of checkpoints and artifacts",
+            "priority": _ceiling(project.get("max_priority")),
             "members": ", ".join(map(plain, project["members"])) or "none",
         }
     )
+
+
+def _ceiling(most: int | None) -> str | None:
+    return None if most is None else f"up to {most}; only admins go above"
 
 
 def _figures(project: Json) -> tuple[str, str, str, str]:

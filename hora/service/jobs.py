@@ -70,6 +70,13 @@ class JobCalls(Calls):
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs"), filters)
 
+    def update(self, job_id: str, changes: Mapping[str, Any]) -> Json:
+        """Change the job's `name`, `priority`, `time_limit_s` or `labels`. Safe to repeat.
+
+        Null removes the time limit, or a label: `{"labels": {"team": None}}`.
+        """
+        return self._wire.document("PATCH", api_path("jobs", job_id), json=dict(changes), repeatable=True)
+
     def cancel(self, job_id: str) -> Json:
         """Cancel the job. It ends within seconds. Safe to repeat."""
         return self._wire.document("POST", api_path("jobs", job_id, "cancel"), repeatable=True)

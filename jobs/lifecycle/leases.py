@@ -30,11 +30,12 @@ class StaleLease(RuntimeError):
 
 @dataclass(frozen=True)
 class StopRequests:
-    """Requests to end an attempt, which its supervisor obeys. The first one that is set counts."""
+    """Requests to end an attempt, which its supervisor obeys: the first one that is set. And how long it may take."""
 
     cancel_requested: bool
     pause_requested: bool = False
     preemption: PreemptionCause | None = None
+    time_limit_s: float | None = None  # of the job's spec, which a person may change while the attempt runs
 
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
@@ -78,19 +79,25 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
 
 
 def stop_requests(session: Session, lease: Lease) -> StopRequests:
-    """Read whether the attempt was asked to end: by a cancel, a pause or a preemption. Raises `StaleLease`."""
+    """Read whether the attempt was asked to end, by a cancel, a pause or a preemption, and its present time limit.
+
+    Raises `StaleLease`.
+    """
     row = session.execute(
         select(
             Job.cancel_requested_at.is_not(None).label("cancel"),
             Job.paused_at.is_not(None).label("pause"),
             Attempt.preemption,
+            Job.spec["time_limit_s"].as_float().label("time_limit_s"),
         )
         .join(Attempt, Attempt.job_id == Job.id)
         .where(is_valid(lease))
     ).one_or_none()
     if row is None:
         raise StaleLease(lease)
-    return StopRequests(cancel_requested=row.cancel, pause_requested=row.pause, preemption=row.preemption)
+    return StopRequests(
+        cancel_requested=row.cancel, pause_requested=row.pause, preemption=row.preemption, time_limit_s=row.time_limit_s
+    )
 
 
 def fence(session: Session, lease: Lease) -> None:

@@ -33,9 +33,9 @@ class JobNotFound(LookupError):
 class JobEnded(ValueError):
     """The job has ended; `status` says how."""
 
-    def __init__(self, job_id: str, status: Status) -> None:
+    def __init__(self, job_id: str, status: Status, consequence: str = "") -> None:
         self.status = status
-        super().__init__(f"job {job_id} has already {status}")
+        super().__init__(f"job {job_id} has already {status}{consequence}")
 
 
 class StaleTransition(RuntimeError):
@@ -80,7 +80,7 @@ def request_cancel(session: Session, job_id: str) -> Job:
 
     Repeating the request changes nothing. Raises `JobNotFound`, and `JobEnded` if it ended without being cancelled.
     """
-    job = _locked(session, job_id)
+    job = locked_job(session, job_id)
     if job.status in TERMINAL and job.status is not Status.CANCELLED:
         raise JobEnded(job_id, job.status)
     if job.cancel_requested_at is None:
@@ -97,7 +97,7 @@ def pause(session: Session, job_id: str) -> Job:
 
     Repeating it, or pausing after a cancel, changes nothing. Raises `JobNotFound`, `JobEnded`.
     """
-    job = _locked(session, job_id)
+    job = locked_job(session, job_id)
     if job.status in TERMINAL:
         raise JobEnded(job_id, job.status)
     if job.paused_at is None and job.cancel_requested_at is None:
@@ -111,7 +111,7 @@ def resume(session: Session, job_id: str) -> Job:
 
     Raises `JobNotFound`, `JobEnded`.
     """
-    job = _locked(session, job_id)
+    job = locked_job(session, job_id)
     if job.status in TERMINAL:
         raise JobEnded(job_id, job.status)
     if job.paused_at is not None:
@@ -120,7 +120,8 @@ def resume(session: Session, job_id: str) -> Job:
     return get_job(session, job_id)
 
 
-def _locked(session: Session, job_id: str) -> Job:
+def locked_job(session: Session, job_id: str) -> Job:
+    """The job with this id. Nobody else changes its row before the commit. Raises `JobNotFound`."""
     job = session.scalar(select(Job).where(Job.id == job_id).with_for_update(), execution_options=_FRESH)
     if job is None:
         raise JobNotFound(job_id)

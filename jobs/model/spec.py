@@ -79,6 +79,9 @@ LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
 MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold a time that far away
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+Priority = Annotated[int, Field(ge=0, le=100)]
+DEFAULT_PRIORITY = 50
+MOST_LABELS = 64
 
 MAX_BYTES = 1024 * 1024
 # A server or a driver may read these as a step up, a query, or a second filesystem around the first.
@@ -264,10 +267,8 @@ class Spec(SpecPart):
         description="The [pool](slurm.md) that runs the job, such as `slurm:main`. `null`: hosts of the service that"
         " have room, and if there are none, any pool.",
     )
-    priority: int = Field(
-        50,
-        ge=0,
-        le=100,
+    priority: Priority = Field(
+        DEFAULT_PRIORITY,
         description="0 to 100. The queue is sorted by priority, highest first, then age. If a job finds no room,"
         " running jobs of lower priority may be asked to save and wait.",
     )
@@ -296,7 +297,7 @@ class Spec(SpecPart):
     )
     labels: dict[LabelKey, LabelValue] = Field(
         {},
-        max_length=64,
+        max_length=MOST_LABELS,
         description="Up to 64 [pairs of strings](spec.md#names-and-labels) to find jobs by:"
         " `hora ls --label purpose:example`.",
     )

@@ -165,6 +165,7 @@ class EventKind(StrEnum):
     PAUSE_REQUESTED = "pause_requested"
     RESUMED = "resumed"
     PREEMPT_REQUESTED = "preempt_requested"
+    CHANGED = "changed"  # by a person: its name, priority, time limit or labels
     ENDED = "ended"
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Job, Project, ProjectMember
 from jobs.lifecycle import rights_now
 from jobs.model.problems import FieldProblem
-from jobs.model.spec import Spec
+from jobs.model.spec import DEFAULT_PRIORITY, Spec
 from jobs.model.states import Status
 from jobs.people.rights import NotAllowed
 
@@ -48,14 +48,29 @@ def project_of(session: Session, name: str) -> Project | None:
 
 
 def project_problems(session: Session, project: Project | None, spec: Spec, applicant: Applicant) -> list[FieldProblem]:
-    """Problems with the project that a spec names, and with the number of slots."""
+    """Problems with the project that a spec names, with the number of slots, and with the priority."""
     if problems := missing_project(session, project, spec.project, applicant):
         return problems
     if project is not None and project.max_slots is not None and spec.gpus > project.max_slots:
         slots = "slot" if project.max_slots == 1 else "slots"
         message = f"the project {project.name} may have {project.max_slots} {slots} at once"
-        return [FieldProblem("gpus", message, str(spec.gpus))]
-    return []
+        problems.append(FieldProblem("gpus", message, str(spec.gpus)))
+    if project is not None and project.max_priority is not None:
+        problems += ceiling_problem(project, spec.priority, applicant)
+    return problems
+
+
+def ceiling_problem(project: Project, priority: int, applicant: Applicant, *, present: int = 0) -> list[FieldProblem]:
+    """The problem of a priority above the ceiling of its project. `present` is what the job has: it may keep that.
+
+    A project without a ceiling lets nobody but admins raise a job above the default.
+    """
+    ceiling = DEFAULT_PRIORITY if project.max_priority is None else project.max_priority
+    if applicant.is_admin or priority <= max(ceiling, present):
+        return []
+    why = ", because its max_priority is not set" if project.max_priority is None else ""
+    message = f"in the project {project.name} only admins may go above {ceiling}{why}"
+    return [FieldProblem("priority", message, str(priority))]
 
 
 def missing_project(session: Session, project: Project | None, name: str, applicant: Applicant) -> list[FieldProblem]:

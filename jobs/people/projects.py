@@ -71,6 +71,7 @@ class ProjectState:
     max_queued: int | None
     max_gpu_hours: float | None
     max_storage_gb: float | None
+    max_priority: int | None
     created_at: datetime
     archived_at: datetime | None
     revision: int
@@ -162,6 +163,7 @@ def _states(session: Session, projects: Sequence[Project]) -> list[ProjectState]
             max_queued=project.max_queued,
             max_gpu_hours=project.max_gpu_hours,
             max_storage_gb=project.max_storage_gb,
+            max_priority=project.max_priority,
             created_at=project.created_at,
             archived_at=project.archived_at,
             revision=project.revision,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from jobs.model.spec import ProjectName
+from jobs.model.spec import Priority, ProjectName
 from jobs.views.base import View
 
 Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
@@ -20,6 +20,10 @@ _HOURS = "GPU-hours in a calendar month (UTC). When they are used up, none of it
 _STORAGE = (
     "What the checkpoints and artifacts of its jobs may take on all hosts, in units of 10^9 bytes. Above it, none of "
     "its jobs is placed; null: no limit"
+)
+_PRIORITY = (
+    "The ceiling for priorities: only admins submit jobs with a higher one, or raise jobs above it. null: jobs may be "
+    "submitted with any priority, but only admins raise one above 50 later"
 )
 
 
@@ -37,6 +41,7 @@ class NewProject(_ProjectRequest):
     max_queued: Limit | None = Field(None, description=_QUEUED)
     max_gpu_hours: Hours | None = Field(None, description=_HOURS)
     max_storage_gb: Gigabytes | None = Field(None, description=_STORAGE)
+    max_priority: Priority | None = Field(None, description=_PRIORITY)
 
 
 class ProjectChanges(_ProjectRequest):
@@ -49,6 +54,7 @@ class ProjectChanges(_ProjectRequest):
     max_queued: Limit | None = None
     max_gpu_hours: Hours | None = None
     max_storage_gb: Gigabytes | None = None
+    max_priority: Priority | None = None
 
 
 class UsageView(View):
@@ -71,6 +77,7 @@ class ProjectView(View):
     max_queued: int | None = Field(description=_QUEUED)
     max_gpu_hours: float | None = Field(description=_HOURS)
     max_storage_gb: float | None = Field(description=_STORAGE)
+    max_priority: int | None = Field(None, description=_PRIORITY)
     usage: UsageView
     members: list[str] = Field(description="Users who may steer its jobs, and submit to it even if it is not open")
     created_at: datetime

@@ -16,7 +16,9 @@ ROWS_OF = {
     "clone_job": "jobs job_events idempotency_keys",
     "submit_study": "studies study_notes jobs job_events idempotency_keys",
     "resume_study": "jobs job_events",
-    **dict.fromkeys(("cancel_job", "pause_job", "resume_job", "cancel_study", "pause_study"), "job_events"),
+    **dict.fromkeys(
+        ("cancel_job", "change_job", "pause_job", "resume_job", "cancel_study", "pause_study"), "job_events"
+    ),
     "add_note": "study_notes",
     "create_token": "tokens users",
     "create_login_link": "tokens",

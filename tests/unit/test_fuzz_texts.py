@@ -21,6 +21,7 @@ _PLAIN = {
     "DatasetSpec": {"label"},
     "NewProject": {"description"},
     "ProjectChanges": {"description"},
+    "JobChanges": {"name"},
     "NewToken": {"name"},
     "NewWebhook": {"project"},
     "NoteText": {"text"},

@@ -21,7 +21,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0015"  # the migration that makes these tables
+SCHEMA = "0016"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",

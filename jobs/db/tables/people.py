@@ -56,6 +56,7 @@ class Project(Base):
     max_queued: Mapped[int | None]  # jobs in the queue
     max_gpu_hours: Mapped[float | None]  # of leased slots, in a calendar month (UTC)
     max_storage_gb: Mapped[float | None]  # of checkpoints and artifacts of its jobs, in 10^9 bytes
+    max_priority: Mapped[int | None]  # of jobs that are not submitted or changed by admins
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     archived_at: Mapped[datetime | None]  # it takes no new jobs
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")

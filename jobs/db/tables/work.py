@@ -152,7 +152,7 @@ class Job(Base):
 
 
 class JobText(Base):
-    """The searchable texts of a job, one per line, in lower case. A trigger writes them with the job."""
+    """The searchable texts of a job, one per line, in lower case. Triggers write them with the job."""
 
     __tablename__ = "job_texts"
 

@@ -39,6 +39,7 @@ class Change:
 CHANGES = [
     Change("submit_job", "POST /v1/jobs", "job.submitted", "{submit_job}", SPEC),
     Change("clone_job", "POST /v1/jobs/{submit_job}/clone", "job.cloned", "{clone_job}"),
+    Change("change_job", "PATCH /v1/jobs/{submit_job}", "job.changed", "{submit_job}", {"priority": 80}),
     Change("pause_job", "POST /v1/jobs/{submit_job}/pause", "job.paused", "{submit_job}"),
     Change("resume_job", "POST /v1/jobs/{submit_job}/resume", "job.resumed", "{submit_job}"),
     Change("cancel_job", "POST /v1/jobs/{submit_job}/cancel", "job.cancelled", "{submit_job}"),

@@ -36,6 +36,7 @@ NEEDS = {  # arguments of commands for which one word for each argument is not e
     "study": ("-", "--wait"),
     "dataset add": ("digits2", "x"),
     "dataset rm": ("digits2@1",),
+    "set": ("1", "name=x", "label.team=y"),
     "project set": ("1", "--max-slots", "1"),
 }
 

@@ -13,9 +13,12 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import JobEnded, pause, request_cancel
+from jobs.lifecycle.store import JobEnded, locked_job, pause, request_cancel
+from jobs.model.job_changes import changes_from
 from jobs.model.spec import spec_from
-from jobs.model.states import TERMINAL, EndReason, Status
+from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.people import job_changes
+from jobs.people.project_admission import Applicant
 from jobs.people.queue_share import TooManyQueuedJobs, require_queue_share
 from tests.integration.jobs import job_rows
 
@@ -234,3 +237,31 @@ def test_nobody_ends_an_attempt_while_its_writer_holds_the_fence(sessions: Sessi
                 leases.end(session, lease, EndReason.LEASE_EXPIRED)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LEASE_EXPIRED)
+
+
+def test_changes_of_one_job_at_once_are_all_kept_or_refused_by_its_end(sessions: Sessions) -> None:
+    job_id = job_rows.a_job(sessions)
+
+    def change(number: int) -> bool:
+        changes = changes_from({"priority": 10 + number, "labels": {f"l{number}": "x"}})
+        try:
+            with sessions.begin() as session:
+                job_changes.change(session, locked_job(session, job_id), changes, by=Applicant("me"))
+        except JobEnded:
+            return False
+        return True
+
+    def cancel() -> bool:
+        with sessions.begin() as session:
+            request_cancel(session, job_id)
+        return True
+
+    assert all(at_once([lambda number=number: change(number) for number in range(THREADS)]))
+    job = job_rows.the_job(sessions, job_id)
+    assert job.labels.keys() == {f"l{number}" for number in range(THREADS)}
+    assert (job.spec["labels"], job.spec["priority"]) == (job.labels, job.priority)
+    ended, *changed = at_once([cancel, *(lambda number=number: change(number) for number in range(10, 10 + THREADS))])
+    job = job_rows.the_job(sessions, job_id)
+    assert (ended, job.status) == (True, Status.CANCELLED)
+    assert len(job.labels) == THREADS + sum(changed)
+    assert job_rows.kinds(sessions, job_id)[-1] is EventKind.ENDED

@@ -14,7 +14,7 @@ TURNS = {
 
 # They read or write a few rows, or one page of small rows. Those of the store wait for it in threads of their own.
 _QUICK = """
-    add_note add_project_member cancel_job change_project change_user change_webhook create_login_link
+    add_note add_project_member cancel_job change_job change_project change_user change_webhook create_login_link
     create_project create_token create_webhook delete_webhook download_artifact download_checkpoint download_code
     drain_host follow_jobs forget_host get_dataset get_dataset_version get_host get_job get_me get_project get_token
     get_upload get_webhook list_artifacts list_attempts list_audit_entries list_checkpoints list_datasets

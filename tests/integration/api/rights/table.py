@@ -205,6 +205,12 @@ ROWS = (
         Case("left_job", ok=201, body={"project": "default"}),
         Case("paused_script", ok=201, needs=CODE),
     ),
+    row(
+        "PATCH /v1/jobs/{job_id}", SUBMIT,
+        *steered(200, "job", body={"priority": 10, "labels": {"team": "a"}}),
+        Case("ended_job", "alice bob", 200, body={"name": "kept"}),
+        Case("ended_job", "alice bob", 409, body={"priority": 10}),
+    ),
     row("POST /v1/jobs/{job_id}/cancel", SUBMIT, *steered(202, "job"), Case("ended_job", "alice bob", 409)),
     row(
         "POST /v1/jobs/{job_id}/pause", SUBMIT,

@@ -55,22 +55,25 @@ def test_project_details_show_limits_members_and_status() -> None:
     assert facts["storage"] == "4.3 of 50 GB of checkpoints and artifacts"
     assert facts["members"] == "ada, b\\x1b[1mob"
     assert facts["status"] == "members only"
+    assert "priority" not in facts
+    assert facts_of(project_facts(project(max_priority=0)))["priority"] == "up to 0; only admins go above"
 
 
 def test_only_options_that_were_given_are_sent() -> None:
-    assert _document(None, None, None, None, None, None) == {}
-    assert _document("", True, "4", "none", "0.5", "100") == {
+    assert _document(None, None, max_slots=None, max_priority=None) == {}
+    limits = {"max_slots": "4", "max_queued": "none", "max_gpu_hours": "0.5", "max_storage_gb": "100"}
+    assert _document("", True, **limits, max_priority="0") == {
         "description": "", "is_open": False, "max_slots": 4, "max_queued": None, "max_gpu_hours": 0.5,
-        "max_storage_gb": 100.0,
+        "max_storage_gb": 100.0, "max_priority": 0,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["four", "1.5", "", "inf"])
 def test_slot_limit_that_is_not_a_whole_number_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
-        _document(None, None, text, None, None, None)
+        _document(None, None, max_slots=text)
 
 
 def test_infinite_gpu_hours_are_refused() -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
-        _document(None, None, None, None, "inf", None)
+        _document(None, None, max_gpu_hours="inf")

@@ -1,0 +1,60 @@
+"""What may be changed of a job after its submission, as a request says it. Pure; read by the api and the command line.
+
+`InvalidSpec` (`jobs.model.problems`) names every wrong field.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
+from jobs.model.spec import DEFAULT_PRIORITY, MOST_LABELS, LabelKey, LabelValue, Name, Priority, Seconds, Spec
+from jobs.model.spec_parts import SpecPart
+
+
+class JobChanges(SpecPart):
+    """Changes to a job. A field that is left out stays as it is."""
+
+    name: Name = Field("job", description="The name in lists")
+    priority: Priority = Field(
+        DEFAULT_PRIORITY,
+        description="0 to 100. Only admins raise it above the ceiling of the project. Not of a job that has ended",
+    )
+    time_limit_s: Seconds | None = Field(
+        None,
+        description="The most seconds that an attempt may take, also the present one; null: no limit. Not of a job that"
+        " has ended",
+    )
+    labels: dict[LabelKey, LabelValue | None] = Field(
+        {}, max_length=2 * MOST_LABELS, description="Labels to set. A label whose value is null is removed"
+    )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields that were given."""
+        return self.model_dump(exclude_unset=True)
+
+
+def parse_changes(text: str | bytes) -> JobChanges:
+    """Read changes from JSON text; no text changes nothing. Raises `InvalidSpec`."""
+    try:
+        return JobChanges.model_validate_json(text or "{}")
+    except ValidationError as error:
+        raise InvalidSpec([_explained(problem) for problem in field_problems(error, JobChanges)]) from None
+
+
+def changes_from(document: Mapping[str, Any]) -> JobChanges:
+    """Read changes from a parsed document. Raises `InvalidSpec`."""
+    return parse_changes(json.dumps(document))
+
+
+def _explained(problem: FieldProblem) -> FieldProblem:
+    """The problem. Of a field of the spec it says that it is fixed, and what to do instead."""
+    top = problem.field.partition(".")[0]
+    if top in JobChanges.model_fields or top not in Spec.model_fields:
+        return problem
+    fields = ", ".join(JobChanges.model_fields)
+    return replace(problem, message=f"is fixed since the submission: submit a clone. What can change: {fields}")

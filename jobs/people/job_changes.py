@@ -1,0 +1,75 @@
+"""Changes a job after its submission: its name, priority, time limit and labels. Called by the api.
+
+The spec in the job's row has the present values. What was before, and who changed it, is an event of its history. The
+keys by which estimates find a job depend on none of these fields.
+
+    Fixed       the job has ended, so its priority and its time limit are fixed
+"""
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import Job, Project
+from jobs.lifecycle.store import JobEnded, add_event, touch
+from jobs.model.job_changes import JobChanges
+from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.spec import MOST_LABELS
+from jobs.model.states import TERMINAL, EventKind, Status
+from jobs.people.project_admission import Applicant, ceiling_problem
+
+_ALWAYS = frozenset({"name", "labels"})  # what can change after the end too
+
+
+class Fixed(JobEnded):
+    """The job has ended, and these fields of it are fixed."""
+
+    def __init__(self, job_id: str, status: Status, fields: list[str]) -> None:
+        super().__init__(job_id, status, f": its {' and '.join(fields)} cannot change any more; name and labels can")
+
+
+def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) -> dict[str, Any]:
+    """Change a job, whose row is locked. Returns the new values of what is not as it was; of labels only those.
+
+    If all is as it was, nothing is written. Raises `Fixed`, and `InvalidSpec` for a priority above the ceiling of the
+    project and for too many labels.
+    """
+    wanted = changes.fields
+    labels = {**job.labels, **wanted.get("labels", {})}
+    wanted["labels"] = {key: value for key, value in labels.items() if value is not None}
+    present = {"name": job.name, "priority": job.priority, "time_limit_s": job.spec.get("time_limit_s")}
+    present["labels"] = job.labels
+    news = {field: value for field, value in wanted.items() if value != present[field]}
+    if not news:
+        return {}
+    fixed = sorted(news.keys() - _ALWAYS)
+    if fixed and job.status in TERMINAL:
+        raise Fixed(job.id, job.status, fixed)
+    if problems := _problems(session, job, news, by):
+        raise InvalidSpec(problems)
+    columns = {field: value for field, value in news.items() if field != "time_limit_s"}
+    touch(session, job.id, **columns, spec={**job.spec, **news})
+    before, after = _differences(present, news)
+    add_event(session, job.id, EventKind.CHANGED, data={"by": by.user, "before": before, "after": after})
+    return after
+
+
+def _problems(session: Session, job: Job, news: dict[str, Any], by: Applicant) -> list[FieldProblem]:
+    problems = []
+    if "priority" in news:
+        project = session.get_one(Project, job.project)
+        problems += ceiling_problem(project, news["priority"], by, present=job.priority)
+    if (count := len(news.get("labels", {}))) > MOST_LABELS:
+        problems.append(FieldProblem("labels", f"the job would have {count} labels; {MOST_LABELS} are allowed"))
+    return problems
+
+
+def _differences(before: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What changes: the values before and after. Of labels those that change; null: there is none."""
+    before, after = {field: before[field] for field in news}, dict(news)
+    if "labels" in news:
+        old, new = before["labels"], after["labels"]
+        keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+        before["labels"] = {key: old.get(key) for key in keys}
+        after["labels"] = {key: new.get(key) for key in keys}
+    return before, after

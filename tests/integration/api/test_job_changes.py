@@ -1,0 +1,228 @@
+"""Changing submitted jobs over HTTP: what changes, who may, what history and audit log say, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import AuditEntry, Job
+from jobs.model.states import EndReason, Status
+from jobs.scheduling.placement_rows import QUEUE_ORDER
+from tests.integration.api.starting_rows import SPEC
+
+ClientOf = Callable[..., TestClient]
+Submit = Callable[..., str]
+
+
+def errors(answer: Any) -> dict[str, str]:
+    assert answer.status_code == 422, answer.text
+    return {error["field"]: error["message"] for error in answer.json()["errors"]}
+
+
+def events(api: TestClient, job_id: str) -> list[dict[str, Any]]:
+    found = api.get(f"/v1/jobs/{job_id}/events").json()["items"]
+    return [event["data"] for event in found if event["kind"] == "changed"]
+
+
+def end(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
+        session.execute(update(Job).where(Job.id == job_id).values(values))
+
+
+def test_all_that_can_change_changes_in_the_row_the_spec_and_the_history(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job(labels={"team": "vision", "draft": "yes"}, time_limit_s=60)
+    before = api.get(f"/v1/jobs/{job_id}").json()
+    changes = {"name": "renamed", "priority": 80, "time_limit_s": 7200, "labels": {"draft": None, "run": "2"}}
+    answer = api.patch(f"/v1/jobs/{job_id}", json=changes)
+    assert answer.status_code == 200, answer.text
+    job = answer.json()
+    labels = {"team": "vision", "run": "2"}
+    assert (job["name"], job["priority"], job["labels"]) == ("renamed", 80, labels)
+    news = {"name": "renamed", "priority": 80, "time_limit_s": 7200, "labels": labels}
+    assert job["spec"] == before["spec"] | news
+    assert job["revision"] == before["revision"] + 1
+    assert events(api, job_id) == [
+        {
+            "by": "admin",
+            "before": {"name": "job", "priority": 50, "time_limit_s": 60, "labels": {"draft": "yes", "run": None}},
+            "after": news | {"labels": {"draft": None, "run": "2"}},
+        }
+    ]
+    with sessions() as session:
+        (entry,) = session.scalars(select(AuditEntry).where(AuditEntry.action == "job.changed")).all()
+    assert (entry.subject, entry.data) == (job_id, events(api, job_id)[0]["after"])
+    assert api.patch(f"/v1/jobs/{job_id}", json={"time_limit_s": None}).json()["spec"]["time_limit_s"] is None
+
+
+def test_a_poll_sees_a_change(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
+    known = {"If-None-Match": api.get(f"/v1/jobs/{job_id}").headers["ETag"]}
+    assert api.get(f"/v1/jobs/{job_id}", headers=known).status_code == 304
+    listed = {"If-None-Match": api.get("/v1/jobs").headers["ETag"]}
+    api.patch(f"/v1/jobs/{job_id}", json={"labels": {"a": "b"}})
+    assert api.get(f"/v1/jobs/{job_id}", headers=known).json()["labels"] == {"a": "b"}
+    assert api.get("/v1/jobs", headers=listed).status_code == 200
+
+
+def test_repeating_a_change_changes_nothing(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job(labels={"team": "a"}, priority=60)
+    changes = {"name": "x", "priority": 70, "labels": {"gone": None, "team": "b"}}
+    first = api.patch(f"/v1/jobs/{job_id}", json=changes)
+    for again in (changes, {}, {"labels": {}}, {"priority": 70}):
+        answer = api.patch(f"/v1/jobs/{job_id}", json=again)
+        assert (answer.status_code, answer.json(), answer.headers["ETag"]) == (200, first.json(), first.headers["ETag"])
+    assert api.patch(f"/v1/jobs/{job_id}").json() == first.json()
+    assert len(events(api, job_id)) == 1
+    with sessions() as session:
+        count = select(func.count()).where(AuditEntry.action == "job.changed")
+        assert session.scalar(count) == 1
+    end(sessions, job_id)
+    assert api.patch(f"/v1/jobs/{job_id}", json=changes).status_code == 200  # its first answer was lost, say
+
+
+def test_a_higher_priority_moves_a_job_ahead_in_the_queue(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    first, second = submit_job(), submit_job()
+    api.patch(f"/v1/jobs/{second}", json={"priority": 51})
+    with sessions() as session:
+        assert list(session.scalars(select(Job.id).order_by(*QUEUE_ORDER))) == [second, first]
+
+
+def test_estimates_find_a_changed_job_as_before(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
+    changes = {"name": "x", "priority": 1, "time_limit_s": 9.5, "labels": {"a": "b"}}
+    assert api.patch(f"/v1/jobs/{job_id}", json=changes).status_code == 200
+    other = submit_job(**changes)
+    with sessions() as session:
+        keys = session.execute(select(Job.run_key, Job.work_key, Job.spec).where(Job.id.in_([job_id, other]))).all()
+    assert keys[0] == keys[1]  # and the spec is what it would be if it had been submitted so
+
+
+def test_a_search_finds_a_job_by_its_new_name_and_labels_only(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job(name="penguins", labels={"team": "polar"})
+    api.patch(f"/v1/jobs/{job_id}", json={"name": "Zebras", "labels": {"team": None, "place": "savanna"}})
+
+    def found(text: str) -> int:
+        return len(api.get("/v1/jobs", params={"search": text}).json()["items"])
+
+    assert [found(text) for text in ("zebra", "SAVANNA", "digits", "penguin", "polar")] == [1, 1, 1, 0, 0]
+    assert len(api.get("/v1/jobs", params={"label": "place:savanna"}).json()["items"]) == 1
+
+
+def test_an_ended_job_keeps_its_priority_and_limit_but_gets_names_and_labels(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job()
+    end(sessions, job_id)
+    answer = api.patch(f"/v1/jobs/{job_id}", json={"priority": 9, "time_limit_s": 9, "name": "lost"})
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
+    assert answer.json()["detail"] == (
+        f"job {job_id} has already failed: its priority and time_limit_s cannot change any more; name and labels can"
+    )
+    assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "job"
+    job = api.patch(f"/v1/jobs/{job_id}", json={"name": "kept", "labels": {"for": "paper"}}).json()
+    assert (job["name"], job["labels"], job["status"]) == ("kept", {"for": "paper"}, "failed")
+
+
+def test_a_running_job_changes_too(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
+    with sessions.begin() as session:
+        session.execute(update(Job).values(status=Status.RUNNING))
+    job = api.patch(f"/v1/jobs/{job_id}", json={"priority": 99, "time_limit_s": 1.5}).json()
+    assert (job["status"], job["priority"], job["spec"]["time_limit_s"]) == ("running", 99, 1.5)
+
+
+def test_all_wrong_fields_are_named_together_and_nothing_changes(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
+    wrong = {"name": "fine", "priority": 200, "labels": {"k" * 64: "v", "ok": "x" * 256}, "gpus": 4, "titel": "x"}
+    found = errors(api.patch(f"/v1/jobs/{job_id}", json=wrong))
+    assert found.keys() == {"priority", f"labels.{'k' * 64}", "labels.ok", "gpus", "titel"}
+    assert found["gpus"].startswith("is fixed since the submission: submit a clone.")
+    assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "job"
+    for body in ("[]", "3", "{", '{"priority": NaN}', '{"name": "\\ud800"}'):
+        answer = api.patch(f"/v1/jobs/{job_id}", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422, body
+    as_text = {"Content-Type": "text/plain"}
+    assert api.patch(f"/v1/jobs/{job_id}", content="{}", headers=as_text).status_code == 415
+    assert api.patch("/v1/jobs/0000", json={"priority": 1}).status_code == 404
+    assert api.patch("/v1/jobs/No-Id", json={"priority": 1}).status_code == 404
+
+
+def test_a_job_has_no_more_labels_than_a_spec_may(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job(labels={f"l{number}": "x" for number in range(60)})
+    more = {f"m{number}": "x" for number in range(5)}
+    answer = api.patch(f"/v1/jobs/{job_id}", json={"labels": more})
+    assert errors(answer) == {"labels": "the job would have 65 labels; 64 are allowed"}
+    assert api.patch(f"/v1/jobs/{job_id}", json={"labels": more | {"l0": None}}).status_code == 200
+
+
+def test_without_a_ceiling_only_admins_raise_a_job_above_the_default(
+    api: TestClient, client_of: ClientOf, submit_job: Submit
+) -> None:
+    ada = client_of("ada")
+    low, high = (ada.post("/v1/jobs", json=SPEC | {"priority": priority}).json()["id"] for priority in (10, 90))
+
+    def status(job_id: str, priority: int) -> int:
+        return ada.patch(f"/v1/jobs/{job_id}", json={"priority": priority}).status_code
+
+    assert [status(low, priority) for priority in (5, 50, 51, 40)] == [200, 200, 422, 200]
+    assert [status(high, priority) for priority in (91, 90, 80, 81, 20, 50, 51)] == [422, 200, 200, 422, 200, 200, 422]
+    found = errors(ada.patch(f"/v1/jobs/{high}", json={"priority": 100, "labels": {"a": "b"}}))
+    why = "in the project default only admins may go above 50, because its max_priority is not set"
+    assert found == {"priority": why}
+    assert api.patch(f"/v1/jobs/{high}", json={"priority": 100}).json()["priority"] == 100
+    assert ada.patch(f"/v1/jobs/{submit_job()}", json={"priority": 1}).status_code == 403
+
+
+def test_a_ceiling_holds_for_submissions_and_changes_of_all_but_admins(api: TestClient, client_of: ClientOf) -> None:
+    assert api.post("/v1/projects", json={"name": "vision", "max_priority": 80}).json()["max_priority"] == 80
+    ada, spec = client_of("ada"), SPEC | {"project": "vision"}
+    why = "in the project vision only admins may go above 80"
+    for query in ("", "?dry_run=true"):
+        refused = ada.post(f"/v1/jobs{query}", json=spec | {"priority": 81, "gpus": 1})
+        assert errors(refused) == {"priority": why}
+    study = {"base": spec, "grid": {"priority": [80, 81]}}
+    assert errors(ada.post("/v1/studies", json=study)) == {"grid.priority[1]": why}
+    job_id = ada.post("/v1/jobs", json=spec | {"priority": 80}).json()["id"]
+    assert errors(ada.post(f"/v1/jobs/{job_id}/clone", json={"priority": 90})) == {"priority": why}
+    assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"priority": 90})) == {"priority": why}
+    assert ada.patch(f"/v1/jobs/{job_id}", json={"priority": 20}).status_code == 200
+    assert ada.patch(f"/v1/jobs/{job_id}", json={"priority": 80}).status_code == 200
+    assert api.post("/v1/jobs", json=spec | {"priority": 100}).status_code == 201
+    assert api.patch(f"/v1/jobs/{job_id}", json={"priority": 95}).status_code == 200
+    assert ada.patch(f"/v1/jobs/{job_id}", json={"priority": 95, "name": "x"}).json()["name"] == "x"
+    assert ada.patch(f"/v1/jobs/{job_id}", json={"priority": 90}).status_code == 200
+    api.patch("/v1/projects/vision", json={"max_priority": None})
+    assert ada.post("/v1/jobs", json=spec | {"priority": 100}).status_code == 201
+
+
+def test_a_low_ceiling_refuses_the_default_priority(api: TestClient, client_of: ClientOf) -> None:
+    api.post("/v1/projects", json={"name": "spare", "max_priority": 0, "max_slots": 1})
+    refused = errors(client_of("ada").post("/v1/jobs", json=SPEC | {"project": "spare"}))
+    assert refused.keys() == {"gpus", "priority"}
+    answer = client_of("ada").post("/v1/jobs", json=SPEC | {"project": "spare", "priority": 0, "gpus": 1})
+    assert answer.status_code == 201
+
+
+@pytest.mark.parametrize("value", [-1, 101, 1.5, "80", True])
+def test_a_ceiling_is_a_priority(api: TestClient, value: Any) -> None:
+    assert errors(api.post("/v1/projects", json={"name": "x", "max_priority": value})).keys() == {"max_priority"}
+    assert errors(api.patch("/v1/projects/default", json={"max_priority": value})).keys() == {"max_priority"}
+
+
+def test_members_of_the_project_change_its_jobs(api: TestClient, client_of: ClientOf) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    ada, bob, eve = client_of("ada"), client_of("bob"), client_of("eve")
+    api.put("/v1/projects/vision/members/bob")
+    job_id = ada.post("/v1/jobs", json=SPEC | {"project": "vision"}).json()["id"]
+    assert bob.patch(f"/v1/jobs/{job_id}", json={"priority": 40}).status_code == 200
+    assert eve.patch(f"/v1/jobs/{job_id}", json={"priority": 40}).status_code == 403  # also if it would change nothing
+    assert client_of("ada", "read").patch(f"/v1/jobs/{job_id}", json={"priority": 40}).status_code == 403
+    assert events(api, job_id)[0]["by"] == "bob"

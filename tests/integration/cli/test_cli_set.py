@@ -1,0 +1,74 @@
+"""`hora set` and `client.jobs.update` against a real stack."""
+
+import json
+
+import pytest
+
+from hora import Client
+from hora.errors import Conflict, ProblemError
+from hora.service import Service
+from hora.stack.control import Stack
+from tests.commands import hora
+from tests.waiting import until
+
+
+@pytest.fixture
+def waiting(client: Service) -> str:
+    """A job that stays in the queue."""
+    if not any(project["name"] == "held" for project in client.projects()):
+        client.create_project({"name": "held", "max_gpu_hours": 0})
+    job_id: str = client.submit({"dataset": "digits", "gpus": 1, "project": "held", "labels": {"draft": "yes"}})["id"]
+    return job_id
+
+
+def test_a_job_is_changed_from_the_command_line(stack: Stack, client: Service, waiting: str) -> None:
+    done = hora(
+        stack.home, "set", waiting, "priority=80", "time_limit_s=7200", "label.team=x", "name=y", "label.draft="
+    )
+    expected = f"{waiting} has priority 80, time_limit_s 7200, name y, label team=x, no label draft\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+    job = client.job(waiting)
+    assert (job["priority"], job["name"], job["labels"], job["spec"]["time_limit_s"]) == (80, "y", {"team": "x"}, 7200)
+    shown = json.loads(hora(stack.home, "set", waiting, "time_limit_s=none", "--json").stdout)
+    assert (shown["id"], shown["spec"]["time_limit_s"]) == (waiting, None)
+    client.cancel(waiting)
+    refused = hora(stack.home, "set", waiting, "priority=1")
+    assert refused.returncode not in (0, 2)
+    assert "has already cancelled: its priority cannot change any more; name and labels can" in refused.stderr
+    assert hora(stack.home, "set", waiting, "label.kept=yes").returncode == 0
+    assert hora(stack.home, "set", "0000", "priority=1").returncode == 102
+
+
+def test_wrong_changes_are_named_together_and_change_nothing(stack: Stack, client: Service, waiting: str) -> None:
+    before = client.job(waiting)
+    wrong = hora(stack.home, "set", waiting, "priority=200", "epochs=3", "label.ok=fine", "time_limit_s=soon")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert all(field in wrong.stderr for field in ("priority", "epochs", "time_limit_s"))
+    assert "label" not in wrong.stderr.replace("time_limit_s, labels", "")
+    for texts in ([], ["priority"], ["=3"]):
+        assert hora(stack.home, "set", waiting, *texts).returncode == 2
+    assert client.job(waiting)["revision"] == before["revision"]
+    client.cancel(waiting)
+
+
+def test_the_client_updates_a_job_in_place(stack: Stack, waiting: str) -> None:
+    with Client(stack.url, token=stack.token) as client:
+        job = client.jobs.get(waiting)
+        assert job.update(priority=70, labels={"draft": None, "a": "b"}) is job
+        assert (job.priority, job.labels) == (70, {"a": "b"})
+        assert client.jobs.update(waiting, time_limit_s=None, name="x").name == "x"
+        with pytest.raises(ProblemError, match="priority"):
+            client.jobs.update(waiting, priority=101)
+        job.cancel()
+        until(lambda: job.refresh().ended_at, what="its end")
+        with pytest.raises(Conflict, match="name and labels can"):
+            client.jobs.update(waiting, priority=1)
+
+
+def test_a_ceiling_is_set_and_shown(stack: Stack, client: Service) -> None:
+    created = hora(stack.home, "project", "create", "ceiled", "--max-priority", "60")
+    assert "up to 60; only admins go above" in created.stdout
+    assert client.project("ceiled")["max_priority"] == 60
+    assert "only admins go above" not in hora(stack.home, "project", "set", "ceiled", "--max-priority", "none").stdout
+    for wrong in ("101", "high", "1.5"):
+        assert hora(stack.home, "project", "set", "ceiled", "--max-priority", wrong).returncode == 2

@@ -1,0 +1,47 @@
+"""From the texts of `hora set` to changes, and back to words."""
+
+import pytest
+
+from hora.cli.job_changes import changed_text, changes_of
+from jobs.model.problems import InvalidSpec
+
+
+def test_texts_become_changes() -> None:
+    texts = ["priority=80", "time_limit_s=1e3", "name=run #5: a=b", "label.team=vision", "labels.git.commit=12"]
+    assert changes_of([*texts, "label.draft=", "priority=81"]) == {
+        "priority": 81,
+        "time_limit_s": 1000.0,
+        "name": "run #5: a=b",
+        "labels": {"team": "vision", "git.commit": "12", "draft": None},
+    }
+    for nothing in ("none", "null", ""):
+        assert changes_of([f"time_limit_s={nothing}"]) == {"time_limit_s": None}
+
+
+@pytest.mark.parametrize(
+    ("texts", "fields"),
+    [
+        (["priority"], ["priority"]),
+        (["priority=1", "=x", "team"], ["=x", "team"]),
+        (["priority=high", "gpus=4", "time_limit_s=2h"], ["gpus", "priority", "time_limit_s"]),
+        (["label.=x"], ["labels."]),
+        (["label=x", "labels=x"], ["label", "labels"]),
+        (["priority={a: 1"], ["priority"]),
+        (["priority=.inf"], ["priority"]),
+        (["name="], ["name"]),
+        (["label.a b=x", f"label.c={'x' * 256}"], ["labels.a b", "labels.c"]),
+    ],
+)
+def test_every_wrong_text_is_named(texts: list[str], fields: list[str]) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        changes_of(texts)
+    assert sorted(problem.field for problem in refusal.value.problems) == fields
+    assert all(problem.message for problem in refusal.value.problems)
+
+
+def test_what_changed_is_said_in_words() -> None:
+    job = {"name": "a\x1b[2J", "priority": 80, "labels": {"team": "vision", "other": "x"}, "spec": {}}
+    changes = {"time_limit_s": None, "priority": 80, "labels": {"team": "vision", "draft": None}}
+    assert changed_text(job, changes) == "time_limit_s none, priority 80, label team=vision, no label draft"
+    assert changed_text(job | {"spec": {"time_limit_s": 7200.0}}, {"time_limit_s": 7200}) == "time_limit_s 7200"
+    assert "\x1b" not in changed_text(job, {"name": "x"})
