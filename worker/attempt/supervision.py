@@ -187,6 +187,7 @@ class Supervision:
         with self._sessions() as session:
             attempt = session.get_one(Attempt, self._lease.attempt_id)
             self._spec: Spec = spec_from(get_job(session, self._lease.job_id).spec)
+            self._time_limit_s = self._spec.time_limit_s
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
         self._ranks = attempt.gpus
         lead_ranks = range(0 if self._in_pool else len(attempt.shares[0]["slots"]))
@@ -239,14 +240,19 @@ class Supervision:
             return ending
         if (loss := self._members.why_lost()) is not None:
             return Ending(EndReason.HOST_LOST, loss)
+        if self._is_over_limit():
+            self._requests_read_at = 0.0  # so that a limit that was lengthened a moment ago counts
         if (ending := self._requested_ending()) is not None:
             return ending
-        limit = self._spec.time_limit_s
-        if limit is not None and time.monotonic() - self._started_at > limit and not self._lookout.waits:
-            return Ending(EndReason.TIME_LIMIT, f"still running after its time limit of {limit:g} s")
+        if self._is_over_limit():
+            return Ending(EndReason.TIME_LIMIT, f"still running after its time limit of {self._time_limit_s:g} s")
         if (stall := self._rank_watch.stall(self._spec.stall_timeout_s)) is not None:
             return Ending(EndReason.STALLED, stall)
         return None
+
+    def _is_over_limit(self) -> bool:
+        limit = self._time_limit_s
+        return limit is not None and time.monotonic() - self._started_at > limit and not self._lookout.waits
 
     def _fault_of_host(self) -> Ending | None:
         host = self._config.host
@@ -267,17 +273,19 @@ class Supervision:
         return None if trouble is None else Ending(EndReason.HOST_LOST, f"Slurm failed: {trouble}")
 
     def _requested_ending(self) -> Ending | None:
-        """The ending that somebody requested: cancel, pause, preemption. Read once a period."""
+        """The ending that somebody requested: cancel, pause, preemption. Read once a period, with the time limit."""
         if time.monotonic() - self._requests_read_at < self._config.orders_period_s:
             return None
         self._requests_read_at = time.monotonic()
         try:
             with self._sessions() as session:
-                return requested_ending(leases.stop_requests(session, self._lease))
+                requests = leases.stop_requests(session, self._lease)
         except DBAPIError as error:
             if not is_away(error):
                 raise
             return None  # `_renew_and_store` logs it
+        self._time_limit_s = requests.time_limit_s
+        return requested_ending(requests)
 
     def _stop(self, reason: Ending | None) -> bool:
         """End the remaining processes, step by step. Returns whether none is left on this host."""
