@@ -62,8 +62,8 @@ def options(
         f"--partition={settings.slurm_partition}",
         f"--nodes={shape.nodes}",
         f"--ntasks-per-node={shape.ranks}",
-        f"--time={slurm_minutes(_time(allocation.time_limit_s, partition_limit).total_seconds())}",
-        f"--nice={_nice(allocation.priority)}",
+        f"--time={minutes(allocation.time_limit_s, partition_limit)}",
+        f"--nice={nice(allocation.priority)}",
         "--no-requeue",
         f"--signal=B:USR2@{LEAVING_S}",
         f"--chdir={files.root}",
@@ -78,13 +78,15 @@ def options(
     return [*chosen, *settings.slurm_options]
 
 
-def _time(limit_s: float | None, partition_limit: timedelta | None) -> timedelta:
-    if limit_s is None:
-        return partition_limit or _LONGEST
-    own = timedelta(seconds=slurm_time_s(limit_s))
-    return own if partition_limit is None else min(own, partition_limit)
+def minutes(limit_s: float | None, partition_limit: timedelta | None) -> int:
+    """For how long a job of this time limit is to have its nodes."""
+    time = partition_limit or _LONGEST
+    if limit_s is not None:
+        own = timedelta(seconds=slurm_time_s(limit_s))
+        time = own if partition_limit is None else min(own, partition_limit)
+    return slurm_minutes(time.total_seconds())
 
 
-def _nice(priority: int) -> int:
+def nice(priority: int) -> int:
     """0 for the highest priority: only operators may ask for less. A step of Hora's is worth ten of Slurm's."""
     return 10 * (100 - priority)

@@ -139,6 +139,11 @@ def exclude(slurm_job: int, nodes: Sequence[str]) -> None:
     _run(["scontrol", "update", f"JobId={slurm_job}", f"ExcNodeList={','.join(nodes)}"])
 
 
+def change(slurm_job: int, name: str, value: int) -> None:
+    """Change a property of a job that waits. Raises `SlurmAway`, `SlurmRefused`."""
+    _run(["scontrol", "update", f"JobId={slurm_job}", f"{name}={value}"])
+
+
 def partition(name: str) -> SlurmPartition:
     """A partition with its nodes. Raises `SlurmAway`, and `SlurmRefused` if there is none of this name."""
     nodes = [

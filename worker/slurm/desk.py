@@ -23,6 +23,7 @@ from worker.periodic import PeriodicThread
 from worker.slurm import batch, commands
 from worker.slurm.commands import SlurmAway, SlurmJob, SlurmPartition, SlurmRefused
 from worker.slurm.exclusion import Exclusion
+from worker.slurm.terms import Terms
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Desk(PeriodicThread):
         super().__init__("slurm", period_s=_PERIOD_S, rests_first=False)
         self.partition: SlurmPartition | None = None
         self.exclusion = Exclusion(sessions, settings)
+        self._terms = Terms(settings)
         self.problem: str | None = "Slurm has not answered yet"  # why it cannot be used now
         self.on_change: Callable[[], None] = lambda: None
         self._sessions = sessions
@@ -132,6 +134,7 @@ class Desk(PeriodicThread):
         self._missing = {id_: count for id_, count in self._missing.items() if id_ in kept}
         self._finishing = {id_: at for id_, at in self._finishing.items() if id_ in kept}
         self.exclusion.keep(live)
+        self._terms.keep(live)
         later = [
             (allocation, action)
             for allocation in live
@@ -178,8 +181,8 @@ class Desk(PeriodicThread):
             self._give_back(allocation, job)
         elif job.state == "RUNNING" and allocation.attempt_id is None:
             self._begin(allocation, job)
-        elif job.state == "PENDING" and self.exclusion.is_old(allocation):
-            return partial(self._exclude, slurm_job=job.id)
+        elif job.state == "PENDING" and self._is_old(allocation):
+            return partial(self._tell, slurm_job=job.id)
         return None
 
     def _is_finishing(self, allocation: LiveAllocation) -> bool:
@@ -219,13 +222,22 @@ class Desk(PeriodicThread):
         with self._sessions.begin() as session:
             allocations.taken(session, allocation.id, slurm_job)
         self.exclusion.is_told(allocation)
+        self._terms.are_told(allocation, self.partition.time_limit)
         _log.info("Slurm's job %d is %s", slurm_job, allocation.name, extra={"job": allocation.job_id})
 
-    def _exclude(self, allocation: LiveAllocation, *, slurm_job: int) -> None:
-        """Tell Slurm which nodes a job that waits there avoids now. It keeps its place in the queue."""
+    def _is_old(self, allocation: LiveAllocation) -> bool:
+        """Whether Slurm was told something else of a job that waits there."""
         assert self.partition is not None
-        commands.exclude(slurm_job, self.exclusion.nodes_for(allocation, self.partition.nodes))
-        self.exclusion.is_told(allocation)
+        return self.exclusion.is_old(allocation) or self._terms.are_old(allocation, self.partition.time_limit)
+
+    def _tell(self, allocation: LiveAllocation, *, slurm_job: int) -> None:
+        """Tell Slurm the priority and time limit of a job that waits there, and which nodes it avoids now."""
+        assert self.partition is not None
+        if self._terms.are_old(allocation, self.partition.time_limit):
+            self._terms.tell(allocation, slurm_job, self.partition.time_limit)
+        if self.exclusion.is_old(allocation):
+            commands.exclude(slurm_job, self.exclusion.nodes_for(allocation, self.partition.nodes))
+            self.exclusion.is_told(allocation)
 
     def _note(self, allocation: LiveAllocation, job: SlurmJob) -> None:
         """Store what Slurm says, if it says something new."""
