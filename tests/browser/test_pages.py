@@ -192,3 +192,41 @@ def test_the_page_reports_an_outage_of_the_api_and_recovers_by_itself(
     job = service.submit({"dataset": "digits", "name": "after the outage"})
     expect(page.get_by_role("link", name=job["name"])).to_be_visible()
     assert page.evaluate("window.isTheSame"), "the page was loaded anew"
+
+
+def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Troubles) -> None:
+    troubles.allowed.append("422")  # the answer to the wrong priority
+    job_id = service.submit({"dataset": "digits", "labels": {"team": "vision", "draft": "yes"}})["id"]
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Edit job")
+    name, priority = dialog.get_by_label("Name"), dialog.get_by_label("Priority")
+    expect(name).to_be_focused()
+    expect(priority).to_have_accessible_description(re.compile("^0 to 100"))
+    priority.fill("800")
+    priority.press("Enter")
+    expect(dialog.get_by_role("alert")).to_contain_text("priority Input should be less than or equal to 100")
+    expect(priority).to_have_attribute("aria-invalid", "true")
+    priority.fill("80")
+    name.fill("second")
+    dialog.get_by_label("Time limit, s").fill("7200")
+    dialog.get_by_label("Labels").fill("team=polar\nrun=2")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).not_to_be_visible()
+    expect(page.get_by_role("heading", name="second")).to_be_visible()
+    expect(page.get_by_role("link", name="team: polar")).to_be_visible()
+    job = service.job(job_id)
+    assert (job["priority"], job["spec"]["time_limit_s"], job["labels"]) == (80, 7200, {"team": "polar", "run": "2"})
+    page.get_by_role("link", name="Events", exact=True).click()
+    expect(page.get_by_text("priority 50 → 80, time limit (s) none → 7200, by admin")).to_be_visible()
+    page.get_by_role("button", name="Edit").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Edit").click()
+    service.cancel(job_id)
+    expect(priority).to_have_count(0)  # of what has ended only names and labels can change
+    expect(page.get_by_role("dialog").get_by_label("Labels")).to_be_visible()
+    page.get_by_role("dialog").get_by_label("Labels").fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("link", name="run: 2")).to_have_count(0)
+    assert service.job(job_id)["labels"] == {}

@@ -1,8 +1,25 @@
-// A question with a modal dialog of the browser, which holds the focus and closes with Esc.
+// Modal dialogs of the browser, which hold the focus and close with Esc: a frame for any content, and a question.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import styles from "./dialog.module.css";
+
+interface FrameProps {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+export function Dialog({ title, onClose, children }: FrameProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class={styles["dialog"]} aria-label={title} onClose={onClose}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
 
 interface Props {
   title: string;
@@ -13,20 +30,22 @@ interface Props {
 }
 
 export function Confirm({ title, action, onAnswer, children }: Props) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class={styles["dialog"]} aria-label={title} onClose={() => onAnswer(false)}>
-      <h2>{title}</h2>
+    <Dialog title={title} onClose={() => onAnswer(false)}>
       <div>{children}</div>
-      <div class={styles["buttons"]}>
+      <Buttons>
         <button type="button" onClick={() => onAnswer(false)}>
           Back
         </button>
         <button type="button" class="danger" onClick={() => onAnswer(true)}>
           {action}
         </button>
-      </div>
-    </dialog>
+      </Buttons>
+    </Dialog>
   );
+}
+
+/** The row of buttons at the end of a dialog. */
+export function Buttons({ children }: { children: ComponentChildren }) {
+  return <div class={styles["buttons"]}>{children}</div>;
 }

@@ -1,4 +1,4 @@
-// The actions on a job: pause, resume, cancel, compare, clone.
+// The actions on a job: pause, resume, cancel, edit, compare, clone.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";
@@ -6,6 +6,7 @@ import type { Job } from "../../api/types.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
+import { EditButton } from "./edit.tsx";
 import styles from "./header.module.css";
 
 type Verb = "cancel" | "pause" | "resume";
@@ -35,6 +36,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
           </button>
         </>
       )}
+      <EditButton job={job} onChange={onChange} />
       <a class={styles["action"]} href={`/compare?jobs=${job.id}`}>
         Compare
       </a>

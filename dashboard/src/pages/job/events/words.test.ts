@@ -44,6 +44,16 @@ test("an event's kind and details are shown in words", () => {
   assert.equal(detailOf(event("preempt_requested", { for: "job 0abc" })), "for job 0abc");
 });
 
+test("a change of a job is shown with what was before", () => {
+  assert.equal(kindOf(event("changed")), "Changed");
+  const before = { priority: 50, time_limit_s: 60, name: "a", labels: { team: "x", draft: "y", run: null } };
+  const after = { priority: 80, time_limit_s: null, name: "b", labels: { team: "z", draft: null, run: "2" } };
+  assert.equal(
+    detailOf(event("changed", { by: "ada", before, after })),
+    "priority 50 → 80, time limit (s) 60 → none, name a → b, label team: x → z, label draft removed, label run: 2, by ada",
+  );
+});
+
 test("copies in the store are shown with their step and size", () => {
   const copied = { step: 1042, bytes: 1_288_490_189, duration_s: 65 };
   assert.equal(kindOf(event("checkpoint_copied")), "Checkpoint copied");

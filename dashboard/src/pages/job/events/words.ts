@@ -29,6 +29,7 @@ const KINDS: Record<JobEvent["kind"], string> = {
   pause_requested: "Pause requested",
   resumed: "Resumed",
   preempt_requested: "Preemption requested",
+  changed: "Changed",
   ended: "Ended",
 };
 
@@ -77,6 +78,8 @@ export function detailOf({ kind, data }: JobEvent): string {
       return `rank ${data["rank"]}: ${data["why"]}`;
     case "preempt_requested":
       return data["cause"] ? causeOf(data["cause"] as Preemption) : `for ${data["for"]}`; // older services wrote no cause
+    case "changed":
+      return changesIn(data);
     case "attempt_ended":
     case "ended":
       return [data["status"], data["end_reason"] !== data["status"] ? data["end_reason"] : null, data["error"]]
@@ -87,6 +90,26 @@ export function detailOf({ kind, data }: JobEvent): string {
       return restOf(data);
   }
 }
+
+/** priority 50 → 80, label draft removed, by ada */
+function changesIn({ before, after, by }: Data): string {
+  const [old, now] = [before as Data, after as Data];
+  const changes = Object.keys(now).flatMap((field) =>
+    field === "labels"
+      ? labelChanges(old[field] as Data, now[field] as Data)
+      : [`${words(field).replace(/ s$/, " (s)")} ${shownValue(old[field])} → ${shownValue(now[field])}`],
+  );
+  return [...changes, `by ${by}`].join(", ");
+}
+
+function labelChanges(old: Data, now: Data): string[] {
+  return Object.entries(now).map(([key, value]) => {
+    if (value === null) return `label ${key} removed`;
+    return old[key] === null ? `label ${key}: ${value}` : `label ${key}: ${old[key]} → ${value}`;
+  });
+}
+
+const shownValue = (value: unknown): string => (value === null ? "none" : String(value));
 
 const FEW = 6; // metrics of an epoch in one line
 const NO_METRICS = new Set(["epoch", "step"]);
