@@ -4,6 +4,7 @@
 not allow at the moment. Neither raises: a repeated submission gets its first answer, whatever has changed since.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
@@ -11,7 +12,8 @@ from sqlalchemy.orm import Session
 from jobs.data.code import may_use
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
-from jobs.lifecycle.admission import missing_paths, unsupported, unusable_weights
+from jobs.lifecycle.admission import missing_paths, unsupported
+from jobs.lifecycle.named_jobs import lock_named, problems_of_named
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
@@ -64,13 +66,16 @@ def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> 
 
 
 class StateChecks:
-    """Checks specs against the hosts, projects and jobs as they are now. Specs that need the same rows share a read."""
+    """Checks specs against the hosts, projects and jobs as they are now. Specs that need the same rows share a read.
 
-    def __init__(self, session: Session, applicant: Applicant) -> None:
+    The jobs that the `specs` name are locked until the commit.
+    """
+
+    def __init__(self, session: Session, applicant: Applicant, specs: Iterable[Spec]) -> None:
         self._session = session
+        self._named = lock_named(session, specs)
         self._applicant = applicant
         self._projects: dict[str, Project | None] = {}
-        self._weights: dict[tuple[str, str], list[FieldProblem]] = {}
         self._usable_code: dict[str, bool] = {}
         self._shortages: dict[SlotRequest, Shortage | None] = {}
 
@@ -80,8 +85,8 @@ class StateChecks:
             return checked.unsupported
         spec = checked.spec
         return [
-            *checked.missing, *self._unknown_code(spec), *self._unusable_weights(spec), *self._lack_of_room(spec),
-            *self._wrong_project(spec), *checked.unworkable,
+            *checked.missing, *self._unknown_code(spec), *problems_of_named(spec, self._named),
+            *self._lack_of_room(spec), *self._wrong_project(spec), *checked.unworkable,
         ]  # fmt: skip
 
     def _unknown_code(self, spec: Spec) -> list[FieldProblem]:
@@ -96,14 +101,6 @@ class StateChecks:
         if self._usable_code[spec.code]:
             return []
         return [FieldProblem("code", "no such code: send it with POST /v1/code", spec.code)]
-
-    def _unusable_weights(self, spec: Spec) -> list[FieldProblem]:
-        if spec.model is None:
-            return []
-        key = (spec.model.weights, spec.model.name)
-        if key not in self._weights:
-            self._weights[key] = unusable_weights(self._session, spec)
-        return self._weights[key]
 
     def _wrong_project(self, spec: Spec) -> list[FieldProblem]:
         if spec.project not in self._projects:

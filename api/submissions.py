@@ -133,7 +133,7 @@ def _require_share(session: Session, services: Services, caller: Caller, *, jobs
 
 def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> Plan:
     """The job's plan. Raises `InvalidSpec`, and what `admit` raises."""
-    problems = StateChecks(session, applicant).problems_of(checked)
+    problems = StateChecks(session, applicant, [checked.spec]).problems_of(checked)
     if problems or checked.plan is None:
         raise InvalidSpec(problems)
     admit(session, checked.spec.project, applicant, jobs=1)
@@ -144,7 +144,7 @@ def _admit_study(
     session: Session, study: StudySpec, cells: list[Cell], checked: list[CheckedSpec], applicant: Applicant
 ) -> list[tuple[Cell, Plan]]:
     """The cells with their specs as they are stored, and their plans. Raises `InvalidSpec`, and what `admit` raises."""
-    checks, cell_problems = StateChecks(session, applicant), CellProblems(study)
+    checks, cell_problems = StateChecks(session, applicant, [one.spec for one in checked]), CellProblems(study)
     planned = []
     for cell, spec in zip(cells, checked, strict=True):
         cell_problems.add(cell.positions, checks.problems_of(spec))

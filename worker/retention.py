@@ -18,6 +18,7 @@ from jobs.data.artifacts import mark_artifacts_removed
 from jobs.db.engine import Sessions
 from jobs.insight.analysis.keeping import Keeping
 from jobs.lifecycle import retention
+from jobs.lifecycle.store import settle_overlooked
 from jobs.outward.webhooks.outbox import remove_old
 from jobs.runtime.settings import Settings
 from jobs.telemetry.host_samples import OldHostSamples
@@ -62,6 +63,7 @@ class Retention(PeriodicThread):
         self._in_batches(self._files.remove_some)
         self._in_batches(self._datasets.remove_some)
         self._in_batches(self._packages.remove_some)
+        self._tidy_rows(settle_overlooked)
         self._tidy_rows(lambda session: mark_artifacts_removed(session, keep_days=config.keep_artifacts_days))
         self._in_batches(self._artifacts.remove_some)
         self._tidy_rows(lambda session: remove_old(session, keep_days=config.keep_deliveries_days))

@@ -62,6 +62,9 @@ def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
     if spec.model is not None and spec.model.weights.startswith("job:"):
         message = "only the service knows the weights of its jobs: name a file whose name ends in .weights.h5"
         problems.append(FieldProblem("model.weights", message, spec.model.weights))
+    if spec.after:
+        message = "only the service knows its jobs: let Slurm wait, with `sbatch --dependency=afterok:ID`"
+        problems.append(FieldProblem("after", message, ", ".join(spec.after)))
     if spec.probe is not None:
         problems.append(FieldProblem("probe", "only the service shows what a probe finds: use `hora probe`"))
     if spec.gpu_memory_gb is not None:

@@ -1,28 +1,23 @@
 """Whether a spec can run here. Called by the api before it stores anything.
 
-Three checks, the cheapest first: `unsupported` reads only the spec, `missing_paths` looks at this host's disk, and
-`unusable_weights` asks the database. Each returns every wrong field.
+Two checks, the cheaper first: `unsupported` reads only the spec, `missing_paths` looks at this host's disk. Each
+returns every wrong field. `jobs.lifecycle.named_jobs` checks the jobs that the spec names.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy.orm import Session
-
-from jobs.db.tables import Job
+from jobs.lifecycle.named_jobs import weights_job
 from jobs.lifecycle.script_admission import script_problems
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec, is_plain_url
-from jobs.model.states import Status
 from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthetic_of
 
-_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 
 
@@ -79,40 +74,6 @@ def path_problems(places: Mapping[str, str], site: SitePolicy) -> list[FieldProb
 
 
 _MISPLACED = "there is nothing below the data roots ({})"
-
-
-def weights_job(spec: Spec) -> str | None:
-    """The id of the job from whose weights the spec starts; None if it does not."""
-    if spec.model is None:
-        return None
-    prefix, colon, job_id = spec.model.weights.partition(":")
-    return job_id if prefix == "job" and colon and _JOB_ID.fullmatch(job_id) else None
-
-
-def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
-    """Why the spec cannot start from the weights of another job. Only a job that has succeeded has weights."""
-    job_id = weights_job(spec)
-    if job_id is None:
-        return []
-    # Locked until the commit, so that retention cannot remove the weights while the new job is being submitted.
-    job = session.get(Job, job_id, with_for_update={"read": True, "key_share": True})
-    if job is None:
-        message = f"there is no job {job_id}"
-    elif job.artifacts_removed_at is not None:
-        message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
-    elif job.status is not Status.SUCCEEDED:
-        message = f"job {job_id} is {job.status}: only a job that has succeeded has weights to start from"
-    elif job.run_id is not None:
-        message = f"job {job_id} was imported: its weights are where it was trained, name their file"
-    elif job.spec.get("code"):
-        message = f"job {job_id} ran its own code: hand the path of its weights to a script, or name a file"
-    elif job.spec.get("probe"):
-        message = f"job {job_id} was a batch probe, which leaves no weights"
-    elif job.spec["model"]["name"] != spec.own_model.name:
-        message = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.own_model.name}"
-    else:
-        return []
-    return [FieldProblem("model.weights", message, spec.own_model.weights)]
 
 
 def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:

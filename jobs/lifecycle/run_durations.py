@@ -20,8 +20,8 @@ MOST_DURATIONS = 5  # stored for each kind of job
 # Fields that do not change how long a job takes: names, placement, and what happens after a failure. Also some numbers
 # that hardly change it.
 _IRRELEVANT = {
-    "name", "project", "labels", "goal", "priority", "placement", "pool", "min_gpus", "max_restarts", "time_limit_s",
-    "stall_timeout_s", "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
+    "name", "project", "labels", "goal", "priority", "after", "placement", "pool", "min_gpus", "max_restarts",
+    "time_limit_s", "stall_timeout_s", "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
 }  # fmt: skip
 
 _WORK: Any = {

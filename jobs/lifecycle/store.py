@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Job, JobEvent
+from jobs.lifecycle import waits
 from jobs.lifecycle.deliveries import add_job_deliveries
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
@@ -143,8 +144,20 @@ def move(
 ) -> dict[str, int]:
     """Move to `to` those of the jobs that can get there. The only writer of a status. Returns attempt numbers by id.
 
-    The UPDATE is the check: a job must have a status from which `to` can follow, and all `guards` must hold.
+    The UPDATE is the check: a job must have a status from which `to` can follow, and all `guards` must hold. Whoever
+    ends jobs has locked them for update: see `jobs.lifecycle.waits`.
     """
+    numbers = _write_status(session, job_ids, to, *guards, **values)
+    if numbers and to in TERMINAL:
+        _tell_waiting(session, list(numbers), to)
+    return numbers
+
+
+def _write_status(
+    session: Session, job_ids: Sequence[str], to: Status, *guards: ColumnElement[bool], **values: Any
+) -> dict[str, int]:
+    if to in TERMINAL:
+        values["waits_for_jobs"] = False
     moved_rows = session.execute(
         update(Job)
         .where(Job.id == func.any(cast(job_ids, ARRAY(String))), Job.status.in_(SOURCES[to]), *guards)
@@ -156,6 +169,53 @@ def move(
     if numbers and to in TERMINAL:
         add_job_deliveries(session, numbers)  # in the same transaction, so that every end has its deliveries
     return numbers
+
+
+def settle_overlooked(session: Session) -> bool:
+    """Do what the end of a job does for those that wait for it, where it was not done. Returns whether there were any.
+
+    Called now and then by a worker: a supervisor of an older version ends its job without it.
+    """
+    ended = waits.overlooked(session)
+    for status in {job.status for job in ended}:
+        _tell_waiting(session, [job.id for job in ended if job.status is status], status)
+    return bool(ended)
+
+
+def _tell_waiting(session: Session, ended_ids: Sequence[str], status: Status) -> None:
+    """Release the jobs that waited for these, which succeeded; or cancel them, and those behind them."""
+    if not waits.concerns(session, ended_ids):
+        return
+    waits.forget(session, ended_ids)
+    if status is Status.SUCCEEDED:
+        released = waits.release_behind(session, ended_ids)
+        touch_all(session, released, waits_for_jobs=False, queued_at=func.now())
+    else:
+        _cancel_behind(session, ended_ids)
+
+
+def _cancel_behind(session: Session, ended_ids: Sequence[str]) -> None:
+    waits.lock_behind(session, ended_ids)
+    causes = {job.id: f"job {job.id} {waits.ended_text(job)}" for job in some_jobs(session, ended_ids)}
+    roots = set(causes)
+    while behind := waits.directly_behind(session, causes):
+        ids_by_error: dict[str, list[str]] = {}
+        for job_id, other in behind.items():
+            after = "it" if other in roots else f"job {other}, which waited for it"
+            ids_by_error.setdefault(f"{causes[other]}, and this job was to run after {after}", []).append(job_id)
+        for error, job_ids in ids_by_error.items():
+            _cancel_waiting(session, job_ids, error)
+        waits.forget(session, behind)
+        causes = {job_id: causes[other] for job_id, other in behind.items()}
+
+
+def _cancel_waiting(session: Session, job_ids: Sequence[str], error: str) -> None:
+    why = {"end_reason": EndReason.DEPENDENCY, "error": error}
+    is_waiting = and_(Job.status == Status.QUEUED, Job.waits_for_jobs)
+    ended = _write_status(session, job_ids, Status.CANCELLED, is_waiting, ended_at=func.now(), **why)
+    data = {"status": Status.CANCELLED, **why}
+    if ended:
+        session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.ENDED, "data": data} for each in ended])
 
 
 def touch(session: Session, job_id: str, **values: Any) -> None:

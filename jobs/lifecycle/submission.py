@@ -14,10 +14,13 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
+from jobs.lifecycle import waits
 from jobs.lifecycle.dataset_refs import Ref, refs_of
+from jobs.lifecycle.named_jobs import lock_named, problems_of_named, to_wait_for
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.lifecycle.store import add_event, get_job, new_id
 from jobs.model.plan import Plan
+from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec
 from jobs.model.states import EventKind, Status
 from jobs.model.stored_spec import stored_spec
@@ -56,11 +59,15 @@ def earlier_job(session: Session, owner: str, idempotency: Idempotency | None) -
 
 
 def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None) -> Job:
-    """Write a queued job, its first event and its key. Raises `InvalidSpec` if its dataset was removed meanwhile."""
-    refs = refs_of(session, _sources([spec]))
-    job = Job(**_columns(spec, plan, owner, refs))
+    """Write a queued job, its first event and its key.
+
+    Raises `InvalidSpec` if its dataset was removed meanwhile, or a job that it names does not count any more.
+    """
+    refs, (awaited,) = refs_of(session, _sources([spec])), _awaited(session, [spec])
+    job = Job(**_columns(spec, plan, owner, refs), waits_for_jobs=bool(awaited))
     session.add(job)
     session.flush()
+    waits.add_waits(session, {job.id: awaited})
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
     remember_answer(session, owner, idempotency, job_id=job.id)
     return job
@@ -82,25 +89,40 @@ def write_imported_job(
 
 
 def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
-    """Write the jobs of a study and their first events; returns their ids. The queue keeps their sequence."""
+    """Write the jobs of a study and their first events; returns their ids. The queue keeps their sequence.
+
+    Raises `InvalidSpec` as `write_job`.
+    """
     refs = refs_of(session, _sources(spec for spec, _, _ in jobs))
+    awaited = _awaited(session, [spec for spec, _, _ in jobs])
     rows = [
         {
             **_columns(spec, plan, owner, refs),
+            "waits_for_jobs": bool(others),
             "study_id": place.id,
             "study_cell": place.cell,
             "study_repeat": place.repeat,
         }
-        for spec, plan, place in jobs
+        for (spec, plan, place), others in zip(jobs, awaited, strict=True)
     ]
     if rows:
         now = session.execute(select(func.now())).scalar_one()
         for position, row in enumerate(rows):
             row["created_at"] = now + timedelta(microseconds=position)  # equal times would be sorted by id
         session.execute(insert(Job), rows)
+        waits.add_waits(session, {row["id"]: others for row, others in zip(rows, awaited, strict=True)})
         events = [{"job_id": row["id"], "kind": EventKind.SUBMITTED, "data": {"owner": owner}} for row in rows]
         session.execute(insert(JobEvent), events)
     return [row["id"] for row in rows]
+
+
+def _awaited(session: Session, specs: Sequence[Spec]) -> list[list[str]]:
+    """For each spec, the jobs that it names and that have not ended. Raises `InvalidSpec`."""
+    named = lock_named(session, specs)
+    problems = [problem for spec in specs for problem in problems_of_named(spec, named)]
+    if problems:
+        raise InvalidSpec(list(dict.fromkeys(problems)))
+    return [to_wait_for(spec, named) for spec in specs]
 
 
 def _sources(specs: Iterable[Spec]) -> set[str]:

@@ -47,6 +47,7 @@ _WORDS_BY_PATTERN = {
     r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$": "must be a part of the name of a GPU, such as A100-SXM4-80GB",
     r"^[^\x00-\x1f\x7f-\x9f]+$": "must be one line of text, and not be empty",
     r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$": "must be the name of a network, or package.module:function",
+    r"^[0-9a-z]{1,32}$": "must be an id: small letters and digits, such as 3k9v0t2m7x1q",
     POOL: "must be the name of a pool, slurm: and the name of a partition, such as slurm:main",
     METRIC_NAME: "must be the name of a metric: letters, digits and _.:/@- only, and not begin with a digit",
 }

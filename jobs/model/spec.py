@@ -74,7 +74,10 @@ Name = Annotated[
 DEFAULT_PROJECT = "default"  # always exists, and is open to everybody
 DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
+JOB_ID = r"^[0-9a-z]{1,32}$"
+MOST_AWAITED = 32  # jobs that a job names in `after`
 PoolName = Annotated[str, StringConstraints(pattern=POOL)]
+JobId = Annotated[str, StringConstraints(pattern=JOB_ID), Field(json_schema_extra={"format": "job-id"})]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
 MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold a time that far away
@@ -271,6 +274,12 @@ class Spec(SpecPart):
         DEFAULT_PRIORITY,
         description="0 to 100. The queue is sorted by priority, highest first, then age. If a job finds no room,"
         " running jobs of lower priority may be asked to save and wait.",
+    )
+    after: list[JobId] = Field(
+        [],
+        max_length=MOST_AWAITED,
+        description="Up to 32 ids of jobs to [wait for](scheduling.md#a-job-that-waits-for-others). The job is placed"
+        " when all of them have succeeded. If one of them fails or is cancelled, this job is cancelled.",
     )
     project: ProjectName = Field(
         DEFAULT_PROJECT,

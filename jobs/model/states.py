@@ -41,6 +41,7 @@ class EndReason(StrEnum):
     COMPLETED = "completed"
     EARLY_STOPPED = "early_stopped"
     CANCELLED = "cancelled"
+    DEPENDENCY = "dependency"
     RANK_FAILED = "rank_failed"
     OUT_OF_MEMORY = "out_of_memory"
     STALLED = "stalled"
@@ -85,6 +86,10 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
     EndReason.COMPLETED: (_DONE, "every epoch is done, or the script exited with 0 on every rank"),
     EndReason.EARLY_STOPPED: (_DONE, "the monitored metric stopped improving"),
     EndReason.CANCELLED: (Outcome(_S.CANCELLED), "a person cancelled the job"),
+    EndReason.DEPENDENCY: (
+        Outcome(_S.CANCELLED),
+        "a job that it was waiting for failed or was cancelled, so no attempt began",
+    ),
     EndReason.RANK_FAILED: (_RETRIED, "a rank died, or a script that had saved a checkpoint failed"),
     EndReason.OUT_OF_MEMORY: (
         _FINAL,

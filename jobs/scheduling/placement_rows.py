@@ -52,9 +52,10 @@ QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
 _CLOCK_WAS_SET_BACK = Job.queued_at > func.now()
 READY = or_(func.coalesce(Job.not_before, func.now()) <= func.now(), _CLOCK_WAS_SET_BACK)  # its back-off is over
 PAUSE_S = case((~READY, cast(func.extract("epoch", Job.not_before - func.now()), Float(53))), else_=0.0)
-# The jobs of a user who may not submit any more keep their places, as paused jobs do, and are not placed.
+# The jobs of a user who may not submit any more keep their places, as paused jobs do and jobs that wait for others, and
+# are not placed.
 IN_QUEUE = and_(
-    Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+    Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs,
     may_train(Job.owner, Job.project),
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
 from jobs.lifecycle.rights_now import obstacle_to_training
+from jobs.lifecycle.waits import Awaited, awaited_by
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import Status
 from jobs.scheduling.allocations import PoolWait, pool_waits
@@ -37,6 +38,7 @@ from jobs.scheduling.quotas import most_stored as most_stored_in
 from jobs.scheduling.shortage import no_such_gpu, other_ways, slots_text
 
 _MOST_NAMED = 3  # hosts without space in one sentence
+_PAUSE = PAUSE_S.label("pause_s")
 MOST_COUNTED = 20_000  # jobs from the head of the queue: to count more would slow everybody's lists
 
 
@@ -44,8 +46,8 @@ MOST_COUNTED = 20_000  # jobs from the head of the queue: to count more would sl
 class Standing:
     """A queued job's position in the queue, from 1, and why it waits.
 
-    A paused job has no position, nor has one whose owner may not submit it any more, nor a job behind the first
-    `MOST_COUNTED`.
+    A paused job has no position, nor has one that waits for other jobs, nor one whose owner may not submit it any more,
+    nor a job behind the first `MOST_COUNTED`.
     """
 
     position: int | None
@@ -58,6 +60,7 @@ class WaitsFor:
 
     paused: bool = False
     obstacle: str | None = None  # why its owner may not submit it now
+    others: Sequence[Awaited] = ()  # the jobs that it waits for
     pause_s: float = 0.0  # the rest of its back-off
     quota: Quota | None = None  # that of its project
     keeps_files: bool = False  # it goes on even if its project is full
@@ -73,7 +76,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         return {}
     query = select_queued_jobs().where(Job.id.in_(job_ids), Job.status == Status.QUEUED)
     obstacle = obstacle_to_training(Job.owner, Job.project).label("obstacle")
-    rows = session.execute(query.add_columns(Job.paused_at, PAUSE_S.label("pause_s"), obstacle)).mappings().all()
+    rows = session.execute(query.add_columns(Job.paused_at, Job.waits_for_jobs, _PAUSE, obstacle)).mappings().all()
     if not rows:
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
@@ -83,12 +86,13 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     ahead = _ahead(session, job_ids, limited, full=list(most_stored))
     hosts = registered_hosts(session, host_timeout_s=host_timeout_s)
     pools = registered_pools(session, host_timeout_s=host_timeout_s)
+    others = awaited_by(session, [row["id"] for row in rows if row["waits_for_jobs"]])
     in_slurm = pool_waits(session, job_ids, host_timeout_s=host_timeout_s) if pools else {}
     standing_of = {}
     for row in rows:
         job = queued_job_of(row)
         waits_for = WaitsFor(
-            row["paused_at"] is not None, row["obstacle"], row["pause_s"],
+            row["paused_at"] is not None, row["obstacle"], others.get(job.job_id, ()), row["pause_s"],
             quotas.get(job.project), job.keeps_files, ahead.get(job.job_id, MOST_COUNTED),
             leaving.get(job.job_id, ()), most_stored.get(job.project), in_slurm.get(job.job_id),
         )  # fmt: skip
@@ -167,9 +171,20 @@ def _before_slots(waits_for: WaitsFor) -> str | None:
     """Why it is not placed whatever is free, or how far Slurm is with it. None: it waits for slots."""
     if waits_for.paused or waits_for.obstacle is not None:
         return waits_for.obstacle or "paused"
+    if waits_for.others:
+        return _after(waits_for.others)
     if waits_for.pause_s > 0:
         return f"waits {waits_for.pause_s:.0f} s more after a failed attempt"
     return None if waits_for.in_slurm is None else waits_in_slurm(waits_for.in_slurm)
+
+
+def _after(others: Sequence[Awaited]) -> str:
+    """For which jobs it waits: `waits for job 3k9v, which is running`."""
+    if len(others) == 1:
+        return f"waits for job {others[0].job_id}, which is {others[0].status}"
+    named = [f"{other.job_id} ({other.status})" for other in others[:_MOST_NAMED]]
+    more = len(others) - len(named)
+    return f"waits for {len(others)} jobs: {', '.join(named)}{f' and {more} more' if more else ''}"
 
 
 def _making_room(waits_for: WaitsFor) -> str | None:

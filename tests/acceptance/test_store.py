@@ -154,7 +154,10 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     # The host that is left starts a job from the weights of one that ran on the lost host.
     assert client.attempts(undisturbed["id"])[0]["host"] == lost_host
     from_weights = SPEC | {"model": {"name": "mlp", "weights": f"job:{undisturbed['id']}"}, "epochs": 1}
-    assert client.wait(client.submit(from_weights)["id"], timeout_s=240)["status"] == "succeeded"
+    first = client.submit(from_weights)["id"]
+    second = client.submit(SPEC | {"model": {"name": "mlp", "weights": f"job:{first}"}, "epochs": 1})["id"]
+    assert [client.wait(each, timeout_s=240)["status"] for each in (first, second)] == ["succeeded", "succeeded"]
+    assert any(f"starting from the weights of job:{first}" in line["text"] for line in client.log_lines(second))
 
 
 def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:

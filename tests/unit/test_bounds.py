@@ -12,10 +12,10 @@ _SAFE = {"GET", "HEAD"}
 
 # The tables to which a request adds rows. A change also adds to `audit_entries`, and one of a job to `job_events`.
 ROWS_OF = {
-    "submit_job": "jobs job_events idempotency_keys",
-    "clone_job": "jobs job_events idempotency_keys",
-    "submit_study": "studies study_notes jobs job_events idempotency_keys",
-    "resume_study": "jobs job_events",
+    "submit_job": "jobs job_waits job_events idempotency_keys",
+    "clone_job": "jobs job_waits job_events idempotency_keys",
+    "submit_study": "studies study_notes jobs job_waits job_events idempotency_keys",
+    "resume_study": "jobs job_waits job_events",
     **dict.fromkeys(
         ("cancel_job", "change_job", "pause_job", "resume_job", "cancel_study", "pause_study"), "job_events"
     ),

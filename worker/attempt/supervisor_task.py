@@ -15,8 +15,8 @@ from jobs.copies.resuming import last_valid_steps
 from jobs.data import host_datasets
 from jobs.data.resolving import with_source
 from jobs.db.engine import Sessions
-from jobs.lifecycle.admission import weights_job
 from jobs.lifecycle.dataset_refs import Ref
+from jobs.lifecycle.named_jobs import weights_job
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.launch import Expected, Launch, ScriptLaunch, launch_file_name
 from jobs.model.os_errors import in_words

@@ -16,17 +16,18 @@ from jobs.db.tables.work import (
     JobAnalysis,
     JobEvent,
     JobText,
+    JobWait,
     RunTime,
     Study,
     StudyNote,
 )
 
-SCHEMA = "0016"  # the migration that makes these tables
+SCHEMA = "0017"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
     "DatasetVersion", "Host", "HostDataset", "HostSample",
-    "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MarkedStore", "MetricBlock",
+    "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock",
     "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey",
     "Slot", "Study", "StudyNote", "Token", "Upload", "UploadPiece", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Index,
     String,
     UniqueConstraint,
+    false,
     func,
     text,
 )
@@ -73,6 +74,8 @@ class Job(Base):
     run_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that take about as long
     queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when the job last began to wait for slots
     not_before: Mapped[datetime | None]  # back-off after a failed attempt
+    # It waits for other jobs: it is queued, but not placed. True as long as `job_waits` has rows of it.
+    waits_for_jobs: Mapped[bool] = mapped_column(server_default=false())
     paused_at: Mapped[datetime | None]  # a person paused it: it is queued, but not placed
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -105,7 +108,9 @@ class Job(Base):
             priority.desc(),
             created_at,
             id,
-            postgresql_where=text("status = 'queued' AND cancel_requested_at IS NULL AND paused_at IS NULL"),
+            postgresql_where=text(
+                "status = 'queued' AND cancel_requested_at IS NULL AND paused_at IS NULL AND NOT waits_for_jobs"
+            ),
         ),
         Index("ix_jobs_queued", owner, project, postgresql_where=text("status = 'queued'")),
         Index("ix_jobs_status", status, created_at.desc(), id.desc()),
@@ -149,6 +154,17 @@ class Job(Base):
         Index("uq_jobs_run", owner, run_id, unique=True, postgresql_where=text("run_id IS NOT NULL")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
+
+
+class JobWait(Base):
+    """A job that waits for another one, which has not ended: `jobs.lifecycle.waits`."""
+
+    __tablename__ = "job_waits"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    on_job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+
+    __table_args__ = (Index("ix_job_waits_on_job", on_job_id),)
 
 
 class JobText(Base):

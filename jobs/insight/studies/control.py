@@ -17,6 +17,7 @@ from jobs.db.tables import Job, JobEvent, Study
 from jobs.insight.studies.store import lock, newest_jobs, touch
 from jobs.lifecycle.store import move, touch_all
 from jobs.lifecycle.submission import StudyPlace, write_jobs
+from jobs.lifecycle.waits import BY_AGE
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
@@ -57,14 +58,15 @@ def pause(session: Session, study_id: str) -> None:
 def resume(session: Session, study_id: str, *, most_queued: int | None = None) -> None:
     """Resume its paused jobs, and replace jobs that failed, were cancelled, or will be cancelled, by new ones.
 
-    Its owner may have `most_queued` jobs in the queue; None: any number.
+    Its owner may have `most_queued` jobs in the queue; None: any number. Raises `InvalidSpec` if a new job would wait
+    for one that failed or was cancelled.
     """
     study = _take_turn(session, study_id)
+    replaced = _replace(session, study, most_queued)  # first: it locks jobs that paused ones may wait for
     paused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_not(None))
     if paused:
         touch_all(session, paused, paused_at=None, queued_at=func.now())
         _add_events(session, paused, EventKind.RESUMED)
-    replaced = _replace(session, study, most_queued)
     if paused or replaced:
         touch(session, study_id, cancel_requested_at=None, ended_at=None)
 
@@ -77,7 +79,7 @@ def _take_turn(session: Session, study_id: str) -> Study:
 def _unfinished(session: Session, study_id: str, *conditions: ColumnElement[bool]) -> Sequence[str]:
     """The ids of its jobs that have not ended, locked so that none of them ends before the commit."""
     query = select(Job.id).where(Job.study_id == study_id, Job.status.not_in(TERMINAL), *conditions)
-    return session.scalars(query.order_by(Job.id).with_for_update()).all()
+    return session.scalars(query.order_by(*BY_AGE).with_for_update()).all()
 
 
 def _replace(session: Session, study: Study, most_queued: int | None) -> Sequence[str]:

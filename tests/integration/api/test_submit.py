@@ -16,7 +16,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Slot
 from jobs.lifecycle.store import transition
 from jobs.model.scopes import Scope
-from jobs.model.states import Status
+from jobs.model.states import EndReason, Status
 from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
@@ -130,7 +130,7 @@ def test_a_repeated_key_is_answered_after_its_data_was_removed(client_with_data:
     assert wrong_fields(client_with_data.post("/v1/jobs", json=spec)) == ["dataset.source"]
 
 
-def test_weights_of_a_job_can_be_used_once_it_has_succeeded(
+def test_weights_of_a_job_are_those_that_it_succeeds_with(
     api: TestClient, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
     job_id, probe_id = submit_job(model="mlp"), submit_job(model="mlp", probe={})
@@ -142,17 +142,55 @@ def test_weights_of_a_job_can_be_used_once_it_has_succeeded(
         return message
 
     assert weights_error("job:000000000000") == "there is no job 000000000000"
-    assert f"{job_id} is queued" in weights_error(f"job:{job_id}")
-    assert f"{job_id} is queued" in weights_error(f"job:{job_id}", dry_run=True)
+    assert weights_error(f"job:{probe_id}") == f"job {probe_id} is a batch probe, which leaves no weights"
+    failed_id = submit_job(model="mlp")
+    early = api.get(f"/v1/jobs/{submit_job(model={'name': 'mlp', 'weights': f'job:{job_id}'})}").json()
+    assert early["waiting"] == {"position": None, "reason": f"waits for job {job_id}, which is queued"}
     with sessions.begin() as session:
         for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
             transition(session, job_id, status)
-            transition(session, probe_id, status)
-    assert weights_error(f"job:{probe_id}") == f"job {probe_id} was a batch probe, which leaves no weights"
-    assert submit_job(model={"name": "mlp", "weights": f"job:{job_id}"})
+        transition(session, failed_id, Status.LAUNCHING)
+        transition(session, failed_id, Status.FAILED, end_reason=EndReason.STALLED)
+    for dry_run in (False, True):
+        assert weights_error(f"job:{failed_id}", dry_run=dry_run) == (
+            f"job {failed_id} failed (stalled): only a job that succeeds has weights to start from"
+        )
+    late = api.get(f"/v1/jobs/{submit_job(model={'name': 'mlp', 'weights': f'job:{job_id}'})}").json()
+    assert late["waiting"]["position"] == 3
     other_model = api.post("/v1/jobs", json=SPEC | {"model": {"name": "lenet5", "weights": f"job:{job_id}"}})
     assert wrong_fields(other_model) == ["model.weights"]
-    assert "trained mlp" in other_model.json()["detail"]
+    assert "trains mlp" in other_model.json()["detail"]
+
+
+def test_a_job_waits_for_those_that_it_names(api: TestClient, submit_job: Callable[..., str]) -> None:
+    first, cancelled = submit_job(), submit_job()
+    api.post(f"/v1/jobs/{cancelled}/cancel")
+    refused = api.post("/v1/jobs", json=SPEC | {"after": [first, "nowhere", cancelled], "batch_size": 5000})
+    assert [(one["field"], one["received"]) for one in refused.json()["errors"]] == [
+        ("after.1", "nowhere"), ("after.2", cancelled), ("batch_size", None),
+    ]  # fmt: skip
+    assert f"job {cancelled} was cancelled: name jobs that have not ended, or that have" in refused.json()["detail"]
+    misspelt = api.post("/v1/jobs", json=SPEC | {"after": [first, "No ID"]}).json()["errors"]
+    assert [(one["field"], one["message"]) for one in misspelt] == [
+        ("after.1", "must be an id: small letters and digits, such as 3k9v0t2m7x1q")
+    ]
+    (no_list,) = api.post("/v1/jobs", json=SPEC | {"after": first}).json()["errors"]
+    assert no_list["message"] == f'must be a list, such as ["{first}"]'
+    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"after": [first] * 33})) == ["after"]
+
+    second = submit_job(after=[first])
+    third = api.post(f"/v1/jobs/{second}/clone", json={"after": [second]}).json()
+    assert third["spec"]["after"] == [second]
+    tag = api.get(f"/v1/jobs/{third['id']}").headers["ETag"]
+    api.post(f"/v1/jobs/{first}/cancel")
+    seen = api.get(f"/v1/jobs/{third['id']}", headers={"If-None-Match": tag}).json()
+    assert (seen["status"], seen["end_reason"]) == ("cancelled", "dependency")
+    assert seen["error"] == (
+        f"job {first} was cancelled, and this job was to run after job {second}, which waited for it"
+    )
+    again = api.post(f"/v1/jobs/{second}/clone")
+    assert wrong_fields(again) == ["after.0"]
+    assert api.post(f"/v1/jobs/{second}/clone", json={"after": []}).status_code == 201
 
 
 def test_a_batch_larger_than_the_data_is_refused(api: TestClient) -> None:

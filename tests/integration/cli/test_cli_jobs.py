@@ -176,6 +176,28 @@ def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
     assert [row["id"] for row in client.jobs()] == before
 
 
+def test_a_job_starts_from_the_weights_of_one_that_has_not_ended(stack: Stack, client: Service) -> None:
+    def submitted(*arguments: str) -> str:
+        result = hora(stack.home, "submit", *arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
+
+    first = submitted(*SHORT)
+    second = submitted(*SHORT, "--set", f"model={{name: lenet5, weights: 'job:{first}', freeze_base: false}}")
+    third = submitted(*LONG, "--set", f"after=[{second}]")
+    shown = hora(stack.home, "show", third).stdout
+    assert f"waits for job {second}, which is " in shown
+    assert client.wait(second, timeout_s=240)["status"] == "succeeded"
+    assert client.attempts(second)[0]["created_at"] >= client.job(first)["ended_at"]
+    assert any(f"starting from the weights of job:{first}" in line["text"] for line in client.log_lines(second))
+    fourth = submitted(*LONG, "--set", f"after=[{third}]")
+    client.cancel(third)
+    waited = hora(stack.home, "show", fourth, "--wait")
+    assert waited.returncode == 103
+    assert f"job {third} was cancelled, and this job was to run after it" in waited.stdout
+    client.wait(third, timeout_s=240)
+
+
 def test_cancel_ends_the_wait_with_103(stack: Stack) -> None:
     submitted = hora(stack.home, "submit", *LONG)
     assert submitted.returncode == 0, submitted.stderr

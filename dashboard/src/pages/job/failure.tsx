@@ -6,7 +6,7 @@ import { withParams } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./failure.module.css";
 import { lastWords, plain, rankName } from "./logs/lines.ts";
-import { explanationOf } from "./reasons.ts";
+import { explanationOf, sentence } from "./reasons.ts";
 
 const FETCHED = 200; // lines of the log, from which the lines of the ranks are picked
 const SHOWN = 20;
@@ -62,9 +62,4 @@ function LastLines({ lines }: { lines: readonly LogLine[] }) {
       </pre>
     </div>
   );
-}
-
-/** An error as a sentence. A name at its start keeps its case. */
-function sentence(text: string): string {
-  return /^[a-z]+ /.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }

@@ -7,10 +7,11 @@ import { isScript } from "../../metrics.ts";
 import { Meter } from "../../parts/meter.tsx";
 import { isTerminal, StatusBadge } from "../../parts/status.tsx";
 import { Actions } from "./actions.tsx";
+import { jobsBefore } from "./after.ts";
 import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
-import { ordinal } from "./reasons.ts";
+import { explanationOf, ordinal, sentence } from "./reasons.ts";
 import { isProbe } from "./results/probe.tsx";
 
 export function Header({ job, onChange, children }: { job: Job; onChange: () => void; children: ComponentChildren }) {
@@ -28,6 +29,11 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
       </div>
       <Facts job={job} />
       {job.waiting !== null && !isTerminal(job.status) && <WaitingLine job={job} />}
+      {job.end_reason === "dependency" && (
+        <p class={styles["waiting"]}>
+          {sentence(job.error ?? "")}. {explanationOf("dependency").remedy}
+        </p>
+      )}
       {job.copies_behind && (
         <p class={styles["behind"]} role="status">
           <span aria-hidden="true">⚠</span> {behindText(job.copies_behind)}
@@ -58,6 +64,15 @@ function Facts({ job }: { job: Job }) {
           <a href={`/studies/${job.study}`}>
             cell {(job.study_cell ?? 0) + 1}, repeat {(job.study_repeat ?? 0) + 1}
           </a>
+        </Fact>
+      )}
+      {jobsBefore(job.spec).length > 0 && (
+        <Fact name="After">
+          {jobsBefore(job.spec).map((id) => (
+            <a key={id} class={styles["label"]} href={`/jobs/${id}`}>
+              {id}
+            </a>
+          ))}
         </Fact>
       )}
       {job.run_id && (

@@ -13,6 +13,10 @@ const END_REASONS: Record<EndReason, Explanation> = {
   completed: { cause: "Every epoch is done.", remedy: null },
   early_stopped: { cause: "The monitored metric stopped improving.", remedy: null },
   cancelled: { cause: "A person cancelled the job.", remedy: null },
+  dependency: {
+    cause: "A job that it was waiting for failed or was cancelled, so no attempt began.",
+    remedy: "Submit that job again. Then submit this one again, after the new one.",
+  },
   rank_failed: {
     cause: "A rank died more often than max_restarts allows.",
     remedy: "Read the last lines of that rank. If memory ran out, try a smaller batch.",
@@ -75,6 +79,11 @@ const END_REASONS: Record<EndReason, Explanation> = {
 
 export function explanationOf(reason: EndReason): Explanation {
   return END_REASONS[reason];
+}
+
+/** An error as a sentence. A name at its start keeps its case. */
+export function sentence(text: string): string {
+  return /^[a-z]+ /.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }
 
 /** Why an attempt ended, in a word or two; "live" while it has not. */

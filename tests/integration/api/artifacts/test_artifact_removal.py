@@ -10,7 +10,7 @@ from sqlalchemy import func, update
 from jobs.data import artifacts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
-from jobs.lifecycle.admission import unusable_weights
+from jobs.lifecycle.named_jobs import lock_named, problems_of_named
 from jobs.lifecycle.store import touch, transition
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
@@ -71,11 +71,12 @@ def test_a_submission_and_the_removal_of_its_weights_take_turns(
     ended_long_ago(sessions, job_id)
     spec = spec_from(spec_starting_from(job_id))
     with sessions.begin() as submitting:
-        assert unusable_weights(submitting, spec) == []
+        assert problems_of_named(spec, lock_named(submitting, [spec])) == []
         assert not give_up(sessions)  # the row is held
     assert give_up(sessions)
     with sessions.begin() as submitting:
-        assert "removed" in unusable_weights(submitting, spec)[0].message
+        (problem,) = problems_of_named(spec, lock_named(submitting, [spec]))
+        assert "removed" in problem.message
 
 
 def test_files_are_removed_only_of_jobs_that_have_ended_and_by_those_who_steer_them(

@@ -8,7 +8,16 @@ from fastapi.testclient import TestClient
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.model.states import Status
-from tests.integration.api.studies.study_jobs import Json, bring_to, job_ids, row_count, succeed, wrong_fields
+from tests.integration.api.studies.study_jobs import (
+    BASE,
+    STUDY,
+    Json,
+    bring_to,
+    job_ids,
+    row_count,
+    succeed,
+    wrong_fields,
+)
 
 
 def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(
@@ -70,6 +79,34 @@ def test_a_pause_holds_all_jobs_and_a_resume_lets_them_continue(
     kinds = [e["kind"] for e in api.get(f"/v1/jobs/{queued[0]}/events").json()["items"]]
     assert kinds == ["submitted", "pause_requested", "resumed"]
     assert api.post(f"{path}/resume").json() == resumed
+
+
+def test_a_study_waits_for_the_jobs_that_its_base_names(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    good, bad = (api.post("/v1/jobs", json=BASE).json()["id"] for _ in range(2))
+    for field, body in {
+        "base.after.1": STUDY | {"base": BASE | {"after": [good, "nowhere"]}},
+        "grid.after[1].0": STUDY | {"grid": {"after": [[good], ["nowhere"]]}},
+    }.items():
+        assert wrong_fields(api.post("/v1/studies", json=body)) == [field]
+    study = submit_study(base=BASE | {"after": [good, bad]})
+    waiting, cancelled, *_ = job_ids(study)
+    reason = f"waits for 2 jobs: {good} (queued), {bad} (queued)"
+    assert api.get(f"/v1/jobs/{waiting}").json()["waiting"] == {"position": None, "reason": reason}
+
+    path = f"/v1/studies/{study['id']}"
+    api.post(f"/v1/jobs/{cancelled}/cancel")
+    fresh = job_ids(api.post(f"{path}/resume").json())
+    assert cancelled not in fresh
+    assert [api.get(f"/v1/jobs/{job_id}").json()["waiting"]["reason"] for job_id in fresh] == [reason] * 8
+    bring_to(sessions, good, Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED)
+    api.post(f"/v1/jobs/{bad}/cancel")
+    assert api.get(path).json()["counts"]["cancelled"] == 8
+    assert {api.get(f"/v1/jobs/{job_id}").json()["end_reason"] for job_id in fresh} == {"dependency"}
+    refused = api.post(f"{path}/resume")
+    assert wrong_fields(refused) == ["after.1"]
+    assert f"job {bad} was cancelled" in refused.json()["detail"]
 
 
 def test_notes_are_kept_with_their_author(api: TestClient, submit_study: Callable[..., Json]) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.lifecycle.admission import missing_paths, unsupported, weights_job
+from jobs.lifecycle.admission import missing_paths, unsupported
+from jobs.lifecycle.named_jobs import weights_job
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.problems import FieldProblem

@@ -55,6 +55,7 @@ allreduce:
 placement: pack
 pool: slurm:main
 priority: 50
+after: [3k9v0t2m7x1q]
 project: default
 max_restarts: 3
 time_limit_s: null

@@ -1,0 +1,95 @@
+"""The jobs that a spec names: those in `after`, and the one from whose weights it starts. Called at submission.
+
+The new job waits for those of them that have not ended (`jobs.lifecycle.waits`). Everybody may read every job, so
+everybody may name every job.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from sqlalchemy import String, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import Job
+from jobs.lifecycle.waits import BY_AGE, ended_text
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import Spec
+from jobs.model.states import TERMINAL, Status
+
+_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_UNUSABLE = frozenset({Status.FAILED, Status.CANCELLED})
+
+
+def weights_job(spec: Spec) -> str | None:
+    """The id of the job from whose weights the spec starts; None if it does not."""
+    if spec.model is None:
+        return None
+    prefix, colon, job_id = spec.model.weights.partition(":")
+    return job_id if prefix == "job" and colon and _JOB_ID.fullmatch(job_id) else None
+
+
+def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
+    """The jobs that the specs name, by id. Unknown ones are left out.
+
+    They are locked until the commit. So none of them ends while another job begins to wait for it, and retention does
+    not remove weights from which a job is about to start.
+    """
+    ids = {job_id for spec in specs for job_id in _named_by(spec)}
+    if not ids:
+        return {}
+    named = select(Job).where(Job.id == func.any(cast(sorted(ids), ARRAY(String))))
+    in_order = named.order_by(*BY_AGE).with_for_update(read=True, key_share=True)
+    return {job.id: job for job in session.scalars(in_order, execution_options={"populate_existing": True})}
+
+
+def problems_of_named(spec: Spec, named: Mapping[str, Job]) -> list[FieldProblem]:
+    """Why the spec cannot wait for the jobs that it names, or start from the weights of one. `named` has their rows."""
+    return [*_problems_of_after(spec, named), *_unusable_weights(spec, named)]
+
+
+def to_wait_for(spec: Spec, named: Mapping[str, Job]) -> list[str]:
+    """The ids of the jobs that it names and that have not ended."""
+    return [job_id for job_id in _named_by(spec) if named[job_id].status not in TERMINAL]
+
+
+def _named_by(spec: Spec) -> list[str]:
+    starts_from = weights_job(spec)
+    return list(dict.fromkeys([*spec.after, *([] if starts_from is None else [starts_from])]))
+
+
+def _problems_of_after(spec: Spec, named: Mapping[str, Job]) -> Iterator[FieldProblem]:
+    for position, job_id in enumerate(spec.after):
+        job = named.get(job_id)
+        if job is None:
+            message = "there is no such job: name jobs that have not ended, or that have succeeded"
+        elif job.status in _UNUSABLE:
+            message = f"job {job_id} {ended_text(job)}: name jobs that have not ended, or that have succeeded"
+        else:
+            continue
+        yield FieldProblem(f"after.{position}", message, job_id)
+
+
+def _unusable_weights(spec: Spec, named: Mapping[str, Job]) -> list[FieldProblem]:
+    """Why the spec cannot start from the weights of another job, as far as that is known before the job has ended."""
+    job_id = weights_job(spec)
+    if job_id is None:
+        return []
+    job = named.get(job_id)
+    if job is None:
+        message = f"there is no job {job_id}"
+    elif job.artifacts_removed_at is not None:
+        message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
+    elif job.status in _UNUSABLE:
+        message = f"job {job_id} {ended_text(job)}: only a job that succeeds has weights to start from"
+    elif job.run_id is not None:
+        message = f"job {job_id} was imported: its weights are where it was trained, name their file"
+    elif job.spec.get("code"):
+        message = f"job {job_id} runs its own code: hand the path of its weights to a script, or name a file"
+    elif job.spec.get("probe"):
+        message = f"job {job_id} is a batch probe, which leaves no weights"
+    elif job.spec["model"]["name"] != spec.own_model.name:
+        message = f"job {job_id} trains {job.spec['model']['name']}: its weights do not fit {spec.own_model.name}"
+    else:
+        return []
+    return [FieldProblem("model.weights", message, spec.own_model.weights)]
