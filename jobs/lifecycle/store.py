@@ -10,7 +10,7 @@ Every function works in the caller's transaction; the caller commits.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from jobs.lifecycle import waits
 from jobs.lifecycle.deliveries import add_job_deliveries
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
+_MOST_AT_ONCE = 1000  # waiting jobs that one statement changes
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two characters look alike
 
 
@@ -188,8 +189,8 @@ def _tell_waiting(session: Session, ended_ids: Sequence[str], status: Status) ->
         return
     waits.forget(session, ended_ids)
     if status is Status.SUCCEEDED:
-        released = waits.release_behind(session, ended_ids)
-        touch_all(session, released, waits_for_jobs=False, queued_at=func.now())
+        for released in _parts(waits.release_behind(session, ended_ids)):
+            touch_all(session, released, waits_for_jobs=False, queued_at=func.now())
     else:
         _cancel_behind(session, ended_ids)
 
@@ -204,7 +205,8 @@ def _cancel_behind(session: Session, ended_ids: Sequence[str]) -> None:
             after = "it" if other in roots else f"job {other}, which waited for it"
             ids_by_error.setdefault(f"{causes[other]}, and this job was to run after {after}", []).append(job_id)
         for error, job_ids in ids_by_error.items():
-            _cancel_waiting(session, job_ids, error)
+            for part in _parts(job_ids):
+                _cancel_waiting(session, part, error)
         waits.forget(session, behind)
         causes = {job_id: causes[other] for job_id, other in behind.items()}
 
@@ -216,6 +218,11 @@ def _cancel_waiting(session: Session, job_ids: Sequence[str], error: str) -> Non
     data = {"status": Status.CANCELLED, **why}
     if ended:
         session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.ENDED, "data": data} for each in ended])
+
+
+def _parts(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The ids in parts, so that no statement reaches its time limit."""
+    return (job_ids[start : start + _MOST_AT_ONCE] for start in range(0, len(job_ids), _MOST_AT_ONCE))
 
 
 def touch(session: Session, job_id: str, **values: Any) -> None:

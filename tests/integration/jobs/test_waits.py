@@ -282,8 +282,8 @@ def a_graph(sessions: Sessions, random: Random, *, jobs: int) -> dict[str, list[
 
 @pytest.mark.parametrize("seed", range(12))
 def test_nobody_waits_for_ever_and_nobody_is_placed_too_early(sessions: Sessions, seed: int) -> None:
-    """Jobs are placed, paused, resumed and cancelled, and end in all ways. After each step the rows are as they must."""
-    random = Random(seed)
+    """Jobs are placed, paused, resumed and cancelled, and end in all ways. Each step leaves the right rows."""
+    random = Random(seed)  # noqa: S311 - nothing secret
     graph, live = a_graph(sessions, random, jobs=14), dict[str, Lease]()
     for _ in range(400):
         statuses = check_all(sessions, graph, live)
@@ -334,7 +334,7 @@ def check_all(sessions: Sessions, graph: Mapping[str, list[str]], live: Collecti
 @pytest.mark.parametrize("seed", range(6))
 def test_many_ends_at_once_do_not_lock_each_other_out(sessions: Sessions, seed: int) -> None:
     """Jobs end, and jobs behind them are cancelled and submitted, at the same moment."""
-    random = Random(seed)
+    random = Random(seed)  # noqa: S311 - nothing secret
     graph = a_graph(sessions, random, jobs=16)
     roots = [job_id for job_id, after in graph.items() if not after]
     waiting = [job_id for job_id, after in graph.items() if after]
