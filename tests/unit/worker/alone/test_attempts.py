@@ -96,3 +96,10 @@ def test_a_job_that_slurm_requeued_does_not_wait_for_itself(
     monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(THIS_JOB, "", "RUNNING", "None", None, "n1")])
     earlier(tmp_path, slurm_job=THIS_JOB, started_at=datetime.now(UTC))
     assert len(submit()) == 2
+
+
+@pytest.mark.usefixtures("submit")
+def test_a_spec_that_waits_for_jobs_of_the_service_is_refused(tmp_path: Path) -> None:
+    spec = spec_from(SPEC | {"after": ["3k9v"]})
+    with pytest.raises(NotUsable, match=r"only the service knows the jobs in `after`: use `sbatch --dep"):
+        program._attempt(RunFolder(tmp_path / "run"), spec.model_dump_json().encode(), [])
