@@ -26,6 +26,7 @@ from worker.host.gpus import find_gpus
 from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host_shutdown import leave_list, stop_jobs_of_host
+from worker.idle_watch import IdleWatch
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
@@ -70,6 +71,7 @@ class Worker:
             report_period_s=settings.heartbeat_period_s,
         )
         self.retention = Retention(sessions, settings)
+        self.idle_watch = IdleWatch(sessions, settings)
         self.validators = validators_of(sessions, settings)
         # What it does for its host, it does for its pool too, under the pool's name.
         self._places = [settings, *([settings.of_pool] if settings.of_pool else [])]
@@ -79,7 +81,7 @@ class Worker:
         self._copies = [keeper for place in self._places if (keeper := keeper_of(sessions, place)) is not None]
         threads = (
             self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention, *self.validators,
-            *fetchers, self.notifier, self.mirror,
+            *fetchers, self.notifier, self.mirror, self.idle_watch,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()

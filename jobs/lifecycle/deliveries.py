@@ -1,6 +1,6 @@
-"""Deliveries to webhooks, written in the same transaction as the end of the job or study.
+"""Deliveries to webhooks, written in the same transaction as what they report: an end, or a warning about idle slots.
 
-Called by `store.move`, and by `jobs.outward.webhooks.outbox`, which hands them out for sending.
+Called by `store.move`, by `idle`, and by `jobs.outward.webhooks.outbox`, which hands them out for sending.
 """
 
 from collections.abc import Collection
@@ -25,11 +25,11 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
 
-JOB_ENDED, STUDY_ENDED = "job.ended", "study.ended"
+JOB_ENDED, JOB_IDLE, STUDY_ENDED = "job.ended", "job.idle", "study.ended"
 
 
 def _insert_deliveries(event: str, subject: type[Job] | type[Study]) -> Insert:
-    """The statement that adds a delivery for each webhook that gets the end of one of the subjects `ids`."""
+    """The statement that adds a delivery for each webhook that gets this event of one of the subjects `ids`."""
 
     def deliveries(condition: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
         return (
@@ -54,6 +54,7 @@ def _insert_deliveries(event: str, subject: type[Job] | type[Study]) -> Insert:
 
 # Built once, and run only if there is a webhook, because every end of a job runs this.
 _ADD_FOR_JOBS, _ADD_FOR_STUDIES = _insert_deliveries(JOB_ENDED, Job), _insert_deliveries(STUDY_ENDED, Study)
+_ADD_FOR_IDLE_JOBS = _insert_deliveries(JOB_IDLE, Job)
 _HAS_WEBHOOKS = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
 
 
@@ -61,6 +62,11 @@ def add_job_deliveries(session: Session, job_ids: Collection[str]) -> None:
     """Add a delivery for each webhook that gets the end of one of these jobs."""
     if session.scalar(_HAS_WEBHOOKS):
         session.execute(_ADD_FOR_JOBS, {"ids": list(job_ids)})
+
+
+def add_idle_deliveries(session: Session, job_ids: Collection[str]) -> None:
+    """Add a delivery for each webhook that is told that nobody uses the slots of one of these jobs."""
+    session.execute(_ADD_FOR_IDLE_JOBS, {"ids": list(job_ids)})
 
 
 def add_study_deliveries(session: Session, study_ids: Collection[str]) -> None:

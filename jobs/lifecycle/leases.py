@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.lifecycle import run_durations, usage
+from jobs.lifecycle import idle, run_durations, usage
 from jobs.lifecycle.store import Lease, add_event, add_events, is_valid, select_leased, transition
 from jobs.model.pools import PREFIX
 from jobs.model.preemption import PreemptionCause
@@ -33,7 +33,9 @@ class StopRequests:
     """Requests to end an attempt, which its supervisor obeys: the first one that is set. And how long it may take."""
 
     cancel_requested: bool
+    why_stopped: str | None = None  # nobody used its slots
     pause_requested: bool = False
+    why_paused: str | None = None  # the same; None: a person paused it
     preemption: PreemptionCause | None = None
     time_limit_s: float | None = None  # of the job's spec, which a person may change while the attempt runs
 
@@ -79,7 +81,7 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
 
 
 def stop_requests(session: Session, lease: Lease) -> StopRequests:
-    """Read whether the attempt was asked to end, by a cancel, a pause or a preemption, and its present time limit.
+    """Read whether the attempt was asked to end (by a cancel, a pause, a preemption or idle slots), and its time limit.
 
     Raises `StaleLease`.
     """
@@ -87,6 +89,7 @@ def stop_requests(session: Session, lease: Lease) -> StopRequests:
         select(
             Job.cancel_requested_at.is_not(None).label("cancel"),
             Job.paused_at.is_not(None).label("pause"),
+            Job.idle,
             Attempt.preemption,
             Job.spec["time_limit_s"].as_float().label("time_limit_s"),
         )
@@ -96,7 +99,12 @@ def stop_requests(session: Session, lease: Lease) -> StopRequests:
     if row is None:
         raise StaleLease(lease)
     return StopRequests(
-        cancel_requested=row.cancel, pause_requested=row.pause, preemption=row.preemption, time_limit_s=row.time_limit_s
+        cancel_requested=row.cancel,
+        why_stopped=idle.why_stopped(row.idle),
+        pause_requested=row.pause,
+        why_paused=idle.why_paused(row.idle),
+        preemption=row.preemption,
+        time_limit_s=row.time_limit_s,
     )
 
 
@@ -121,6 +129,9 @@ def end(
     """
     job = _locked_job(session, lease)
     cancelled = job.cancel_requested_at is not None
+    why_stopped = idle.why_stopped(job.idle)
+    if why_stopped is not None and reason.outcome.retried:  # whatever became of the attempt meanwhile
+        reason, error = EndReason.IDLE, why_stopped
     to = status_after(
         reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=int(job.spec["max_restarts"])
     )
@@ -136,6 +147,7 @@ def end(
             session, job.id, to, lease=lease,
             restarts=restarts, losses=losses,
             queued_at=func.now(), not_before=func.now() + timedelta(seconds=pause_s),
+            idle=None if job.paused_at is None or idle.why_paused(job.idle) is None else job.idle,
         )  # fmt: skip
     else:
         transition(session, job.id, to, lease=lease, end_reason=reason, error=error, ended_at=func.now())

@@ -85,7 +85,7 @@ def request_cancel(session: Session, job_id: str) -> Job:
     job = locked_job(session, job_id)
     if job.status in TERMINAL and job.status is not Status.CANCELLED:
         raise JobEnded(job_id, job.status)
-    if job.cancel_requested_at is None:
+    if job.status not in TERMINAL and job.cancel_requested_at is None:
         touch(session, job_id, cancel_requested_at=func.now())
         add_event(session, job_id, EventKind.CANCEL_REQUESTED)
         if job.status is Status.QUEUED:
@@ -117,7 +117,7 @@ def resume(session: Session, job_id: str) -> Job:
     if job.status in TERMINAL:
         raise JobEnded(job_id, job.status)
     if job.paused_at is not None:
-        touch(session, job_id, paused_at=None, queued_at=func.now())
+        touch(session, job_id, paused_at=None, idle=None, queued_at=func.now())
         add_event(session, job_id, EventKind.RESUMED)
     return get_job(session, job_id)
 
@@ -158,7 +158,7 @@ def _write_status(
     session: Session, job_ids: Sequence[str], to: Status, *guards: ColumnElement[bool], **values: Any
 ) -> dict[str, int]:
     if to in TERMINAL:
-        values["waits_for_jobs"] = False
+        values |= {"waits_for_jobs": False, "idle": None}  # it waits for nothing and holds no slots any more
     moved_rows = session.execute(
         update(Job)
         .where(Job.id == func.any(cast(job_ids, ARRAY(String))), Job.status.in_(SOURCES[to]), *guards)

@@ -41,6 +41,7 @@ from jobs.model.script_fields import (
 )
 from jobs.model.spec_parts import (
     EPOCH_METRICS,
+    MAX_SECONDS,
     AllreduceSpec,
     CheckpointSpec,
     Column,
@@ -49,6 +50,7 @@ from jobs.model.spec_parts import (
     EpochMetric,
     GoalSpec,
     GpuModel,
+    IdleSpec,
     ModelName,
     ModelSpec,
     Pixels,
@@ -62,9 +64,10 @@ from jobs.model.yaml_text import load_yaml
 
 __all__ = [
     "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
-    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "ModelSpec", "Name",
-    "Pixels", "ProbeSpec", "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic", "is_plain_url",
-    "is_synthetic", "knows_batch", "knows_epochs", "merged", "parse_spec", "set_field", "spec_from", "synthetic_of",
+    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "IdleSpec", "ModelSpec",
+    "Name", "Pixels", "ProbeSpec", "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic",
+    "is_plain_url", "is_synthetic", "knows_batch", "knows_epochs", "merged", "parse_spec", "set_field", "spec_from",
+    "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
@@ -80,7 +83,6 @@ PoolName = Annotated[str, StringConstraints(pattern=POOL)]
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID), Field(json_schema_extra={"format": "job-id"})]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
-MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold a time that far away
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 Priority = Annotated[int, Field(ge=0, le=100)]
 DEFAULT_PRIORITY = 50
@@ -300,6 +302,11 @@ class Spec(SpecPart):
     stall_timeout_s: Seconds = Field(
         600,
         description="An attempt counts as stalled after this many seconds without a step of any rank. At most a year.",
+    )
+    idle: IdleSpec | None = Field(
+        None,
+        description="What to do when [nobody uses the slots](idle.md). `null`: as its project says, and if that says"
+        " nothing, nothing.",
     )
     seed: int = Field(
         42, ge=0, lt=2**32, description="Decides the initial weights, the split, and the sample order of every epoch."

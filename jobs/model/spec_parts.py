@@ -1,4 +1,4 @@
-"""The parts of a spec: dataset, model, goal, early stopping, checkpoints and probe. Pure; used by `jobs.model.spec`.
+"""The parts of a spec, for `jobs.model.spec`: dataset, model, goal, early stopping, idle slots and others. Pure.
 
 A field's description is written only here. It is Markdown, and its links are relative to docs/. The tables there,
 /openapi.json, the dashboard's form and the help of the command line are made from it.
@@ -22,6 +22,7 @@ ModelName = Annotated[
 Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=255)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
+MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold a time that far away
 GpuModel = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$", max_length=64)
 ]
@@ -175,6 +176,29 @@ class AllreduceSpec(SpecPart):
         le=10_000,
         description="Gradients are sent in messages of about this many MB (10^6 bytes), each as soon as the backward"
         " pass has computed it. `null`: 25 on GPUs; on CPUs one message for all. With `jit` all are ready at once.",
+    )
+
+
+class IdleSpec(SpecPart):
+    """From when on the slots of a job count as idle, and what follows."""
+
+    below: float = Field(
+        5,
+        gt=0,
+        le=100,
+        description="A slot that is used less than this, in percent, is idle: a GPU by its utilization, a CPU slot by"
+        " the CPU that its rank takes of its share.",
+    )
+    for_s: float = Field(
+        1800,
+        ge=60,
+        le=MAX_SECONDS,
+        description="For how many seconds without a break all slots must be idle: from a minute to a year (31536000).",
+    )
+    action: Literal["warn", "pause", "stop"] = Field(
+        "warn",
+        description="`warn`: say so on the job. `pause`: save, and wait until a person resumes the job. `stop`: end the"
+        " job, as a cancel does. `pause` and `stop` warn at half of the time.",
     )
 
 

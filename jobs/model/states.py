@@ -54,6 +54,7 @@ class EndReason(StrEnum):
     NO_STORE = "no_store"
     PREEMPTED = "preempted"
     PAUSED = "paused"
+    IDLE = "idle"
     BAD_DATA = "bad_data"
     SCRIPT_FAILED = "script_failed"
     INTERNAL_ERROR = "internal_error"
@@ -116,7 +117,8 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
         _NOT_ITS_FAULT,
         "it released its slots: for a job of higher priority, for one that it passed, for Slurm, or for a drain",
     ),
-    EndReason.PAUSED: (_NOT_ITS_FAULT, "a person paused the job"),
+    EndReason.PAUSED: (_NOT_ITS_FAULT, "a person paused the job, or [`idle`](idle.md) says so: nobody used its slots"),
+    EndReason.IDLE: (Outcome(_S.CANCELLED), "[`idle`](idle.md) says so: nobody used its slots"),
     EndReason.BAD_DATA: (_FINAL, "the data cannot be read, or does not fit the spec"),
     EndReason.SCRIPT_FAILED: (
         _FINAL,
@@ -171,6 +173,9 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     PREEMPT_REQUESTED = "preempt_requested"
     CHANGED = "changed"  # by a person: its name, priority, time limit or labels
+    IDLE_WARNED = "idle_warned"
+    IDLE_WITHDRAWN = "idle_withdrawn"  # the warning
+    IDLE_ACTED = "idle_acted"
     ENDED = "ended"
 
 

@@ -11,7 +11,7 @@ from jobs.model.spec import Spec
 # The fields that came after the first release.
 _LATER_FIELDS = (
     "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
-    "requirements", "goal", "pool", "after",
+    "requirements", "goal", "pool", "after", "idle",
 )  # fmt: skip
 
 

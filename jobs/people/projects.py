@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import cast, delete, func, select, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, Page
 from jobs.db.tables import Job, Project, ProjectMember, User
-from jobs.model.spec import DEFAULT_PROJECT
+from jobs.model.spec import DEFAULT_PROJECT, IdleSpec
 from jobs.model.states import Status
 from jobs.people.rights import UserNotFound
 from jobs.scheduling.quotas import quotas_of
@@ -72,6 +72,7 @@ class ProjectState:
     max_gpu_hours: float | None
     max_storage_gb: float | None
     max_priority: int | None
+    idle: dict[str, Any] | None  # an `IdleSpec`
     created_at: datetime
     archived_at: datetime | None
     revision: int
@@ -87,11 +88,17 @@ def create(session: Session, name: str, **values: Any) -> None:
 
 
 def change(session: Session, name: str, *, is_archived: bool | None = None, **values: Any) -> None:
-    """Change a project. Running jobs are not stopped. Raises `ProjectNotFound`, `DefaultProject`."""
+    """Change a project. Running jobs are not stopped. Raises `ProjectNotFound`, `DefaultProject`.
+
+    `idle` may have some of its fields: the others stay as they are.
+    """
     if name == DEFAULT_PROJECT and (is_archived or not values.get("is_open", True)):
         raise DefaultProject("is_archived" if is_archived else "is_open")
     if is_archived is not None:
         values["archived_at"] = func.coalesce(Project.archived_at, func.now()) if is_archived else None
+    if values.get("idle") is not None:
+        before = func.coalesce(Project.idle, cast(IdleSpec().model_dump(), JSONB))
+        values["idle"] = before.op("||")(cast(values["idle"], JSONB))
     _touch(session, name, **values)
 
 
@@ -164,6 +171,7 @@ def _states(session: Session, projects: Sequence[Project]) -> list[ProjectState]
             max_gpu_hours=project.max_gpu_hours,
             max_storage_gb=project.max_storage_gb,
             max_priority=project.max_priority,
+            idle=project.idle,
             created_at=project.created_at,
             archived_at=project.archived_at,
             revision=project.revision,

@@ -364,6 +364,9 @@ class Settings(BaseSettings):
         description="Time between two passes of a worker over its host and the queue. A lost hint costs at most this.",
     )
     sample_period_s: _Seconds = Field(1.0, description="Time between two samples of utilization.")
+    idle_period_s: _Seconds = Field(
+        15.0, description="Time between two looks for jobs whose [slots nobody uses](idle.md)."
+    )
     heartbeat_period_s: _Seconds = Field(5.0, description="Time between two heartbeats of a host.")
     host_timeout_s: _Seconds = Field(30.0, description="A host without a heartbeat for this long counts as lost.")
     lease_s: _Seconds = Field(60.0, description="How long a supervisor may be out of touch with the database.")

@@ -12,6 +12,7 @@ from jobs.model.spec import Spec
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.views.advice import Quote
 from jobs.views.base import View
+from jobs.views.idle import IdleNotice
 
 
 class Progress(View):
@@ -143,6 +144,9 @@ class JobView(View):
     artifact_bytes: int | None = Field(None, description="What its artifacts take; null: nothing was measured")
     copies_behind: CopiesBehind | None = Field(
         None, description="What waits to be copied to the store for too long; null: nothing"
+    )
+    idle: IdleNotice | None = Field(
+        None, description="A warning that nobody uses its slots, or why it was paused; null: neither"
     )
     revision: int = Field(description="A number that grows with every change of the job")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from jobs.model.spec import Priority, ProjectName
+from jobs.model.spec import IdleSpec, Priority, ProjectName
 from jobs.views.base import View
 
 Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
@@ -25,6 +25,7 @@ _PRIORITY = (
     "The ceiling for priorities: only admins submit jobs with a higher one, or raise jobs above it. null: jobs may be "
     "submitted with any priority, but only admins raise one above 50 later"
 )
+_IDLE = "What to do when nobody uses the slots of its jobs, for jobs whose spec has no `idle`; null: nothing"
 
 
 class _ProjectRequest(BaseModel):
@@ -42,6 +43,7 @@ class NewProject(_ProjectRequest):
     max_gpu_hours: Hours | None = Field(None, description=_HOURS)
     max_storage_gb: Gigabytes | None = Field(None, description=_STORAGE)
     max_priority: Priority | None = Field(None, description=_PRIORITY)
+    idle: IdleSpec | None = Field(None, description=_IDLE)
 
 
 class ProjectChanges(_ProjectRequest):
@@ -55,6 +57,7 @@ class ProjectChanges(_ProjectRequest):
     max_gpu_hours: Hours | None = None
     max_storage_gb: Gigabytes | None = None
     max_priority: Priority | None = None
+    idle: IdleSpec | None = Field(None, description="Fields that are left out stay as they are")
 
 
 class UsageView(View):
@@ -78,6 +81,7 @@ class ProjectView(View):
     max_gpu_hours: float | None = Field(description=_HOURS)
     max_storage_gb: float | None = Field(description=_STORAGE)
     max_priority: int | None = Field(None, description=_PRIORITY)
+    idle: IdleSpec | None = Field(None, description=_IDLE)
     usage: UsageView
     members: list[str] = Field(description="Users who may steer its jobs, and submit to it even if it is not open")
     created_at: datetime

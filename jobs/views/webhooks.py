@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from jobs.views.base import View
 
-WebhookEvent = Literal["job.ended", "study.ended"]
+WebhookEvent = Literal["job.ended", "job.idle", "study.ended"]
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
 
@@ -22,8 +22,8 @@ class NewWebhook(View):
     url: Annotated[str, StringConstraints(max_length=2000)] = Field(
         description="An https address on the internet", json_schema_extra={"format": "web-address"}
     )
-    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=2)] = Field(
-        ["job.ended", "study.ended"], description="The events that are sent to it"
+    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=3)] = Field(
+        ["job.ended", "job.idle", "study.ended"], description="The events that are sent to it"
     )
     project: Annotated[str, StringConstraints(max_length=64)] | None = Field(
         None, description="Send the events of this project's jobs and studies; null: of the owner's own"
@@ -39,7 +39,7 @@ class WebhookChanges(View):
 
 
 class WebhookView(View):
-    """An address to which the service sends a message when a job or a study ends."""
+    """An address to which the service sends a message when a job or a study ends, or nobody uses a job's slots."""
 
     id: str
     owner: str
@@ -60,7 +60,7 @@ class DeliveryView(View):
     """A message to a webhook, and whether it arrived."""
 
     id: int = Field(description="The same at every try, so receivers can recognise repeats")
-    event: Literal["job.ended", "study.ended", "ping"]
+    event: Literal["job.ended", "job.idle", "study.ended", "ping"]
     subject_id: str = Field(description="The id of the job or study; for a ping, of the webhook")
     status: DeliveryStatus
     attempts: int = Field(description="How often it was sent")

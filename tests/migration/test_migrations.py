@@ -170,3 +170,25 @@ def test_a_downgrade_takes_back_what_was_said_of_the_store(empty: str) -> None:
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT end_reason FROM attempts").fetchall() == [("host_lost",)]
         assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]
+
+
+def test_a_downgrade_takes_back_what_was_said_of_idle_slots(empty: str) -> None:
+    migrations.upgrade(empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, project, end_reason, idle)"
+            " VALUES ('new', 'new', 'me', 'cancelled', '{}', '{}', '{}', 1, 50, 'default', 'idle', '{}')"
+        )
+        connection.execute(
+            "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, shares, ended_at, end_reason)"
+            " VALUES ('new', 1, 'ha', 1, now(), '[]', now(), 'idle')"
+        )
+        connection.execute(
+            "INSERT INTO job_events (job_id, kind, data)"
+            " VALUES ('new', 'submitted', '{}'), ('new', 'idle_warned', '{}'), ('new', 'idle_acted', '{}')"
+        )
+    migrations.downgrade(empty, "0015")
+    with psycopg.connect(empty) as connection:
+        assert connection.execute("SELECT end_reason FROM attempts").fetchall() == [("cancelled",)]
+        assert connection.execute("SELECT end_reason FROM jobs").fetchall() == [("cancelled",)]
+        assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]

@@ -40,11 +40,13 @@ class Ending:
 
 
 def requested_ending(requests: "StopRequests") -> Ending | None:
-    """How a person or the queue asked an attempt to end; None while it may go on. A cancel wins."""
+    """How a person, the queue or idle slots asked an attempt to end; None while it may go on. A cancel wins."""
     if requests.cancel_requested:
         return Ending(EndReason.CANCELLED)
+    if requests.why_stopped is not None:
+        return Ending(EndReason.IDLE, requests.why_stopped)
     if requests.pause_requested:
-        return Ending(EndReason.PAUSED)
+        return Ending(EndReason.PAUSED, requests.why_paused)
     if requests.preemption is not None:
         return Ending(EndReason.PREEMPTED, requests.preemption.explanation)
     return None

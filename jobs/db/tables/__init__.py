@@ -6,7 +6,7 @@ from jobs.db.tables.data import DatasetVersion, HostDataset, Upload, UploadPiece
 from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
 from jobs.db.tables.places import Allocation, Host, Slot
-from jobs.db.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
+from jobs.db.tables.series import HostSample, IdleStretch, LogLine, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.db.tables.service import MarkedStore, SigningKey
 from jobs.db.tables.work import (
     SORTED_BY,
@@ -22,12 +22,12 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0017"  # the migration that makes these tables
+SCHEMA = "0018"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
-    "DatasetVersion", "Host", "HostDataset", "HostSample",
-    "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock",
-    "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey",
-    "Slot", "Study", "StudyNote", "Token", "Upload", "UploadPiece", "User", "Webhook", "WebhookDelivery",
+    "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis",
+    "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror", "Project",
+    "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot", "Study", "StudyNote", "Token",
+    "Upload", "UploadPiece", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Messages about ends: webhooks and their deliveries. And copies of jobs on other tracking servers."""
+"""Messages about jobs and studies: webhooks and their deliveries. And copies of jobs on other tracking servers."""
 
 from datetime import datetime
 from typing import Any
@@ -11,14 +11,14 @@ from jobs.db.tables.base import Base
 
 
 class Webhook(Base):
-    """An address to which messages about the ends of jobs and studies are sent."""
+    """An address to which messages about jobs and studies are sent."""
 
     __tablename__ = "webhooks"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     owner: Mapped[str] = mapped_column(String(128))
     url: Mapped[str]
-    events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.ended, study.ended
+    events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.ended, job.idle, study.ended
     project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: only the owner's own jobs
     secret: Mapped[str]  # signs the messages, so it cannot be stored as a hash
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -32,7 +32,7 @@ class Webhook(Base):
 
 
 class WebhookDelivery(Base):
-    """One message for a webhook, and the result of sending it. It is written together with the end that it reports."""
+    """One message for a webhook, and the result of sending it. It is written together with what it reports."""
 
     __tablename__ = "webhook_deliveries"
 

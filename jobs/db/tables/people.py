@@ -4,6 +4,7 @@ from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Identity, Index, String, func, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.db.tables.base import Base
@@ -57,6 +58,8 @@ class Project(Base):
     max_gpu_hours: Mapped[float | None]  # of leased slots, in a calendar month (UTC)
     max_storage_gb: Mapped[float | None]  # of checkpoints and artifacts of its jobs, in 10^9 bytes
     max_priority: Mapped[int | None]  # of jobs that are not submitted or changed by admins
+    # For jobs whose spec has none: a `jobs.model.spec.IdleSpec`.
+    idle: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     archived_at: Mapped[datetime | None]  # it takes no new jobs
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")

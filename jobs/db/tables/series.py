@@ -1,13 +1,15 @@
-"""Metrics, log lines and samples of runs, and the roll-ups that thinning leaves."""
+"""Metrics, log lines and samples of runs, the roll-ups that thinning leaves, and how far samples were judged."""
 
 from datetime import datetime
 
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    ForeignKey,
     Identity,
     Index,
     String,
+    func,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -90,6 +92,22 @@ class Sample(Base):
     gpu_processes: Mapped[int | None]  # that compute on it, of any user
     cpu_percent: Mapped[float | None]  # of one core: 200 is two cores busy
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # resident, of the rank and its children
+
+
+class IdleStretch(Base):
+    """Since when all slots of a live attempt are idle, as far as its samples were judged: `jobs.telemetry.idle_watch`.
+
+    Times are by the clock of the database.
+    """
+
+    __tablename__ = "idle_stretches"
+
+    # Not in the attempt's row, which its supervisor and samplers lock again and again.
+    attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True)
+    below: Mapped[float]  # percent: what counted as idle
+    since: Mapped[datetime]  # when a slot was last used, or when the samples began
+    until: Mapped[datetime]  # judged up to here
+    looked_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class HostSample(Base):

@@ -76,7 +76,7 @@ class Job(Base):
     not_before: Mapped[datetime | None]  # back-off after a failed attempt
     # It waits for other jobs: it is queued, but not placed. True as long as `job_waits` has rows of it.
     waits_for_jobs: Mapped[bool] = mapped_column(server_default=false())
-    paused_at: Mapped[datetime | None]  # a person paused it: it is queued, but not placed
+    paused_at: Mapped[datetime | None]  # it was paused: it is queued, but not placed
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]  # when the first attempt's first rank started
@@ -89,6 +89,7 @@ class Job(Base):
     artifact_bytes: Mapped[int | None] = mapped_column(BigInteger)  # the same, measured at the end of each attempt
     # What waits to be copied to the store for too long: `jobs.views.jobs.CopiesBehind`. Null: nothing.
     copies_behind: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    idle: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # a `jobs.views.idle.IdleNotice`
     copies_tidied_at: Mapped[datetime | None]  # when what is kept no more was last removed from the store
     work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))

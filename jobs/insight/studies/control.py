@@ -65,7 +65,7 @@ def resume(session: Session, study_id: str, *, most_queued: int | None = None) -
     replaced = _replace(session, study, most_queued)  # first: it locks jobs that paused ones may wait for
     paused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_not(None))
     if paused:
-        touch_all(session, paused, paused_at=None, queued_at=func.now())
+        touch_all(session, paused, paused_at=None, idle=None, queued_at=func.now())
         _add_events(session, paused, EventKind.RESUMED)
     if paused or replaced:
         touch(session, study_id, cancel_requested_at=None, ended_at=None)

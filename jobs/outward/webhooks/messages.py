@@ -40,9 +40,15 @@ def headers_of(delivery_id: int, event: str, secret: str, timestamp: int, body: 
 
 
 def payload_of(
-    delivery: WebhookDelivery, webhook: Webhook, subject: Job | Study | None, *, counts: dict[str, int], base_url: str
+    delivery: WebhookDelivery,
+    webhook: Webhook,
+    subject: Job | Study | None,
+    *,
+    counts: dict[str, int],
+    idle: dict[str, Any] | None = None,
+    base_url: str,
 ) -> dict[str, Any]:
-    """The message of a delivery. `counts` are a study's jobs by status."""
+    """The message of a delivery. `counts` are a study's jobs by status, `idle` is the notice about a job's slots."""
     payload: dict[str, Any] = {
         "event": delivery.event,
         "delivery": delivery.id,
@@ -56,6 +62,8 @@ def payload_of(
             payload["study"] = _study(subject, counts, base_url)
         case None:
             pass
+    if idle is not None:
+        payload["idle"] = idle
     return payload
 
 

@@ -18,10 +18,10 @@ from sqlalchemy import (
 )  # fmt: skip
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Job, Study, Webhook, WebhookDelivery
+from jobs.db.tables import Job, JobEvent, Study, Webhook, WebhookDelivery
 from jobs.lifecycle import rights_now
-from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED, add_study_deliveries
-from jobs.model.states import TERMINAL
+from jobs.lifecycle.deliveries import JOB_ENDED, JOB_IDLE, STUDY_ENDED, add_study_deliveries
+from jobs.model.states import TERMINAL, EventKind
 from jobs.outward.webhooks import messages
 from jobs.outward.webhooks.messages import PING
 from jobs.outward.webhooks.retries import Answer, Verdict, pause_s, verdict_of
@@ -29,6 +29,7 @@ from jobs.outward.webhooks.retries import Answer, Verdict, pause_s, verdict_of
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _BATCH_ROWS = 1000
+_OF_IDLE_SLOTS = (EventKind.IDLE_WARNED, EventKind.IDLE_ACTED)
 
 
 @dataclass(frozen=True)
@@ -109,15 +110,24 @@ def _claim_delivery(
 def _payload(session: Session, delivery: WebhookDelivery, webhook: Webhook, base_url: str) -> dict[str, Any]:
     subject: Job | Study | None = None
     counts: dict[str, int] = {}
-    if delivery.event == JOB_ENDED:
+    idle: dict[str, Any] | None = None
+    if delivery.event in (JOB_ENDED, JOB_IDLE):
         subject = session.get(Job, delivery.subject_id)
-    elif delivery.event == STUDY_ENDED:
+    if delivery.event == JOB_IDLE:
+        # As it was said then: the warning may have been withdrawn. It was written in the transaction of the delivery.
+        said = select(JobEvent.data).where(
+            JobEvent.job_id == delivery.subject_id,
+            JobEvent.kind.in_(_OF_IDLE_SLOTS),
+            JobEvent.at <= delivery.created_at,
+        )
+        idle = session.scalar(said.order_by(JobEvent.id.desc()).limit(1))
+    if delivery.event == STUDY_ENDED:
         subject = session.get(Study, delivery.subject_id)
         rows = session.execute(
             select(Job.status, func.count()).where(Job.study_id == delivery.subject_id).group_by(Job.status)
         )
         counts = {status.value: jobs for status, jobs in rows}
-    return messages.payload_of(delivery, webhook, subject, counts=counts, base_url=base_url)
+    return messages.payload_of(delivery, webhook, subject, counts=counts, idle=idle, base_url=base_url)
 
 
 def settle(session: Session, delivery: Claimed, answer: Answer, *, jitter: float) -> Verdict | None:

@@ -73,11 +73,32 @@ def test_an_invalid_project_is_refused_at_its_field(api: TestClient) -> None:
     api.post("/v1/projects", json={"name": "vision"})
     wrong = [
         ("max_slots", -1), ("max_slots", 1.5), ("max_queued", 2**31), ("max_gpu_hours", -0.5), ("max_gpu_hours", "1"),
-        ("description", "a\x07b"), ("is_open", None), ("colour", "red"),
+        ("description", "a\x07b"), ("is_open", None), ("colour", "red"), ("idle", "stop"),
     ]  # fmt: skip
     for field, value in wrong:
         assert field_error(api.post("/v1/projects", json={"name": "other", field: value}), field)
         assert field_error(api.patch("/v1/projects/vision", json={field: value}), field)
+
+
+def test_a_project_says_what_to_do_with_idle_slots(api: TestClient) -> None:
+    new = {"name": "vision", "idle": {"action": "stop"}}
+    assert api.post("/v1/projects", json=new).json()["idle"] == {"below": 5, "for_s": 1800, "action": "stop"}
+    changed = api.patch("/v1/projects/vision", json={"idle": {"for_s": 60}}).json()
+    assert changed["idle"] == {"below": 5, "for_s": 60, "action": "stop"}, "the other fields stay"
+    assert api.patch("/v1/projects/vision", json={"max_slots": 2}).json()["idle"] == changed["idle"]
+    assert api.patch("/v1/projects/vision", json={"idle": None}).json()["idle"] is None
+    only_some = api.patch("/v1/projects/vision", json={"idle": {"action": "pause"}}).json()["idle"]
+    assert only_some == {"below": 5, "for_s": 1800, "action": "pause"}, "the others have their defaults"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("below", 0), ("below", 101), ("below", "5"), ("for_s", 59), ("for_s", 1e9), ("action", "kill"), ("within", 1)],
+)
+def test_wrong_idle_slots_are_refused_at_their_field(api: TestClient, field: str, value: object) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    assert field_error(api.patch("/v1/projects/vision", json={"idle": {field: value}}), f"idle.{field}")
+    assert field_error(api.post("/v1/projects", json={"name": "other", "idle": {field: value}}), f"idle.{field}")
 
 
 def test_the_default_project_is_limited_but_neither_closed_nor_archived(api: TestClient) -> None:

@@ -30,6 +30,7 @@ THREADS = {
     "DatasetFetcher": "the owners of jobs, which were placed on its host: it fetches the data that they name",
     "Validator": "nobody: what it looks at was registered by somebody who might",
     "Retention": "the operator",
+    "IdleWatch": "the owners of jobs and admins, who said what to do with idle slots: it only takes slots away",
     "Sampler": "the operator",
     "Desk": "the owners of jobs: it asks Slurm only for jobs whose owners may submit, and begins no others",
     "CopierKeeper": "the operator, who sets the address of the store",

@@ -54,6 +54,7 @@ allreduce:
   bucket_mb: 12.5
 placement: pack
 pool: slurm:main
+idle: {below: 5, for_s: 1800, action: pause}
 priority: 50
 after: [3k9v0t2m7x1q]
 project: default
@@ -101,8 +102,28 @@ def test_whole_spec_contains_every_field() -> None:
     document = yaml.safe_load(WHOLE)
     complete = parse_spec(WHOLE, syntax="yaml").model_dump(mode="json")
     assert document.keys() == complete.keys() - OF_SCRIPTS
-    for part in ("dataset", "model", "goal", "early_stopping", "checkpoint", "probe"):
+    for part in ("dataset", "model", "goal", "early_stopping", "checkpoint", "idle", "probe"):
         assert document[part].keys() == complete[part].keys()
+
+
+@pytest.mark.parametrize(
+    ("idle", "field"),
+    [
+        ("stop", "idle"), ({"below": 0}, "idle.below"), ({"below": 100.5}, "idle.below"),
+        ({"below": "5"}, "idle.below"), ({"for_s": 59}, "idle.for_s"), ({"for_s": 1e9}, "idle.for_s"),
+        ({"action": "kill"}, "idle.action"), ({"for": 60}, "idle.for"),
+    ],
+)  # fmt: skip
+def test_idle_slots_that_make_no_sense_are_refused_at_their_field(idle: Any, field: str) -> None:
+    (problem,) = problems_of(smallest(idle=idle))
+    assert problem.field == field
+
+
+def test_idle_slots_have_defaults() -> None:
+    assert spec_from(smallest()).idle is None
+    idle = spec_from(smallest(idle={})).idle
+    assert idle is not None
+    assert (idle.below, idle.for_s, idle.action) == (5, 1800, "warn")
 
 
 def test_stored_spec_is_read_back_unchanged() -> None:

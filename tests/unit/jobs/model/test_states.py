@@ -51,7 +51,7 @@ def test_end_reason_decides_the_next_status(reason: EndReason) -> None:
         assert after is Status.QUEUED
     elif reason in DONE:
         assert after is Status.SUCCEEDED
-    elif reason in (EndReason.CANCELLED, EndReason.DEPENDENCY):
+    elif reason in (EndReason.CANCELLED, EndReason.DEPENDENCY, EndReason.IDLE):
         assert after is Status.CANCELLED
     else:
         assert after is Status.FAILED

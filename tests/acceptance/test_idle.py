@@ -1,0 +1,121 @@
+"""A script that only sleeps, under real horovodrun: it is warned of by its real samples, and then stopped or paused."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, func, insert, select, update
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.tables import Attempt, IdleStretch, Job, Sample
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.telemetry import idle_watch
+from tests.acceptance.conftest import ended, kinds, no_process_left
+from tests.integration.jobs import code_rows
+from tests.waiting import until
+
+SCRIPT = b"""
+import time
+print("asleep", flush=True)
+time.sleep(3600)
+"""
+WHY = "its 2 CPU slots were below 50 % for 1 minute"
+
+
+@pytest.fixture(scope="module")
+def watched_stack(session_folder: Path) -> Iterator[Stack]:
+    """A stack that runs the code of its users, and looks for idle slots again and again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        patch.setenv("HORA_IDLE_PERIOD_S", "0.2")
+        patch.setenv("HORA_SAVE_GRACE_S", "1")  # the script never looks whether it should stop
+        patch.setenv("HORA_STOP_FILE_GRACE_S", "1")
+        with Stack(session_folder / "idle", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def sessions_there(watched_stack: Stack) -> Iterator[Sessions]:
+    engine = engine_for(watched_stack.database_url)
+    yield sessions_for(engine)
+    engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def person(watched_stack: Stack) -> Iterator[Service]:
+    with Service(watched_stack.url, watched_stack.token) as client:
+        yield client
+
+
+def submitted(sessions: Sessions, action: str) -> str:
+    """A job of two ranks that sleep."""
+    code = {"code": code_rows.an_archive(sessions, code_rows.packed({f"{action}.py": SCRIPT}))}
+    idle = {"below": 50, "for_s": 60, "action": action}
+    spec = spec_from({**code, "command": ["python", f"{action}.py"], "gpus": 2, "idle": idle})
+    with sessions.begin() as session:
+        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
+
+
+def half_a_minute_earlier(sessions: Sessions, job_id: str) -> None:
+    """Make it so that the ranks have slept for 35 seconds: what is measured from now on goes on from there."""
+    with sessions.begin() as session:
+        session.execute(select(func.pg_advisory_xact_lock(idle_watch.LOCK)))  # no look is under way
+        now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+        session.execute(delete(IdleStretch))
+        session.execute(delete(Sample).where(Sample.job_id == job_id))
+        began_at = now - timedelta(seconds=35)
+        session.execute(update(Attempt).values(created_at=began_at, started_at=began_at))
+        session.execute(
+            insert(Sample),
+            [
+                {
+                    "job_id": job_id, "attempt": 1, "rank": rank, "slot": rank, "host": "earlier",
+                    "at": now - timedelta(seconds=seconds), "cpu_percent": 0.0,
+                }
+                for seconds in range(1, 35, 2)
+                for rank in range(2)
+            ],
+        )  # fmt: skip
+
+
+def has_come(sessions: Sessions, job_id: str) -> None:
+    """Make it so that the time of which the job was warned has come."""
+    with sessions.begin() as session:
+        acts_at = func.jsonb_build_object("acts_at", datetime.now(UTC).isoformat())
+        session.execute(update(Job).where(Job.id == job_id).values(idle=Job.idle.op("||")(acts_at)))
+
+
+@pytest.mark.parametrize("action", ["stop", "pause"])
+def test_a_script_that_only_sleeps(sessions_there: Sessions, person: Service, action: str) -> None:
+    job_id = submitted(sessions_there, action)
+    until(lambda: all(person.logs(job_id, rank=rank, search="asleep")["items"] for rank in (0, 1)), what="both ranks")
+    half_a_minute_earlier(sessions_there, job_id)
+    until(lambda: person.job(job_id).get("idle") is not None, what="a warning")
+    warning = person.job(job_id)["idle"]
+    assert (warning["action"], warning["acted_at"], warning["below"]) == (action, None, 50)
+    assert warning["why"] == "its 2 CPU slots are used less than 50 %"
+    assert person.job(job_id)["status"] == "running", "it is warned first"
+    has_come(sessions_there, job_id)
+    if action == "stop":
+        job = ended(person, job_id)
+        assert (job["status"], job["end_reason"], job["error"], job["idle"]) == ("cancelled", "idle", WHY, None)
+    else:
+        until(lambda: person.job(job_id)["status"] == "queued", what="the pause")
+        job = person.job(job_id)
+        assert job["paused_at"] is not None
+        assert (job["idle"]["why"], job["waiting"]["position"]) == (WHY, None)
+    (attempt,) = person.attempts(job_id)
+    assert (attempt["end_reason"], attempt["error"]) == ("idle" if action == "stop" else "paused", WHY)
+    assert {"idle_warned", "idle_acted", "attempt_ended"} <= set(kinds(person, job_id))
+    no_process_left(person, job_id)
+    if action == "pause":
+        person.resume(job_id)
+        until(lambda: person.job(job_id)["status"] == "running", what="its next attempt")
+        assert person.job(job_id)["idle"] is None
+        person.cancel(job_id)
+        assert ended(person, job_id)["end_reason"] == "cancelled"
