@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from hora.render.copies import event_text
+from hora.render.idle import idle_event_text
 from hora.render.jobs import epoch_line, progress_line, standing, status
 from hora.render.metrics import goal_of
 from hora.render.text import plain
@@ -109,12 +110,12 @@ def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
     """A line for each change of status, each lost attempt and each epoch, without control characters.
 
     Also a line for each new reason why a queued job waits. A new figure in a reason gives no line: it changes often.
-    And one for a checkpoint that was fetched from the store, or waits for it.
+    And one for a checkpoint that was fetched from the store, or waits for it, and for slots that nobody uses.
     """
     printed: dict[str, Any] = {"event": 0, "state": None, "news": None}
 
     def watch(job: Json) -> None:
-        news = ((job.get("progress") or {}).get("epoch"), bool(job.get("copies_behind")))
+        news = ((job.get("progress") or {}).get("epoch"), bool(job.get("copies_behind")), job.get("idle"))
         reason = _FIGURES.sub("", (job.get("waiting") or {}).get("reason", ""))
         state = (job["status"], bool(job.get("paused_at")), reason)
         if (state, news) == (printed["state"], printed["news"]):
@@ -154,6 +155,6 @@ def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]
             )
         elif event["kind"] == "attempt_ended":
             reason = str(data.get("end_reason"))
-        elif text := event_text(event["kind"], data):
+        elif text := event_text(event["kind"], data) or idle_event_text(event["kind"], data):
             lines.append(text)
     return lines

@@ -44,6 +44,14 @@ MaxStorage = Annotated[
 MaxPriority = Annotated[
     str | None, typer.Option(metavar="P", help="The priority above which only admins may go. none: not set.")
 ]
+Idle = Annotated[
+    str | None,
+    typer.Option(
+        metavar="K=V,...",
+        help="What to do when nobody uses the slots of its jobs: below=5,for_s=1800,action=warn, pause or stop."
+        " none: nothing.",
+    ),
+]
 
 _LIMITS: dict[str, type[int] | type[float]] = {
     "max_slots": int, "max_queued": int, "max_gpu_hours": float, "max_storage_gb": float, "max_priority": int,
@@ -80,13 +88,14 @@ def create(
     max_gpu_hours: MaxGpuHours = None,
     max_storage_gb: MaxStorage = None,
     max_priority: MaxPriority = None,
+    idle: Idle = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a project. For admins."""
     from hora.connection import connect
 
     document = _document(
-        description, closed, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
+        description, closed, idle, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
         max_storage_gb=max_storage_gb, max_priority=max_priority,
     )  # fmt: skip
     with connect() as client:
@@ -103,13 +112,14 @@ def change(
     max_gpu_hours: MaxGpuHours = None,
     max_storage_gb: MaxStorage = None,
     max_priority: MaxPriority = None,
+    idle: Idle = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a project. Running jobs are not stopped. For admins."""
     from hora.connection import connect
 
     changes = _document(
-        description, closed, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
+        description, closed, idle, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
         max_storage_gb=max_storage_gb, max_priority=max_priority,
     )  # fmt: skip
     if not changes:
@@ -169,12 +179,38 @@ def _show(project: "Json", as_json: bool) -> None:
     print_json(project) if as_json else display(project_facts(project))
 
 
-def _document(description: str | None, closed: bool | None, **limits: str | None) -> dict[str, Any]:
+def _document(
+    description: str | None, closed: bool | None, idle: str | None = None, **limits: str | None
+) -> dict[str, Any]:
     """The fields of a project that were given as options."""
     fields: dict[str, Any] = {} if description is None else {"description": description}
     if closed is not None:
         fields["is_open"] = not closed
+    if idle is not None:
+        fields["idle"] = _idle(idle)
     return fields | {name: _limit(name, text, _LIMITS[name]) for name, text in limits.items() if text is not None}
+
+
+def _idle(text: str) -> dict[str, Any] | None:
+    """The fields of `idle` in below=5,for_s=1800,action=stop. The service checks them."""
+    if text == "none":
+        return None
+    fields: dict[str, Any] = {}
+    for part in text.split(","):
+        name, sign, value = (each.strip() for each in part.partition("="))
+        if not (name and sign and value):
+            message = f"{part.strip()!r} is not NAME=VALUE; write below=5,for_s=1800,action=stop, or `none`"
+            raise typer.BadParameter(message, param_hint="--idle")
+        fields[name] = _number_or_text(value)
+    return fields
+
+
+def _number_or_text(value: str) -> float | str:
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return number if math.isfinite(number) else value
 
 
 def _limit(name: str, text: str, kind: type[int] | type[float]) -> float | None:

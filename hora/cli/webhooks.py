@@ -1,4 +1,4 @@
-"""`hora webhook`: messages to addresses when jobs and studies end. Part of the command line of `hora.cli.app`."""
+"""`hora webhook`: messages to addresses about jobs and studies. Part of the command line of `hora.cli.app`."""
 
 from itertools import islice
 from typing import Annotated
@@ -9,7 +9,7 @@ from hora.cli.options import AsJson, Limit
 from hora.cli.output import display, print_json, say, tell
 
 app = typer.Typer()
-group = typer.Typer(help="Webhooks: messages to an address when jobs and studies end.", no_args_is_help=True)
+group = typer.Typer(help="Webhooks: messages to an address about jobs and studies.", no_args_is_help=True)
 app.add_typer(group, name="webhook")
 
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
@@ -20,7 +20,7 @@ def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address: https, on the internet.")],
     events: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="job.ended, study.ended, or both with a comma between. Without it: both."),
+        typer.Option(metavar="NAMES", help="job.ended, job.idle, study.ended, with commas between. Without it: all."),
     ] = None,
     project: Annotated[
         str | None, typer.Option(help="For the jobs and studies of this project. Without it: for your own.")

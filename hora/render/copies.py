@@ -1,10 +1,10 @@
 """What the command line says of copies in the store: sentences, from the API's JSON. Pure."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from hora.render.text import count, duration, plain
+from hora.render.text import clock, count, duration, plain
 from jobs.runtime.files import size_text
 
 
@@ -18,7 +18,7 @@ def behind_text(behind: Mapping[str, Any], now: datetime | None = None) -> str:
         subject = f"artifacts ({size}) have"
     else:
         subject = f"the checkpoint of step {count(behind['step'])} ({size}) has"
-    place = f"on host {plain(behind['host'])} since {_clock(behind['since'], now)}"
+    place = f"on host {plain(behind['host'])} since {clock(behind['since'], now)}"
     return f"{subject} waited {place} to be copied to the store: {plain(behind.get('why') or 'it is slow')}"
 
 
@@ -40,10 +40,3 @@ def waits_text(data: Mapping[str, Any]) -> str:
         return f"it waits for what it starts from: {plain(data['why'])}"
     hosts = ", ".join(map(plain, data["hosts"]))
     return f"it waits for {plain(data['dataset'])}, which {hosts} must fetch from the store"
-
-
-def _clock(time_text: str, now: datetime | None) -> str:
-    """14:02 UTC, with the date if that was on another day."""
-    at = datetime.fromisoformat(time_text).astimezone(UTC)
-    is_today = at.date() == (now or datetime.now(UTC)).date()
-    return f"{at:%H:%M} UTC" if is_today else f"{at:%Y-%m-%d %H:%M} UTC"

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.copies import behind_text
+from hora.render.idle import idle_text
 from hora.render.metrics import (
     ACCURACY,
     best_of,
@@ -152,6 +153,7 @@ def job_details(
         "status": status(job),
         "error": plain(job["error"]) if job.get("error") else None,
         "in queue": standing(job),
+        "idle": idle_text(job["idle"], now) if job.get("idle") else None,
         "study": _place_in_study(job),
         "imported": f"run {plain(job['run_id'])}, trained with no service" if job.get("run_id") else None,
         **what_runs(spec),

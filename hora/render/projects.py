@@ -37,6 +37,7 @@ def project_facts(project: Json) -> Table:
             "GPU-hours": f"{gpu_hours} this month, which ends at {plain(renews_at)} 00:00 UTC",
             "storage": f"{storage} GB of checkpoints and artifacts",
             "priority": _ceiling(project.get("max_priority")),
+            "idle slots": _idle(project.get("idle")),
             "members": ", ".join(map(plain, project["members"])) or "none",
         }
     )
@@ -44,6 +45,11 @@ def project_facts(project: Json) -> Table:
 
 def _ceiling(most: int | None) -> str | None:
     return None if most is None else f"up to {most}; only admins go above"
+
+
+def _idle(idle: Json | None) -> str | None:
+    """What is done when nobody uses the slots of its jobs: below 5 % for 1800 s: stop."""
+    return f"below {idle['below']:g} % for {idle['for_s']:g} s: {plain(idle['action'])}" if idle else None
 
 
 def _figures(project: Json) -> tuple[str, str, str, str]:

@@ -64,6 +64,13 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def clock(time_text: str, now: datetime | None = None) -> str:
+    """A time of the API: 14:02 UTC, with the date if that is on another day."""
+    at = datetime.fromisoformat(time_text).astimezone(UTC)
+    is_today = at.date() == (now or datetime.now(UTC)).date()
+    return f"{at:%H:%M} UTC" if is_today else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
 def ago(time_text: str | None, now: datetime | None = None) -> str:
     """How long ago a time of the API was."""
     if time_text is None:

@@ -32,6 +32,23 @@ def test_a_project_is_created_changed_and_archived(stack: Stack, client: Service
     assert hora(stack.home, "project", "archive", "vision", "--undo").returncode == 0
 
 
+def test_a_project_says_what_to_do_with_idle_slots(stack: Stack, client: Service) -> None:
+    client.create_project({"name": "saving"})
+    said = hora(stack.home, "project", "set", "saving", "--idle", "below=2.5,for_s=600,action=stop").stdout
+    assert "below 2.5 % for 600 s: stop" in said
+    hora(stack.home, "project", "set", "saving", "--idle", "action=pause")
+    assert client.project("saving")["idle"] == {"below": 2.5, "for_s": 600, "action": "pause"}
+    for wrong, why in (
+        ("action=kill", "idle.action"), ("for_s=1", "idle.for_s"), ("below", "is not NAME=VALUE"), ("x=1", "idle.x"),
+        ("below=nan", "idle.below"), ("", "is not NAME=VALUE"),
+    ):  # fmt: skip
+        refused = hora(stack.home, "project", "set", "saving", "--idle", wrong)
+        assert refused.returncode == 2, wrong
+        assert why in " ".join(refused.stderr.split()), wrong
+    hora(stack.home, "project", "set", "saving", "--idle", "none")
+    assert client.project("saving")["idle"] is None
+
+
 def test_a_job_waits_for_its_quota_until_the_quota_is_lifted(stack: Stack, client: Service) -> None:
     client.create_project({"name": "thrifty", "max_gpu_hours": 0})
     job_id = hora(

@@ -11,6 +11,7 @@ import { jobsBefore } from "./after.ts";
 import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
+import { idleText } from "./idle.ts";
 import { explanationOf, ordinal, sentence } from "./reasons.ts";
 import { isProbe } from "./results/probe.tsx";
 
@@ -39,6 +40,12 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
           <span aria-hidden="true">⚠</span> {behindText(job.copies_behind)}
         </p>
       )}
+      {job.idle && (
+        <p class={styles["behind"]} role="status">
+          <span aria-hidden="true">⚠</span> {idleText(job.idle)}
+        </p>
+      )}
+      {job.end_reason === "idle" && job.error !== null && <p class={styles["waiting"]}>Stopped: {job.error}.</p>}
       {!isTerminal(job.status) && job.attempt > 0 && <ProgressLine job={job} />}
       {children}
     </header>

@@ -62,7 +62,11 @@ const END_REASONS: Record<EndReason, Explanation> = {
       "It released its slots for a job of higher priority, because its host is drained, or because Slurm takes its nodes back.",
     remedy: null,
   },
-  paused: { cause: "A person paused the job.", remedy: null },
+  paused: { cause: "A person paused the job, or nobody used its slots.", remedy: null },
+  idle: {
+    cause: "Nobody used its slots for as long as idle.for_s, and idle.action is stop.",
+    remedy: "If it needs longer without its slots, raise idle.for_s.",
+  },
   bad_data: {
     cause: "The data cannot be read, or does not fit the spec.",
     remedy: "Correct the data or the fields below dataset. Then submit the job again.",

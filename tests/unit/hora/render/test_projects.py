@@ -77,3 +77,20 @@ def test_slot_limit_that_is_not_a_whole_number_is_refused(text: str) -> None:
 def test_infinite_gpu_hours_are_refused() -> None:
     with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
         _document(None, None, max_gpu_hours="inf")
+
+
+def test_project_details_say_what_is_done_with_idle_slots() -> None:
+    assert "idle slots" not in facts_of(project_facts(project()))
+    idle = {"below": 5.0, "for_s": 1800.0, "action": "pause"}
+    assert facts_of(project_facts(project(idle=idle)))["idle slots"] == "below 5 % for 1800 s: pause"
+
+
+def test_idle_slots_are_fields_with_values() -> None:
+    def sent(text: str) -> Any:
+        return _document(None, None, text)
+
+    assert sent("below=5, for_s=600,action=stop") == {"idle": {"below": 5, "for_s": 600, "action": "stop"}}
+    assert sent("none") == {"idle": None}
+    for wrong in ("", "below", "below=", "=5", "below=5,,for_s=60"):
+        with pytest.raises(typer.BadParameter, match="is not NAME=VALUE"):
+            sent(wrong)

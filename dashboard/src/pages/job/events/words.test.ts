@@ -70,6 +70,24 @@ test("copies in the store are shown with their step and size", () => {
   );
 });
 
+test("a warning about idle slots and its withdrawal are told", () => {
+  const warning = {
+    since: "2030-01-31T14:02:05Z",
+    acts_at: null,
+    action: "warn",
+    why: "its GPU is used less than 5 %",
+  };
+  assert.equal(kindOf(event("idle_warned")), "Idle slots");
+  assert.match(detailOf(event("idle_warned", warning)), /^Since .* its GPU is used less than 5 %\.$/);
+  assert.equal(detailOf(event("idle_withdrawn", { why: "its slots are used again" })), "its slots are used again");
+});
+
+test("a pause says why, unless a person asked for it", () => {
+  const why = "its GPU was below 5 % for 30 minutes";
+  assert.equal(detailOf(event("pause_requested", { why })), why);
+  assert.equal(detailOf(event("pause_requested")), "");
+});
+
 test("an end shows its reason once and its error unchanged", () => {
   assert.equal(detailOf(event("ended", { status: "cancelled", end_reason: "cancelled", error: null })), "cancelled");
   assert.equal(

@@ -1,10 +1,11 @@
 // The events of a job in words. Used by `events.tsx`.
 
-import type { CopiesBehind, JobEvent, Preemption } from "../../../api/types.ts";
+import type { CopiesBehind, IdleNotice, JobEvent, Preemption } from "../../../api/types.ts";
 import { bytes, number, words } from "../../../format.ts";
 import { isMeasured } from "../../../metrics.ts";
 import { figureOf } from "../analysis/evidence.ts";
 import { behindText } from "../copies.ts";
+import { idleText } from "../idle.ts";
 import { causeOf } from "../reasons.ts";
 
 type Data = Readonly<Record<string, unknown>>;
@@ -30,6 +31,9 @@ const KINDS: Record<JobEvent["kind"], string> = {
   resumed: "Resumed",
   preempt_requested: "Preemption requested",
   changed: "Changed",
+  idle_warned: "Idle slots",
+  idle_withdrawn: "Idle warning withdrawn",
+  idle_acted: "Idle for too long",
   ended: "Ended",
 };
 
@@ -70,6 +74,12 @@ export function detailOf({ kind, data }: JobEvent): string {
       return `from the store: ${copiedOf(data)}, saved by attempt ${data["attempt"]}`;
     case "copies_behind":
       return behindText(data as unknown as CopiesBehind);
+    case "idle_warned":
+    case "idle_acted":
+      return idleText(data as unknown as IdleNotice);
+    case "pause_requested":
+    case "idle_withdrawn":
+      return typeof data["why"] === "string" ? data["why"] : "";
     case "waits_for_files":
       return data["dataset"]
         ? `${data["dataset"]}, which ${(data["hosts"] as string[]).join(", ")} must fetch from the store`
