@@ -170,6 +170,7 @@ class Story:
     attempt: int = 0
     cancelled: bool = False
     paused: bool = False
+    is_to_stop: bool = False  # nobody used its slots
     event_counts: Counter[tuple[EventKind, int | None]] = field(default_factory=Counter)
     attempt_ended: bool = True
 
@@ -194,8 +195,12 @@ class Story:
             assert self.status not in TERMINAL, wrong
             assert self.paused == (kind is EventKind.RESUMED), wrong
             self.paused = not self.paused
+        elif kind in {EventKind.IDLE_WARNED, EventKind.IDLE_ACTED}:
+            assert (self.attempt_ended, event.attempt) == (False, self.attempt), wrong
+            self.is_to_stop = self.is_to_stop or (kind is EventKind.IDLE_ACTED and event.data["action"] == "stop")
         elif kind in {EventKind.REQUEUED, EventKind.ENDED}:
             assert self.attempt_ended, wrong
+            assert kind is EventKind.ENDED or not self.is_to_stop, wrong
             assert self.status not in TERMINAL, wrong
             to = Status.QUEUED if kind is EventKind.REQUEUED else Status(event.data["status"])
             assert self.event_counts[EventKind.REQUEUED, self.attempt] <= 1, wrong

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
-from jobs.lifecycle import leases, store
+from jobs.lifecycle import idle, leases, store
 from jobs.lifecycle.leases import AbandonedAttempt, StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import EndReason, EventKind
@@ -26,6 +26,7 @@ from jobs.scheduling import draining, registration
 from jobs.scheduling.hosts import HostNotFound
 from jobs.scheduling.registration import SlotInfo
 from jobs.telemetry import ingest
+from jobs.views.idle import IdleNotice
 from tests.integration.histories.clock import START, Clock
 from worker.dispatcher import Dispatcher
 
@@ -162,10 +163,24 @@ class World:
             draining.forget(session, name, host_timeout_s=self.settings.host_timeout_s)
 
     def ask(self, request: str, job_id: str) -> None:
-        """A person asks for a job to be cancelled, paused or resumed. Raises `JobEnded`."""
+        """A person asks for a job to be cancelled, paused or resumed, or its slots are idle. Raises `JobEnded`."""
+        if request.startswith("idle "):
+            self.find_idle(job_id, request.removeprefix("idle "))
+            return
         ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[request]
         with self.begin() as session:
             ask(session, job_id)
+
+    def find_idle(self, job_id: str, action: str) -> None:
+        """The idle watch warns of a job, and acts."""
+        with self.begin() as session:
+            job = store.get_job(session, job_id)
+            warning = IdleNotice.model_validate({
+                "attempt": job.attempt, "below": 5, "for_s": 60, "action": action, "since": self.clock.at,
+                "acts_at": self.clock.at, "why": "its GPU is used less than 5 %",
+            })  # fmt: skip
+            if idle.warn(session, job_id, warning):
+                idle.act(session, job_id, warning, why="its GPU was below 5 % for 1 minute")
 
     def dispatch(self, *, crashes: bool = False) -> None:
         """One pass of a new dispatcher."""
@@ -227,6 +242,8 @@ class World:
             requests = leases.stop_requests(session, supervisor.lease)
         if requests.cancel_requested:
             return EndReason.CANCELLED
+        if requests.why_stopped is not None:
+            return EndReason.IDLE
         if requests.pause_requested:
             return EndReason.PAUSED
         return EndReason.PREEMPTED if requests.preemption is not None else None
