@@ -23,8 +23,8 @@ from jobs.scheduling.placement_rows import IS_FREE
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
     """Lease slots to queued jobs. Returns the leases of the jobs that got all their slots.
 
-    A job is left out if it no longer waits, if its owner may no longer submit it, if one of its slots is no longer
-    free, or if one of its hosts is drained.
+    A job is left out if it no longer waits, if it waits for other jobs, if its owner may no longer submit it, if one of
+    its slots is no longer free, or if one of its hosts is drained.
     The lowest rank goes to the first slot of the first share.
     """
     if not placements:
@@ -38,7 +38,8 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
             possible[placement.job_id] = placement
     numbers = move(
         session, list(possible), Status.LAUNCHING,
-        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), may_train(Job.owner, Job.project),
+        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs,
+        may_train(Job.owner, Job.project),
         attempt=Job.attempt + 1, not_before=None,
     )  # fmt: skip
     if not numbers:
@@ -72,7 +73,7 @@ def place_on_nodes(
         return None
     numbers = move(
         session, [job_id], Status.LAUNCHING,
-        Job.attempt == number - 1, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+        Job.attempt == number - 1, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs,
         may_train(Job.owner, Job.project),
         attempt=number, not_before=None,
     )  # fmt: skip

@@ -12,10 +12,13 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, JobWait, User, Webhook, WebhookDelivery
 from jobs.lifecycle import leases
 from jobs.lifecycle.named_jobs import lock_named
-from jobs.lifecycle.store import Lease, pause, request_cancel, resume, settle_overlooked
+from jobs.lifecycle.store import Lease, locked_job, pause, request_cancel, resume, settle_overlooked
+from jobs.model.job_changes import JobChanges
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.people.job_changes import change
+from jobs.people.project_admission import Applicant
 from jobs.runtime.settings import Settings
 from jobs.scheduling.placement_rows import next_page
 from jobs.scheduling.queue import standings
@@ -88,6 +91,32 @@ def test_a_job_is_placed_only_after_the_one_it_waits_for_has_succeeded(sessions:
     assert after.queued_at > before.queued_at, "it waits for slots only now"
     with sessions() as session:
         assert standings(session, [second], host_timeout_s=30)[second].position == 1
+
+
+def test_a_job_that_waits_is_not_placed_whatever_a_pass_decided(sessions: Sessions) -> None:
+    first = a_job(sessions)
+    second = a_job(sessions, first)
+    job_rows.a_host(sessions)
+    with pytest.raises(job_rows.NotPlaced):
+        job_rows.an_attempt(sessions, second)
+    run(sessions, first)
+    job_rows.an_attempt(sessions, second)
+
+
+def test_a_job_whose_priority_changes_waits_on(sessions: Sessions) -> None:
+    first = a_job(sessions)
+    second = a_job(sessions, first, priority=10)
+    with sessions.begin() as session:
+        job, boss = locked_job(session, second), Applicant("boss", is_admin=True)
+        assert change(session, job, JobChanges(priority=90), by=boss) == {"priority": 90}
+    assert placeable(sessions) == {first}
+    assert waiting_reason(sessions, second) == f"waits for job {first}, which is queued"
+    run(sessions, first)
+    third = a_job(sessions)
+    assert job_rows.the_job(sessions, second).spec["after"] == [first]
+    with sessions() as session:
+        standing = standings(session, [second, third], host_timeout_s=30)
+    assert (standing[second].position, standing[third].position) == (1, 2)
 
 
 def test_a_job_of_several_waits_for_the_last_one(sessions: Sessions) -> None:
