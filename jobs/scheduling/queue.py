@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
+from jobs.lifecycle.idle import why_paused
 from jobs.lifecycle.rights_now import obstacle_to_training
 from jobs.lifecycle.waits import Awaited, awaited_by
 from jobs.model.preemption import PreemptionCause
@@ -59,6 +60,7 @@ class WaitsFor:
     """What a queued job waits for besides slots."""
 
     paused: bool = False
+    why_paused: str | None = None  # nobody used its slots; None: a person paused it
     obstacle: str | None = None  # why its owner may not submit it now
     others: Sequence[Awaited] = ()  # the jobs that it waits for
     pause_s: float = 0.0  # the rest of its back-off
@@ -76,7 +78,8 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
         return {}
     query = select_queued_jobs().where(Job.id.in_(job_ids), Job.status == Status.QUEUED)
     obstacle = obstacle_to_training(Job.owner, Job.project).label("obstacle")
-    rows = session.execute(query.add_columns(Job.paused_at, Job.waits_for_jobs, _PAUSE, obstacle)).mappings().all()
+    query = query.add_columns(Job.paused_at, Job.idle, Job.waits_for_jobs, _PAUSE, obstacle)
+    rows = session.execute(query).mappings().all()
     if not rows:
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
@@ -92,8 +95,8 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     for row in rows:
         job = queued_job_of(row)
         waits_for = WaitsFor(
-            row["paused_at"] is not None, row["obstacle"], others.get(job.job_id, ()), row["pause_s"],
-            quotas.get(job.project), job.keeps_files, ahead.get(job.job_id, MOST_COUNTED),
+            row["paused_at"] is not None, why_paused(row["idle"]), row["obstacle"], others.get(job.job_id, ()),
+            row["pause_s"], quotas.get(job.project), job.keeps_files, ahead.get(job.job_id, MOST_COUNTED),
             leaving.get(job.job_id, ()), most_stored.get(job.project), in_slurm.get(job.job_id),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for, pools)
@@ -169,8 +172,10 @@ def explain(
 
 def _before_slots(waits_for: WaitsFor) -> str | None:
     """Why it is not placed whatever is free, or how far Slurm is with it. None: it waits for slots."""
-    if waits_for.paused or waits_for.obstacle is not None:
-        return waits_for.obstacle or "paused"
+    if waits_for.obstacle is not None:
+        return waits_for.obstacle
+    if waits_for.paused:
+        return f"paused: {waits_for.why_paused}" if waits_for.why_paused else "paused"
     if waits_for.others:
         return _after(waits_for.others)
     if waits_for.pause_s > 0:

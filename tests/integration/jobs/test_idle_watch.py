@@ -17,6 +17,7 @@ from jobs.lifecycle.deliveries import JOB_IDLE
 from jobs.lifecycle.store import get_job
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.outward.webhooks import outbox
+from jobs.scheduling.queue import standings
 from jobs.telemetry import idle_watch
 from jobs.telemetry.idle_watch import watch_once
 from tests.integration.jobs import job_rows
@@ -195,6 +196,7 @@ def test_pause_queues_the_job_and_says_why_until_it_is_resumed(run: Run, session
     assert job.idle is not None
     assert (job.idle["why"], job.idle["acted_at"]) == (why, job.paused_at.isoformat().replace("+00:00", "Z"))
     with sessions.begin() as session:
+        assert standings(session, [job.id], host_timeout_s=30)[job.id].reason == f"paused: {why}"
         store.resume(session, job.id)
     assert (running.job.paused_at, running.job.idle) == (None, None)
 

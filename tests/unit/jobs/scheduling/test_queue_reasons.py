@@ -127,6 +127,7 @@ def test_a_misspelt_model_gets_the_name_that_was_probably_meant(text: str, meant
     ("told", "reason"),
     [
         (reason_for(1, host("ha", 4), waits_for=WaitsFor(paused=True)), "paused"),
+        (reason_for(1, waits_for=WaitsFor(paused=True, why_paused="its GPU was idle")), "paused: its GPU was idle"),
         (reason_for(1, host("ha", 4), waits_for=WaitsFor(pause_s=11.6)), "waits 12 s more after a failed attempt"),
         (reason_for(1), "no host is alive"),
         (reason_for(1, LOST), "no host is alive"),
