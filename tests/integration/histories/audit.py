@@ -50,7 +50,7 @@ class Audit:
             self.stories.setdefault(event.job_id, Story()).add(event)
             self.last_event_id = event.id
         for job in self.rows.jobs.values():
-            self.stories[job.id].agrees_with(job)
+            self.stories[job.id].agrees_with(job, self.specs[job.id])
             self.stories[job.id].checks_restarts(job, self.rows, self.specs[job.id])
         for attempt_id, host in self.world.hints.launches:
             assert self.rows.attempts[attempt_id].host == host, f"attempt {attempt_id} was announced to {host}"
@@ -84,7 +84,7 @@ class Audit:
         for job in waiting:
             reason = standings[job.id].reason
             assert job.status is Status.QUEUED, f"{job} is not queued"
-            assert (reason == "paused") == (job.paused_at is not None), f"{job} waits because {reason}"
+            assert reason.startswith("paused") == (job.paused_at is not None), f"{job} waits because {reason}"
             if job.paused_at is None:
                 assert not checks.can_hold(self.rows, self.specs[job.id], again=job.attempt > 0), f"{job}: {reason}"
                 assert reason.startswith(("needs", "no host is alive")), f"{job} waits because {reason}"

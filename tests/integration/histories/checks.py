@@ -64,7 +64,7 @@ def changes_are_legal(before: Rows, after: Rows) -> None:
         if old.status in TERMINAL:
             assert new == old, f"a job that was over changed: {old} to {new}"
         assert new == old or new.revision > old.revision, f"a change without a new revision: {old} to {new}"
-        assert (new.created_at, new.gpus, new.priority) == (old.created_at, old.gpus, old.priority), f"{old} to {new}"
+        assert (new.created_at, new.gpus) == (old.created_at, old.gpus), f"{old} to {new}"
         assert old.cancel_requested_at in {None, new.cancel_requested_at}, f"a cancel was taken back: {new}"
         assert old.started_at in {None, new.started_at}, f"the first start changed: {new}"
     for attempt_id, old in before.attempts.items():
@@ -140,20 +140,27 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
             continue
         if attempt.preemption.kind is not PreemptionKind.JOB:
             continue
-        first, loser = before.jobs[attempt.preemption.job], before.jobs[attempt.job_id]
+        # A priority that changed meanwhile may have counted or not.
+        pairs = [(rows.jobs[attempt.preemption.job], rows.jobs[attempt.job_id]) for rows in (before, after)]
+        first, loser = pairs[0]
         assert may_be_placed(first, before), f"attempt {attempt.id} makes room for {first}"
         overdue = attempt.due_at is not None and attempt.due_at <= before.now
-        assert first.priority > loser.priority or (
-            overdue and (first.priority, loser.created_at) >= (loser.priority, first.created_at)
-        ), f"{loser} makes room for {first}"
+        assert any(_comes_before(*pair, overdue=overdue) for pair in pairs), f"{loser} makes room for {first}"
+
+
+def _comes_before(first: Row[Any], loser: Row[Any], *, overdue: bool) -> bool:
+    """Whether a job that runs makes room for the first one."""
+    ahead = (first.priority, loser.created_at) >= (loser.priority, first.created_at)
+    return first.priority > loser.priority or (overdue and ahead)
 
 
 def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, Spec]) -> None:
     """Of jobs with equal requests none is placed before another that is ahead in the queue."""
     alike: dict[object, list[Row[Any]]] = {}
     for job in before.jobs.values():
-        waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(after.jobs[job.id], after))
-        if waited and not job.attempt:
+        now = after.jobs[job.id]
+        waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(now, after))
+        if waited and not job.attempt and job.priority == now.priority:
             spec = specs[job.id]
             key = (spec.gpus, spec.placement, spec.min_gpus, spec.time_limit_s, spec.gpu_model, spec.mixed_gpus)
             alike.setdefault(key, []).append(job)
@@ -170,6 +177,7 @@ class Story:
     attempt: int = 0
     cancelled: bool = False
     paused: bool = False
+    priority: int | None = None  # since its first change
     is_to_stop: bool = False  # nobody used its slots
     event_counts: Counter[tuple[EventKind, int | None]] = field(default_factory=Counter)
     attempt_ended: bool = True
@@ -195,6 +203,10 @@ class Story:
             assert self.status not in TERMINAL, wrong
             assert self.paused == (kind is EventKind.RESUMED), wrong
             self.paused = not self.paused
+        elif kind is EventKind.CHANGED:
+            assert self.status not in TERMINAL, wrong
+            assert self.priority in {None, event.data["before"]["priority"]}, wrong
+            self.priority = event.data["after"]["priority"]
         elif kind in {EventKind.IDLE_WARNED, EventKind.IDLE_ACTED}:
             assert (self.attempt_ended, event.attempt) == (False, self.attempt), wrong
             self.is_to_stop = self.is_to_stop or (kind is EventKind.IDLE_ACTED and event.data["action"] == "stop")
@@ -213,11 +225,13 @@ class Story:
             if kind is EventKind.RANK_STARTED:
                 self.status = Status.RUNNING
 
-    def agrees_with(self, job: Row[Any]) -> None:
-        """The row must have the same state."""
+    def agrees_with(self, job: Row[Any], spec: Spec) -> None:
+        """The row must have the same state, and the priority of its spec until that changes."""
         row = (job.status, job.attempt, job.cancel_requested_at is not None, job.paused_at is not None)
         story = (self.status, self.attempt, self.cancelled, self.paused)
         assert row == story, f"job {job.id} is {row} by its row and {story} by its events"
+        priority = spec.priority if self.priority is None else self.priority
+        assert job.priority == priority, f"job {job.id} has the priority {job.priority}, not {priority}"
 
     def checks_restarts(self, job: Row[Any], rows: Rows, spec: Spec) -> None:
         """Each restart must have a reason that allows it. The job must count them and keep to its limit."""

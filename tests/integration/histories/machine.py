@@ -30,7 +30,9 @@ _MOST_JOBS = 12
 
 hosts = st.sampled_from(["ha", "hb", "hc"])
 numbers = st.integers(0, 11)
-requests = st.sampled_from(["cancel", "cancel", "pause", "resume", "idle pause", "idle stop"])
+requests = st.sampled_from(
+    ["cancel", "cancel", "pause", "resume", "idle pause", "idle stop", "priority 10", "priority 90"]
+)
 # RANK_FAILED comes more often, because it uses up a restart.
 reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(
     lambda reason: reason is not EndReason.CANCELLED

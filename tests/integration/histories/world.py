@@ -18,7 +18,10 @@ from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime
 from jobs.lifecycle import idle, leases, store
 from jobs.lifecycle.leases import AbandonedAttempt, StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
+from jobs.model.job_changes import JobChanges
 from jobs.model.states import EndReason, EventKind
+from jobs.people import job_changes
+from jobs.people.project_admission import Applicant
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
@@ -163,9 +166,13 @@ class World:
             draining.forget(session, name, host_timeout_s=self.settings.host_timeout_s)
 
     def ask(self, request: str, job_id: str) -> None:
-        """A person asks for a job to be cancelled, paused or resumed, or its slots are idle. Raises `JobEnded`."""
-        if request.startswith("idle "):
-            self.find_idle(job_id, request.removeprefix("idle "))
+        """A person asks something of a job, or its slots are idle. Raises `JobEnded`."""
+        what, _, how = request.partition(" ")
+        if what == "idle":
+            self.find_idle(job_id, how)
+            return
+        if what == "priority":
+            self.change_priority(job_id, int(how))
             return
         ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[request]
         with self.begin() as session:
@@ -181,6 +188,12 @@ class World:
             })  # fmt: skip
             if idle.warn(session, job_id, warning):
                 idle.act(session, job_id, warning, why="its GPU was below 5 % for 1 minute")
+
+    def change_priority(self, job_id: str, priority: int) -> None:
+        """An admin changes the priority of a job. Raises `JobEnded`."""
+        with self.begin() as session:
+            job = store.locked_job(session, job_id)
+            job_changes.change(session, job, JobChanges(priority=priority), by=Applicant("boss", is_admin=True))
 
     def dispatch(self, *, crashes: bool = False) -> None:
         """One pass of a new dispatcher."""
