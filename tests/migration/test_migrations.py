@@ -1,6 +1,7 @@
 """The schema is upgraded, compared with the code, downgraded, and upgraded again."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ from sqlalchemy import select
 import migrations
 from api.row_views import job_view
 from jobs.db.engine import engine_for, sessions_for
-from jobs.db.tables import MetricBlock
+from jobs.db.tables import SCHEMA, MetricBlock
 from jobs.lifecycle import history
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.lifecycle.store import get_job
+from jobs.model.states import EndReason, EventKind
 from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.waiting import until
 
@@ -52,6 +54,33 @@ def test_an_upgrade_gives_the_schema_of_the_code_and_a_downgrade_removes_it(empt
     migrations.upgrade(empty)
     assert relations(empty) == full
     migrations.check(empty)
+
+
+def rules(url: str) -> dict[str, list[str]]:
+    """The words in the definitions of all columns, constraints, indices and triggers, in any order."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid) FROM pg_constraint"
+            " WHERE connamespace = 'public'::regnamespace"
+            " UNION SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
+            " UNION SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
+            " UNION SELECT table_name || '.' || column_name, concat_ws(' ', data_type, is_nullable, column_default)"
+            " FROM information_schema.columns WHERE table_schema = 'public'"
+        ).fetchall()
+    return {name: sorted(re.findall(r"\w+", definition)) for name, definition in rows}
+
+
+def test_each_downgrade_gives_back_what_the_version_before_had(empty: str) -> None:
+    versions = [f"{number:04}" for number in range(1, int(SCHEMA) + 1)]
+    had = {}
+    for version in versions:
+        migrations.upgrade(empty, version)
+        had[version] = rules(empty)
+    for table, values in (("jobs", EndReason), ("attempts", EndReason), ("job_events", EventKind)):
+        assert set(values) <= set(had[SCHEMA][f"{table}.ck_{table}_{values.__name__.lower()}"])
+    for version in reversed(versions[:-1]):
+        migrations.downgrade(empty, version)
+        assert rules(empty) == had[version]
 
 
 def test_a_job_of_the_first_version_survives_the_upgrade_and_the_downgrade(empty: str) -> None:
@@ -172,12 +201,13 @@ def test_a_downgrade_takes_back_what_was_said_of_the_store(empty: str) -> None:
         assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]
 
 
-def test_a_downgrade_takes_back_what_was_said_of_idle_slots(empty: str) -> None:
+def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_and_of_changes(empty: str) -> None:
     migrations.upgrade(empty)
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, project, end_reason, idle)"
-            " VALUES ('new', 'new', 'me', 'cancelled', '{}', '{}', '{}', 1, 50, 'default', 'idle', '{}')"
+            " VALUES ('new', 'new', 'me', 'cancelled', '{}', '{}', '{}', 1, 50, 'default', 'idle', '{}'),"
+            " ('behind', 'new', 'me', 'cancelled', '{}', '{}', '{}', 1, 50, 'default', 'dependency', NULL)"
         )
         connection.execute(
             "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, shares, ended_at, end_reason)"
@@ -185,10 +215,11 @@ def test_a_downgrade_takes_back_what_was_said_of_idle_slots(empty: str) -> None:
         )
         connection.execute(
             "INSERT INTO job_events (job_id, kind, data)"
-            " VALUES ('new', 'submitted', '{}'), ('new', 'idle_warned', '{}'), ('new', 'idle_acted', '{}')"
+            " VALUES ('new', 'submitted', '{}'), ('new', 'idle_warned', '{}'), ('new', 'idle_acted', '{}'),"
+            " ('new', 'changed', '{}')"
         )
     migrations.downgrade(empty, "0015")
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT end_reason FROM attempts").fetchall() == [("cancelled",)]
-        assert connection.execute("SELECT end_reason FROM jobs").fetchall() == [("cancelled",)]
+        assert connection.execute("SELECT end_reason FROM jobs").fetchall() == [("cancelled",)] * 2
         assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]
