@@ -10,14 +10,14 @@ from hora.render.text import plain
 
 
 def projects_table(projects: Iterable[Json]) -> Table:
-    """One line a project: what counts against its quotas, and what they are."""
+    """One line a project: what counts against its quotas, what they are, and what else applies to its jobs."""
     table = table_of("PROJECT", "SLOTS>", "QUEUED>", "GPU-HOURS>", "GB>", "MEMBERS>", "", "DESCRIPTION")
     for project in projects:
         table.add_row(
             plain(project["name"]),
             *_figures(project),
             str(len(project["members"])),
-            _notes(project),
+            ", ".join(filter(None, (_notes(project), *_rules(project)))),
             plain(project["description"] or "-"),
         )
     return table
@@ -41,6 +41,15 @@ def project_facts(project: Json) -> Table:
             "members": ", ".join(map(plain, project["members"])) or "none",
         }
     )
+
+
+def _rules(project: Json) -> list[str]:
+    """In a few words: priority up to 60, idle: pause."""
+    most, idle = project.get("max_priority"), project.get("idle")
+    return [
+        *([] if most is None else [f"priority up to {most}"]),
+        *([f"idle: {plain(idle['action'])}"] if idle else []),
+    ]
 
 
 def _ceiling(most: int | None) -> str | None:

@@ -62,10 +62,14 @@ function ofJob({ id, name, spec }: Job): Option {
   return { value: `job:${id}`, detail: `${name}, ${model}` };
 }
 
-function ofProject({ name, description, usage, max_slots, max_queued }: Project): Option {
+export function ofProject({ name, description, usage, max_slots, max_queued, max_priority, idle }: Project): Option {
   const slots = max_slots === null ? `${usage.slots} slots in use` : `${usage.slots} of ${max_slots} slots in use`;
   const queued = max_queued === null ? `${usage.queued} queued` : `${usage.queued} of ${max_queued} queued`;
-  return { value: name, detail: [description, slots, queued].filter((text) => text !== "").join(", ") };
+  const rules = [
+    max_priority == null ? "" : `priority up to ${max_priority}`,
+    idle == null ? "" : `idle: ${idle.action}`,
+  ];
+  return { value: name, detail: [description, slots, queued, ...rules].filter((text) => text !== "").join(", ") };
 }
 
 function mayUse(project: Project, me: Me | undefined): boolean {

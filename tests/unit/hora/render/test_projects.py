@@ -46,6 +46,12 @@ def test_projects_table_notes_archived_and_members_only() -> None:
     assert "archived, members only" in table
 
 
+def test_projects_table_says_what_else_applies_to_jobs() -> None:
+    idle = {"below": 5.0, "for_s": 1800.0, "action": "pause"}
+    table = as_text(projects_table([project(is_open=False, max_priority=0, idle=idle)]))
+    assert "members only, priority up to 0, idle: pause" in table
+
+
 def test_project_details_show_limits_members_and_status() -> None:
     facts = facts_of(
         project_facts(project(max_slots=4, max_storage_gb=50.0, members=["ada", "b\x1b[1mob"], is_open=False))
