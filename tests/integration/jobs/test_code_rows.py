@@ -13,6 +13,7 @@ from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from tests.code import archive_of, store_code
+from tests.integration.jobs.test_waits import waiting_for_locks
 from tests.waiting import until
 
 
@@ -78,12 +79,11 @@ def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessio
         with sessions.begin() as session:
             return code.may_use(session, digest, user="admin", is_admin=False)
 
-    with ThreadPoolExecutor(1) as pool, sessions() as watching:
+    with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             code.remove_unused(session, keep_days=30)
             answer = pool.submit(may_use)
-            waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-            until(lambda: watching.scalar(waiting), what="a submission that waits")
+            until(lambda: waiting_for_locks(sessions), what="a submission that waits")
         assert answer.result() is False
 
 

@@ -247,7 +247,7 @@ def test_the_last_two_jobs_that_end_at_the_same_moment_see_each_other(
 
 
 def waiting_for_locks(sessions: Sessions) -> int:
-    with sessions() as session:
+    with sessions() as session:  # a new transaction: within one, the view shows always the same
         blocked = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
