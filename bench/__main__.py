@@ -1,13 +1,14 @@
 """`python -m bench [NAME...]`: run the named measurements (default: all) and print their tables.
 
 All measurements take more than an hour on two cores. `articles:NAME` runs one row of `articles`.
+`python -m bench queue --trace FILE` replays a trace instead; `python -m bench queue --help` names its options.
 """
 
 import argparse
 import sys
 from functools import partial
 
-from bench import api, articles, dashboard, dispatch, launch, live, sampler, series, slurm, store, train
+from bench import api, articles, dashboard, dispatch, launch, live, queue, sampler, series, slurm, store, train
 from bench import input as reading
 
 MEASUREMENTS = {
@@ -29,6 +30,8 @@ ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articl
 
 def main() -> int:
     """Run the named measurements."""
+    if sys.argv[1:2] == ["queue"]:
+        return queue.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"of: {', '.join([*MEASUREMENTS, *ROWS])}")
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured (default: 5)")

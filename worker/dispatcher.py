@@ -7,7 +7,8 @@ a time. So jobs start without depending on any single process.
 import logging
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -17,12 +18,18 @@ from jobs.db.tables import Host
 from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from jobs.scheduling.account_rows import fair_rules, jobs_in_turn, store_standings
 from jobs.scheduling.allocations import hand_to_pools
+from jobs.scheduling.allowances import Allowances
+from jobs.scheduling.contenders import LiveAttempt, QueuedJob
+from jobs.scheduling.fair_queue import Fair
+from jobs.scheduling.fitting import HostSlots
+from jobs.scheduling.live_rows import live_attempts
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.placement_rows import (
     PASS_LOCK,
+    QueuePage,
     kind_for_auto,
-    live_attempts,
     next_page,
     registered_hosts,
     registered_pools,
@@ -89,21 +96,23 @@ class Dispatcher:
         page = next_page(session, None, limit=_PAGE, pools=alive)
         if not page.jobs:
             session.execute(update(Host).where(Host.kept_for.is_not(None)).values(kept_for=None))
+            store_standings(session, {})
             return {}
         hosts = registered_hosts(session, host_timeout_s=self._settings.host_timeout_s)
         self._hosts_alive = sum(host.alive for host in hosts)
         slots_in_use = [host.slots for host in hosts if host.in_use]
+        live = live_attempts(session, slots_in_use, quantum_s=self._settings.queue_quantum_s)
+        rules = self._fair_rules(session, live, slots_in_use) if self._settings.queue == "fair" else None
         scheduling_pass = PlacementPass(
-            slots_in_use, live_attempts(session, slots_in_use), active_quotas(session).values(),
-            pools=[one.pool for one in pools if one.in_use], auto=kind_for_auto(hosts, pools),
+            slots_in_use, live, active_quotas(session).values(),
+            pools=[one.pool for one in pools if one.in_use], auto=kind_for_auto(hosts, pools), rules=rules,
         )  # fmt: skip
-        scheduling_pass.take(page.jobs)
-        allowances = scheduling_pass.allowances
-        while page.after is not None and not scheduling_pass.is_over and scheduling_pass.looked_at < _MOST_LOOKED_AT:
-            page = next_page(
-                session, page.after, limit=_PAGE, without=allowances.over, full=allowances.full, pools=alive
-            )
-            scheduling_pass.take(page.jobs)
+        if rules is None:
+            queue = _by_age(session, page, scheduling_pass.allowances, pools=alive)
+        else:
+            queue = jobs_in_turn(session, rules, scheduling_pass.allowances, page.jobs, page=_PAGE, pools=alive)
+        store_standings(session, {} if rules is None else rules.standings())
+        scheduling_pass.take(takewhile(lambda _: scheduling_pass.looked_at < _MOST_LOOKED_AT, queue))
         leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
         hand_to_pools(session, scheduling_pass.pooled)
         for preemption in scheduling_pass.preemptions:
@@ -112,6 +121,22 @@ class Dispatcher:
         _store_kept_for(session, scheduling_pass.kept_for, {host.slots.host: host.kept_for for host in hosts})
         leads = {placement.job_id: placement.shares[0].host for placement in scheduling_pass.placements}
         return {lease.attempt_id: leads[lease.job_id] for lease in leases}
+
+    def _fair_rules(self, session: Session, live: Sequence[LiveAttempt], hosts: Sequence[HostSlots]) -> Fair:
+        slots = sum(alike.capacity for host in hosts for alike in host.classes)
+        half_life_s = self._settings.queue_half_life_h * 3600
+        return fair_rules(session, live, slots=slots, half_life_s=half_life_s)
+
+
+def _by_age(
+    session: Session, page: QueuePage, allowances: Allowances, *, pools: Collection[str]
+) -> Iterator[QueuedJob]:
+    """The queue by priority and age, from this page on."""
+    while True:
+        yield from page.jobs
+        if page.after is None:
+            return
+        page = next_page(session, page.after, limit=_PAGE, without=allowances.over, full=allowances.full, pools=pools)
 
 
 def _store_kept_for(session: Session, kept: Mapping[str, str], stored: Mapping[str, str | None]) -> None:

@@ -1,10 +1,14 @@
-"""Adds ended attempts to their project's usage. Called by `leases`, in its transaction.
+"""Adds ended attempts to the usage of their project, their user and their job. Called by `leases`, in its transaction.
 
-`jobs.scheduling.quotas` reads it back and adds what live attempts hold.
+`jobs.scheduling.quotas` and `jobs.scheduling.account_rows` read it back and add what live attempts hold.
 """
 
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, select, text, update
 from sqlalchemy.orm import Session
+
+from jobs.db.tables import Attempt, Job
+from jobs.model.attained_service import LEVELS_SLOT_S
+from jobs.model.states import Status
 
 # Months are in UTC, so that they are the same for everybody, and no clock change makes one an hour longer or shorter.
 _CHARGE = text("""
@@ -19,10 +23,52 @@ _CHARGE = text("""
     ON CONFLICT (project, month) DO UPDATE SET slot_seconds = project_usage.slot_seconds + excluded.slot_seconds
 """)
 
+_CHARGE_HOURS = text("""
+    INSERT INTO usage_hours (project, user_name, hour, slot_seconds)
+    SELECT project, owner, hour,
+        gpus * greatest(extract(epoch FROM least(until, hour + interval '1 hour') - greatest(since, hour)), 0)
+    FROM (
+        SELECT jobs.project, jobs.owner, attempts.gpus, attempts.created_at AS since, attempts.ended_at AS until
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id WHERE attempts.id = :attempt_id
+    ) AS held, generate_series(date_trunc('hour', since, 'UTC'), until, interval '1 hour') AS hour
+    ON CONFLICT (project, user_name, hour) DO UPDATE
+    SET slot_seconds = usage_hours.slot_seconds + excluded.slot_seconds
+""")
+
 
 def charge(session: Session, attempt_id: int) -> None:
-    """Add an attempt's slot-seconds to its project's usage, split by month. Called once, when the attempt ends.
+    """Add an attempt's slot-seconds to the usage of its project, user and job. Called once, when the attempt ends.
 
     Attempts of one project that end at the same time wait for each other here. So this is late in their transactions.
     """
     session.execute(_CHARGE, {"attempt_id": attempt_id})
+    session.execute(_CHARGE_HOURS, {"attempt_id": attempt_id})
+    held_s = func.greatest(cast(func.extract("epoch", Attempt.ended_at - Attempt.created_at), Float(53)), 0.0)
+    slot_s = Job.slot_seconds + held_s * Attempt.gpus
+    study_id = session.scalar(
+        update(Job)
+        .where(Attempt.id == attempt_id, Job.id == Attempt.job_id)
+        .values(slot_seconds=slot_s, level=func.greatest(Job.level, level_of(slot_s)))
+        .returning(Job.study_id),
+        execution_options={"synchronize_session": False},
+    )
+    if study_id is not None:
+        _raise_levels(session, study_id)
+
+
+def level_of(slot_s: ColumnElement[float]) -> ColumnElement[int]:
+    """`jobs.model.attained_service.level_of`, in the database."""
+    return cast(sum(case((slot_s >= limit, 1), else_=0) for limit in LEVELS_SLOT_S), Integer)
+
+
+def _raise_levels(session: Session, study_id: str) -> None:
+    """Give the waiting jobs of a study the level of what the whole study has had. It counts as one job.
+
+    Rows that others hold are left out: nothing waits here, and the next end comes soon.
+    """
+    of_study = session.scalar(select(level_of(func.sum(Job.slot_seconds))).where(Job.study_id == study_id))
+    lower = select(Job.id).where(Job.study_id == study_id, Job.status == Status.QUEUED, Job.level < (of_study or 0))
+    found = session.scalars(lower.with_for_update(skip_locked=True)).all() if of_study else ()
+    if found:
+        raised = update(Job).where(Job.id.in_(found)).values(level=of_study)
+        session.execute(raised, execution_options={"synchronize_session": False})

@@ -368,6 +368,19 @@ class Settings(BaseSettings):
         15.0, description="Time between two looks for jobs whose [slots nobody uses](idle.md)."
     )
     heartbeat_period_s: _Seconds = Field(5.0, description="Time between two heartbeats of a host.")
+    queue: Literal["fair", "fifo"] = Field(
+        "fair",
+        description="`fair`: [shares and attained service](scheduling.md#the-fair-queue) decide which job is next."
+        " `fifo`: priority and age alone. For workers.",
+    )
+    queue_half_life_h: float = Field(
+        24.0, gt=0, le=8784, description="After so many hours, usage counts half in the fair queue. For workers."
+    )
+    queue_quantum_s: _Seconds = Field(
+        600.0,
+        description="In the fair queue an attempt runs at least so long before it makes room for a job of the same"
+        " priority. For workers.",
+    )
     host_timeout_s: _Seconds = Field(30.0, description="A host without a heartbeat for this long counts as lost.")
     lease_s: _Seconds = Field(60.0, description="How long a supervisor may be out of touch with the database.")
     lease_renewal_s: _Seconds = Field(5.0, description="Time between two renewals of a supervisor's lease.")

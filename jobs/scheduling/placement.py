@@ -7,13 +7,15 @@ Called by the dispatcher with the queue, the hosts and the live attempts; docs/s
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from jobs.scheduling import nvlinks
 from jobs.scheduling.allowances import Allowances, Quota
+from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.decisions import Placement, PooledJob, Preemption, Share
+from jobs.scheduling.fair_queue import Fifo, Rules
 from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotClass, SlotRequest
 from jobs.scheduling.pools import Pool, Shape, first_that_fits
 from jobs.scheduling.reservations import Ending, Reservation, free_after, or_infinite
@@ -22,54 +24,33 @@ RESERVATIONS = 4  # slots are kept for this many blocked jobs, the first ones of
 _PATIENCE = 500  # if so many jobs in a row go to no pool, the pass does not wait for one that does
 _TRIES = 16  # at most this many kinds of blocked jobs are considered for that
 
-Order = tuple[int, float, str]  # the sort key of the queue: negative priority, time of creation, id
 
+@dataclass
+class _Kind:
+    """What a pass knows of the jobs with one request.
 
-@dataclass(frozen=True)
-class QueuedJob:
-    """A queued job. `estimate_s` is the longest time that it is expected to hold its slots.
-
-    `keeps_files`: an earlier attempt left files that count against the quota of its project.
+    `attainable`: what they wait for on hosts; `pooled`: the pool that takes them. `unplaceable`: the reservations that
+    a job had to respect which did not fit. `unreservable`: the standings of those that got no reservation.
     """
 
-    job_id: str
-    order: Order
-    request: SlotRequest
-    estimate_s: float | None = None
-    project: str = ""
-    keeps_files: bool = False
+    attainable: SlotRequest | None
+    pooled: tuple[Pool, Shape] | None
+    unplaceable: set[tuple[bool, ...]]
+    unreservable: set[Hashable] = field(default_factory=set)
 
     @property
-    def priority(self) -> int:
-        """Jobs with a higher priority come first."""
-        return -self.order[0]
-
-
-@dataclass(frozen=True)
-class LiveAttempt:
-    """An attempt that holds slots, and how many of each class become free when it ends.
-
-    `leaving`: it is already ending, so its slots become free soon. `overdue`: it passed a waiting job, and should have
-    ended by now.
-    """
-
-    attempt_id: int
-    order: Order  # the sort key of its job
-    slots: Counts
-    ends_in_s: float | None = None  # None: unknown
-    leaving: bool = False
-    overdue: bool = False
-
-    def yields_to(self, job: QueuedJob) -> bool:
-        """Whether it may be preempted for the job."""
-        return -self.order[0] < job.priority or (self.overdue and job.order < self.order)
+    def gpus(self) -> int:
+        """How many slots such a job gets; 0: nothing here can ever hold it."""
+        if self.attainable is not None:
+            return self.attainable.gpus
+        return 0 if self.pooled is None else self.pooled[1].gpus
 
 
 class PlacementPass:
     """One pass over the queue, page by page. It decides on `placements`, `pooled`, `preemptions` and `reservations`.
 
     `auto` is the kind of slots for jobs with `device: auto`; None: GPUs if these hosts have any. No job of the queue
-    has been handed to one of the `pools` yet.
+    has been handed to one of the `pools` yet. `rules` say which attempts make room for a job; by default `Fifo`.
     """
 
     def __init__(
@@ -80,7 +61,9 @@ class PlacementPass:
         *,
         pools: Sequence[Pool] = (),
         auto: str | None = None,
+        rules: Rules | None = None,
     ) -> None:
+        self._rules = rules or Fifo()
         self._pools = pools
         self._cluster = Cluster(hosts, auto=auto)
         self._free = dict(self._cluster.free)
@@ -91,12 +74,9 @@ class PlacementPass:
         self.allowances = Allowances(quotas)
         self._leaving = {attempt.attempt_id for attempt in live if attempt.leaving}
         self._endings: list[Ending] = []  # of the jobs that this pass places
-        self._attainable: dict[SlotRequest, SlotRequest | None] = {}
-        self._unplaceable: set[tuple[SlotRequest, tuple[bool, ...]]] = (
-            set()
-        )  # and the reservations that it has to respect
-        self._unreservable: set[tuple[SlotRequest, int]] = set()  # and the priority
-        self._shapes: dict[SlotRequest, tuple[Pool, Shape] | None] = {}
+        self._kinds: dict[SlotRequest, _Kind] = {}
+        self._unplaceable: dict[SlotRequest, set[tuple[bool, ...]]] = {}
+        self._unreservable = 0  # kinds of blocked jobs that got no reservation
         self.placements: list[Placement] = []
         self.pooled: list[PooledJob] = []
         self._last_pooled = 0  # how many jobs were looked at until then
@@ -115,7 +95,7 @@ class PlacementPass:
 
     @property
     def _may_reserve(self) -> bool:
-        return len(self.reservations) < RESERVATIONS and len(self._unreservable) < _TRIES
+        return len(self.reservations) < RESERVATIONS and self._unreservable < _TRIES
 
     @property
     def kept_for(self) -> dict[str, str]:
@@ -131,51 +111,43 @@ class PlacementPass:
         for job in queue:
             if self.is_over:
                 return
-            request, pooled = self._attainable_of(job.request), self._pooled(job)
-            if request is not None and pooled is not None and pooled.gpus > request.gpus:
-                request = None  # a job gets all its GPUs where it can
+            kind = self._kinds.get(job.request) or self._kind_of(job.request)
             # A job held back by its quota, or one that nothing here can ever hold, does not block others.
-            if not self._may_take(job, request or pooled):
+            if kind.gpus and not self.allowances.take(job.project, kind.gpus, keeps_files=job.keeps_files):
                 continue
             self.looked_at += 1
-            if request is not None and self._place(job, request):
+            if kind.attainable is not None and self._place(job, kind.attainable, kind.unplaceable):
                 continue
-            if pooled is not None:
-                self.pooled.append(pooled)
+            if kind.pooled is not None:
+                pool, shape = kind.pooled
+                self.pooled.append(PooledJob(job.job_id, pool.name, shape))
+                self._rules.placed(job, shape.gpus)
                 self._last_pooled = self.looked_at
-            elif request is not None and self._may_reserve and (request, job.priority) not in self._unreservable:
-                self._reserve(job, request)
+            elif kind.attainable is not None and self._may_reserve:
+                standing = self._rules.standing(job)
+                if standing not in kind.unreservable and not self._reserve(job, kind.attainable):
+                    kind.unreservable.add(standing)
+                    self._unreservable += 1
 
-    def _may_take(self, job: QueuedJob, wanted: SlotRequest | PooledJob | None) -> bool:
-        if wanted is None:
-            return True
-        return self.allowances.take(job.project, wanted.gpus, keeps_files=job.keeps_files)
+    def _kind_of(self, request: SlotRequest) -> "_Kind":
+        """Remember what can be known of all jobs with this request."""
+        anywhere = replace(request, last_hosts=())
+        pooled = first_that_fits(self._pools, anywhere, auto=self._cluster.auto)
+        attainable = None if request.pool is not None else self._cluster.attainable(request)
+        if attainable is not None and pooled is not None and pooled[1].gpus > attainable.gpus:
+            attainable = None  # a job gets all its GPUs where it can
+        unplaceable = self._unplaceable.setdefault(anywhere, set())
+        self._kinds[request] = kind = _Kind(attainable, pooled, unplaceable)
+        return kind
 
-    def _pooled(self, job: QueuedJob) -> PooledJob | None:
-        """The job as one that is handed to a pool; None if no pool takes it."""
-        found = self._pool_for(job.request)
-        return None if found is None else PooledJob(job.job_id, found[0].name, found[1])
-
-    def _pool_for(self, request: SlotRequest) -> tuple[Pool, Shape] | None:
-        request = replace(request, last_hosts=()) if request.last_hosts else request
-        if request not in self._shapes:
-            self._shapes[request] = first_that_fits(self._pools, request, auto=self._cluster.auto)
-        return self._shapes[request]
-
-    def _attainable_of(self, request: SlotRequest) -> SlotRequest | None:
-        if request not in self._attainable:
-            self._attainable[request] = None if request.pool is not None else self._cluster.attainable(request)
-        return self._attainable[request]
-
-    def _place(self, job: QueuedJob, request: SlotRequest) -> bool:
+    def _place(self, job: QueuedJob, request: SlotRequest, unplaceable: set[tuple[bool, ...]]) -> bool:
         """Place the job now, if it fits without using slots that are kept for earlier jobs."""
-        bound = tuple(reservation.binds(job.estimate_s) for reservation in self.reservations)
-        shape = replace(request, last_hosts=()) if request.last_hosts else request, bound
-        if shape in self._unplaceable:  # the free slots only become fewer during a pass
+        bound = tuple([reservation.binds(job.estimate_s) for reservation in self.reservations])
+        if bound in unplaceable:  # the free slots only become fewer during a pass
             return False
         shares = self._cluster.fit(request, self._allowed(bound), self._joined)
         if shares is None:
-            self._unplaceable.add(shape)
+            unplaceable.add(bound)
             return False
         untouched = [reservation for reservation in self.reservations if reservation.is_left_alone_by(shares)]
         passed = [reservation for reservation in self.reservations if not reservation.is_left_alone_by(shares)]
@@ -187,6 +159,7 @@ class PlacementPass:
         due_s = min((reservation.at_s for reservation in passed), default=None)
         self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
         self._endings.append(Ending(or_infinite(job.estimate_s), dict(shares)))
+        self._rules.placed(job, request.gpus)
         return True
 
     def _allowed(self, bound: Sequence[bool]) -> Counts:
@@ -214,7 +187,7 @@ class PlacementPass:
     def _joined_pairs(self, slots: SlotClass, count: int) -> int:
         return nvlinks.joined_pairs(self._free_indices[slots], count, self._cluster.hosts[slots.host].links)
 
-    def _reserve(self, job: QueuedJob, request: SlotRequest) -> None:
+    def _reserve(self, job: QueuedJob, request: SlotRequest) -> bool:
         """Keep slots for a blocked job: those that preempted attempts release for it, or those that become free first.
 
         Nothing is kept for a job if its start time is unknown and an earlier job waits for the same slots. Its
@@ -224,11 +197,11 @@ class PlacementPass:
         shares = self._cluster.fit(request, future)
         reserved = {slots for reservation in self.reservations for slots in reservation.shares}
         if shares is None or (math.isinf(at_s) and not reserved.isdisjoint(dict(shares))):
-            self._unreservable.add((request, job.priority))
-            return
+            return False
         spare = {slots: future[slots] - count for slots, count in shares}
         until_s = at_s + or_infinite(job.estimate_s)
         self.reservations.append(Reservation(job.job_id, dict(shares), at_s, spare, until_s))
+        return True
 
     def _make_room(self, job: QueuedJob, request: SlotRequest) -> tuple[float, Counts] | None:
         """When the attempts that are ending make room for the job, and the free slots then. Preempts more if needed.
@@ -239,9 +212,8 @@ class PlacementPass:
         if self._cluster.fit(request, free_soon) is not None:
             return 0.0, free_soon
         staying = [attempt for attempt in self._live if attempt.attempt_id not in self._leaving]
-        yielding = [attempt for attempt in staying if attempt.yields_to(job)]
-        # The lowest priority first, then the youngest.
-        yielding.sort(key=lambda attempt: (-attempt.order[0], -attempt.attempt_id))
+        yielding = [attempt for attempt in staying if self._rules.yields(attempt, job)]
+        yielding.sort(key=lambda attempt: self._rules.sparing(attempt, request.gpus))
         preempted = self._fewest_to_preempt(request, free_soon, yielding)
         if not preempted:
             return None
@@ -313,8 +285,9 @@ def place_jobs(
     *,
     pools: Sequence[Pool] = (),
     auto: str | None = None,
+    rules: Rules | None = None,
 ) -> PlacementPass:
     """Decide on a whole queue, which is sorted."""
-    decided = PlacementPass(hosts, live, quotas, pools=pools, auto=auto)
+    decided = PlacementPass(hosts, live, quotas, pools=pools, auto=auto, rules=rules)
     decided.take(queue)
     return decided

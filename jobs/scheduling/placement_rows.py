@@ -18,6 +18,7 @@ from sqlalchemy import (
     Select,
     String,
     and_,
+    bindparam,
     case,
     cast,
     exists,
@@ -36,22 +37,29 @@ from jobs.lifecycle.rights_now import may_train
 from jobs.model.pools import PREFIX
 from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
-from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.contenders import Account, Order, QueuedJob
+from jobs.scheduling.fitting import ClassSlots, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.nvlinks import links_of
-from jobs.scheduling.placement import LiveAttempt, Order, QueuedJob
 from jobs.scheduling.pools import Pool, PoolNode
 from jobs.scheduling.quotas import KEEPS_FILES
 
+
+def seconds(interval: ColumnElement[Any]) -> ColumnElement[float]:
+    """An interval in seconds."""
+    return cast(func.extract("epoch", interval), Float(53))
+
+
 PASS_LOCK = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
-_CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
+CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
 # Old specs, from before limits were bounded, may say 1e300. `placing` adds it to a time, and timestamps have an end.
 _STORED_LIMIT_S = cast(Job.spec["time_limit_s"].astext, Float(53))
-_TIME_LIMIT_S = case((_STORED_LIMIT_S > MAX_SECONDS, MAX_SECONDS), else_=_STORED_LIMIT_S).label("time_limit_s")
+TIME_LIMIT_S = case((_STORED_LIMIT_S > MAX_SECONDS, MAX_SECONDS), else_=_STORED_LIMIT_S).label("time_limit_s")
 QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
+LANE_ORDER = (Job.priority.desc(), Job.level, Job.created_at, Job.id)  # of the jobs of one account
 # A job that was queued in the future: the clock was set back, so its back-off says nothing.
 _CLOCK_WAS_SET_BACK = Job.queued_at > func.now()
 READY = or_(func.coalesce(Job.not_before, func.now()) <= func.now(), _CLOCK_WAS_SET_BACK)  # its back-off is over
-PAUSE_S = case((~READY, cast(func.extract("epoch", Job.not_before - func.now()), Float(53))), else_=0.0)
+PAUSE_S = case((~READY, seconds(Job.not_before - func.now())), else_=0.0)
 # The jobs of a user who may not submit any more keep their places, as paused jobs do and jobs that wait for others, and
 # are not placed.
 IN_QUEUE = and_(
@@ -110,13 +118,16 @@ def next_page(
     without: Collection[str] = (),
     full: Collection[str] = (),
     pools: Collection[str] = (),
+    account: Account | None = None,
 ) -> QueuePage:
     """The first `limit` jobs of the queue after `after` (None: from its head) that may be placed now.
+
+    With an `account`, those of its jobs, the lowest level of a priority first.
 
     Those of the projects `without` are left out, the new ones of the projects that are `full`, and those that wait in
     one of the `pools`.
     """
-    query = _may_be_placed().limit(limit)
+    query = _may_be_placed().limit(limit) if account is None else _lane().limit(limit)
     if pools:
         query = query.where(~waits_in_pool(pools))
     if without:
@@ -124,13 +135,16 @@ def next_page(
     if full:
         query = query.where(goes_on_if_full(full))
     if after is not None:
-        priority, created_at, job_id = after
-        behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
+        priority, *place = after
+        columns = (Job.created_at, Job.id) if account is None else (Job.level, Job.created_at, Job.id)
+        behind = tuple_(*columns) > tuple_(*map(literal, place))
         query = query.where(Job.priority <= priority, or_(Job.priority < priority, behind))
-    rows = session.execute(query).mappings().all()
+    in_account = {} if account is None else {"project": account.project, "user": account.user}
+    rows = session.execute(query, in_account).mappings().all()
     last = rows[-1] if len(rows) == limit else None
     jobs = [queued_job_of(row) for row in rows]
-    return QueuePage(jobs, None if last is None else (last["priority"], last["created_at"], last["id"]))
+    keys = ("priority", "created_at", "id") if account is None else ("priority", "level", "created_at", "id")
+    return QueuePage(jobs, None if last is None else tuple(last[key] for key in keys))
 
 
 def goes_on_if_full(full: Collection[str]) -> ColumnElement[bool]:
@@ -153,15 +167,23 @@ def _may_be_placed() -> Select[Any]:
 
 
 @cache
+def _lane() -> Select[Any]:
+    in_account = (Job.project == bindparam("project"), Job.owner == bindparam("user"))
+    return select_queued_jobs().where(IN_QUEUE, READY, *in_account).order_by(*LANE_ORDER)
+
+
+@cache
 def select_queued_jobs() -> Select[Any]:
     """The columns of a queued job that `queued_job_of` reads."""
     last = select(Attempt.shares).where(Attempt.job_id == Job.id, Attempt.number == Job.attempt).scalar_subquery()
     is_restart = Job.attempt > 0
     return select(
-        Job.id, Job.priority, Job.created_at, _CREATED_S.label("created_s"), Job.gpus, Job.project,
+        Job.id, Job.priority, Job.created_at, CREATED_S.label("created_s"), Job.gpus, Job.project,
+        Job.owner, Job.level,
+        seconds(func.now() - Job.queued_at).label("waited_s"),
         Job.spec["device"].astext.label("device"),
         Job.spec["placement"].astext.label("placement"),
-        _TIME_LIMIT_S,
+        TIME_LIMIT_S,
         # The first attempt gets all GPUs that the job asks for.
         case((is_restart, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),
         case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
@@ -191,10 +213,13 @@ def queued_job_of(row: RowMapping) -> QueuedJob:
         pool=row["pool"],
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
-    return QueuedJob(row["id"], _order(row), request, estimate_s, row["project"], row["keeps_files"])
+    return QueuedJob(
+        row["id"], order_of(row), request, estimate_s, row["project"], row["keeps_files"],
+        row["owner"], row["level"], row["waited_s"],
+    )  # fmt: skip
 
 
-def _order(row: RowMapping) -> Order:
+def order_of(row: RowMapping) -> Order:
     return -row["priority"], row["created_s"], row["id"]
 
 
@@ -274,64 +299,3 @@ def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
     """Whether the last heartbeat of a host is recent. One from the future is not: the clock was set back after it."""
     timeout = timedelta(seconds=host_timeout_s)
     return Host.heartbeat_at.between(func.now() - timeout, func.now() + timeout)
-
-
-def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[LiveAttempt]:
-    """The attempts that hold slots, each with the slots of these hosts that it releases when it ends."""
-    slots: dict[int, dict[SlotClass, int]] = {}
-    usable = {alike.of for host in hosts for alike in host.classes}
-    columns = (Slot.attempt_id, Slot.host, Slot.kind, Slot.name, Slot.memory_bytes)
-    leased = (
-        select(*columns, func.count())
-        .where(Slot.attempt_id.is_not(None), IN_SERVICE)
-        .group_by(*columns)
-    )  # fmt: skip
-    for attempt_id, host, kind, name, memory_bytes, count in session.execute(leased):
-        of = class_of(host, kind, name, memory_bytes)
-        if attempt_id is not None and of in usable:
-            held = slots.setdefault(attempt_id, {})
-            held[of] = held.get(of, 0) + count
-    rows = session.execute(_live_columns()).mappings() if slots else ()
-    return [_live_of(row, slots[row["attempt_id"]]) for row in rows if row["attempt_id"] in slots]
-
-
-@cache
-def _live_columns() -> Select[Any]:
-    """The columns of attempts that hold slots that `_live_of` reads."""
-    leaving = or_(
-        Attempt.ended_at.is_not(None), Attempt.preempt_requested_at.is_not(None),
-        Job.cancel_requested_at.is_not(None), Job.paused_at.is_not(None),
-    )  # fmt: skip
-    age_s = cast(func.extract("epoch", func.now() - Attempt.created_at), Float(53))
-    eta_s = case((Attempt.started_at.is_not(None), cast(Job.progress["eta_s"].astext, Float(53))))
-    return (
-        select(
-            Attempt.id.label("attempt_id"), Job.priority, Job.id, _CREATED_S.label("created_s"),
-            age_s.label("age_s"), eta_s.label("eta_s"),
-            _TIME_LIMIT_S,
-            RunTime.durations_s,
-            leaving.label("leaving"),
-            func.coalesce(Attempt.due_at <= func.now(), False).label("overdue"),
-        )
-        .join(Job, Job.id == Attempt.job_id)
-        .outerjoin(RunTime, RunTime.run_key == Job.run_key)
-        .where(Attempt.id.in_(select(Slot.attempt_id).where(Slot.attempt_id.is_not(None))))
-    )  # fmt: skip
-
-
-def _live_of(row: RowMapping, slots: Counts) -> LiveAttempt:
-    ends_in_s = expected_end_s(row["eta_s"], row["time_limit_s"], row["durations_s"] or (), age_s=row["age_s"])
-    return LiveAttempt(row["attempt_id"], _order(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"])
-
-
-def expected_end_s(
-    eta_s: float | None, time_limit_s: float | None, durations_s: Sequence[float], *, age_s: float
-) -> float | None:
-    """The expected seconds until an attempt ends: by its own progress, else by its time limit, else by similar runs.
-
-    None if none of these is known. 0 if it should have ended already.
-    """
-    if eta_s is not None:
-        return eta_s
-    duration_s = time_limit_s or max(durations_s, default=None)
-    return None if duration_s is None else max(duration_s - age_s, 0.0)

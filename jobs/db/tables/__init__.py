@@ -4,7 +4,16 @@ from jobs.db.tables.base import Base
 from jobs.db.tables.code import CodeArchive, CodePiece, CodeSender
 from jobs.db.tables.data import DatasetVersion, HostDataset, Upload, UploadPiece
 from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
-from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
+from jobs.db.tables.people import (
+    AccountStanding,
+    AuditEntry,
+    Project,
+    ProjectMember,
+    ProjectUsage,
+    Token,
+    UsageHour,
+    User,
+)
 from jobs.db.tables.places import Allocation, Host, Slot
 from jobs.db.tables.series import HostSample, IdleStretch, LogLine, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.db.tables.service import MarkedStore, SigningKey
@@ -22,12 +31,12 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0018"  # the migration that makes these tables
+SCHEMA = "0019"  # the migration that makes these tables
 
 __all__ = [
-    "SCHEMA", "SORTED_BY", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece", "CodeSender",
-    "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis",
-    "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror", "Project",
-    "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot", "Study", "StudyNote", "Token",
-    "Upload", "UploadPiece", "User", "Webhook", "WebhookDelivery",
+    "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece",
+    "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job",
+    "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror",
+    "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot", "Study",
+    "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -56,6 +56,7 @@ class Project(Base):
     max_slots: Mapped[int | None]  # leased at once
     max_queued: Mapped[int | None]  # jobs in the queue
     max_gpu_hours: Mapped[float | None]  # of leased slots, in a calendar month (UTC)
+    share: Mapped[float] = mapped_column(server_default=text("1"))  # of the slots, relative to other projects
     max_storage_gb: Mapped[float | None]  # of checkpoints and artifacts of its jobs, in 10^9 bytes
     max_priority: Mapped[int | None]  # of jobs that are not submitted or changed by admins
     # For jobs whose spec has none: a `jobs.model.spec.IdleSpec`.
@@ -83,6 +84,36 @@ class ProjectUsage(Base):
     project: Mapped[str] = mapped_column(ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True)
     month: Mapped[date] = mapped_column(primary_key=True)  # its first day, in UTC
     slot_seconds: Mapped[float]
+
+
+class UsageHour(Base):
+    """The slot-seconds of a user's ended attempts in a project, by the hours in which they were used.
+
+    The fair queue lets old ones count less.
+    """
+
+    __tablename__ = "usage_hours"
+
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True)
+    user_name: Mapped[str] = mapped_column(String(128), primary_key=True)
+    hour: Mapped[datetime] = mapped_column(primary_key=True)  # when it began
+    slot_seconds: Mapped[float]
+
+    __table_args__ = (Index("ix_usage_hours_hour", hour),)
+
+
+class AccountStanding(Base):
+    """What the last pass of the fair queue knew of an account, which is a user in a project. Empty if `fifo`."""
+
+    __tablename__ = "account_standings"
+
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True)
+    user_name: Mapped[str] = mapped_column(String(128), primary_key=True)
+    used_slot_s: Mapped[float]  # decayed
+    used_part: Mapped[float]  # of what all these accounts used
+    entitled_part: Mapped[float]
+    is_over: Mapped[bool]  # its jobs come after those of the others
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class AuditEntry(Base):

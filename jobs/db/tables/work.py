@@ -10,6 +10,7 @@ from sqlalchemy import (
     ForeignKey,
     Identity,
     Index,
+    SmallInteger,
     String,
     UniqueConstraint,
     false,
@@ -69,6 +70,8 @@ class Job(Base):
     gpus: Mapped[int] = mapped_column()
     priority: Mapped[int] = mapped_column()
     attempt: Mapped[int] = mapped_column(server_default="0")  # number of the newest attempt
+    slot_seconds: Mapped[float] = mapped_column(server_default="0")  # held by its ended attempts
+    level: Mapped[int] = mapped_column(SmallInteger, server_default="0")  # jobs.model.attained_service
     restarts: Mapped[int] = mapped_column(server_default="0")  # restarts that count against max_restarts
     losses: Mapped[int] = mapped_column(server_default="0")  # attempts lost through no fault of the job's
     run_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that take about as long
@@ -107,6 +110,19 @@ class Job(Base):
         Index(
             "ix_jobs_waiting",
             priority.desc(),
+            created_at,
+            id,
+            postgresql_where=text(
+                "status = 'queued' AND cancel_requested_at IS NULL AND paused_at IS NULL AND NOT waits_for_jobs"
+            ),
+        ),
+        # The queue of each account.
+        Index(
+            "ix_jobs_lanes",
+            project,
+            owner,
+            priority.desc(),
+            level,
             created_at,
             id,
             postgresql_where=text(

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.spec import spec_from
-from jobs.scheduling.placement_rows import expected_end_s
+from jobs.scheduling.live_rows import expected_end_s
 
 
 def key(**fields: Any) -> str:

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.scheduling.allowances import Allowances, Quota
+from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
-from jobs.scheduling.placement import LiveAttempt, QueuedJob, place_jobs
+from jobs.scheduling.placement import place_jobs
 from tests.slot_classes import alike
 
 RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)

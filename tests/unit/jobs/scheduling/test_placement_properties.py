@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.decisions import Placement
 from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.nvlinks import Links
-from jobs.scheduling.placement import LiveAttempt, PlacementPass, QueuedJob, place_jobs
+from jobs.scheduling.placement import PlacementPass, place_jobs
 from tests.slot_classes import alike, class_slots
 
 # Two models, one of them with two sizes of memory, a GPU whose memory is not known, and CPU slots.

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.allowances import Quota
+from jobs.scheduling.contenders import QueuedJob
 from jobs.scheduling.decisions import PooledJob
 from jobs.scheduling.fitting import SlotRequest
-from jobs.scheduling.placement import PlacementPass, QueuedJob, place_jobs
+from jobs.scheduling.placement import PlacementPass, place_jobs
 from jobs.scheduling.pools import Pool, PoolNode, Shape, to_avoid
 from tests.slot_classes import alike
 

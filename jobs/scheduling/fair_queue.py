@@ -1,0 +1,197 @@
+"""The rules of the queue: which job comes first, and which attempts make room for it. Pure.
+
+`Fifo` is the queue by age. `Fair` is the queue by shares between accounts, and by attained service within them.
+`jobs.scheduling.placement` asks them; docs/scheduling.md has the rules.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jobs.model.attained_service import LEVELS_SLOT_S, QUANTUM_S
+from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
+
+PATIENCE_S = 12 * 3600.0  # a job that has waited so long, and is one of the oldest, comes first
+OLDEST = 16  # so many jobs are the oldest
+_TOLERANCE = 1.1  # an account that used so many times what it is entitled to is over its share
+# Tiers: a job of a lower one comes first, and attempts of a higher one make room for it.
+_FIRST, _NEW = 0, 1  # jobs that waited too long; then a tier for each level
+_OVER = _NEW + len(LEVELS_SLOT_S) + 1  # accounts over their share
+
+
+@dataclass(frozen=True)
+class AccountUse:
+    """The decayed slot-seconds of an account, and its part of what all accounts used that have jobs here."""
+
+    used_slot_s: float
+    used_part: float
+    entitled_part: float
+    is_over: bool  # its jobs come after those of the others
+
+
+class Rules(Protocol):
+    """The rules of a queue."""
+
+    def placed(self, job: QueuedJob, gpus: int) -> None:
+        """Take note that the job got slots."""
+
+    def standing(self, job: QueuedJob) -> Hashable:
+        """Equal for jobs for which the same attempts make room, or fewer for the later one."""
+
+    def yields(self, attempt: LiveAttempt, job: QueuedJob) -> bool:
+        """Whether the attempt may be preempted for the job."""
+
+    def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:
+        """A sort key: attempts with a low one are preempted first for a job that needs so many slots."""
+
+
+class Fifo:
+    """By priority, then by age. A higher priority preempts, and so does a job that an overdue attempt passed."""
+
+    def placed(self, job: QueuedJob, gpus: int) -> None:
+        """Nothing depends on it."""
+
+    def standing(self, job: QueuedJob) -> Hashable:
+        """Its priority."""
+        return job.priority
+
+    def yields(self, attempt: LiveAttempt, job: QueuedJob) -> bool:
+        """Whether the attempt may be preempted for the job."""
+        return -attempt.order[0] < job.priority or (attempt.overdue and job.order < attempt.order)
+
+    def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:
+        """The lowest priority first, then the youngest attempt."""
+        return -attempt.order[0], -attempt.attempt_id
+
+
+class Fair(Fifo):
+    """By priority, then by tier, then by age.
+
+    A job is in the tier of its level. Its level is that of the service that it has attained. The jobs of an account
+    that is over its share are in the last tier, the account with the least usage first. The oldest jobs are in the
+    first tier once they have waited for `PATIENCE_S`.
+
+    An attempt makes room for jobs of lower tiers. It also makes room for older jobs of its own tier, except among new
+    jobs, and among accounts that are over their share. It is left undisturbed for some time before.
+    """
+
+    def __init__(
+        self, live: Sequence[LiveAttempt], used_s: Mapping[Account, float], shares: Mapping[str, float], slots: int
+    ) -> None:
+        """`used_s` has every account that has jobs here, with its decayed slot-seconds; `shares` are the projects'.
+
+        A project without a share has 1. `slots` is the number of all slots.
+        """
+        self._entitled = _entitled(used_s, shares)
+        self._used_s = defaultdict(float, used_s)
+        staying = [attempt for attempt in live if not attempt.leaving]
+        for attempt in staying:
+            self._used_s[attempt.account] += QUANTUM_S * attempt.gpus
+        self._all_used_s = sum(self._used_s.values())
+        self._beyond_share = self._attempts_beyond_share(staying, slots)
+        self._first: set[str] = set()
+
+    def standings(self) -> dict[Account, AccountUse]:
+        """What each account used, and what it is entitled to."""
+        whole = self._all_used_s or 1.0
+        return {
+            account: AccountUse(self._used_s[account], self._used_s[account] / whole, entitled, self._is_over(account))
+            for account, entitled in self._entitled.items()
+        }
+
+    def in_turn(
+        self, lanes: Mapping[Account, Iterator[QueuedJob]], oldest: Sequence[QueuedJob] = ()
+    ) -> Iterator[QueuedJob]:
+        """The jobs of all accounts in their sequence, which changes as they are `placed`.
+
+        Each account's jobs are sorted by priority, level and age; the `oldest` jobs by priority and age.
+        """
+        waiting = [job for job in oldest if job.waited_s >= PATIENCE_S][:OLDEST]
+        self._first = {job.job_id for job in waiting}
+        heap: list[tuple[tuple[float | str, ...], int, QueuedJob, Iterator[QueuedJob]]] = []
+        for number, source in enumerate([iter(waiting), *lanes.values()]):
+            self._push(heap, number, source)
+        done: set[str] = set()  # of the oldest, which are in the lanes too
+        while heap:
+            _, number, job, source = heapq.heappop(heap)
+            if job.job_id not in done:
+                done |= self._first & {job.job_id}
+                used_s = self._all_used_s
+                yield job
+                if self._all_used_s != used_s:  # it was placed: other accounts may be within their shares now
+                    heap = [(self._key(head), lane, head, rest) for _, lane, head, rest in heap]
+                    heapq.heapify(heap)
+            self._push(heap, number, source)
+
+    def _push(self, heap: list[Any], number: int, source: Iterator[QueuedJob]) -> None:
+        job = next(source, None)
+        if job is not None:
+            heapq.heappush(heap, (self._key(job), number, job, source))
+
+    def placed(self, job: QueuedJob, gpus: int) -> None:
+        """Charge the account of a job that gets slots for its first minutes."""
+        self._used_s[job.account] += QUANTUM_S * gpus
+        self._all_used_s += QUANTUM_S * gpus
+
+    def standing(self, job: QueuedJob) -> Hashable:
+        """Its priority and its tier."""
+        tier = self._tier(job)
+        return job.priority, tier, job.account if tier == _OVER else None
+
+    def yields(self, attempt: LiveAttempt, job: QueuedJob) -> bool:
+        """Whether the attempt may be preempted for the job."""
+        if super().yields(attempt, job):
+            return True
+        if -attempt.order[0] > job.priority or attempt.undisturbed_s > 0:
+            return False
+        wanted, held = self._tier(job), self._tier_of(attempt)
+        if wanted == _FIRST:
+            return held == _OVER or job.order < attempt.order
+        if wanted != held or wanted == _NEW:
+            return wanted < held
+        return job.order < attempt.order and (wanted != _OVER or job.account == attempt.account)
+
+    def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:
+        """The lowest priority first, then the last tier, then what is not wider than needed, then the newest job."""
+        priority, created_s, _ = attempt.order
+        return -priority, -self._tier_of(attempt), attempt.gpus > gpus, -created_s, -attempt.attempt_id
+
+    def _key(self, job: QueuedJob) -> tuple[float | str, ...]:
+        tier = self._tier(job)
+        priority, created_s, job_id = job.order
+        return priority, tier, self._used_s[job.account] if tier == _OVER else 0.0, job.level, created_s, job_id
+
+    def _tier(self, job: QueuedJob) -> int:
+        if job.job_id in self._first:
+            return _FIRST
+        return _OVER if self._is_over(job.account) else _NEW + job.level
+
+    def _tier_of(self, attempt: LiveAttempt) -> int:
+        return _OVER if attempt.attempt_id in self._beyond_share else _NEW + attempt.level
+
+    def _is_over(self, account: Account) -> bool:
+        """Whether it used clearly more than its part of what all these accounts used lately."""
+        return self._used_s[account] > _TOLERANCE * self._entitled.get(account, 1.0) * self._all_used_s
+
+    def _attempts_beyond_share(self, staying: Sequence[LiveAttempt], slots: int) -> set[int]:
+        """Of accounts over their shares, the newest attempts, without which they would still hold their share."""
+        held = Counter[Account]()
+        for attempt in staying:
+            held[attempt.account] += attempt.gpus
+        beyond = set()
+        for attempt in sorted(staying, key=lambda attempt: attempt.order, reverse=True):
+            account = attempt.account
+            left = held[account] - attempt.gpus
+            if self._is_over(account) and left >= self._entitled.get(account, 1.0) * slots:
+                held[account] = left
+                beyond.add(attempt.attempt_id)
+        return beyond
+
+
+def _entitled(accounts: Collection[Account], shares: Mapping[str, float]) -> dict[Account, float]:
+    """The part of all slots to which each account is entitled: projects by their shares, users of one alike."""
+    users = Counter(account.project for account in accounts)
+    whole = sum(shares.get(project, 1.0) for project in users)
+    return {account: shares.get(account.project, 1.0) / whole / users[account.project] for account in accounts}
