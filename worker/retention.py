@@ -35,6 +35,7 @@ _SHORTEST_REST_S = 0.02
 _TURN_S = 30.0  # then the next kind of work has its turn; the rest waits for the next pass
 _JOBS_AT_ONCE = 100
 _KEEP_TOKENS_DAYS = 30.0  # from their end
+_KEEP_USAGE_DAYS = 90.0  # what the fair queue counts is much newer
 _TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints|copying")  # names in a job's folder; its artifacts stay
 
 
@@ -70,6 +71,7 @@ class Retention(PeriodicThread):
         self._tidy_rows(self._forget_hosts)
         self._tidy_rows(lambda session: retention.remove_audit(session, keep_days=config.keep_audit_days))
         self._tidy_rows(lambda session: retention.remove_idempotency_keys(session, keep_days=keep_keys_days))
+        self._tidy_rows(lambda session: retention.remove_usage_hours(session, keep_days=_KEEP_USAGE_DAYS))
         self._tidy_rows(lambda session: retention.remove_tokens(session, keep_days=_KEEP_TOKENS_DAYS))
         self._tidy_rows(lambda session: code.remove_unused(session, keep_days=config.keep_code_days))
         self._tidy_rows(OldHostSamples(config.keep_steps_days).remove_some)

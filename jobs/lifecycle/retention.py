@@ -12,7 +12,7 @@ from sqlalchemy import String, cast, delete, exists, func, or_, select, text, tu
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token
+from jobs.db.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token, UsageHour
 from jobs.lifecycle.history import last_lead_host
 
 _LOCK = 0x726574656E74  # "retent": an advisory lock's number
@@ -64,6 +64,17 @@ def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
     batch = due.order_by(IdempotencyKey.created_at).limit(_BATCH_ROWS)
     key = tuple_(IdempotencyKey.owner, IdempotencyKey.key)
     removed = session.scalars(delete(IdempotencyKey).where(key.in_(batch)).returning(IdempotencyKey.key)).all()
+    return len(removed) == _BATCH_ROWS
+
+
+def remove_usage_hours(session: Session, *, keep_days: float) -> bool:
+    """Remove hours of usage older than `keep_days`. Returns False if none of them is left."""
+    key = tuple_(UsageHour.project, UsageHour.user_name, UsageHour.hour)
+    due = select(UsageHour.project, UsageHour.user_name, UsageHour.hour).where(
+        UsageHour.hour < func.now() - timedelta(days=keep_days)
+    )
+    batch = due.order_by(UsageHour.hour).limit(_BATCH_ROWS)
+    removed = session.scalars(delete(UsageHour).where(key.in_(batch)).returning(UsageHour.hour)).all()
     return len(removed) == _BATCH_ROWS
 
 

@@ -1,14 +1,17 @@
-"""Old audit entries, tokens, login links and sessions are removed; tokens that no other made stay."""
+"""Old audit entries, usage, tokens, login links and sessions are removed; tokens that no other made stay."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from sqlalchemy import func, insert, select, text, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import AuditEntry, Token
+from jobs.db.tables import AuditEntry, Token, UsageHour
 from jobs.lifecycle import retention
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Kind, store_token
+from jobs.runtime.settings import Settings
+from worker.retention import Retention
 
 
 def entries(sessions: Sessions, days_ago: float, count: int) -> None:
@@ -44,6 +47,25 @@ def test_old_audit_entries_are_found_by_an_index(sessions: Sessions) -> None:
             )
         )
     assert "ix_audit_entries_at" in plan
+
+
+def test_old_hours_of_usage_are_removed_in_batches(sessions: Sessions, tmp_path: Path) -> None:
+    with sessions.begin() as session:
+        now = session.execute(select(func.now())).scalar_one()
+        rows = [
+            {"project": "default", "user_name": f"user {user}", "hour": now - timedelta(days=days), "slot_seconds": 1.0}
+            for days, users in ((91, 5001), (89, 2), (0, 1))
+            for user in range(users)
+        ]
+        session.execute(insert(UsageHour), rows)
+    with sessions.begin() as session:
+        assert retention.take_lock(session)
+        assert retention.remove_usage_hours(session, keep_days=90)
+        session.rollback()
+    Retention(sessions, Settings(state_dir=tmp_path)).tidy()
+    with sessions() as session:
+        left = session.scalars(select(UsageHour.hour).order_by(UsageHour.hour)).all()
+    assert [(now - hour).days for hour in left] == [89, 89, 0]
 
 
 def a_token(
