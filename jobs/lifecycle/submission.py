@@ -14,7 +14,7 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
-from jobs.lifecycle import waits
+from jobs.lifecycle import usage, waits
 from jobs.lifecycle.dataset_refs import Ref, refs_of
 from jobs.lifecycle.named_jobs import lock_named, problems_of_named, to_wait_for
 from jobs.lifecycle.run_durations import key_of, work_key_of
@@ -67,6 +67,7 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempoten
     job = Job(**_columns(spec, plan, owner, refs), waits_for_jobs=bool(awaited))
     session.add(job)
     session.flush()
+    usage.expect_levels(session, [job.id])
     waits.add_waits(session, {job.id: awaited})
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
     remember_answer(session, owner, idempotency, job_id=job.id)
@@ -110,6 +111,8 @@ def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], 
         for position, row in enumerate(rows):
             row["created_at"] = now + timedelta(microseconds=position)  # equal times would be sorted by id
         session.execute(insert(Job), rows)
+        usage.expect_levels(session, [row["id"] for row in rows])
+        usage.raise_levels(session, rows[0]["study_id"])  # it may have trained others already
         waits.add_waits(session, {row["id"]: others for row, others in zip(rows, awaited, strict=True)})
         events = [{"job_id": row["id"], "kind": EventKind.SUBMITTED, "data": {"owner": owner}} for row in rows]
         session.execute(insert(JobEvent), events)

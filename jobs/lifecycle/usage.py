@@ -1,12 +1,16 @@
-"""Adds ended attempts to the usage of their project, their user and their job. Called by `leases`, in its transaction.
+"""Adds ended attempts to the usage of their project, their user and their job, and gives jobs their levels.
+
+Called by `leases` and `submission`, in their transactions.
 
 `jobs.scheduling.quotas` and `jobs.scheduling.account_rows` read it back and add what live attempts hold.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, select, text, update
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job
+from jobs.db.tables import Attempt, Job, RunTime
 from jobs.model.attained_service import LEVELS_SLOT_S
 from jobs.model.states import Status
 
@@ -53,7 +57,18 @@ def charge(session: Session, attempt_id: int) -> None:
         execution_options={"synchronize_session": False},
     )
     if study_id is not None:
-        _raise_levels(session, study_id)
+        raise_levels(session, study_id)
+
+
+def expect_levels(session: Session, job_ids: Sequence[str]) -> None:
+    """Give new jobs the level of what the shortest of the newest runs like them took, if there are any.
+
+    If the durations differ much, the shortest says little, and the job is believed to be short.
+    """
+    shortest_s = select(func.min(func.unnest(RunTime.durations_s).column_valued("duration_s"))).scalar_subquery()
+    level = level_of(shortest_s * Job.gpus)
+    expected = update(Job).where(Job.id.in_(job_ids), RunTime.run_key == Job.run_key, level > Job.level)
+    session.execute(expected.values(level=level))
 
 
 def level_of(slot_s: ColumnElement[float]) -> ColumnElement[int]:
@@ -61,7 +76,7 @@ def level_of(slot_s: ColumnElement[float]) -> ColumnElement[int]:
     return cast(sum(case((slot_s >= limit, 1), else_=0) for limit in LEVELS_SLOT_S), Integer)
 
 
-def _raise_levels(session: Session, study_id: str) -> None:
+def raise_levels(session: Session, study_id: str) -> None:
     """Give the waiting jobs of a study the level of what the whole study has had. It counts as one job.
 
     Rows that others hold are left out: nothing waits here, and the next end comes soon.

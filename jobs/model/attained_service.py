@@ -7,7 +7,6 @@ training jobs (Gu et al., NSDI '19): with few levels, jobs of one level do not t
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
 
 LEVELS_SLOT_S = (1800.0, 7200.0)  # slot-seconds at which a job enters the next level: half an hour, and two hours
 HALF_LIFE_S = 86_400.0  # usage of a day ago counts half
@@ -32,14 +31,6 @@ def seconds_to_next_level(slot_s: float, gpus: int) -> float:
 def decayed_s(held_s: float, half_life_s: float) -> float:
     """What is left now of a slot's use that began `held_s` ago: the integral of 2^(-t / half_life_s) over that time."""
     return half_life_s / math.log(2) * -math.expm1(-held_s / half_life_s * math.log(2))
-
-
-def expected_level(slot_s: float, gpus: int, durations_s: Sequence[float]) -> int:
-    """The level of a job of which runs like it are known: that of what the shortest of them took.
-
-    If the durations differ much, the shortest says little, and the job is believed to be short.
-    """
-    return level_of(max(slot_s, gpus * min(durations_s, default=0.0)))
 
 
 def undisturbed_s(age_s: float, *, cost_s: float, ran_s: float, waited_s: float, quantum_s: float = QUANTUM_S) -> float:

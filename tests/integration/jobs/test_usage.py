@@ -1,0 +1,206 @@
+"""What ended attempts add to the usage of accounts by hour, and the levels of jobs."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select, text, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, ProjectUsage, RunTime, UsageHour
+from jobs.lifecycle import leases
+from jobs.lifecycle.run_durations import key_of
+from jobs.lifecycle.store import Lease
+from jobs.lifecycle.submission import StudyPlace, write_jobs
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason, Status
+from tests.integration.jobs import job_rows
+from tests.integration.jobs.test_races import at_once
+
+HOUR_S = 3600.0
+
+
+def placed(sessions: Sessions, job_id: str, *, held_s: float, slots: Sequence[int] = (0, 1)) -> Lease:
+    """An attempt that was placed so long ago."""
+    lease = job_rows.an_attempt(sessions, job_id, slots=slots)
+    with sessions.begin() as session:
+        at = datetime.now(UTC) - timedelta(seconds=held_s)
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=at))
+    return lease
+
+
+def end(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> None:
+    with sessions.begin() as session:
+        leases.end(session, lease, reason)
+
+
+def release(sessions: Sessions, lease: Lease) -> None:
+    with sessions.begin() as session:
+        leases.release(session, lease.attempt_id)
+
+
+def held_slot_s(sessions: Sessions, *held: Lease) -> float:
+    """The slot-seconds that these ended attempts held, by their rows."""
+    total = 0.0
+    for lease in held:
+        attempt = job_rows.the_attempt(sessions, lease)
+        assert attempt.ended_at is not None
+        total += attempt.gpus * (attempt.ended_at - attempt.created_at).total_seconds()
+    return total
+
+
+def hours(sessions: Sessions) -> dict[tuple[str, str, datetime], float]:
+    """Slot-seconds by project, user and hour."""
+    with sessions() as session:
+        rows = session.scalars(select(UsageHour).order_by(UsageHour.hour))
+        return {(row.project, row.user_name, row.hour): row.slot_seconds for row in rows}
+
+
+def levels(sessions: Sessions, job_ids: Sequence[str]) -> list[int]:
+    return [job_rows.the_job(sessions, job_id).level for job_id in job_ids]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_an_attempt_is_divided_into_the_hours_of_utc(sessions: Sessions, zone: str) -> None:
+    job_rows.a_host(sessions)
+    lease = placed(sessions, job_rows.a_job(sessions), held_s=1.5 * HOUR_S)
+    with sessions.begin() as session:
+        session.execute(text("SELECT set_config('timezone', :zone, true)"), {"zone": zone})
+        leases.end(session, lease, EndReason.COMPLETED)
+    attempt = job_rows.the_attempt(sessions, lease)
+    assert attempt.ended_at is not None
+    expected, since = {}, attempt.created_at.astimezone(UTC)
+    while since < attempt.ended_at:
+        hour = since.replace(minute=0, second=0, microsecond=0)
+        until = min(hour + timedelta(hours=1), attempt.ended_at)
+        expected["default", "me", hour] = pytest.approx(2 * (until - since).total_seconds())
+        since = until
+    assert len(expected) in (2, 3)
+    assert hours(sessions) == expected
+
+
+def test_attempts_of_an_account_add_up(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, slots=4)
+    job_id = job_rows.a_job(sessions)
+    first = placed(sessions, job_id, held_s=600)
+    end(sessions, first, EndReason.PREEMPTED)
+    second = placed(sessions, job_id, held_s=300, slots=(2, 3))
+    end(sessions, second)
+    whole = pytest.approx(held_slot_s(sessions, first, second))
+    assert sum(hours(sessions).values()) == whole
+    assert job_rows.the_job(sessions, job_id).slot_seconds == whole
+
+
+@pytest.mark.parametrize(("held_s", "level"), [(600, 0), (920, 1), (3000, 1), (3620, 2), (50_000, 2)])
+def test_a_job_rises_with_its_slot_seconds(sessions: Sessions, held_s: float, level: int) -> None:
+    job_rows.a_host(sessions)
+    lease = placed(sessions, job_rows.a_job(sessions), held_s=held_s)
+    end(sessions, lease)
+    job = job_rows.the_job(sessions, lease.job_id)
+    assert job.slot_seconds == pytest.approx(held_slot_s(sessions, lease))
+    assert job.level == level
+
+
+def test_a_preempted_job_keeps_its_level_in_the_queue_and_rises_by_all_its_attempts(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, slots=4)
+    job_id = job_rows.a_job(sessions)
+    end(sessions, placed(sessions, job_id, held_s=1000), EndReason.PREEMPTED)
+    job = job_rows.the_job(sessions, job_id)
+    assert (job.status, job.level) == (Status.QUEUED, 1)
+    end(sessions, placed(sessions, job_id, held_s=2700, slots=(2, 3)), EndReason.PREEMPTED)  # 7400 in all
+    job = job_rows.the_job(sessions, job_id)
+    assert (job.status, job.level) == (Status.QUEUED, 2)
+
+
+def test_a_level_never_falls(sessions: Sessions) -> None:
+    job_rows.a_host(sessions)
+    job_id = job_rows.a_job(sessions)
+    with sessions.begin() as session:
+        session.execute(update(Job).values(level=2))
+    end(sessions, placed(sessions, job_id, held_s=10), EndReason.PREEMPTED)
+    assert levels(sessions, [job_id]) == [2]
+
+
+def test_the_waiting_jobs_of_a_study_get_the_level_of_all_of_it(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, slots=4)
+    _, (first, second, *waiting) = job_rows.a_study(sessions, jobs=4)
+    other = job_rows.a_job(sessions)
+    end(sessions, placed(sessions, first, held_s=600))
+    assert levels(sessions, waiting) == [0, 0]
+    running = placed(sessions, second, held_s=600, slots=(2, 3))
+    end(sessions, running, EndReason.PREEMPTED)  # 2400 slot-seconds in all, 1200 by each
+    assert levels(sessions, [first, second, *waiting, other]) == [0, 1, 1, 1, 0]
+
+
+def test_jobs_that_join_a_study_have_its_level(sessions: Sessions) -> None:
+    job_rows.a_host(sessions)
+    study_id, (first,) = job_rows.a_study(sessions, jobs=1)
+    end(sessions, placed(sessions, first, held_s=1000))
+    spec = spec_from(job_rows.SPEC | {"batch_size": 32})
+    with sessions.begin() as session:
+        joined = write_jobs(session, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 0, 1))], owner="me")
+    assert levels(sessions, joined) == [1]
+
+
+def test_a_locked_job_of_a_study_is_left_out_without_waiting(sessions: Sessions) -> None:
+    job_rows.a_host(sessions)
+    _, (first, locked, free) = job_rows.a_study(sessions, jobs=3)
+    lease = placed(sessions, first, held_s=1000)
+    with sessions.begin() as other:
+        other.execute(select(Job.id).where(Job.id == locked).with_for_update())
+        with sessions.begin() as session:
+            session.execute(text("SET LOCAL lock_timeout = '1ms'"))  # any wait for a row fails
+            leases.end(session, lease, EndReason.COMPLETED)
+    assert levels(sessions, [locked, free]) == [0, 1]
+
+
+def test_concurrent_ends_in_one_study_lose_nothing(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, slots=8)
+    _, job_ids = job_rows.a_study(sessions, jobs=8)
+    waiting = job_ids[4:]
+    for _ in range(5):
+        with sessions.begin() as session:
+            session.execute(update(Job).values(not_before=None))
+        held = [
+            placed(sessions, job_id, held_s=300, slots=(2 * place, 2 * place + 1))
+            for place, job_id in enumerate(job_ids[:4])
+        ]
+        before = sum(job_rows.the_job(sessions, job_id).slot_seconds for job_id in job_ids)
+        at_once([lambda lease=lease: end(sessions, lease, EndReason.PREEMPTED) for lease in held])
+        after = sum(job_rows.the_job(sessions, job_id).slot_seconds for job_id in job_ids)
+        assert after - before == pytest.approx(held_slot_s(sessions, *held))
+        assert sum(hours(sessions).values()) == pytest.approx(after)
+        assert levels(sessions, waiting) == [1 if after < 7200 else 2] * 4
+        for lease in held:
+            release(sessions, lease)
+    with sessions() as session:
+        assert sum(session.scalars(select(ProjectUsage.slot_seconds))) == pytest.approx(after)
+
+
+def known_runs(sessions: Sessions, *durations_s: float, **fields: object) -> None:
+    with sessions.begin() as session:
+        key = key_of(spec_from(job_rows.SPEC | fields))
+        session.add(RunTime(run_key=key, durations_s=list(durations_s)))
+
+
+@pytest.mark.parametrize(
+    ("durations_s", "level"),
+    [((), 0), ((899.0,), 0), ((900.0,), 1), ((9000.0, 3599.0), 1), ((9000.0, 3600.0, 5000.0), 2), ((10.0, 1e9), 0)],
+)
+def test_a_new_job_has_the_level_of_the_shortest_run_like_it(
+    sessions: Sessions, durations_s: tuple[float, ...], level: int
+) -> None:
+    if durations_s:
+        known_runs(sessions, *durations_s)
+    known_runs(sessions, 1e6, batch_size=128)
+    like, other = job_rows.a_job(sessions), job_rows.a_job(sessions, batch_size=256)
+    _, of_study = job_rows.a_study(sessions, jobs=2)
+    assert levels(sessions, [like, other, *of_study]) == [level, 0, level, level]
+
+
+def test_only_new_jobs_get_the_level_of_runs_like_them(sessions: Sessions) -> None:
+    before = job_rows.a_job(sessions)
+    known_runs(sessions, 1e6)
+    new = job_rows.a_job(sessions)
+    assert levels(sessions, [before, new]) == [0, 2]
