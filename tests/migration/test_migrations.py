@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import psycopg
 import pytest
@@ -127,6 +127,50 @@ def test_slot_time_of_ended_attempts_counts_as_usage_of_the_default_project(empt
     with psycopg.connect(empty) as connection:
         found = connection.execute("SELECT project, month, slot_seconds / 3600 FROM project_usage ORDER BY month")
         assert found.fetchall() == [("default", date(2029, 12, 1), 8.0), ("default", date(2030, 1, 1), 16.0)]
+
+
+def test_slot_time_of_ended_attempts_counts_in_the_fair_queue(empty: str) -> None:
+    migrations.upgrade(empty, "0018")
+    this_hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    hour = this_hour - timedelta(hours=5)
+    attempts = [  # job, GPUs, hours from `hour` at which it began and ended
+        ("waits", 1, 0.5, 0.75), ("waits", 1, 0.75, 1.25), ("long", 4, 0, 0.5), ("short", 1, 0, 0.25),
+        ("lives", 2, 1, None), ("ended", 4, 2.5, 3.5), ("ended", 1, -24 * 15, -24 * 15 + 1),
+        ("ended", 1, -24 * 20, 0.5),
+    ]  # fmt: skip
+    with psycopg.connect(empty) as connection:
+        for name, owner, status in (
+            ("waits", "ada", "queued"), ("long", "ada", "queued"), ("short", "bob", "queued"), ("new", "bob", "queued"),
+            ("lives", "bob", "running"), ("ended", "eve", "succeeded"),
+        ):  # fmt: skip
+            connection.execute(
+                "INSERT INTO jobs (id, name, owner, project, status, spec, plan, labels, gpus, priority, ended_at)"
+                " VALUES (%s, 'old', %s, 'default', %s, '{}', '{}', '{}', 4, 50, %s)",
+                [name, owner, status, this_hour if status == "succeeded" else None],
+            )
+        for number, (job_id, gpus, since_h, until_h) in enumerate(attempts):
+            connection.execute(
+                "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, created_at, ended_at, shares)"
+                " VALUES (%s, %s, 'ha', %s, now(), %s, %s, '[]')",
+                [job_id, number, gpus, hour + timedelta(hours=since_h),
+                 None if until_h is None else hour + timedelta(hours=until_h)],
+            )  # fmt: skip
+    migrations.upgrade(empty)
+    with psycopg.connect(empty) as connection:
+        jobs = connection.execute("SELECT id, slot_seconds, level FROM jobs ORDER BY id").fetchall()
+        rows = connection.execute("SELECT user_name, hour, slot_seconds FROM usage_hours WHERE project = 'default'")
+        used = {(user, (at - hour) / timedelta(hours=1)): slot_s for user, at, slot_s in rows.fetchall()}
+        shares = connection.execute("SELECT share FROM projects").fetchall()
+    assert jobs == [
+        ("ended", 0, 0), ("lives", 0, 0), ("long", 7200, 2), ("new", 0, 0), ("short", 900, 0), ("waits", 2700, 1),
+    ]  # fmt: skip
+    of_eve = {at: slot_s for (user, at), slot_s in used.items() if user == "eve" and slot_s}
+    assert {at: slot_s for (user, at), slot_s in used.items() if user == "ada" and slot_s} == {0: 9000, 1: 900}
+    assert {at: slot_s for (user, at), slot_s in used.items() if user == "bob" and slot_s} == {0: 900}
+    assert (of_eve.pop(0), of_eve.pop(2), of_eve.pop(3)) == (1800, 7200, 7200)
+    assert len(of_eve) >= 24 * 13  # of the last two weeks
+    assert sum(of_eve.values()) < 24 * 14 * 3600
+    assert shares == [(1,)]
 
 
 def test_a_downgrade_turns_blocks_of_points_into_rows(empty: str) -> None:
