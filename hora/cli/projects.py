@@ -44,6 +44,13 @@ MaxStorage = Annotated[
 MaxPriority = Annotated[
     str | None, typer.Option(metavar="P", help="The priority above which only admins may go. none: not set.")
 ]
+Share = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X",
+        help="How the slots are shared between projects that have work: 2 is twice as much as 1, the default.",
+    ),
+]
 Idle = Annotated[
     str | None,
     typer.Option(
@@ -88,6 +95,7 @@ def create(
     max_gpu_hours: MaxGpuHours = None,
     max_storage_gb: MaxStorage = None,
     max_priority: MaxPriority = None,
+    share: Share = None,
     idle: Idle = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,7 +103,7 @@ def create(
     from hora.connection import connect
 
     document = _document(
-        description, closed, idle, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
+        description, closed, idle, share, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
         max_storage_gb=max_storage_gb, max_priority=max_priority,
     )  # fmt: skip
     with connect() as client:
@@ -112,6 +120,7 @@ def change(
     max_gpu_hours: MaxGpuHours = None,
     max_storage_gb: MaxStorage = None,
     max_priority: MaxPriority = None,
+    share: Share = None,
     idle: Idle = None,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +128,7 @@ def change(
     from hora.connection import connect
 
     changes = _document(
-        description, closed, idle, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
+        description, closed, idle, share, max_slots=max_slots, max_queued=max_queued, max_gpu_hours=max_gpu_hours,
         max_storage_gb=max_storage_gb, max_priority=max_priority,
     )  # fmt: skip
     if not changes:
@@ -180,7 +189,11 @@ def _show(project: "Json", as_json: bool) -> None:
 
 
 def _document(
-    description: str | None, closed: bool | None, idle: str | None = None, **limits: str | None
+    description: str | None,
+    closed: bool | None,
+    idle: str | None = None,
+    share: str | None = None,
+    **limits: str | None,
 ) -> dict[str, Any]:
     """The fields of a project that were given as options."""
     fields: dict[str, Any] = {} if description is None else {"description": description}
@@ -188,6 +201,8 @@ def _document(
         fields["is_open"] = not closed
     if idle is not None:
         fields["idle"] = _idle(idle)
+    if share is not None:
+        fields["share"] = _number("share", share, float, otherwise="1 is the default")
     return fields | {name: _limit(name, text, _LIMITS[name]) for name, text in limits.items() if text is not None}
 
 
@@ -214,11 +229,14 @@ def _number_or_text(value: str) -> float | str:
 
 
 def _limit(name: str, text: str, kind: type[int] | type[float]) -> float | None:
+    return None if text == "none" else _number(name, text, kind, otherwise="`none` removes the limit")
+
+
+def _number(name: str, text: str, kind: type[int] | type[float], *, otherwise: str) -> float:
     try:
-        value = None if text == "none" else kind(text)
+        value: float = kind(text)
     except ValueError:
         value = math.nan
-    if value is not None and not math.isfinite(value):
-        option = f"--{name.replace('_', '-')}"
-        raise typer.BadParameter(f"{text!r} is not a number; `none` removes the limit", param_hint=option)
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{text!r} is not a number; {otherwise}", param_hint=f"--{name.replace('_', '-')}")
     return value

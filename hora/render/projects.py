@@ -37,6 +37,7 @@ def project_facts(project: Json) -> Table:
             "GPU-hours": f"{gpu_hours} this month, which ends at {plain(renews_at)} 00:00 UTC",
             "storage": f"{storage} GB of checkpoints and artifacts",
             "priority": _ceiling(project.get("max_priority")),
+            "share": _share(project),
             "idle slots": _idle(project.get("idle")),
             "members": ", ".join(map(plain, project["members"])) or "none",
         }
@@ -44,16 +45,23 @@ def project_facts(project: Json) -> Table:
 
 
 def _rules(project: Json) -> list[str]:
-    """In a few words: priority up to 60, idle: pause."""
-    most, idle = project.get("max_priority"), project.get("idle")
+    """In a few words: priority up to 60, share 2, idle: pause."""
+    most, share, idle = project.get("max_priority"), project.get("share", 1), project.get("idle")
     return [
         *([] if most is None else [f"priority up to {most}"]),
+        *([] if share == 1 else [f"share {share:g}"]),
         *([f"idle: {plain(idle['action'])}"] if idle else []),
     ]
 
 
 def _ceiling(most: int | None) -> str | None:
     return None if most is None else f"up to {most}; only admins go above"
+
+
+def _share(project: Json) -> str | None:
+    """How the slots are shared. An older service does not say it."""
+    share = project.get("share")
+    return None if share is None else f"{share:g} (1 is the default)"
 
 
 def _idle(idle: Json | None) -> str | None:

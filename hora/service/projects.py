@@ -22,7 +22,8 @@ class ProjectCalls(Calls):
     def create_project(self, document: Mapping[str, Any]) -> Json:
         """Create a project. Admins only.
 
-        `{name, description, is_open, max_slots, max_queued, max_gpu_hours, max_storage_gb, max_priority, idle}`
+        `{name, description, is_open, max_slots, max_queued, max_gpu_hours, max_storage_gb, max_priority, share,
+        idle}`
         """
         return self._wire.document("POST", api_path("projects"), json=dict(document))
 

@@ -72,6 +72,7 @@ class ProjectState:
     max_gpu_hours: float | None
     max_storage_gb: float | None
     max_priority: int | None
+    share: float
     idle: dict[str, Any] | None  # an `IdleSpec`
     created_at: datetime
     archived_at: datetime | None
@@ -171,6 +172,7 @@ def _states(session: Session, projects: Sequence[Project]) -> list[ProjectState]
             max_gpu_hours=project.max_gpu_hours,
             max_storage_gb=project.max_storage_gb,
             max_priority=project.max_priority,
+            share=project.share,
             idle=project.idle,
             created_at=project.created_at,
             archived_at=project.archived_at,

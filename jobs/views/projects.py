@@ -12,6 +12,7 @@ Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*
 Limit = Annotated[int, Field(ge=0, le=1_000_000)]
 Gigabytes = Annotated[float, Field(ge=0, le=1e9)]
 Hours = Annotated[float, Field(ge=0, le=1e9)]
+Share = Annotated[float, Field(gt=0, le=1000)]
 
 _SLOTS = "Number of slots that its jobs may hold at once; null: no limit"
 _QUEUED = "Number of jobs that it may have in the queue; null: no limit"
@@ -25,6 +26,7 @@ _PRIORITY = (
     "The ceiling for priorities: only admins submit jobs with a higher one, or raise jobs above it. null: jobs may be "
     "submitted with any priority, but only admins raise one above 50 later"
 )
+_SHARE = "How the slots are shared between projects that have work: with 2, a project gets twice as many as one with 1"
 _IDLE = "What to do when nobody uses the slots of its jobs, for jobs whose spec has no `idle`; null: nothing"
 
 
@@ -43,6 +45,7 @@ class NewProject(_ProjectRequest):
     max_gpu_hours: Hours | None = Field(None, description=_HOURS)
     max_storage_gb: Gigabytes | None = Field(None, description=_STORAGE)
     max_priority: Priority | None = Field(None, description=_PRIORITY)
+    share: Share = Field(1.0, description=_SHARE)
     idle: IdleSpec | None = Field(None, description=_IDLE)
 
 
@@ -57,6 +60,7 @@ class ProjectChanges(_ProjectRequest):
     max_gpu_hours: Hours | None = None
     max_storage_gb: Gigabytes | None = None
     max_priority: Priority | None = None
+    share: Share = 1.0
     idle: IdleSpec | None = Field(None, description="Fields that are left out stay as they are")
 
 
@@ -81,6 +85,7 @@ class ProjectView(View):
     max_gpu_hours: float | None = Field(description=_HOURS)
     max_storage_gb: float | None = Field(description=_STORAGE)
     max_priority: int | None = Field(None, description=_PRIORITY)
+    share: float = Field(1.0, description=_SHARE)
     idle: IdleSpec | None = Field(None, description=_IDLE)
     usage: UsageView
     members: list[str] = Field(description="Users who may steer its jobs, and submit to it even if it is not open")

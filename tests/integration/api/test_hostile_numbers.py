@@ -25,6 +25,7 @@ BODIES = [
     ("/v1/projects", {"name": "p"}, "max_slots"),
     ("/v1/projects", {"name": "p"}, "max_queued"),
     ("/v1/projects", {"name": "p"}, "max_gpu_hours"),
+    ("/v1/projects", {"name": "p"}, "share"),
     ("/v1/tokens", {"name": "t", "scope": "read"}, "expires_in_s"),
     ("/v1/tokens", {"name": "t", "scope": "read"}, "rate_limit_per_s"),
     ("/v1/uploads", {"filename": "x.zip"}, "size_bytes"),

@@ -68,6 +68,37 @@ def test_a_project_is_created_changed_and_read(api: TestClient) -> None:
     problem(api.get("/v1/projects/No%20Name"), 404, "project-not-found")
 
 
+def test_a_project_has_a_share_of_the_slots(api: TestClient, sessions: Sessions) -> None:
+    assert api.post("/v1/projects", json={"name": "plain"}).json()["share"] == 1
+    assert api.post("/v1/projects", json={"name": "vision", "share": 2.5}).json()["share"] == 2.5
+    assert api.patch("/v1/projects/vision", json={"max_slots": 4}).json()["share"] == 2.5
+    for share in (1000, 1e-3, 3):
+        assert api.patch("/v1/projects/vision", json={"share": share}).json()["share"] == share
+    assert {one["name"]: one["share"] for one in api.get("/v1/projects").json()["items"]} == {
+        "default": 1, "plain": 1, "vision": 3,
+    }  # fmt: skip
+    with sessions() as session:
+        query = select(AuditEntry.data["share"].as_float()).where(AuditEntry.subject == "vision")
+        assert session.scalars(query.order_by(AuditEntry.id)).all() == [2.5, None, 1000, 0.001, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("0", "greater than 0"), ("-1", "greater than 0"), ("1000.5", "less than or equal to 1000"),
+        ("1e999", "finite"), ("NaN", "finite"), ('"2"', "number"), ("null", "number"),
+        ("true", "number"), ("[1]", "number"),
+    ],
+)  # fmt: skip
+def test_a_share_is_a_number_above_0(api: TestClient, value: str, why: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    created = api.post("/v1/projects", content=f'{{"name": "x", "share": {value}}}', headers=headers)
+    assert why in field_error(created, "share")
+    assert why in field_error(
+        api.patch("/v1/projects/default", content=f'{{"share": {value}}}', headers=headers), "share"
+    )
+
+
 def test_an_invalid_project_is_refused_at_its_field(api: TestClient) -> None:
     assert field_error(api.post("/v1/projects", json={"name": "No Name"}), "name")
     api.post("/v1/projects", json={"name": "vision"})

@@ -49,6 +49,22 @@ def test_a_project_says_what_to_do_with_idle_slots(stack: Stack, client: Service
     assert client.project("saving")["idle"] is None
 
 
+def test_a_project_has_a_share(stack: Stack, client: Service) -> None:
+    assert "share" in hora(stack.home, "project", "create", "sharing", "--share", "2.5").stdout
+    assert client.project("sharing")["share"] == 2.5
+    assert "share 2.5" in " ".join(hora(stack.home, "project", "ls").stdout.split())
+    for wrong, why in (
+        ("0", "greater than 0"), ("-1", "greater than 0"), ("1001", "less than or equal to 1000"),
+        ("much", "'much' is not a number; 1 is the default"), ("nan", "'nan' is not a number"),
+        ("none", "'none' is not a number"),
+    ):  # fmt: skip
+        refused = hora(stack.home, "project", "set", "sharing", "--share", wrong)
+        assert refused.returncode == 2, wrong
+        assert why in " ".join(refused.stderr.replace("│", "").split()), wrong
+    hora(stack.home, "project", "set", "sharing", "--share", "1")
+    assert client.project("sharing")["share"] == 1
+
+
 def test_a_job_waits_for_its_quota_until_the_quota_is_lifted(stack: Stack, client: Service) -> None:
     client.create_project({"name": "thrifty", "max_gpu_hours": 0})
     job_id = hora(

@@ -36,13 +36,13 @@ test("each source of recent jobs is suggested once, unless it is a registered da
 });
 
 test("a suggested project says what its jobs use and what applies to them", () => {
-  const limits = { max_slots: 8, max_queued: null, max_gpu_hours: null, max_storage_gb: null };
+  const limits = { max_slots: 8, max_queued: null, max_gpu_hours: null, max_storage_gb: null, share: 1 };
   const usage = { slots: 3, queued: 2, gpu_hours: 1, renews_at: "2030-02-01T00:00:00Z", storage_gb: 0 };
   const people = { is_open: true, members: [], created_at: "2030-01-01T00:00:00Z", archived_at: null, revision: 1 };
   const vision: Project = { name: "vision", description: "Images", ...limits, usage, ...people };
   assert.equal(ofProject(vision).detail, "Images, 3 of 8 slots in use, 2 queued");
   assert.equal(
-    ofProject({ ...vision, max_priority: 0, idle: { below: 5, for_s: 1800, action: "pause" } }).detail,
-    "Images, 3 of 8 slots in use, 2 queued, priority up to 0, idle: pause",
+    ofProject({ ...vision, max_priority: 0, share: 2.5, idle: { below: 5, for_s: 1800, action: "pause" } }).detail,
+    "Images, 3 of 8 slots in use, 2 queued, priority up to 0, share 2.5, idle: pause",
   );
 });

@@ -62,11 +62,13 @@ function ofJob({ id, name, spec }: Job): Option {
   return { value: `job:${id}`, detail: `${name}, ${model}` };
 }
 
-export function ofProject({ name, description, usage, max_slots, max_queued, max_priority, idle }: Project): Option {
+export function ofProject(project: Project): Option {
+  const { name, description, usage, max_slots, max_queued, max_priority, share, idle } = project;
   const slots = max_slots === null ? `${usage.slots} slots in use` : `${usage.slots} of ${max_slots} slots in use`;
   const queued = max_queued === null ? `${usage.queued} queued` : `${usage.queued} of ${max_queued} queued`;
   const rules = [
     max_priority == null ? "" : `priority up to ${max_priority}`,
+    share === 1 ? "" : `share ${share}`,
     idle == null ? "" : `idle: ${idle.action}`,
   ];
   return { value: name, detail: [description, slots, queued, ...rules].filter((text) => text !== "").join(", ") };

@@ -48,8 +48,8 @@ def test_projects_table_notes_archived_and_members_only() -> None:
 
 def test_projects_table_says_what_else_applies_to_jobs() -> None:
     idle = {"below": 5.0, "for_s": 1800.0, "action": "pause"}
-    table = as_text(projects_table([project(is_open=False, max_priority=0, idle=idle)]))
-    assert "members only, priority up to 0, idle: pause" in table
+    table = as_text(projects_table([project(is_open=False, max_priority=0, share=2.0, idle=idle)]))
+    assert "members only, priority up to 0, share 2, idle: pause" in table
 
 
 def test_project_details_show_limits_members_and_status() -> None:
@@ -63,6 +63,20 @@ def test_project_details_show_limits_members_and_status() -> None:
     assert facts["status"] == "members only"
     assert "priority" not in facts
     assert facts_of(project_facts(project(max_priority=0)))["priority"] == "up to 0; only admins go above"
+
+
+def test_a_share_is_shown_where_it_says_something() -> None:
+    assert "share" not in as_text(projects_table([project(share=1.0)])).splitlines()[1]
+    assert facts_of(project_facts(project(share=1.0)))["share"] == "1 (1 is the default)"
+    assert facts_of(project_facts(project(share=0.5)))["share"] == "0.5 (1 is the default)"
+    assert "share" not in facts_of(project_facts(project()))  # of an older service
+
+
+def test_a_share_is_a_number() -> None:
+    assert _document(None, None, share="2.5") == {"share": 2.5}
+    for wrong in ("much", "", "nan", "inf", "none"):
+        with pytest.raises(typer.BadParameter, match="is not a number; 1 is the default"):
+            _document(None, None, share=wrong)
 
 
 def test_only_options_that_were_given_are_sent() -> None:
