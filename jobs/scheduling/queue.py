@@ -5,11 +5,12 @@ It reads the slots, and what the last pass of the dispatcher kept and preempted.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import SQLColumnExpression, exists, func, select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job
+from jobs.db.tables import AccountStanding, Attempt, Job
 from jobs.lifecycle.idle import why_paused
 from jobs.lifecycle.rights_now import obstacle_to_training
 from jobs.lifecycle.waits import Awaited, awaited_by
@@ -41,6 +42,8 @@ from jobs.scheduling.shortage import no_such_gpu, other_ways, slots_text
 _MOST_NAMED = 3  # hosts without space in one sentence
 _PAUSE = PAUSE_S.label("pause_s")
 MOST_COUNTED = 20_000  # jobs from the head of the queue: to count more would slow everybody's lists
+
+_Order = Sequence[SQLColumnExpression[Any]]
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,12 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     rows = session.execute(query).mappings().all()
     if not rows:
         return {}
-    positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
+    order = _order(session)
+    positions, leaving = _positions(session, job_ids, order), _leaving(session, job_ids)
     quotas = active_quotas(session, among={row["project"] for row in rows})
     most_stored = {name: most_stored_in(session, name) for name, quota in quotas.items() if quota.is_full}
     limited = [name for name, quota in quotas.items() if quota.max_slots is not None]
-    ahead = _ahead(session, job_ids, limited, full=list(most_stored))
+    ahead = _ahead(session, job_ids, limited, order, full=list(most_stored))
     hosts = registered_hosts(session, host_timeout_s=host_timeout_s)
     pools = registered_pools(session, host_timeout_s=host_timeout_s)
     others = awaited_by(session, [row["id"] for row in rows if row["waits_for_jobs"]])
@@ -104,15 +108,25 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     return standing_of
 
 
-def _positions(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
-    place = func.row_number().over(order_by=QUEUE_ORDER).label("place")
-    places = select(Job.id, place).where(IN_QUEUE).order_by(*QUEUE_ORDER).limit(MOST_COUNTED).subquery()
+def _order(session: Session) -> _Order:
+    """The sequence of the queue. In a fair queue, the oldest jobs that waited too long may come before it says."""
+    if session.scalar(select(exists(AccountStanding))):
+        over = exists().where(
+            AccountStanding.project == Job.project, AccountStanding.user_name == Job.owner, AccountStanding.is_over
+        )
+        return Job.priority.desc(), over, Job.level, Job.created_at, Job.id
+    return QUEUE_ORDER
+
+
+def _positions(session: Session, job_ids: Sequence[str], order: _Order) -> Mapping[str, int]:
+    place = func.row_number().over(order_by=order).label("place")
+    places = select(Job.id, place).where(IN_QUEUE).order_by(*order).limit(MOST_COUNTED).subquery()
     rows = session.execute(select(places.c.id, places.c.place).where(places.c.id.in_(job_ids)))
     return {job_id: place for job_id, place in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
 def _ahead(
-    session: Session, job_ids: Sequence[str], projects: Sequence[str], *, full: Sequence[str]
+    session: Session, job_ids: Sequence[str], projects: Sequence[str], order: _Order, *, full: Sequence[str]
 ) -> Mapping[str, int]:
     """For each of these jobs: the number of slots for which earlier jobs of its project wait.
 
@@ -120,9 +134,9 @@ def _ahead(
     """
     if not projects:
         return {}
-    head = select(Job.id, Job.project, Job.gpus, func.row_number().over(order_by=QUEUE_ORDER).label("place"))
+    head = select(Job.id, Job.project, Job.gpus, func.row_number().over(order_by=order).label("place"))
     head = head.where(IN_QUEUE, READY, Job.project.in_(projects), goes_on_if_full(full))
-    first = head.order_by(*QUEUE_ORDER).limit(MOST_COUNTED).subquery()
+    first = head.order_by(*order).limit(MOST_COUNTED).subquery()
     slots_before = func.sum(first.c.gpus).over(partition_by=first.c.project, order_by=first.c.place) - first.c.gpus
     queues = select(first.c.id, slots_before.label("ahead")).subquery()
     rows = session.execute(select(queues.c.id, queues.c.ahead).where(queues.c.id.in_(job_ids)))

@@ -26,11 +26,11 @@ class NotPlaced(Exception):
     """The job is not queued any more, or not every slot was free."""
 
 
-def a_job(sessions: Sessions, **fields: Any) -> str:
+def a_job(sessions: Sessions, *, owner: str = "me", **fields: Any) -> str:
     """Submit a job. Returns its id."""
     spec = spec_from(SPEC | fields)
     with sessions.begin() as session:
-        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
+        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=owner).id
 
 
 class Submission(NamedTuple):

@@ -1,0 +1,206 @@
+"""The fair queue with real rows: shares, levels, and who makes room."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import AccountStanding, Attempt, Job, Project
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease
+from jobs.model.states import EndReason
+from jobs.people import projects
+from jobs.scheduling.queue import standings
+from tests.integration.jobs import code_rows, job_rows
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+
+
+def began(sessions: Sessions, lease: Lease, *, ago_s: float, **values: Any) -> None:
+    """Let an attempt have begun in the past, and train since then."""
+    at = func.now() - timedelta(seconds=ago_s)
+    with sessions.begin() as session:
+        session.execute(
+            update(Attempt)
+            .where(Attempt.id == lease.attempt_id)
+            .values(created_at=at, queued_at=at, started_at=at, **values)
+        )
+
+
+def asked(sessions: Sessions) -> dict[str, str]:
+    """The jobs that are asked to make room, and for which job."""
+    with sessions() as session:
+        rows = session.scalars(select(Attempt).where(Attempt.preempt_requested_at.is_not(None)))
+        return {row.job_id: row.preemption.job or "" for row in rows if row.preemption is not None}
+
+
+def positions(sessions: Sessions, *job_ids: str) -> list[int | None]:
+    with sessions() as session:
+        found = standings(session, job_ids, host_timeout_s=60)
+        return [found[job_id].position for job_id in job_ids]
+
+
+def test_two_jobs_of_one_user_are_next_after_forty_of_another(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_host(sessions, slots=4)
+    many = [job_rows.a_job(sessions, owner="ann", gpus=1) for _ in range(40)]
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 4
+    two = [job_rows.a_job(sessions, owner="ben", gpus=1) for _ in range(2)]
+    assert dispatcher.run() == 0
+    assert positions(sessions, *two, many[4], many[39]) == [1, 2, 3, 38]
+    first, second, third, _ = live_leases(sessions)
+    for lease in (first, second, third):
+        complete(sessions, lease)
+        assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [many[3], *two, many[4]]
+
+
+def test_by_age_alone_they_are_last(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=1)
+    dispatcher = make_dispatcher(queue="fifo")
+    many = [job_rows.a_job(sessions, owner="ann", gpus=1) for _ in range(3)]
+    assert dispatcher.run() == 1
+    last = job_rows.a_job(sessions, owner="ben", gpus=1)
+    assert dispatcher.run() == 0
+    assert positions(sessions, *many[1:], last) == [1, 2, 3]
+    assert job_rows.count(sessions, AccountStanding) == 0
+
+
+def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_host(sessions, slots=2)
+    older, newer = (job_rows.a_job(sessions, gpus=1) for _ in range(2))
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 2
+    for lease in live_leases(sessions):
+        began(sessions, lease, ago_s=1700)
+    new = job_rows.a_job(sessions, gpus=1)
+    dispatcher.run()
+    assert asked(sessions) == {}  # both have had less than half an hour
+    for lease in live_leases(sessions):
+        began(sessions, lease, ago_s=7210)
+    dispatcher.run()
+    assert asked(sessions) == {newer: new}
+    dispatcher.run()
+    assert asked(sessions) == {newer: new}
+    leaving = live_leases(sessions)[1]
+    with sessions.begin() as session:
+        leases.end(session, leaving, EndReason.PREEMPTED)
+        leases.release(session, leaving.attempt_id)
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [older, new]
+    with sessions() as session:
+        row = session.get_one(Job, newer)
+        assert (row.level, row.restarts) == (2, 0)
+        assert row.slot_seconds == pytest.approx(7210, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "changes"),
+    [
+        (500, {"slot_seconds": 1e5, "level": 2}),  # its quantum is not over
+        (7210, {"code": True}),  # a script that never saved
+        (7210, {"progress": {"eta_s": 300.0}}),  # it ends soon
+        (7210, {"priority": 51}),
+    ],
+)
+def test_these_attempts_are_left_undisturbed(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, age_s: float, changes: dict[str, Any]
+) -> None:
+    job_rows.a_host(sessions, slots=1)
+    job_id = job_rows.a_job(sessions, gpus=1)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    began(sessions, live_leases(sessions)[0], ago_s=age_s)
+    if changes.get("code"):
+        changes = {"code": code_rows.an_archive(sessions, b"code")}
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(changes))
+    job_rows.a_job(sessions, gpus=1)
+    dispatcher.run()
+    assert asked(sessions) == {}
+
+
+def test_what_a_preemption_costs_makes_the_quantum_longer(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=1)
+    dear = job_rows.a_job(sessions, gpus=1)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    (lease,) = live_leases(sessions)
+    began(sessions, lease, ago_s=7300, setup={"imports": 10.0, "data": 800.0})
+    new = job_rows.a_job(sessions, gpus=1)
+    dispatcher.run()
+    assert asked(sessions) == {}
+    began(sessions, lease, ago_s=8200, setup={"imports": 10.0, "data": 800.0})
+    dispatcher.run()
+    assert asked(sessions) == {dear: new}
+
+
+def test_the_share_of_a_project_decides_between_projects(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=6)
+    with sessions.begin() as session:
+        for name in ("vision", "speech"):
+            projects.create(session, name)
+        session.execute(update(Project).where(Project.name == "vision").values(share=2.0))
+    for name in ("speech", "vision"):
+        for _ in range(10):
+            job_rows.a_job(sessions, gpus=1, project=name)
+    assert make_dispatcher().run() == 6
+    with sessions() as session:
+        placed = session.scalars(select(Job.project).where(Job.id.in_(placed_jobs(sessions)))).all()
+        standing = {row.project: row for row in session.scalars(select(AccountStanding))}
+    assert sorted(placed) == ["speech"] * 2 + ["vision"] * 4
+    assert standing["vision"].entitled_part == pytest.approx(2 / 3)
+
+
+def test_usage_of_the_past_counts_less_and_less(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=1)
+    dispatcher = make_dispatcher(queue_half_life_h=1.0)
+    for owner, ago_h in (("ann", 30), ("ben", 2)):
+        job_rows.a_job(sessions, owner=owner, gpus=1)
+        assert dispatcher.run() == 1
+        (lease,) = live_leases(sessions)
+        began(sessions, lease, ago_s=3600 * (ago_h + 2))
+        with sessions.begin() as session:
+            leases.end(session, lease, EndReason.COMPLETED)
+            leases.release(session, lease.attempt_id)
+    job_rows.a_job(sessions, owner="ben", gpus=1)
+    quiet = job_rows.a_job(sessions, owner="cara", gpus=1)
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [quiet]
+
+
+def test_a_job_that_has_waited_for_half_a_day_is_next(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=1)
+    long = job_rows.a_job(sessions, gpus=1)
+    new = job_rows.a_job(sessions, gpus=1)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == long).values(level=2))
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [new]
+    (lease,) = live_leases(sessions)
+    complete(sessions, lease)
+    job_rows.a_job(sessions, gpus=1)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == long).values(queued_at=func.now() - timedelta(hours=12)))
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [long]
+
+
+def test_standings_are_removed_with_the_last_job(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=1)
+    dispatcher = make_dispatcher()
+    for _ in range(2):
+        job_rows.a_job(sessions, gpus=1)
+    dispatcher.run()
+    assert job_rows.count(sessions, AccountStanding) == 1
+    complete(sessions, live_leases(sessions)[0])
+    dispatcher.run()
+    complete(sessions, live_leases(sessions)[0])
+    dispatcher.run()
+    assert job_rows.count(sessions, AccountStanding) == 0

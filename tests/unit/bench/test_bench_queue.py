@@ -1,0 +1,88 @@
+"""The replay of a trace: what is read, refused and printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.queue import POLICIES, main
+from bench.queue_trace import TraceError, read_trace
+
+HEADER = "timestamp,duration,num_gpus\n"
+
+
+def trace(folder: Path, *rows: str, header: str = HEADER) -> Path:
+    path = folder / "trace.csv"
+    path.write_text(header + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+def test_figures_of_two_jobs_on_one_slot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second waits 50 s for the first; the third needs more GPUs than there are."""
+    path = trace(tmp_path, "2017-10-03 14:00:00,100,1", "2017-10-03 14:00:50,1200.0,1", "2017-10-03 14:00:10,5,2")
+    argv = ["--trace", str(path), "--hosts", "1", "--slots", "1", "--policies", "fifo,hora-fair", "--json"]
+    assert main(argv) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["jobs"] == 2
+    assert result["offered_load"] == pytest.approx(1300 / 50)
+    for one in result["policies"]:
+        assert (one["mean_wait_s"], one["p50_wait_s"], one["p99_wait_s"]) == pytest.approx((25, 0, 50))
+        assert one["slowdown"] == pytest.approx((1 + 1250 / 1200) / 2)
+        assert one["utilization"] == pytest.approx(1.0)
+        assert (one["preemptions"], one["lost_s"], one["big_mean_wait_s"]) == (0, 0, None)
+    assert [one["policy"] for one in result["policies"]] == ["fifo", "hora-fair"]
+
+
+def test_every_policy_replays_and_users_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{100 * number},{50 * number + 1},{1 + 7 * (number % 2)},ann,vision" for number in range(20)]
+    path = trace(tmp_path, *rows, header="timestamp,duration,num_gpus,user,project\n")
+    assert main(["--trace", str(path), "--hosts", "2", "--slots", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert all(policy in printed for policy in POLICIES)
+    assert "vision/ann" in printed
+
+
+def test_easy_lets_only_jobs_pass_that_do_not_delay_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two slots: the wide job waits for the long one; a short job passes it, one that is too long does not."""
+    path = trace(tmp_path, "0,100,1", "1,100,2", "2,500,1", "3,50,1")
+    argv = ["--trace", str(path), "--hosts", "1", "--slots", "2", "--json"]
+    assert main([*argv, "--policies", "fifo,firstfit,easy,sjf"]) == 0
+    waits = {one["policy"]: one["mean_wait_s"] for one in json.loads(capsys.readouterr().out)["policies"]}
+    assert waits["fifo"] == pytest.approx((0 + 99 + 198 + 197) / 4)
+    assert waits["easy"] == pytest.approx((0 + 99 + 198 + 0) / 4)
+    assert waits["firstfit"] == pytest.approx((0 + 501 + 0 + 97) / 4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "says"),
+    [
+        (["0,1,1"], "time,duration,num_gpus\n", "columns timestamp are missing"),
+        (["0,-1,1"], HEADER, "line 2: duration is -1"),
+        (["0,nan,1"], HEADER, "line 2: duration is 'nan'"),
+        (["0,1,1", "0,1,0.5"], HEADER, "line 3: num_gpus is 0.5"),
+        (["soon,1,1"], HEADER, "line 2: timestamp is 'soon'"),
+        (["0,1,99"], HEADER, "no job that fits on 8 slots (1 rows)"),
+        (["0,1"], HEADER, "line 2: num_gpus is ''"),
+        ([], "", "columns timestamp, duration, num_gpus are missing"),
+    ],
+)
+def test_a_wrong_trace_is_refused(tmp_path: Path, rows: list[str], header: str, says: str) -> None:
+    with pytest.raises(TraceError) as refused:
+        read_trace(trace(tmp_path, *rows, header=header), slots=8)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--hosts", "0"], ["--slots", "x"], ["--policies", "fair"], ["--jobs", "-1"], ["--preemption-s", "inf"], []],
+)
+def test_wrong_options_end_with_two(tmp_path: Path, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, "0,1,1") if argv else tmp_path / "missing.csv"
+    try:
+        code: object = main(["--trace", str(path), *argv])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""Whose turn it is in the fair queue, and who makes room for whom."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
+from jobs.scheduling.fair_queue import PATIENCE_S, Fair
+from jobs.scheduling.fitting import SlotClass, SlotRequest
+from jobs.scheduling.placement import PlacementPass, place_jobs
+from tests.slot_classes import alike
+
+ANN, BEN = Account("vision", "ann"), Account("vision", "ben")
+CARA = Account("speech", "cara")
+SLOTS = 8
+
+
+def job(
+    name: str, account: Account = ANN, *, gpus: int = 1, priority: int = 50, level: int = 0, waited_s: float = 0.0
+) -> QueuedJob:
+    """Jobs are sorted by name, as if the first in the alphabet were the oldest."""
+    order = (-priority, float(ord(name[0])), name)
+    return QueuedJob(
+        name, order, SlotRequest(gpus), project=account.project, user=account.user, level=level, waited_s=waited_s
+    )
+
+
+def live(
+    number: int,
+    name: str,
+    account: Account = ANN,
+    *,
+    gpus: int = 1,
+    priority: int = 50,
+    level: int = 2,
+    undisturbed_s: float = 0.0,
+    leaving: bool = False,
+) -> LiveAttempt:
+    order = (-priority, float(ord(name[0])), name)
+    slots = {SlotClass("ha", "gpu"): gpus}
+    return LiveAttempt(number, order, slots, account=account, level=level, undisturbed_s=undisturbed_s, leaving=leaving)
+
+
+def fair(
+    used_s: Mapping[Account, float], attempts: Sequence[LiveAttempt] = (), shares: Mapping[str, float] | None = None
+) -> Fair:
+    return Fair(attempts, used_s, shares or {}, SLOTS)
+
+
+def in_turn(rules: Fair, *jobs: QueuedJob, oldest: Sequence[QueuedJob] = ()) -> list[str]:
+    lanes: dict[Account, list[QueuedJob]] = {}
+    for one in sorted(jobs, key=lambda one: (one.order[0], one.level, one.order)):
+        lanes.setdefault(one.account, []).append(one)
+    sources = {account: iter(lane) for account, lane in lanes.items()}
+    order = []
+    for one in rules.in_turn(sources, oldest):
+        rules.placed(one, one.request.gpus)
+        order.append(one.job_id)
+    return order
+
+
+def decide(rules: Fair, attempts: Sequence[LiveAttempt], *jobs: QueuedJob) -> PlacementPass:
+    """One pass over a host whose slots are all held by the attempts."""
+    held = sum(attempt.gpus for attempt in attempts)
+    lanes: dict[Account, list[QueuedJob]] = {}
+    for one in sorted(jobs, key=lambda one: (one.order[0], one.level, one.order)):
+        lanes.setdefault(one.account, []).append(one)
+    queue = rules.in_turn({account: iter(lane) for account, lane in lanes.items()})
+    return place_jobs(queue, [alike("ha", "gpu", SLOTS - held, SLOTS)], attempts, rules=rules)
+
+
+def preempted(rules: Fair, attempts: Sequence[LiveAttempt], *jobs: QueuedJob) -> dict[str, tuple[int, ...]]:
+    return {one.job_id: one.attempt_ids for one in decide(rules, attempts, *jobs).preemptions}
+
+
+def test_priority_comes_first_then_the_level_then_the_age() -> None:
+    jobs = [job("a", level=2), job("b", level=1), job("c"), job("d"), job("e", priority=60, level=2)]
+    assert in_turn(fair({ANN: 0.0}), *jobs) == ["e", "c", "d", "b", "a"]
+
+
+def test_users_of_a_project_take_turns() -> None:
+    jobs = [job(name, ANN) for name in ("a", "b", "c", "d")] + [job(name, BEN) for name in ("x", "y")]
+    assert in_turn(fair({ANN: 0.0, BEN: 0.0}), *jobs) == ["a", "x", "b", "y", "c", "d"]
+
+
+def test_who_used_less_comes_first_even_with_jobs_of_a_higher_level() -> None:
+    rules = fair({ANN: 100_000.0, BEN: 0.0})
+    assert in_turn(rules, job("a", ANN), job("b", ANN), job("y", BEN, level=2)) == ["y", "a", "b"]
+
+
+def test_a_little_more_usage_does_not_matter() -> None:
+    rules = fair({ANN: 1_000_050.0, BEN: 1_000_000.0})
+    assert in_turn(rules, job("a", ANN), job("y", BEN))[0] == "a"
+
+
+def test_projects_share_by_their_shares_and_not_by_their_users() -> None:
+    used_s = {ANN: 250_000.0, BEN: 250_000.0, CARA: 500_000.0}
+    assert not any(use.is_over for use in fair(used_s).standings().values())
+    double = fair(used_s, shares={"vision": 2.0}).standings()
+    assert double[CARA].is_over
+    assert double[CARA].entitled_part == pytest.approx(1 / 3)
+    assert double[ANN].entitled_part == pytest.approx(1 / 3)
+    assert double[ANN].used_part == pytest.approx(1 / 4)
+
+
+def test_an_account_alone_is_never_over_its_share() -> None:
+    assert not fair({ANN: 1e9}).standings()[ANN].is_over
+
+
+def test_an_old_job_that_waited_for_long_comes_first() -> None:
+    old = job("a", ANN, level=2, waited_s=PATIENCE_S)
+    rules = fair({ANN: 1e9, BEN: 0.0})
+    assert in_turn(rules, old, job("b", ANN), job("y", BEN), oldest=[old]) == ["a", "y", "b"]
+    patient = job("a", ANN, level=2, waited_s=PATIENCE_S - 1)
+    assert in_turn(fair({ANN: 1e9, BEN: 0.0}), patient, job("y", BEN), oldest=[patient]) == ["y", "a"]
+
+
+def test_priorities_stand_above_patience() -> None:
+    old = job("a", waited_s=PATIENCE_S)
+    assert in_turn(fair({ANN: 0.0}), old, job("z", priority=51), oldest=[old]) == ["z", "a"]
+
+
+def test_a_new_job_takes_the_slot_of_the_last_submitted_long_one() -> None:
+    attempts = [live(number, name) for number, name in enumerate("hijklmno")]
+    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("z")) == {"z": (7,)}
+
+
+def test_an_attempt_is_left_undisturbed_for_its_quantum() -> None:
+    attempts = [live(number, name, undisturbed_s=float(number)) for number, name in enumerate("hijklmno")]
+    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("y"), job("z")) == {"y": (0,)}
+
+
+def test_new_jobs_do_not_preempt_each_other() -> None:
+    attempts = [live(number, name, level=0) for number, name in enumerate("hijklmno")]
+    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("a")) == {}
+
+
+def test_a_long_job_that_made_room_gets_its_slot_back_from_one_submitted_later() -> None:
+    attempts = [live(number, name) for number, name in enumerate("hijklmno")]
+    rules = fair({ANN: 0.0}, attempts)
+    assert preempted(rules, attempts, job("k", level=2)) == {"k": (7,)}
+    assert preempted(rules, attempts, job("z", level=2)) == {}
+
+
+def test_a_narrow_job_preempts_a_wide_one_only_without_another() -> None:
+    wide, narrow = live(1, "w", gpus=4), [live(number, name) for number, name in enumerate("hijk", start=2)]
+    assert preempted(fair({ANN: 0.0}, [wide, *narrow]), [wide, *narrow], job("z")) == {"z": (5,)}
+    alone = [wide, live(2, "h", gpus=4, level=0)]
+    assert preempted(fair({ANN: 0.0}, alone), alone, job("z")) == {"z": (1,)}
+
+
+def test_a_higher_priority_is_never_preempted_and_a_lower_one_always() -> None:
+    higher = [live(number, name, priority=60) for number, name in enumerate("hijklmno")]
+    assert preempted(fair({ANN: 0.0}, higher), higher, job("z")) == {}
+    lower = [live(number, name, priority=40, level=0, undisturbed_s=1e9) for number, name in enumerate("hijklmno")]
+    assert len(preempted(fair({ANN: 0.0}, lower), lower, job("z"))) == 1
+
+
+def test_an_account_over_its_share_makes_room_down_to_its_share() -> None:
+    attempts = [live(number, name, ANN, level=0) for number, name in enumerate("hijklmno")]
+    rules = fair({ANN: 1e6, BEN: 0.0}, attempts)
+    wanted = [job(name, BEN) for name in "pqrstuvw"]
+    asked = decide(rules, attempts, *wanted).preemptions
+    again = fair({ANN: 1e6, BEN: 0.0}, attempts[:4])
+    assert [one.attempt_ids for one in asked] == [(7,), (6,), (5,), (4,)]
+    kept = [*attempts[:4], *(live(number, name, BEN, level=0) for number, name in enumerate("pqrs", start=8))]
+    assert decide(again, kept, *wanted[4:]).preemptions == []
+
+
+def test_slots_of_attempts_that_leave_already_are_waited_for() -> None:
+    attempts = [live(number, name, leaving=name == "h") for number, name in enumerate("hijklmno")]
+    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("z")) == {}
