@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from bench.queue_policies import Easy, Sorted, by_age, by_duration
 from bench.queue_trace import TraceError, read_trace
@@ -185,10 +185,8 @@ def _policies(text: str) -> list[str]:
 def _print(figures: Sequence[Figures], result: Mapping[str, object]) -> None:
     load = result["offered_load"]
     title = f"{result['jobs']} jobs" + (f", offered load {load:.2f}" if isinstance(load, float) else "")
-    table = Table(
-        "policy", "mean", "median", "p90", "p99", f"mean, {_BIG}+ GPUs", "slowdown", "utilization", "preemptions",
-        "lost slot-h", title=f"{title}; waits in minutes",
-    )  # fmt: skip
+    headers = ("mean", "median", "p90", "p99", f"{_BIG}+ GPUs", "slowdown", "utilization", "preempt", "lost slot-h")
+    table = Table(Column("policy", no_wrap=True), *headers, title=f"{title}; waits in minutes")
     for one in figures:
         waits = [one.mean_wait_s, one.p50_wait_s, one.p90_wait_s, one.p99_wait_s, one.big_mean_wait_s]
         table.add_row(
@@ -198,7 +196,8 @@ def _print(figures: Sequence[Figures], result: Mapping[str, object]) -> None:
     Console().print(table)
     users = figures[0].users
     if users:
-        by_user = Table("user", "jobs", "share", *(one.policy for one in figures), title="Mean wait in minutes by user")
+        policies = [one.policy for one in figures]
+        by_user = Table(Column("user", no_wrap=True), "jobs", "share", *policies, title="Mean wait in minutes by user")
         for user, own in users.items():
             means = (f"{one.users[user]['mean_wait_s'] / 60:,.1f}" for one in figures)
             by_user.add_row(user, f"{own['jobs']:.0f}", f"{own['share']:.1%}", *means)

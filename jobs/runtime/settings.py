@@ -374,7 +374,7 @@ class Settings(BaseSettings):
         " `fifo`: priority and age alone. For workers.",
     )
     queue_half_life_h: float = Field(
-        24.0, gt=0, le=8784, description="After so many hours, usage counts half in the fair queue. For workers."
+        24.0, gt=0, le=216, description="After so many hours, usage counts half in the fair queue. For workers."
     )
     queue_quantum_s: _Seconds = Field(
         600.0,

@@ -30,9 +30,8 @@ class QueuedJob:
     order: Order
     request: SlotRequest
     estimate_s: float | None = None
-    project: str = ""
+    account: Account = NOBODY
     keeps_files: bool = False
-    user: str = ""
     level: int = 0
     waited_s: float = 0.0
 
@@ -42,9 +41,9 @@ class QueuedJob:
         return -self.order[0]
 
     @property
-    def account(self) -> Account:
-        """Whose usage it counts for."""
-        return Account(self.project, self.user)
+    def project(self) -> str:
+        """Its project."""
+        return self.account.project
 
 
 @dataclass(frozen=True)

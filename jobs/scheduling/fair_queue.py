@@ -8,6 +8,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from jobs.model.attained_service import LEVELS_SLOT_S, QUANTUM_S
@@ -15,6 +16,7 @@ from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 
 PATIENCE_S = 12 * 3600.0  # a job that has waited so long, and is one of the oldest, comes first
 OLDEST = 16  # so many jobs are the oldest
+_ROUNDING_S = 1.0
 _TOLERANCE = 1.1  # an account that used so many times what it is entitled to is over its share
 # Tiers: a job of a lower one comes first, and attempts of a higher one make room for it.
 _FIRST, _NEW = 0, 1  # jobs that waited too long; then a tier for each level
@@ -67,14 +69,14 @@ class Fifo:
 
 
 class Fair(Fifo):
-    """By priority, then by tier, then by age.
+    """By priority, then by tier, then by the usage of the account, then by age.
 
     A job is in the tier of its level. Its level is that of the service that it has attained. The jobs of an account
-    that is over its share are in the last tier, the account with the least usage first. The oldest jobs are in the
-    first tier once they have waited for `PATIENCE_S`.
+    that is over its share are in the last tier. The oldest jobs are in the first tier once they have waited for
+    `PATIENCE_S`, unless their account used more than its part.
 
-    An attempt makes room for jobs of lower tiers. It also makes room for older jobs of its own tier, except among new
-    jobs, and among accounts that are over their share. It is left undisturbed for some time before.
+    An attempt makes room for jobs of lower tiers, and for older jobs of its own tier and account, except among new
+    jobs. It is left undisturbed for some time before.
     """
 
     def __init__(
@@ -108,7 +110,9 @@ class Fair(Fifo):
 
         Each account's jobs are sorted by priority, level and age; the `oldest` jobs by priority and age.
         """
-        waiting = [job for job in oldest if job.waited_s >= PATIENCE_S][:OLDEST]
+        waiting = [job for job in oldest if job.waited_s >= PATIENCE_S and not self._is_above(job.account, 1.0)][
+            :OLDEST
+        ]
         self._first = {job.job_id for job in waiting}
         heap: list[tuple[tuple[float | str, ...], int, QueuedJob, Iterator[QueuedJob]]] = []
         for number, source in enumerate([iter(waiting), *lanes.values()]):
@@ -116,6 +120,9 @@ class Fair(Fifo):
         done: set[str] = set()  # of the oldest, which are in the lanes too
         while heap:
             _, number, job, source = heapq.heappop(heap)
+            if not heap:  # one account alone, as is usual
+                yield from (one for one in chain((job,), source) if one.job_id not in done)
+                return
             if job.job_id not in done:
                 done |= self._first & {job.job_id}
                 used_s = self._all_used_s
@@ -136,9 +143,9 @@ class Fair(Fifo):
         self._all_used_s += QUANTUM_S * gpus
 
     def standing(self, job: QueuedJob) -> Hashable:
-        """Its priority and its tier."""
+        """Its priority, its tier and its account."""
         tier = self._tier(job)
-        return job.priority, tier, job.account if tier == _OVER else None
+        return job.priority, tier, job.account
 
     def yields(self, attempt: LiveAttempt, job: QueuedJob) -> bool:
         """Whether the attempt may be preempted for the job."""
@@ -148,10 +155,10 @@ class Fair(Fifo):
             return False
         wanted, held = self._tier(job), self._tier_of(attempt)
         if wanted == _FIRST:
-            return held == _OVER or job.order < attempt.order
+            return True
         if wanted != held or wanted == _NEW:
             return wanted < held
-        return job.order < attempt.order and (wanted != _OVER or job.account == attempt.account)
+        return job.order < attempt.order and job.account == attempt.account
 
     def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:
         """The lowest priority first, then the last tier, then what is not wider than needed, then the newest job."""
@@ -161,7 +168,10 @@ class Fair(Fifo):
     def _key(self, job: QueuedJob) -> tuple[float | str, ...]:
         tier = self._tier(job)
         priority, created_s, job_id = job.order
-        return priority, tier, self._used_s[job.account] if tier == _OVER else 0.0, job.level, created_s, job_id
+        if tier == _FIRST:
+            return priority, tier, 0.0, 0, created_s, job_id
+        use = self._used_s[job.account] / self._entitled.get(job.account, 1.0)
+        return priority, tier, use, job.level, created_s, job_id
 
     def _tier(self, job: QueuedJob) -> int:
         if job.job_id in self._first:
@@ -173,7 +183,11 @@ class Fair(Fifo):
 
     def _is_over(self, account: Account) -> bool:
         """Whether it used clearly more than its part of what all these accounts used lately."""
-        return self._used_s[account] > _TOLERANCE * self._entitled.get(account, 1.0) * self._all_used_s
+        return self._is_above(account, _TOLERANCE)
+
+    def _is_above(self, account: Account, times: float) -> bool:
+        entitled_s = self._entitled.get(account, 1.0) * self._all_used_s
+        return self._used_s[account] > times * entitled_s + _ROUNDING_S
 
     def _attempts_beyond_share(self, staying: Sequence[LiveAttempt], slots: int) -> set[int]:
         """Of accounts over their shares, the newest attempts, without which they would still hold their share."""

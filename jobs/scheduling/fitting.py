@@ -7,7 +7,7 @@ job does not fit.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from jobs.scheduling.nvlinks import Links
@@ -72,6 +72,14 @@ class SlotRequest:
     gpu_memory_gb: float | None = None
     mixed_gpus: bool = False
     pool: str | None = None
+
+    def __hash__(self) -> int:
+        """Remembered: a pass looks up the request of every job."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(vars(self)[name] for name in self.__dataclass_fields__))
 
     @property
     def chooses_gpus(self) -> bool:

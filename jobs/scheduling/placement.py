@@ -21,7 +21,7 @@ from jobs.scheduling.pools import Pool, Shape, first_that_fits
 from jobs.scheduling.reservations import Ending, Reservation, free_after, or_infinite
 
 RESERVATIONS = 4  # slots are kept for this many blocked jobs, the first ones of the queue
-_PATIENCE = 500  # if so many jobs in a row go to no pool, the pass does not wait for one that does
+_PATIENCE = 500  # if so many jobs in a row get nothing, the pass does not wait for one that gets a pool or slots kept
 _TRIES = 16  # at most this many kinds of blocked jobs are considered for that
 
 
@@ -80,6 +80,8 @@ class PlacementPass:
         self.placements: list[Placement] = []
         self.pooled: list[PooledJob] = []
         self._last_pooled = 0  # how many jobs were looked at until then
+        self._last_served = 0  # likewise, until a job got a reservation
+        self._has_free = any(self._free.values())
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
         self.looked_at = 0  # number of jobs, without those held back by a quota
@@ -87,7 +89,9 @@ class PlacementPass:
     @property
     def is_over(self) -> bool:
         """Whether no further job of the queue can be placed or get a reservation."""
-        return not self._may_reserve and not any(self._free.values()) and not self._pools_may_take
+        if self._has_free or self._pools_may_take:
+            return False
+        return not self._may_reserve or self.looked_at - self._last_served >= _PATIENCE
 
     @property
     def _pools_may_take(self) -> bool:
@@ -116,7 +120,7 @@ class PlacementPass:
             if kind.gpus and not self.allowances.take(job.project, kind.gpus, keeps_files=job.keeps_files):
                 continue
             self.looked_at += 1
-            if kind.attainable is not None and self._place(job, kind.attainable, kind.unplaceable):
+            if self._has_free and kind.attainable is not None and self._place(job, kind.attainable, kind.unplaceable):
                 continue
             if kind.pooled is not None:
                 pool, shape = kind.pooled
@@ -125,7 +129,11 @@ class PlacementPass:
                 self._last_pooled = self.looked_at
             elif kind.attainable is not None and self._may_reserve:
                 standing = self._rules.standing(job)
-                if standing not in kind.unreservable and not self._reserve(job, kind.attainable):
+                if standing in kind.unreservable:
+                    continue
+                if self._reserve(job, kind.attainable):
+                    self._last_served = self.looked_at
+                else:
                     kind.unreservable.add(standing)
                     self._unreservable += 1
 
@@ -156,6 +164,7 @@ class PlacementPass:
             for reservation in untouched:
                 if slots in reservation.spare:
                     reservation.spare[slots] -= count
+        self._has_free = any(self._free.values())
         due_s = min((reservation.at_s for reservation in passed), default=None)
         self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
         self._endings.append(Ending(or_infinite(job.estimate_s), dict(shares)))

@@ -214,8 +214,8 @@ def queued_job_of(row: RowMapping) -> QueuedJob:
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
     return QueuedJob(
-        row["id"], order_of(row), request, estimate_s, row["project"], row["keeps_files"],
-        row["owner"], row["level"], row["waited_s"],
+        row["id"], order_of(row), request, estimate_s, Account(row["project"], row["owner"]), row["keeps_files"],
+        row["level"], row["waited_s"],
     )  # fmt: skip
 
 

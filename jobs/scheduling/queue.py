@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import SQLColumnExpression, exists, func, select
+from sqlalchemy import SQLColumnExpression, case, exists, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import AccountStanding, Attempt, Job
@@ -111,10 +111,11 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
 def _order(session: Session) -> _Order:
     """The sequence of the queue. In a fair queue, the oldest jobs that waited too long may come before it says."""
     if session.scalar(select(exists(AccountStanding))):
-        over = exists().where(
-            AccountStanding.project == Job.project, AccountStanding.user_name == Job.owner, AccountStanding.is_over
-        )
-        return Job.priority.desc(), over, Job.level, Job.created_at, Job.id
+        is_its_own = (AccountStanding.project == Job.project, AccountStanding.user_name == Job.owner)
+        over = exists().where(*is_its_own, AccountStanding.is_over)
+        use = select(AccountStanding.used_part / AccountStanding.entitled_part).where(*is_its_own).scalar_subquery()
+        level_if_over = case((over, Job.level), else_=0)
+        return Job.priority.desc(), over, Job.level - level_if_over, use, Job.level, Job.created_at, Job.id
     return QUEUE_ORDER
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import itemgetter
 from typing import Protocol
 
@@ -225,9 +226,7 @@ class HoraScheduler:
 
     def add(self, job: SimulatedJob) -> None:
         """A job begins to wait."""
-        queued = QueuedJob(
-            job.job_id, job.order, SlotRequest(job.gpus), project=job.project, user=job.user, level=level_of(job.slot_s)
-        )
+        queued = QueuedJob(job.job_id, job.order, _request(job.gpus), account=job.account, level=level_of(job.slot_s))
         self._queued[job.job_id] = queued
         insort(self._by_age, (queued.order, queued), key=itemgetter(0))
         insort(self._lanes[queued.account], (_in_lane(queued), queued), key=itemgetter(0))
@@ -306,6 +305,11 @@ class HoraScheduler:
     def _used(self, account: Account, now_s: float) -> float:
         used_s, at_s = self._used_s.get(account, (0.0, now_s))
         return used_s * 2 ** ((at_s - now_s) / self._half_life_s)
+
+
+@cache
+def _request(gpus: int) -> SlotRequest:
+    return SlotRequest(gpus)
 
 
 def _in_lane(job: QueuedJob) -> tuple[int, int, float, str]:

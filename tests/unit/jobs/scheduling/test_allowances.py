@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.scheduling.allowances import Allowances, Quota
-from jobs.scheduling.contenders import LiveAttempt, QueuedJob
+from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.placement import place_jobs
 from tests.slot_classes import alike
@@ -38,7 +38,7 @@ def job(
     estimate_s: float | None = None,
     keeps_files: bool = False,
 ) -> QueuedJob:
-    return QueuedJob(name, (-priority, 0.0, name), SlotRequest(gpus), estimate_s, project, keeps_files)
+    return QueuedJob(name, (-priority, 0.0, name), SlotRequest(gpus), estimate_s, Account(project, "u"), keeps_files)
 
 
 def placed(

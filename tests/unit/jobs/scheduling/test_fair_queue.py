@@ -20,9 +20,7 @@ def job(
 ) -> QueuedJob:
     """Jobs are sorted by name, as if the first in the alphabet were the oldest."""
     order = (-priority, float(ord(name[0])), name)
-    return QueuedJob(
-        name, order, SlotRequest(gpus), project=account.project, user=account.user, level=level, waited_s=waited_s
-    )
+    return QueuedJob(name, order, SlotRequest(gpus), account=account, level=level, waited_s=waited_s)
 
 
 def live(
@@ -88,9 +86,10 @@ def test_who_used_less_comes_first_even_with_jobs_of_a_higher_level() -> None:
     assert in_turn(rules, job("a", ANN), job("b", ANN), job("y", BEN, level=2)) == ["y", "a", "b"]
 
 
-def test_a_little_more_usage_does_not_matter() -> None:
-    rules = fair({ANN: 1_000_050.0, BEN: 1_000_000.0})
-    assert in_turn(rules, job("a", ANN), job("y", BEN))[0] == "a"
+def test_a_little_more_usage_decides_only_within_a_level() -> None:
+    used_s = {ANN: 1_000_050.0, BEN: 1_000_000.0}
+    assert in_turn(fair(used_s), job("a", ANN), job("y", BEN)) == ["y", "a"]
+    assert in_turn(fair(used_s), job("a", ANN), job("y", BEN, level=1)) == ["a", "y"]
 
 
 def test_projects_share_by_their_shares_and_not_by_their_users() -> None:
@@ -109,10 +108,20 @@ def test_an_account_alone_is_never_over_its_share() -> None:
 
 def test_an_old_job_that_waited_for_long_comes_first() -> None:
     old = job("a", ANN, level=2, waited_s=PATIENCE_S)
-    rules = fair({ANN: 1e9, BEN: 0.0})
-    assert in_turn(rules, old, job("b", ANN), job("y", BEN), oldest=[old]) == ["a", "y", "b"]
+    used_s = {ANN: 1e6, BEN: 1e6}
+    assert in_turn(fair(used_s), old, job("b", ANN), job("y", BEN), oldest=[old]) == ["a", "y", "b"]
     patient = job("a", ANN, level=2, waited_s=PATIENCE_S - 1)
-    assert in_turn(fair({ANN: 1e9, BEN: 0.0}), patient, job("y", BEN), oldest=[patient]) == ["y", "a"]
+    assert in_turn(fair(used_s), patient, job("y", BEN), oldest=[patient]) == ["y", "a"]
+
+
+def test_who_had_more_than_the_share_is_not_first_for_having_waited() -> None:
+    old = job("a", ANN, waited_s=PATIENCE_S)
+    assert in_turn(fair({ANN: 1.05e6, BEN: 1e6}), old, job("y", BEN), oldest=[old]) == ["y", "a"]
+
+
+def test_jobs_that_waited_for_long_come_by_age_whatever_their_levels() -> None:
+    old = [job("a", level=2, waited_s=PATIENCE_S), job("b", waited_s=PATIENCE_S), job("c", waited_s=PATIENCE_S)]
+    assert in_turn(fair({ANN: 0.0}), *old, job("d"), oldest=old) == ["a", "b", "c", "d"]
 
 
 def test_priorities_stand_above_patience() -> None:
@@ -140,6 +149,8 @@ def test_a_long_job_that_made_room_gets_its_slot_back_from_one_submitted_later()
     rules = fair({ANN: 0.0}, attempts)
     assert preempted(rules, attempts, job("k", level=2)) == {"k": (7,)}
     assert preempted(rules, attempts, job("z", level=2)) == {}
+    both = fair({ANN: 0.0, BEN: 1e-9}, attempts)
+    assert preempted(both, attempts[:4], job("k", BEN, level=2)) == {}
 
 
 def test_a_narrow_job_preempts_a_wide_one_only_without_another() -> None:

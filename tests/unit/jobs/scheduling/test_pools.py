@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.allowances import Quota
-from jobs.scheduling.contenders import QueuedJob
+from jobs.scheduling.contenders import Account, QueuedJob
 from jobs.scheduling.decisions import PooledJob
 from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.placement import PlacementPass, place_jobs
@@ -51,7 +51,7 @@ def test_a_job_asks_for_equal_parts_of_nodes_that_could_hold_it(
 
 
 def job(name: str, gpus: int, **request: Any) -> QueuedJob:
-    return QueuedJob(name, (-50, 0.0, name), SlotRequest(gpus, **request), project="p")
+    return QueuedJob(name, (-50, 0.0, name), SlotRequest(gpus, **request), account=Account("p", "u"))
 
 
 def pooled(decided: PlacementPass) -> list[str]:
