@@ -59,7 +59,10 @@ def _at_most(value: int, limit: int) -> int:
 
 
 def _memory(handle: Any) -> int:
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    try:  # without what the driver keeps for itself, as nvidia-smi shows it
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    except pynvml.NVMLError_FunctionNotFound:  # a driver from before that
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     return _at_most(int(memory.used), int(memory.total))
 
 

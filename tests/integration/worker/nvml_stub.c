@@ -24,6 +24,7 @@ enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSU
 enum { MOST = 64, LINE = 4096, XID_EVENT = 8 };
 
 struct memory { unsigned long long total, free, used; };
+struct memory_v2 { unsigned version; unsigned long long total, reserved, free, used; };
 struct utilization { unsigned gpu, memory; };
 struct event { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
@@ -98,7 +99,7 @@ int nvmlDeviceGetName(void *handle, char *to, unsigned size) {
 
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
     memory->total = (letter(handle) == 'a' ? 40ull : 150ull) << 30;
-    memory->used = letter(handle) == 'g' ? ~0ull : 7ull << 30;
+    memory->used = letter(handle) == 'g' ? ~0ull : 15ull << 29; /* with what the driver keeps for itself */
     memory->free = memory->total - memory->used;
     return answer(handle, "");
 }
@@ -138,6 +139,17 @@ static int processes(void *handle, unsigned *number) {
 #ifdef OLD
 int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *number, void *to) { (void)to; return processes(handle, number); }
 #else
+int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory_v2 *memory) {
+    struct memory whole;
+    int code = nvmlDeviceGetMemoryInfo(handle, &whole);
+    if (memory->version != (2 << 24 | sizeof *memory)) return INVALID_ARGUMENT;
+    memory->total = whole.total;
+    memory->reserved = 1ull << 29;
+    memory->free = whole.free;
+    memory->used = letter(handle) == 'g' ? ~0ull : whole.used - memory->reserved;
+    return code;
+}
+
 int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *number, void *to) { (void)to; return processes(handle, number); }
 
 int nvmlDeviceGetCurrentClocksEventReasons(void *handle, unsigned long long *reasons) {
