@@ -111,8 +111,8 @@ class Dispatcher:
             queue = _by_age(session, page, scheduling_pass.allowances, pools=alive)
         else:
             queue = jobs_in_turn(session, rules, scheduling_pass.allowances, page.jobs, page=_PAGE, pools=alive)
-        store_standings(session, {} if rules is None else rules.standings())
         scheduling_pass.take(takewhile(lambda _: scheduling_pass.looked_at < _MOST_LOOKED_AT, queue))
+        store_standings(session, {} if rules is None else rules.standings())
         leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
         hand_to_pools(session, scheduling_pass.pooled)
         for preemption in scheduling_pass.preemptions:

@@ -20,6 +20,7 @@ from jobs.scheduling.placement_rows import next_page, seconds
 
 _HALF_LIVES = 10  # what was used before counts less than a thousandth
 _FIRST_PAGE = 25  # there may be many accounts, and most passes place few jobs
+_LITTLE = 0.05
 _REFRESHED_AFTER = timedelta(seconds=30)  # figures that people look at may be so old
 
 
@@ -76,13 +77,13 @@ def jobs_in_turn(
 def store_standings(session: Session, standings: Mapping[Account, AccountUse]) -> None:
     """Store the accounts that have jobs here, for those who look at the queue. None: the queue is not fair.
 
-    Rows whose figures alone changed are written once in a while.
+    Rows whose figures changed only a little are written once in a while.
     """
     stored = {
-        Account(project, user): (is_over, is_old)
-        for project, user, is_over, is_old in session.execute(
+        Account(project, user): (is_over, round(used_part / _LITTLE), is_old)
+        for project, user, is_over, used_part, is_old in session.execute(
             select(
-                AccountStanding.project, AccountStanding.user_name, AccountStanding.is_over,
+                AccountStanding.project, AccountStanding.user_name, AccountStanding.is_over, AccountStanding.used_part,
                 AccountStanding.at < func.now() - _REFRESHED_AFTER,
             )
         )
@@ -97,7 +98,7 @@ def store_standings(session: Session, standings: Mapping[Account, AccountUse]) -
             "used_part": use.used_part, "entitled_part": use.entitled_part, "is_over": use.is_over,
         }
         for account, use in standings.items()
-        if stored.get(account) != (use.is_over, False)
+        if stored.get(account) != (use.is_over, round(use.used_part / _LITTLE), False)
     ]  # fmt: skip
     if rows:
         written = insert(AccountStanding)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
-from jobs.model.attained_service import LEVELS_SLOT_S, QUANTUM_S
+from jobs.model.attained_service import LEVELS_SLOT_S
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 
 PATIENCE_S = 12 * 3600.0  # a job that has waited so long, and is one of the oldest, comes first
 OLDEST = 16  # so many jobs are the oldest
-_ROUNDING_S = 1.0
+_OF_USAGE = 0.1  # a slot that an account holds counts as this part of what was used of each slot lately
+_LEAST_USED_S = 1.0  # and at least as this many slot-seconds
+_ROUNDING_S = 1e-6
 _TOLERANCE = 1.1  # an account that used so many times what it is entitled to is over its share
 # Tiers: a job of a lower one comes first, and attempts of a higher one make room for it.
 _FIRST, _NEW = 0, 1  # jobs that waited too long; then a tier for each level
@@ -89,8 +91,9 @@ class Fair(Fifo):
         self._entitled = _entitled(used_s, shares)
         self._used_s = defaultdict(float, used_s)
         staying = [attempt for attempt in live if not attempt.leaving]
+        self._slot_used_s = max(sum(used_s.values()) / slots * _OF_USAGE if slots else 0.0, _LEAST_USED_S)
         for attempt in staying:
-            self._used_s[attempt.account] += QUANTUM_S * attempt.gpus
+            self._used_s[attempt.account] += self._slot_used_s * attempt.gpus
         self._all_used_s = sum(self._used_s.values())
         self._beyond_share = self._attempts_beyond_share(staying, slots)
         self._first: set[str] = set()
@@ -138,9 +141,9 @@ class Fair(Fifo):
             heapq.heappush(heap, (self._key(job), number, job, source))
 
     def placed(self, job: QueuedJob, gpus: int) -> None:
-        """Charge the account of a job that gets slots for its first minutes."""
-        self._used_s[job.account] += QUANTUM_S * gpus
-        self._all_used_s += QUANTUM_S * gpus
+        """Charge the account of a job that gets slots: otherwise one account would get all that are free now."""
+        self._used_s[job.account] += self._slot_used_s * gpus
+        self._all_used_s += self._slot_used_s * gpus
 
     def standing(self, job: QueuedJob) -> Hashable:
         """Its priority, its tier and its account."""

@@ -114,8 +114,9 @@ def _order(session: Session) -> _Order:
         is_its_own = (AccountStanding.project == Job.project, AccountStanding.user_name == Job.owner)
         over = exists().where(*is_its_own, AccountStanding.is_over)
         use = select(AccountStanding.used_part / AccountStanding.entitled_part).where(*is_its_own).scalar_subquery()
+        used = func.coalesce(use, 0.0)  # an account of which no pass knows yet has used nothing lately
         level_if_over = case((over, Job.level), else_=0)
-        return Job.priority.desc(), over, Job.level - level_if_over, use, Job.level, Job.created_at, Job.id
+        return Job.priority.desc(), over, Job.level - level_if_over, used, Job.level, Job.created_at, Job.id
     return QUEUE_ORDER
 
 

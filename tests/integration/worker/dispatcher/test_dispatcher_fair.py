@@ -49,6 +49,7 @@ def test_two_jobs_of_one_user_are_next_after_forty_of_another(
     dispatcher = make_dispatcher()
     assert dispatcher.run() == 4
     two = [job_rows.a_job(sessions, owner="ben", gpus=1) for _ in range(2)]
+    assert positions(sessions, *two, many[4], many[39]) == [1, 2, 3, 38]  # before any pass knows of Ben
     assert dispatcher.run() == 0
     assert positions(sessions, *two, many[4], many[39]) == [1, 2, 3, 38]
     first, second, third, _ = live_leases(sessions)

@@ -1,0 +1,129 @@
+"""Two users share a real stack: whoever submits little is next, and an attempt makes room after its quantum."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from hora.service import Service
+from hora.service.code_folders import code_folder
+from hora.service.sending_code import send_code
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Attempt, Job
+from tests.acceptance.conftest import Json, ended
+from tests.waiting import until
+
+MANY, FEW = 40, 2
+# Saves what it has done after each step, and ends a second after it has done all.
+SCRIPT = """
+import sys, time
+from hora import run
+
+last = run.latest_checkpoint()
+done = int((last / "done").read_text()) if last else 0
+for step in range(done, int(sys.argv[1])):
+    time.sleep(1)
+    with run.checkpoint(step + 1) as folder:
+        (folder / "done").write_text(str(step + 1))
+    print(f"did {step + 1}", flush=True)
+    run.report(step=step + 1, done=step + 1)
+    if run.should_stop():
+        sys.exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(session_folder: Path) -> Iterator[Stack]:
+    """A stack with two slots, whose attempts make room soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        patch.setenv("HORA_QUEUE_QUANTUM_S", "5")
+        with Stack(session_folder / "shared", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def users(shared: Stack) -> Iterator[dict[str, Service]]:
+    """Clients of Ann and Ben, by name."""
+    with ExitStack() as clients:
+        admin = clients.enter_context(Service(shared.url, shared.token))
+        tokens = {name: admin.create_token("a test", user=name, scope="code")["token"] for name in ("ann", "ben")}
+        yield {name: clients.enter_context(Service(shared.url, token)) for name, token in tokens.items()}
+
+
+@pytest.fixture(scope="module")
+def spec(users: dict[str, Service], tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """A spec of the script, which both users have sent."""
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "count.py").write_text(SCRIPT)
+    source = code_folder(folder)
+    for user in users.values():
+        send_code(user, source)
+    return {"code": source.digest, "gpus": 1}
+
+
+def began_after(stack: Stack, job_id: str) -> list[str]:
+    """The users of the attempts that began after this job was submitted, in their sequence."""
+    engine = engine_for(stack.database_url)
+    submitted_at = select(Job.created_at).where(Job.id == job_id).scalar_subquery()
+    query = select(Job.owner).join(Attempt, Attempt.job_id == Job.id).where(Attempt.created_at > submitted_at)
+    with sessions_for(engine)() as session:
+        owners = list(session.scalars(query.order_by(Attempt.id)))
+    engine.dispose()
+    return owners
+
+
+def steps_resumed(user: Service, job_id: str) -> int:
+    """The step from which the second attempt went on; 0: it has not said it yet."""
+    attempts = user.attempts(job_id)
+    return (attempts[1]["resumed_step"] or 0) if len(attempts) > 1 else 0
+
+
+def done_of(user: Service, job_id: str) -> list[str]:
+    """The lines of all attempts about steps that are done."""
+    return [line["text"] for line in user.log_lines(job_id, rank=0) if line["text"].startswith("did ")]
+
+
+def test_two_jobs_run_next_although_forty_came_before(shared: Stack, users: dict[str, Service], spec: Json) -> None:
+    short = {**spec, "command": ["python", "count.py", "1"]}
+    many = [users["ann"].submit(short)["id"] for _ in range(MANY)]
+    until(lambda: users["ann"].job(many[0])["status"] == "running", what="the first of forty jobs")
+    few = [users["ben"].submit(short)["id"] for _ in range(FEW)]
+    waiting = users["ben"].job(few[0])["waiting"]
+    assert waiting is None or waiting["position"] == 1
+    assert [ended(users["ben"], job_id)["status"] for job_id in few] == ["succeeded"] * FEW
+    began = began_after(shared, few[-1])  # the first of the two may have begun before the second came
+    assert began[: began.count("ben")] == ["ben"] * began.count("ben")
+    assert began.count("ben") >= 1
+    left = [job_id for job_id in many if users["ann"].job(job_id)["status"] == "queued"]
+    assert len(left) > MANY / 2
+    for job_id in many:
+        if users["ann"].job(job_id)["ended_at"] is None:
+            users["ann"].cancel(job_id)
+    for job_id in many:
+        ended(users["ann"], job_id)
+
+
+def test_an_attempt_beyond_the_share_makes_room_and_loses_nothing(users: dict[str, Service], spec: Json) -> None:
+    long = [users["ann"].submit({**spec, "command": ["python", "count.py", "120"]})["id"] for _ in range(2)]
+
+    def both_saved() -> bool:
+        return all((users["ann"].job(job_id)["metrics"].get("done") or {}).get("last", 0) >= 1 for job_id in long)
+
+    until(both_saved, what="a checkpoint of both long jobs")
+    short = users["ben"].submit({**spec, "command": ["python", "count.py", "1"]})["id"]
+    assert ended(users["ben"], short)["status"] == "succeeded"
+    gave = users["ann"].attempts(long[1])[0]
+    assert len(users["ann"].attempts(long[0])) == 1
+    assert (gave["end_reason"], gave["preemption"]["job"]) == ("preempted", short)
+    resumed = until(lambda: steps_resumed(users["ann"], long[1]), what="the second attempt of the job that made room")
+
+    until(lambda: len(done_of(users["ann"], long[1])) > resumed, what="a step of the second attempt")
+    each_once = [f"did {step + 1}" for step in range(resumed + 1)]
+    assert done_of(users["ann"], long[1])[: resumed + 1] == each_once
+    for job_id in long:
+        users["ann"].cancel(job_id)
+        ended(users["ann"], job_id)
