@@ -161,7 +161,7 @@ def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, r
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
     most_queued = None if caller.may(Scope.ADMIN) else services.settings.max_queued_jobs
-    resume = partial(control.resume, most_queued=most_queued)
+    resume = partial(control.resume, by=caller.applicant, most_queued=most_queued)
     return _steered(services, caller, response, study_id, resume, "study.resumed", require=Caller.require_resuming)
 
 

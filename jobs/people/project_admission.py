@@ -55,9 +55,14 @@ def project_problems(session: Session, project: Project | None, spec: Spec, appl
         slots = "slot" if project.max_slots == 1 else "slots"
         message = f"the project {project.name} may have {project.max_slots} {slots} at once"
         problems.append(FieldProblem("gpus", message, str(spec.gpus)))
-    if project is not None and project.max_priority is not None:
-        problems += ceiling_problem(project, spec.priority, applicant)
+    if project is not None:
+        problems += submission_ceiling_problem(project, spec.priority, applicant)
     return problems
+
+
+def submission_ceiling_problem(project: Project, priority: int, applicant: Applicant) -> list[FieldProblem]:
+    """The problem of a new job's priority above the ceiling of its project, if that has one."""
+    return [] if project.max_priority is None else ceiling_problem(project, priority, applicant)
 
 
 def ceiling_problem(project: Project, priority: int, applicant: Applicant, *, present: int = 0) -> list[FieldProblem]:

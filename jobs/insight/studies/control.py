@@ -13,15 +13,16 @@ from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.data.resolving import sizes_in
-from jobs.db.tables import Job, JobEvent, Study
+from jobs.db.tables import Job, JobEvent, Project, Study
 from jobs.insight.studies.store import lock, newest_jobs, touch
 from jobs.lifecycle.store import move, touch_all
 from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.lifecycle.waits import BY_AGE
 from jobs.model.plan import resolve_plan
+from jobs.model.problems import InvalidSpec
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
-from jobs.people.project_admission import require_room
+from jobs.people.project_admission import Applicant, require_room, submission_ceiling_problem
 from jobs.people.queue_share import require_queue_share
 from jobs.scheduling.placement_rows import PASS_LOCK
 
@@ -55,14 +56,14 @@ def pause(session: Session, study_id: str) -> None:
         touch(session, study_id)
 
 
-def resume(session: Session, study_id: str, *, most_queued: int | None = None) -> None:
+def resume(session: Session, study_id: str, *, by: Applicant, most_queued: int | None = None) -> None:
     """Resume its paused jobs, and replace jobs that failed, were cancelled, or will be cancelled, by new ones.
 
     Its owner may have `most_queued` jobs in the queue; None: any number. Raises `InvalidSpec` if a new job would wait
-    for one that failed or was cancelled.
+    for one that failed or was cancelled, or if its priority is above the project's ceiling and `by` is no admin.
     """
     study = _take_turn(session, study_id)
-    replaced = _replace(session, study, most_queued)  # first: it locks jobs that paused ones may wait for
+    replaced = _replace(session, study, by, most_queued)  # first: it locks jobs that paused ones may wait for
     paused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_not(None))
     if paused:
         touch_all(session, paused, paused_at=None, idle=None, queued_at=func.now())
@@ -82,7 +83,7 @@ def _unfinished(session: Session, study_id: str, *conditions: ColumnElement[bool
     return session.scalars(query.order_by(*BY_AGE).with_for_update()).all()
 
 
-def _replace(session: Session, study: Study, most_queued: int | None) -> Sequence[str]:
+def _replace(session: Session, study: Study, by: Applicant, most_queued: int | None) -> Sequence[str]:
     newest = newest_jobs([study.id]).subquery()
     is_without_result = or_(Job.status.in_([Status.FAILED, Status.CANCELLED]), Job.cancel_requested_at.is_not(None))
     rows = session.execute(
@@ -91,9 +92,12 @@ def _replace(session: Session, study: Study, most_queued: int | None) -> Sequenc
         .where(is_without_result, Job.status != Status.SUCCEEDED)
         .order_by(Job.study_repeat, Job.study_cell)
     )
+    project = session.get_one(Project, study.project)
     new_jobs = []
     for cell, repeat, document in rows:
         spec = spec_from(document)
+        if problems := submission_ceiling_problem(project, spec.priority, by):
+            raise InvalidSpec(problems)
         # Not the plan of the job: its ranks may have changed it.
         new_jobs.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
     if new_jobs:

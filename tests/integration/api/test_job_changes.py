@@ -203,6 +203,22 @@ def test_a_ceiling_holds_for_submissions_and_changes_of_all_but_admins(api: Test
     assert ada.post("/v1/jobs", json=spec | {"priority": 100}).status_code == 201
 
 
+def test_a_ceiling_holds_for_the_jobs_that_a_resumed_study_submits_again(api: TestClient, client_of: ClientOf) -> None:
+    api.post("/v1/projects", json={"name": "vision", "max_priority": 80})
+    ada, base = client_of("ada"), SPEC | {"project": "vision", "priority": 80}
+    study = ada.post("/v1/studies", json={"base": base, "grid": {"seed": [1, 2]}}).json()
+    first, second = (job["id"] for cell in study["cells"] for job in cell["jobs"])
+    path = f"/v1/studies/{study['id']}/resume"
+    api.patch(f"/v1/jobs/{first}", json={"priority": 95})
+    for job_id in (first, second):
+        ada.post(f"/v1/jobs/{job_id}/cancel")
+    assert errors(ada.post(path)) == {"priority": "in the project vision only admins may go above 80"}
+    assert ada.get(f"/v1/studies/{study['id']}").json()["counts"]["cancelled"] == 2, "nothing was submitted"
+    resumed = api.post(path).json()
+    fresh = [api.get(f"/v1/jobs/{job['id']}").json() for cell in resumed["cells"] for job in cell["jobs"]]
+    assert [(job["status"], job["priority"]) for job in fresh] == [("queued", 95), ("queued", 80)]
+
+
 def test_a_low_ceiling_refuses_the_default_priority(api: TestClient, client_of: ClientOf) -> None:
     api.post("/v1/projects", json={"name": "spare", "max_priority": 0, "max_slots": 1})
     refused = errors(client_of("ada").post("/v1/jobs", json=SPEC | {"project": "spare"}))

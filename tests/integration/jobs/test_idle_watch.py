@@ -17,6 +17,7 @@ from jobs.lifecycle.deliveries import JOB_IDLE
 from jobs.lifecycle.store import get_job
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.outward.webhooks import outbox
+from jobs.people.project_admission import Applicant
 from jobs.scheduling.queue import standings
 from jobs.telemetry import idle_watch
 from jobs.telemetry.idle_watch import watch_once
@@ -209,7 +210,7 @@ def test_a_study_that_is_resumed_resumes_it_too(run: Run, sessions: Sessions) ->
         session.execute(update(Job).where(Job.id == running.lease.job_id).values(study_id=study_id, study_cell=0))
         session.execute(update(Job).where(Job.id == running.lease.job_id).values(study_repeat=1))
     with sessions.begin() as session:
-        control.resume(session, study_id)
+        control.resume(session, study_id, by=Applicant("ada"))
     assert (running.job.paused_at, running.job.idle) == (None, None)
 
 

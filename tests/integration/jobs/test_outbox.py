@@ -19,6 +19,7 @@ from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox, store
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Answer, Verdict
+from jobs.people.project_admission import Applicant
 from jobs.people.tokens import store_token
 from tests.integration.jobs import job_rows
 
@@ -137,7 +138,7 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
     study_id, _ = job_rows.a_study(sessions)
     for _ in range(2):
         with sessions.begin() as session:
-            control.resume(session, study_id)
+            control.resume(session, study_id, by=Applicant("ada"))
         assert end_studies(sessions) == []
         with sessions.begin() as session:
             control.request_cancel(session, study_id)
@@ -151,7 +152,7 @@ def test_a_study_that_is_being_resumed_has_not_ended(sessions: Sessions) -> None
     with sessions.begin() as session:
         control.request_cancel(session, study_id)
     with sessions.begin() as resuming:
-        control.resume(resuming, study_id)
+        control.resume(resuming, study_id, by=Applicant("ada"))
         assert end_studies(sessions) == []
     assert end_studies(sessions) == []
 
