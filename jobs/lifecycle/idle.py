@@ -28,9 +28,9 @@ def warn(session: Session, job_id: str, notice: IdleNotice) -> bool:
 
 
 def withdraw(session: Session, job_id: str, attempt: int, *, why: str) -> bool:
-    """Take the warning back. Returns whether there was one."""
+    """Take the warning back, or whatever was said of an earlier attempt. Returns whether there was one."""
     job = _going_on(session, job_id, attempt)
-    if job is None or job.idle is None or job.idle["acted_at"] is not None:
+    if job is None or job.idle is None or (job.idle["acted_at"] is not None and job.idle["attempt"] == attempt):
         return False
     touch(session, job_id, idle=None)
     add_event(session, job_id, EventKind.IDLE_WITHDRAWN, attempt=attempt, data={"why": why})
@@ -55,18 +55,23 @@ def act(session: Session, job_id: str, warning: IdleNotice, *, why: str) -> bool
     return True
 
 
-def why_paused(notice: dict[str, Any] | None) -> str | None:
-    """Why a job with this notice on its row was paused; None: it was not because of its slots."""
-    return _why_acted(notice, "pause")
+def why_paused(notice: dict[str, Any] | None, *, attempt: int | None = None) -> str | None:
+    """Why a job with this notice on its row was paused in this attempt (None: in any); None: not because of its slots.
+
+    A process of an older version leaves the notice on the row when it ends the attempt.
+    """
+    return _why_acted(notice, "pause", attempt)
 
 
-def why_stopped(notice: dict[str, Any] | None) -> str | None:
-    """Why the attempt of a job with this notice on its row is to end; None: not because of its slots."""
-    return _why_acted(notice, "stop")
+def why_stopped(notice: dict[str, Any] | None, *, attempt: int) -> str | None:
+    """Why this attempt of a job with this notice on its row is to end; None: not because of its slots."""
+    return _why_acted(notice, "stop", attempt)
 
 
-def _why_acted(notice: dict[str, Any] | None, action: str) -> str | None:
+def _why_acted(notice: dict[str, Any] | None, action: str, attempt: int | None) -> str | None:
     if notice is None or notice["action"] != action or notice["acted_at"] is None:
+        return None
+    if attempt is not None and notice["attempt"] != attempt:
         return None
     return str(notice["why"])
 

@@ -100,9 +100,9 @@ def stop_requests(session: Session, lease: Lease) -> StopRequests:
         raise StaleLease(lease)
     return StopRequests(
         cancel_requested=row.cancel,
-        why_stopped=idle.why_stopped(row.idle),
+        why_stopped=idle.why_stopped(row.idle, attempt=lease.number),
         pause_requested=row.pause,
-        why_paused=idle.why_paused(row.idle),
+        why_paused=idle.why_paused(row.idle, attempt=lease.number),
         preemption=row.preemption,
         time_limit_s=row.time_limit_s,
     )
@@ -129,7 +129,8 @@ def end(
     """
     job = _locked_job(session, lease)
     cancelled = job.cancel_requested_at is not None
-    why_stopped = idle.why_stopped(job.idle)
+    why_stopped = idle.why_stopped(job.idle, attempt=lease.number)
+    why_paused = idle.why_paused(job.idle, attempt=lease.number)
     if why_stopped is not None and reason.outcome.retried:  # whatever became of the attempt meanwhile
         reason, error = EndReason.IDLE, why_stopped
     to = status_after(
@@ -147,7 +148,7 @@ def end(
             session, job.id, to, lease=lease,
             restarts=restarts, losses=losses,
             queued_at=func.now(), not_before=func.now() + timedelta(seconds=pause_s),
-            idle=None if job.paused_at is None or idle.why_paused(job.idle) is None else job.idle,
+            idle=None if job.paused_at is None or why_paused is None else job.idle,
         )  # fmt: skip
     else:
         transition(session, job.id, to, lease=lease, end_reason=reason, error=error, ended_at=func.now())

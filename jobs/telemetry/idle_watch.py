@@ -58,6 +58,11 @@ class _Watched:
     stretch: Stretch
     ranks: Sequence[_Rank] = field(default=())
 
+    @property
+    def has_old_notice(self) -> bool:
+        """Whether the notice is of an earlier attempt: a process of an older version ended that one and left it."""
+        return self.notice is not None and self.notice.attempt != self.number
+
 
 @dataclass(frozen=True)
 class _Finding:
@@ -99,7 +104,7 @@ def _judge(session: Session, *, most_gap_s: float) -> list[_Finding]:
     uses = _uses(session, [one for one in all_watched if one.policy is not None], now)
     findings, stretches = [], []
     for one in all_watched:
-        if one.policy is None:  # its project has no default any more
+        if one.policy is None or one.has_old_notice:  # None: its project has no default any more
             findings.append(_Finding(Step.WITHDRAW, one, one.stretch, now))
             continue
         slots = uses.get(one.attempt_id, ())
@@ -266,6 +271,8 @@ def _carry_out(session: Session, finding: _Finding) -> bool:
 
 
 def _why_withdrawn(one: _Watched) -> str:
+    if one.has_old_notice:
+        return "it was given to an earlier attempt"
     if one.policy is None or (one.notice is not None and is_other_policy(one.policy, one.notice)):
         return "another limit applies"
     return "its slots are used again, or were not measured"

@@ -415,6 +415,31 @@ def test_a_warning_of_an_attempt_that_is_over_is_gone(run: Run) -> None:
     assert running.watch() == 0
 
 
+@pytest.mark.parametrize("action", ["stop", "pause"])
+def test_what_was_done_to_an_earlier_attempt_ends_no_later_one(run: Run, sessions: Sessions, action: str) -> None:
+    """A process of an older version requeues the job and leaves the notice on its row."""
+    running = acted(run, action)
+    left = running.job.idle
+    with sessions.begin() as session:
+        session.execute(update(Job).values(idle=None, paused_at=None))
+    running.end(EndReason.LEASE_EXPIRED)
+    with sessions.begin() as session:
+        leases.release(session, running.lease.attempt_id)
+        session.execute(update(Job).values(idle=left))
+    running.lease = job_rows.an_attempt(sessions, running.lease.job_id)
+    assert running.lease.number == 2
+    assert running.ending() is None
+    with sessions.begin() as session:
+        leases.first_rank_started(session, running.lease, datetime.now(UTC))
+    assert running.watch() == 1
+    assert running.job.idle is None
+    assert running.history[-1] == "idle_withdrawn"
+    with sessions.begin() as session:
+        session.execute(update(Job).values(idle=left))
+    assert running.end(EndReason.LEASE_EXPIRED) is Status.QUEUED
+    assert running.job.idle is None
+
+
 def test_another_worker_goes_on_from_the_rows(run: Run, sessions: Sessions) -> None:
     """Samples that were judged are not read again: here they are even gone."""
     running = run()
