@@ -23,6 +23,11 @@ def changes_of(texts: Sequence[str]) -> Json:
             misshapen.append(FieldProblem(text, "is FIELD=VALUE, such as priority=80 or label.team=vision", text))
         elif field.startswith(_LABELS):
             changes.setdefault("labels", {})[field.partition(".")[2]] = value or None
+        elif field in ("label", "labels"):
+            misshapen.append(FieldProblem(field, "is set one label at a time: write label.KEY=VALUE", value))
+        elif not value.strip():
+            hint = "; time_limit_s=none removes the limit" if field == "time_limit_s" else ""
+            misshapen.append(FieldProblem(field, f"needs a value{hint}", value))
         else:
             changes[field] = _value(field, value)
     if misshapen:

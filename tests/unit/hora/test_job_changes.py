@@ -14,7 +14,7 @@ def test_texts_become_changes() -> None:
         "name": "run #5: a=b",
         "labels": {"team": "vision", "git.commit": "12", "draft": None},
     }
-    for nothing in ("none", "null", ""):
+    for nothing in ("none", "null"):
         assert changes_of([f"time_limit_s={nothing}"]) == {"time_limit_s": None}
 
 
@@ -26,6 +26,9 @@ def test_texts_become_changes() -> None:
         (["priority=high", "gpus=4", "time_limit_s=2h"], ["gpus", "priority", "time_limit_s"]),
         (["label.=x"], ["labels."]),
         (["label=x", "labels=x"], ["label", "labels"]),
+        (["labels=x", "label.a=b"], ["labels"]),
+        (["label.a=b", "labels={c: d}"], ["labels"]),
+        (["time_limit_s=", "priority= "], ["priority", "time_limit_s"]),
         (["priority={a: 1"], ["priority"]),
         (["priority=.inf"], ["priority"]),
         (["name="], ["name"]),
@@ -37,6 +40,12 @@ def test_every_wrong_text_is_named(texts: list[str], fields: list[str]) -> None:
         changes_of(texts)
     assert sorted(problem.field for problem in refusal.value.problems) == fields
     assert all(problem.message for problem in refusal.value.problems)
+
+
+def test_what_was_probably_meant_is_said() -> None:
+    for text, meant in (("labels={c: d}", "label.KEY=VALUE"), ("time_limit_s=", "time_limit_s=none")):
+        with pytest.raises(InvalidSpec, match=meant):
+            changes_of([text])
 
 
 def test_what_changed_is_said_in_words() -> None:
