@@ -32,6 +32,7 @@ LOCK = 0x69646C65  # "idle": an advisory lock's number
 _TICKS_PER_S = 1_000_000
 _LOOK_BACK_S = 600.0  # samples before that are not read when a job is first watched, or was not for long
 _MOST_GAP_S = 30.0  # between two samples of a slot; or of three periods
+_CORE_COUNTS = 0.1  # at least: a busy core is 10 % of a CPU slot, however many cores that has
 _MOST_SILENCE_S = 120.0  # a sampler keeps the readings of a minute while the database is away
 
 
@@ -148,7 +149,7 @@ def _rank_of(row: RowMapping) -> _Rank:
     on_gpu = row["kind"] == "gpu"
     scale = 1.0 if on_gpu else None
     if not on_gpu and row["cores"]:
-        scale = row["cpu_slots"] / row["cores"]  # a sample is in percent of a core
+        scale = max(row["cpu_slots"] / row["cores"], _CORE_COUNTS)  # a sample is in percent of a core
     return _Rank(row["rank"], on_gpu, scale, round((row["ahead_s"] or 0.0) * _TICKS_PER_S))
 
 

@@ -317,6 +317,18 @@ def test_a_cpu_slot_is_measured_by_its_share_of_the_host(run: Run, sessions: Ses
     assert (running.job.idle or {})["why"] == "its 2 CPU slots are used less than 5 %"
 
 
+def test_a_busy_core_is_a_tenth_of_a_cpu_slot_however_many_cores_that_has(run: Run, sessions: Sessions) -> None:
+    """Two slots on 64 cores: a script of one thread would use 3 % of its share."""
+    running = run(kind="cpu")
+    with sessions.begin() as session:
+        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 64))))
+    running.samples(range(1, 300), 51)
+    assert running.watch() == 0
+    running.pass_time(110)
+    running.samples(range(1, 111), 49)
+    assert running.watch() == 1
+
+
 def test_a_cpu_slot_of_unknown_share_is_never_idle(run: Run) -> None:
     running = run(kind="cpu")
     running.samples(range(1, 500), 0)
