@@ -10,7 +10,7 @@ Every function works in the caller's transaction; the caller commits.
 """
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,12 +175,16 @@ def _write_status(
 def settle_overlooked(session: Session) -> bool:
     """Do what the end of a job does for those that wait for it, where it was not done. Returns whether there were any.
 
-    Called now and then by a worker: a supervisor of an older version ends its job without it.
+    Called now and then by a worker: a supervisor of an older version ends its job without it. It also releases queued
+    jobs that are said to wait, but for no job.
     """
     ended = waits.overlooked(session)
     for status in {job.status for job in ended}:
         _tell_waiting(session, [job.id for job in ended if job.status is status], status)
-    return bool(ended)
+    stranded = waits.stranded(session)
+    if stranded:
+        touch_all(session, stranded, waits_for_jobs=False, queued_at=func.now())
+    return bool(ended or stranded)
 
 
 def _tell_waiting(session: Session, ended_ids: Sequence[str], status: Status) -> None:
@@ -204,20 +208,25 @@ def _cancel_behind(session: Session, ended_ids: Sequence[str]) -> None:
         for job_id, other in behind.items():
             after = "it" if other in roots else f"job {other}, which waited for it"
             ids_by_error.setdefault(f"{causes[other]}, and this job was to run after {after}", []).append(job_id)
+        cancelled: set[str] = set()
         for error, job_ids in ids_by_error.items():
             for part in _parts(job_ids):
-                _cancel_waiting(session, part, error)
+                cancelled.update(_cancel_waiting(session, part, error))
         waits.forget(session, behind)
-        causes = {job_id: causes[other] for job_id, other in behind.items()}
+        for part in _parts([job_id for job_id in behind if job_id not in cancelled]):
+            touch_all(session, part, waits_for_jobs=False)  # an older version placed it: it goes on, also in the queue
+        causes = {job_id: causes[other] for job_id, other in behind.items() if job_id in cancelled}
 
 
-def _cancel_waiting(session: Session, job_ids: Sequence[str], error: str) -> None:
+def _cancel_waiting(session: Session, job_ids: Sequence[str], error: str) -> Collection[str]:
+    """Cancel those that wait in the queue. Returns them."""
     why = {"end_reason": EndReason.DEPENDENCY, "error": error}
     is_waiting = and_(Job.status == Status.QUEUED, Job.waits_for_jobs)
     ended = _write_status(session, job_ids, Status.CANCELLED, is_waiting, ended_at=func.now(), **why)
     data = {"status": Status.CANCELLED, **why}
     if ended:
         session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.ENDED, "data": data} for each in ended])
+    return ended
 
 
 def _parts(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -95,6 +95,13 @@ def overlooked(session: Session) -> Sequence[Job]:
     return session.scalars(awaited.order_by(*BY_AGE).limit(_BATCH).with_for_update()).all()
 
 
+def stranded(session: Session) -> Sequence[str]:
+    """Some queued jobs that are said to wait, but for no job. They are locked until the commit."""
+    has_rows = exists().where(JobWait.job_id == Job.id)
+    query = select(Job.id).where(Job.status == Status.QUEUED, Job.waits_for_jobs, ~has_rows)
+    return session.scalars(query.order_by(*BY_AGE).limit(_BATCH).with_for_update()).all()
+
+
 def ended_text(job: Job) -> str:
     """How a job ended without success: `failed (out_of_memory)`, `was cancelled`."""
     if job.status is Status.FAILED:

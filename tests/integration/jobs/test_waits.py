@@ -303,6 +303,44 @@ def test_what_an_older_version_ended_is_settled_later(sessions: Sessions, tmp_pa
     assert fate(sessions, waiting)[0] is Status.QUEUED
 
 
+def placed_by_an_older_version(sessions: Sessions, job_id: str) -> Lease:
+    """The lease of a job that an older version placed although it waits."""
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(waits_for_jobs=False))
+    lease = begun(sessions, job_id)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(waits_for_jobs=True))
+    return lease
+
+
+def test_a_job_that_an_older_version_placed_goes_on_when_the_one_before_it_fails(sessions: Sessions) -> None:
+    bad = a_job(sessions)
+    placed, waiting = a_job(sessions, bad), a_job(sessions, bad)
+    behind_it, behind_both = a_job(sessions, placed), a_job(sessions, waiting, placed)
+    lease = placed_by_an_older_version(sessions, placed)
+    run(sessions, bad, BAD)
+    assert fate(sessions, waiting)[1] is fate(sessions, behind_both)[1] is EndReason.DEPENDENCY
+    assert fate(sessions, behind_it)[0] is Status.QUEUED, "its job still runs"
+    end(sessions, lease, EndReason.HOST_LOST)  # it goes back to the queue
+    assert placeable(sessions) == {placed}
+    end(sessions, job_rows.an_attempt(sessions, placed, host=placed))
+    assert placeable(sessions) == {behind_it}
+    assert job_rows.count(sessions, JobWait) == 0
+
+
+def test_a_queued_job_that_waits_for_no_job_is_released_later(sessions: Sessions) -> None:
+    first = a_job(sessions)
+    second, stranded = a_job(sessions, first), a_job(sessions)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == stranded).values(waits_for_jobs=True))
+    assert placeable(sessions) == {first}
+    with sessions.begin() as session:
+        assert settle_overlooked(session)
+        assert not settle_overlooked(session)
+    assert placeable(sessions) == {first, stranded}
+    assert job_rows.the_job(sessions, second).waits_for_jobs
+
+
 def a_graph(sessions: Sessions, random: Random, *, jobs: int) -> dict[str, list[str]]:
     """Jobs that wait for some of those before them, the oldest first."""
     graph: dict[str, list[str]] = {}
