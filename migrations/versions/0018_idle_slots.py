@@ -59,9 +59,19 @@ def downgrade() -> None:
         op.execute(sa.update(sa.table(table, reason)).where(reason == "idle").values(end_reason="cancelled"))
     for table, column, name, old, _ in _CHECKED:
         _check(table, column, name, old)
+    _forget_messages()
     op.drop_table("idle_stretches")
     op.drop_column("projects", "idle")
     op.drop_column("jobs", "idle")
+
+
+def _forget_messages() -> None:
+    """Take away the messages about idle slots, and what asks for them. Code before this knows no such event."""
+    op.execute("DELETE FROM webhook_deliveries WHERE event = 'job.idle'")
+    op.execute("DELETE FROM webhooks WHERE events <@ ARRAY['job.idle']::varchar[] AND events <> '{}'")
+    op.execute(
+        "UPDATE webhooks SET events = array_remove(events, 'job.idle') WHERE events @> ARRAY['job.idle']::varchar[]"
+    )
 
 
 def _check(table: str, column: str, name: str, values: list[str]) -> None:

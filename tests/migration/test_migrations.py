@@ -262,8 +262,23 @@ def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_and_of_chan
             " VALUES ('new', 'submitted', '{}'), ('new', 'idle_warned', '{}'), ('new', 'idle_acted', '{}'),"
             " ('new', 'changed', '{}')"
         )
+        connection.execute(
+            "INSERT INTO webhooks (id, owner, url, events, secret) VALUES"
+            " ('both', 'me', 'https://example.com', '{job.ended,job.idle}', 's'),"
+            " ('idle', 'me', 'https://example.com', '{job.idle}', 's'),"
+            " ('other', 'me', 'https://example.com', '{study.ended}', 's')"
+        )
+        connection.execute(
+            "INSERT INTO webhook_deliveries (webhook_id, event, subject_id) VALUES"
+            " ('both', 'job.idle', 'new'), ('both', 'job.ended', 'new'), ('idle', 'job.idle', 'new')"
+        )
     migrations.downgrade(empty, "0015")
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT end_reason FROM attempts").fetchall() == [("cancelled",)]
         assert connection.execute("SELECT end_reason FROM jobs").fetchall() == [("cancelled",)] * 2
+        hooks = connection.execute("SELECT id, events FROM webhooks ORDER BY id").fetchall()
+        assert hooks == [("both", ["job.ended"]), ("other", ["study.ended"])]
+        assert connection.execute("SELECT webhook_id, event FROM webhook_deliveries").fetchall() == [
+            ("both", "job.ended")
+        ]
         assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]
