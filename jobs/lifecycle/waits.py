@@ -29,18 +29,25 @@ BY_AGE = (Job.created_at, Job.id)
 
 @dataclass(frozen=True)
 class Awaited:
-    """A job that another one waits for, and its status."""
+    """A job that another one waits for, its status, and whether it is paused."""
 
     job_id: str
     status: Status
+    paused: bool = False
+
+    @property
+    def state(self) -> str:
+        """Its status; `paused` if it is queued and paused."""
+        return "paused" if self.paused and self.status is Status.QUEUED else str(self.status)
 
 
 def awaited_by(session: Session, job_ids: Collection[str]) -> dict[str, list[Awaited]]:
     """The jobs that each of these waits for, the oldest first."""
-    query = select(JobWait.job_id, Job.id, Job.status).join(Job, Job.id == JobWait.on_job_id)
+    columns = JobWait.job_id, Job.id, Job.status, Job.paused_at.is_not(None)
+    query = select(*columns).join(Job, Job.id == JobWait.on_job_id)
     others: dict[str, list[Awaited]] = {}
-    for job_id, other, status in session.execute(query.where(_is_waiting(job_ids)).order_by(*BY_AGE)):
-        others.setdefault(job_id, []).append(Awaited(other, status))
+    for job_id, other, status, paused in session.execute(query.where(_is_waiting(job_ids)).order_by(*BY_AGE)):
+        others.setdefault(job_id, []).append(Awaited(other, status, paused))
     return others
 
 

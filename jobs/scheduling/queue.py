@@ -202,8 +202,8 @@ def _before_slots(waits_for: WaitsFor) -> str | None:
 def _after(others: Sequence[Awaited]) -> str:
     """For which jobs it waits: `waits for job 3k9v, which is running`."""
     if len(others) == 1:
-        return f"waits for job {others[0].job_id}, which is {others[0].status}"
-    named = [f"{other.job_id} ({other.status})" for other in others[:_MOST_NAMED]]
+        return f"waits for job {others[0].job_id}, which is {others[0].state}"
+    named = [f"{other.job_id} ({other.state})" for other in others[:_MOST_NAMED]]
     more = len(others) - len(named)
     return f"waits for {len(others)} jobs: {', '.join(named)}{f' and {more} more' if more else ''}"
 

@@ -200,6 +200,23 @@ def test_a_paused_job_that_waits_is_placed_when_both_are_over(sessions: Sessions
     assert placeable(sessions) == {second}
 
 
+def test_the_reason_says_that_the_job_before_it_is_paused(sessions: Sessions) -> None:
+    first, other = a_job(sessions), a_job(sessions)
+    second, third = a_job(sessions, first), a_job(sessions, first, other)
+    with sessions.begin() as session:
+        pause(session, first)
+    assert waiting_reason(sessions, second) == f"waits for job {first}, which is paused"
+    assert waiting_reason(sessions, third) == f"waits for 2 jobs: {first} (paused), {other} (queued)"
+    with sessions.begin() as session:
+        resume(session, first)
+    lease = begun(sessions, first)
+    with sessions.begin() as session:
+        pause(session, first)
+    assert waiting_reason(sessions, second) == f"waits for job {first}, which is launching", "it still saves"
+    end(sessions, lease, EndReason.PAUSED)
+    assert waiting_reason(sessions, second) == f"waits for job {first}, which is paused"
+
+
 def test_weights_of_a_job_that_has_not_ended_are_waited_for(sessions: Sessions) -> None:
     first = a_job(sessions)
     second = a_job(sessions, model={"name": "lenet5", "weights": f"job:{first}"})
