@@ -1,7 +1,7 @@
 """Looks for jobs whose slots nobody uses, and says what follows: a warning, its withdrawal, a pause or an end.
 
 Called by `worker.idle_watch`, by one worker at a time. How far the samples of an attempt were judged is in
-`idle_stretches`, so each sample is read once, and any worker goes on where another one stopped.
+`idle_stretches`, so any worker goes on where another one stopped.
 """
 
 import logging
