@@ -62,19 +62,19 @@ class Figures:
 def main(argv: Sequence[str]) -> int:
     """Replay and print. Returns the exit code."""
     arguments = _parser().parse_args(argv)
-    slots = arguments.hosts * arguments.slots
+    size = {"hosts": arguments.hosts, "slots": arguments.slots, "most": arguments.jobs}
     try:
-        read_trace(arguments.trace, slots=slots, most=arguments.jobs)
+        read_trace(arguments.trace, **size)
     except TraceError as error:
         print(f"python -m bench queue: {error}", file=sys.stderr)
         return 2
     figures, jobs = [], list[SimulatedJob]()
     for policy in arguments.policies:
-        jobs = read_trace(arguments.trace, slots=slots, most=arguments.jobs)
+        jobs = read_trace(arguments.trace, **size)
         figures.append(replay(policy, jobs, arguments.hosts, arguments.slots, cost_s=arguments.preemption_s))
     result = {
         "jobs": len(jobs),
-        "offered_load": offered_load(jobs, slots),
+        "offered_load": offered_load(jobs, arguments.hosts * arguments.slots),
         "policies": [asdict(one) for one in figures],
     }
     if arguments.json:

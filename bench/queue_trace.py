@@ -15,8 +15,10 @@ class TraceError(Exception):
     """The trace cannot be read. The message says where and why."""
 
 
-def read_trace(path: Path, *, slots: int, most: int | None = None) -> list[SimulatedJob]:
-    """The first `most` jobs of the trace by submission, without those that need more than `slots`.
+def read_trace(path: Path, *, hosts: int, slots: int, most: int | None = None) -> list[SimulatedJob]:
+    """The first `most` jobs of the trace by submission, without those that can never fit on hosts of so many slots.
+
+    A job takes equally many slots on each of its hosts.
 
     Times become seconds from the first submission. A timestamp is seconds, or a date and time in ISO 8601.
     """
@@ -25,14 +27,18 @@ def read_trace(path: Path, *, slots: int, most: int | None = None) -> list[Simul
             rows = list(_rows(csv.DictReader(lines)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TraceError(f"--trace: {path} cannot be read: {error}") from error
-    jobs = sorted((row for row in rows if row[2] <= slots), key=lambda row: row[0])[:most]
+    jobs = sorted((row for row in rows if _fits(row[2], hosts, slots)), key=lambda row: row[0])[:most]
     if not jobs:
-        raise TraceError(f"--trace: {path} has no job that fits on {slots} slots ({len(rows)} rows)")
+        raise TraceError(f"--trace: {path} has no job that fits on {hosts} hosts of {slots} slots ({len(rows)} rows)")
     first_s = jobs[0][0]
     return [
         SimulatedJob(f"{number:07}", submitted_s - first_s, duration_s, gpus, user, project)
         for number, (submitted_s, duration_s, gpus, user, project) in enumerate(jobs)
     ]
+
+
+def _fits(gpus: int, hosts: int, slots: int) -> bool:
+    return any(gpus % number == 0 and gpus // number <= slots for number in range(1, min(hosts, gpus) + 1))
 
 
 def _rows(rows: "csv.DictReader[str]") -> Iterator[tuple[float, float, int, str, str]]:

@@ -7,6 +7,7 @@ a time. So jobs start without depending on any single process.
 import logging
 import random
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 
@@ -110,7 +111,7 @@ class Dispatcher:
         if rules is None:
             queue = _by_age(session, page, scheduling_pass.allowances, pools=alive)
         else:
-            queue = jobs_in_turn(session, rules, scheduling_pass.allowances, page.jobs, page=_PAGE, pools=alive)
+            queue = jobs_in_turn(session, rules, scheduling_pass, page=_PAGE, pools=alive)
         scheduling_pass.take(takewhile(lambda _: scheduling_pass.looked_at < _MOST_LOOKED_AT, queue))
         store_standings(session, {} if rules is None else rules.standings())
         leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
@@ -123,7 +124,9 @@ class Dispatcher:
         return {lease.attempt_id: leads[lease.job_id] for lease in leases}
 
     def _fair_rules(self, session: Session, live: Sequence[LiveAttempt], hosts: Sequence[HostSlots]) -> Fair:
-        slots = sum(alike.capacity for host in hosts for alike in host.classes)
+        slots = Counter[str]()
+        for alike in (alike for host in hosts for alike in host.classes):
+            slots[alike.of.kind] += alike.capacity
         half_life_s = self._settings.queue_half_life_h * 3600
         return fair_rules(session, live, slots=slots, half_life_s=half_life_s)
 

@@ -371,7 +371,7 @@ class Settings(BaseSettings):
     queue: Literal["fair", "fifo"] = Field(
         "fair",
         description="`fair`: [shares and attained service](scheduling.md#the-fair-queue) decide which job is next."
-        " `fifo`: priority and age alone. For workers.",
+        " `fifo`: priority and age alone. For workers: the same for all.",
     )
     queue_half_life_h: float = Field(
         24.0, gt=0, le=216, description="After so many hours, usage counts half in the fair queue. For workers."

@@ -52,7 +52,7 @@ class LiveAttempt:
 
     `leaving`: it is already ending, so its slots become free soon. `overdue`: it passed a waiting job, and should have
     ended by now. `level` is that of the service that its job has attained until now. `undisturbed_s`: for so long it
-    is not preempted for a job of its own priority. `held_s`: how long it has held its slots.
+    is not preempted for a job of its own priority.
     """
 
     attempt_id: int
@@ -64,9 +64,13 @@ class LiveAttempt:
     account: Account = NOBODY
     level: int = 0
     undisturbed_s: float = 0.0
-    held_s: float = 0.0
 
     @property
     def gpus(self) -> int:
         """How many slots it holds."""
         return sum(self.slots.values())
+
+    @property
+    def kind(self) -> str:
+        """Of its slots: gpu or cpu."""
+        return next(iter(self.slots)).kind

@@ -77,21 +77,35 @@ class Fair(Fifo):
     that is over its share are in the last tier. The oldest jobs are in the first tier once they have waited for
     `PATIENCE_S`, unless their account used more than its part.
 
-    An attempt makes room for jobs of lower tiers, and for older jobs of its own tier and account, except among new
-    jobs. It is left undisturbed for some time before.
+    An attempt makes room for jobs that come before its own job would, if it waited. Within an account these are the
+    jobs of lower levels, and the older ones of its level, except among new jobs. The attempts that an account needs for
+    its share make room for jobs of other accounts only by their levels. Each is left undisturbed for some time before.
     """
 
     def __init__(
-        self, live: Sequence[LiveAttempt], used_s: Mapping[Account, float], shares: Mapping[str, float], slots: int
+        self,
+        live: Sequence[LiveAttempt],
+        used_s: Mapping[Account, float],
+        shares: Mapping[str, float],
+        slots: Mapping[str, int],
+        *,
+        wanting: Collection[Account] | None = None,
     ) -> None:
         """`used_s` has every account that has jobs here, with its decayed slot-seconds; `shares` are the projects'.
 
-        A project without a share has 1. `slots` is the number of all slots.
+        A project without a share has 1. `slots` is the number of all slots, by kind. `wanting` are the accounts that
+        have jobs in the queue; None: all. Those of the others that they do not hold are for the wanting ones.
         """
-        self._entitled = _entitled(used_s, shares)
-        self._used_s = defaultdict(float, used_s)
+        self.wanting: Collection[Account] = used_s.keys() if wanting is None else wanting
         staying = [attempt for attempt in live if not attempt.leaving]
-        self._slot_used_s = max(sum(used_s.values()) / slots * _OF_USAGE if slots else 0.0, _LEAST_USED_S)
+        all_slots = sum(slots.values())
+        idle = used_s.keys() - set(self.wanting)
+        held = Counter[Account]()
+        for attempt in staying:
+            held[attempt.account] += attempt.gpus
+        self._entitled = _entitled(used_s, shares, {account: held[account] / (all_slots or 1) for account in idle})
+        self._used_s = defaultdict(float, used_s)
+        self._slot_used_s = max(sum(used_s.values()) / (all_slots or 1) * _OF_USAGE, _LEAST_USED_S)
         for attempt in staying:
             self._used_s[attempt.account] += self._slot_used_s * attempt.gpus
         self._all_used_s = sum(self._used_s.values())
@@ -113,7 +127,7 @@ class Fair(Fifo):
 
         Each account's jobs are sorted by priority, level and age; the `oldest` jobs by priority and age.
         """
-        waiting = [job for job in oldest if job.waited_s >= PATIENCE_S and not self._is_above(job.account, 1.0)][
+        waiting = [job for job in oldest if job.waited_s >= PATIENCE_S and not self.has_had_its_share(job.account)][
             :OLDEST
         ]
         self._first = {job.job_id for job in waiting}
@@ -156,12 +170,16 @@ class Fair(Fifo):
             return True
         if -attempt.order[0] > job.priority or attempt.undisturbed_s > 0:
             return False
-        wanted, held = self._tier(job), self._tier_of(attempt)
+        wanted = self._tier(job)
         if wanted == _FIRST:
             return True
-        if wanted != held or wanted == _NEW:
-            return wanted < held
-        return job.order < attempt.order and job.account == attempt.account
+        if job.account == attempt.account:
+            return (job.level, job.order) < (attempt.level, attempt.order) and attempt.level > 0
+        held = self._tier_of(attempt)
+        if wanted == held == _OVER:
+            wanted_use, held_use = self._use_of(job.account), self._use_of(attempt.account)
+            return wanted_use < held_use
+        return wanted < held
 
     def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:
         """The lowest priority first, then the last tier, then what is not wider than needed, then the newest job."""
@@ -173,8 +191,7 @@ class Fair(Fifo):
         priority, created_s, job_id = job.order
         if tier == _FIRST:
             return priority, tier, 0.0, 0, created_s, job_id
-        use = self._used_s[job.account] / self._entitled.get(job.account, 1.0)
-        return priority, tier, use, job.level, created_s, job_id
+        return priority, tier, self._use_of(job.account), job.level, created_s, job_id
 
     def _tier(self, job: QueuedJob) -> int:
         if job.job_id in self._first:
@@ -184,31 +201,47 @@ class Fair(Fifo):
     def _tier_of(self, attempt: LiveAttempt) -> int:
         return _OVER if attempt.attempt_id in self._beyond_share else _NEW + attempt.level
 
+    def _use_of(self, account: Account) -> float:
+        """What it used, relative to what it is entitled to."""
+        return self._used_s[account] / (self._entitled.get(account, 1.0) or 1e-9)
+
     def _is_over(self, account: Account) -> bool:
         """Whether it used clearly more than its part of what all these accounts used lately."""
         return self._is_above(account, _TOLERANCE)
+
+    def has_had_its_share(self, account: Account) -> bool:
+        """Whether it used more than its part of what all these accounts used lately."""
+        return self._is_above(account, 1.0)
 
     def _is_above(self, account: Account, times: float) -> bool:
         entitled_s = self._entitled.get(account, 1.0) * self._all_used_s
         return self._used_s[account] > times * entitled_s + _ROUNDING_S
 
-    def _attempts_beyond_share(self, staying: Sequence[LiveAttempt], slots: int) -> set[int]:
+    def _attempts_beyond_share(self, staying: Sequence[LiveAttempt], slots: Mapping[str, int]) -> set[int]:
         """Of accounts over their shares, the newest attempts, without which they would still hold their share."""
-        held = Counter[Account]()
+        held = Counter[tuple[Account, str]]()
         for attempt in staying:
-            held[attempt.account] += attempt.gpus
+            held[attempt.account, attempt.kind] += attempt.gpus
         beyond = set()
         for attempt in sorted(staying, key=lambda attempt: attempt.order, reverse=True):
-            account = attempt.account
-            left = held[account] - attempt.gpus
-            if self._is_over(account) and left >= self._entitled.get(account, 1.0) * slots:
-                held[account] = left
+            account, kind = attempt.account, attempt.kind
+            left = held[account, kind] - attempt.gpus
+            if self._is_over(account) and left >= self._entitled.get(account, 1.0) * slots.get(kind, 0):
+                held[account, kind] = left
                 beyond.add(attempt.attempt_id)
         return beyond
 
 
-def _entitled(accounts: Collection[Account], shares: Mapping[str, float]) -> dict[Account, float]:
-    """The part of all slots to which each account is entitled: projects by their shares, users of one alike."""
+def _entitled(
+    accounts: Collection[Account], shares: Mapping[str, float], at_most: Mapping[Account, float]
+) -> dict[Account, float]:
+    """The part of all slots to which each account is entitled: projects by their shares, users of one alike.
+
+    Some accounts get `at_most` a part. The others share what those leave.
+    """
     users = Counter(account.project for account in accounts)
     whole = sum(shares.get(project, 1.0) for project in users)
-    return {account: shares.get(account.project, 1.0) / whole / users[account.project] for account in accounts}
+    parts = {account: shares.get(account.project, 1.0) / whole / users[account.project] for account in accounts}
+    capped = {account: min(parts[account], part) for account, part in at_most.items()}
+    left, wanted = 1.0 - sum(capped.values()), sum(part for account, part in parts.items() if account not in capped)
+    return {account: capped[account] if account in capped else part * left / wanted for account, part in parts.items()}

@@ -69,16 +69,18 @@ def _live_columns() -> Select[Any]:
 
 def _live_of(row: RowMapping, slots: Counts, quantum_s: float) -> LiveAttempt:
     ends_in_s = expected_end_s(row["eta_s"], row["time_limit_s"], row["durations_s"] or (), age_s=row["age_s"])
-    age_s, slot_s = row["age_s"], row["slot_seconds"] + row["age_s"] * row["gpus"]
+    age_s = max(row["age_s"], 0.0)  # negative: the clock was set back
+    slot_s = row["slot_seconds"] + age_s * row["gpus"]
     left_s = undisturbed_s(
         age_s, cost_s=_cost_s(row), ran_s=slot_s / row["gpus"], waited_s=row["waited_s"], quantum_s=quantum_s
     )
-    if row["eta_s"] is not None and row["eta_s"] <= quantum_s:
+    if row["age_s"] < 0:
+        left_s = 0.0  # nobody knows how long it has run
+    if row["eta_s"] is not None and 0 < row["eta_s"] <= quantum_s:
         left_s = max(left_s, row["eta_s"] + 1.0)  # it ends so soon that nobody gains
     return LiveAttempt(
         row["attempt_id"], order_of(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"],
         account=Account(row["project"], row["owner"]), level=max(row["level"], level_of(slot_s)), undisturbed_s=left_s,
-        held_s=age_s,
     )  # fmt: skip
 
 

@@ -137,6 +137,10 @@ class PlacementPass:
                     kind.unreservable.add(standing)
                     self._unreservable += 1
 
+    def may_ever_hold(self, job: QueuedJob) -> bool:
+        """Whether these hosts and pools could hold the job if they were empty."""
+        return (self._kinds.get(job.request) or self._kind_of(job.request)).gpus > 0
+
     def _kind_of(self, request: SlotRequest) -> "_Kind":
         """Remember what can be known of all jobs with this request."""
         anywhere = replace(request, last_hosts=())

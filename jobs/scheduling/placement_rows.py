@@ -62,10 +62,10 @@ READY = or_(func.coalesce(Job.not_before, func.now()) <= func.now(), _CLOCK_WAS_
 PAUSE_S = case((~READY, seconds(Job.not_before - func.now())), else_=0.0)
 # The jobs of a user who may not submit any more keep their places, as paused jobs do and jobs that wait for others, and
 # are not placed.
-IN_QUEUE = and_(
-    Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs,
-    may_train(Job.owner, Job.project),
-)  # fmt: skip
+IN_LINE = and_(
+    Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs
+)
+IN_QUEUE = and_(IN_LINE, may_train(Job.owner, Job.project))
 
 IN_SERVICE = and_(Slot.quarantined_at.is_(None), Slot.retired_at.is_(None), Slot.unhealthy.is_(None))
 IS_FREE = and_(Slot.attempt_id.is_(None), ~Slot.in_use_by_others, IN_SERVICE)  # it can be leased
@@ -119,10 +119,13 @@ def next_page(
     full: Collection[str] = (),
     pools: Collection[str] = (),
     account: Account | None = None,
+    among: Collection[Account] | None = None,
+    queued_for_s: float = 0.0,
 ) -> QueuePage:
     """The first `limit` jobs of the queue after `after` (None: from its head) that may be placed now.
 
-    With an `account`, those of its jobs, the lowest level of a priority first.
+    With an `account`, those of its jobs, the lowest level of a priority first. Or only those `among` some accounts,
+    and those that have been `queued_for_s`.
 
     Those of the projects `without` are left out, the new ones of the projects that are `full`, and those that wait in
     one of the `pools`.
@@ -134,6 +137,10 @@ def next_page(
         query = query.where(Job.project != func.all(cast([*without], ARRAY(String))))
     if full:
         query = query.where(goes_on_if_full(full))
+    if among is not None:
+        query = query.where(tuple_(Job.project, Job.owner).in_(among))
+    if queued_for_s:
+        query = query.where(Job.queued_at <= func.now() - timedelta(seconds=queued_for_s))
     if after is not None:
         priority, *place = after
         columns = (Job.created_at, Job.id) if account is None else (Job.level, Job.created_at, Job.id)

@@ -23,6 +23,7 @@ from jobs.scheduling.placement import PlacementPass
 Slots = tuple[tuple[str, tuple[int, ...]], ...]  # hosts, and the indices of their slots
 
 _PEERS = "all"
+_LOOKED_AT = 4 * OLDEST  # among so many of the oldest jobs, those that come first are looked for
 _SOON_S = 1e-3  # times closer than this are one
 _OF_SAVING = 0.25  # of what a preemption costs: the slots are held so long until the job has saved
 
@@ -256,7 +257,7 @@ class HoraScheduler:
         if isinstance(rules, Fair):
             oldest = [
                 replace(queued, waited_s=now_s - simulation.jobs[queued.job_id].queued_s)
-                for _, queued in self._by_age[:OLDEST]
+                for _, queued in self._by_age[:_LOOKED_AT]
             ]
             lanes = {account: (queued for _, queued in lane) for account, lane in self._lanes.items()}
             decided.take(rules.in_turn(lanes, oldest))
@@ -282,7 +283,7 @@ class HoraScheduler:
                 seconds_to_next_level(job.slot_s + job.held_s(now_s) * job.gpus, job.gpus),
             )
         ]
-        for _, queued in self._by_age[:OLDEST]:
+        for _, queued in self._by_age[:_LOOKED_AT]:
             times_s.append(simulation.jobs[queued.job_id].queued_s + PATIENCE_S - now_s)
         return min((time_s for time_s in times_s if time_s > _SOON_S), default=math.inf)
 
@@ -300,7 +301,7 @@ class HoraScheduler:
             if account not in used_s:
                 used_s[account] = self._used(account, now_s)
             used_s[account] += decayed_s(job.held_s(now_s), self._half_life_s) * job.gpus
-        return Fair(live, used_s, self._shares, simulation.slots)
+        return Fair(live, used_s, self._shares, {"gpu": simulation.slots}, wanting=self._lanes.keys())
 
     def _used(self, account: Account, now_s: float) -> float:
         used_s, at_s = self._used_s.get(account, (0.0, now_s))

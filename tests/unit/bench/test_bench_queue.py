@@ -63,14 +63,15 @@ def test_easy_lets_only_jobs_pass_that_do_not_delay_the_first(
         (["0,nan,1"], HEADER, "line 2: duration is 'nan'"),
         (["0,1,1", "0,1,0.5"], HEADER, "line 3: num_gpus is 0.5"),
         (["soon,1,1"], HEADER, "line 2: timestamp is 'soon'"),
-        (["0,1,99"], HEADER, "no job that fits on 8 slots (1 rows)"),
+        (["0,1,7"], HEADER, "no job that fits"),  # not as equal parts on both hosts
+        (["0,1,99"], HEADER, "no job that fits on 2 hosts of 4 slots (1 rows)"),
         (["0,1"], HEADER, "line 2: num_gpus is ''"),
         ([], "", "columns timestamp, duration, num_gpus are missing"),
     ],
 )
 def test_a_wrong_trace_is_refused(tmp_path: Path, rows: list[str], header: str, says: str) -> None:
     with pytest.raises(TraceError) as refused:
-        read_trace(trace(tmp_path, *rows, header=header), slots=8)
+        read_trace(trace(tmp_path, *rows, header=header), hosts=2, slots=4)
     assert says in str(refused.value)
 
 

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import AccountStanding, Attempt, Job, Project
+from jobs.db.tables import AccountStanding, Attempt, Host, Job, Project, UsageHour
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import Lease
+from jobs.lifecycle.store import Lease, pause
 from jobs.model.states import EndReason
 from jobs.people import projects
 from jobs.scheduling.queue import standings
@@ -191,6 +191,70 @@ def test_a_job_that_has_waited_for_half_a_day_is_next(sessions: Sessions, make_d
         session.execute(update(Job).where(Job.id == long).values(queued_at=func.now() - timedelta(hours=12)))
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [long]
+
+
+def test_paused_jobs_of_others_take_no_share(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=1)
+    for owner in ("ben", "cara", "dan"):
+        with sessions.begin() as session:
+            pause(session, job_rows.a_job(sessions, owner=owner, gpus=1))
+    for _ in range(2):
+        job_rows.a_job(sessions, owner="ann", gpus=1)
+    make_dispatcher().run()
+    with sessions() as session:
+        (standing,) = session.scalars(select(AccountStanding))
+    assert (standing.user_name, standing.entitled_part, standing.is_over) == ("ann", 1.0, False)
+
+
+def test_old_jobs_that_nothing_can_hold_do_not_keep_others_from_being_next(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_host(sessions, slots=1)
+    for _ in range(20):
+        job_rows.a_job(sessions, gpus=64)
+    long = job_rows.a_job(sessions, gpus=1)
+    with sessions.begin() as session:
+        waited = {"queued_at": func.now() - timedelta(hours=13), "level": 2}
+        session.execute(update(Job).values(waited))
+    job_rows.a_job(sessions, gpus=1)
+    assert make_dispatcher().run() == 1
+    assert placed_jobs(sessions) == [long]
+
+
+@pytest.mark.parametrize("days", [-4000, 4000])
+def test_a_clock_that_was_set_back_or_forward_stops_no_pass(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, days: int
+) -> None:
+    job_rows.a_host(sessions, slots=2)
+    dispatcher = make_dispatcher(queue_half_life_h=1.0)
+    for _ in range(2):
+        job_rows.a_job(sessions, gpus=1)
+    assert dispatcher.run() == 2
+    ended, going_on = live_leases(sessions)
+    began(sessions, ended, ago_s=3600)
+    complete(sessions, ended)
+    began(sessions, going_on, ago_s=86_400 * days)
+    with sessions.begin() as session:
+        session.execute(update(UsageHour).values(hour=UsageHour.hour - timedelta(days=days)))
+    job_rows.a_job(sessions, gpus=1)
+    assert dispatcher.run() == 1
+
+
+def test_what_runs_on_a_drained_host_counts_as_used(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, "old", slots=4)
+    dispatcher = make_dispatcher()
+    for _ in range(4):
+        job_rows.a_job(sessions, owner="ann", gpus=1)
+    assert dispatcher.run() == 4
+    for lease in live_leases(sessions):
+        began(sessions, lease, ago_s=3600)
+    with sessions.begin() as session:
+        session.execute(update(Host).values(drained_at=func.now()))
+    job_rows.a_host(sessions, "new", slots=1)
+    job_rows.a_job(sessions, owner="ann", gpus=1)
+    few = job_rows.a_job(sessions, owner="ben", gpus=1)
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions)[-1] == few
 
 
 def test_standings_are_removed_with_the_last_job(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:

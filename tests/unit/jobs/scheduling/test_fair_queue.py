@@ -40,9 +40,12 @@ def live(
 
 
 def fair(
-    used_s: Mapping[Account, float], attempts: Sequence[LiveAttempt] = (), shares: Mapping[str, float] | None = None
+    used_s: Mapping[Account, float],
+    attempts: Sequence[LiveAttempt] = (),
+    shares: Mapping[str, float] | None = None,
+    wanting: Sequence[Account] | None = None,
 ) -> Fair:
-    return Fair(attempts, used_s, shares or {}, SLOTS)
+    return Fair(attempts, used_s, shares or {}, {"gpu": SLOTS}, wanting=wanting)
 
 
 def in_turn(rules: Fair, *jobs: QueuedJob, oldest: Sequence[QueuedJob] = ()) -> list[str]:
@@ -176,6 +179,30 @@ def test_an_account_over_its_share_makes_room_down_to_its_share() -> None:
     assert [one.attempt_ids for one in asked] == [(7,), (6,), (5,), (4,)]
     kept = [*attempts[:4], *(live(number, name, BEN, level=0) for number, name in enumerate("pqrs", start=8))]
     assert decide(again, kept, *wanted[4:]).preemptions == []
+
+
+def test_levels_hold_for_the_jobs_of_an_account_over_its_share_too() -> None:
+    """Otherwise a job that made room would be placed again before the older one that it made room for."""
+    long, new = [live(number, name) for number, name in enumerate("hijk")], live(9, "x", level=0)
+    attempts = [*long, new, live(20, "p", BEN, gpus=3)]
+    rules = fair({ANN: 1e6, BEN: 0.0}, attempts, wanting=[ANN])
+    assert preempted(rules, attempts, job("a", level=2)) == {"a": (3,)}
+    assert preempted(rules, attempts, job("z")) == {"z": (3,)}
+
+
+def test_what_an_account_without_waiting_jobs_does_not_hold_is_for_the_others() -> None:
+    attempts = [*(live(number, name) for number, name in enumerate("hijklmn")), live(9, "p", BEN)]
+    used_s = {ANN: 7e5, BEN: 1e5}
+    assert not fair(used_s, attempts, wanting=[ANN]).standings()[ANN].is_over
+    assert fair(used_s, attempts).standings()[ANN].is_over
+    assert fair(used_s, attempts, wanting=[ANN]).standings()[BEN].entitled_part == pytest.approx(1 / 8)
+
+
+def test_kinds_of_slots_are_shared_apart() -> None:
+    """Half of all slots would be more than all GPUs: then nobody would be beyond the share with all of them."""
+    attempts = [live(number, name, level=0) for number, name in enumerate("hijklmno")]
+    rules = Fair(attempts, {ANN: 1e6, BEN: 0.0}, {}, {"gpu": SLOTS, "cpu": 64})
+    assert preempted(rules, attempts, job("z", BEN)) == {"z": (7,)}
 
 
 def test_slots_of_attempts_that_leave_already_are_waited_for() -> None:
