@@ -193,7 +193,8 @@ def _print(figures: Sequence[Figures], result: Mapping[str, object]) -> None:
             one.policy, *("-" if wait is None else f"{wait / 60:,.1f}" for wait in waits), f"{one.slowdown:,.2f}",
             f"{one.utilization:.1%}", f"{one.preemptions:,}", f"{one.lost_s / 3600:,.1f}",
         )  # fmt: skip
-    Console().print(table)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
     users = figures[0].users
     if users:
         policies = [one.policy for one in figures]
@@ -201,4 +202,4 @@ def _print(figures: Sequence[Figures], result: Mapping[str, object]) -> None:
         for user, own in users.items():
             means = (f"{one.users[user]['mean_wait_s'] / 60:,.1f}" for one in figures)
             by_user.add_row(user, f"{own['jobs']:.0f}", f"{own['share']:.1%}", *means)
-        Console().print(by_user)
+        console.print(by_user)

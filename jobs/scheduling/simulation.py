@@ -255,10 +255,8 @@ class HoraScheduler:
         rules = self._fair(simulation, live) if self._is_fair else Fifo()
         decided = PlacementPass(simulation.hosts, live, rules=rules)
         if isinstance(rules, Fair):
-            oldest = [
-                replace(queued, waited_s=now_s - simulation.jobs[queued.job_id].queued_s)
-                for _, queued in self._by_age[:_LOOKED_AT]
-            ]
+            waits = ((queued, now_s - simulation.jobs[queued.job_id].queued_s) for queued in self._oldest())
+            oldest = [replace(queued, waited_s=waited_s) for queued, waited_s in waits if waited_s >= PATIENCE_S]
             lanes = {account: (queued for _, queued in lane) for account, lane in self._lanes.items()}
             decided.take(rules.in_turn(lanes, oldest))
         else:
@@ -283,9 +281,13 @@ class HoraScheduler:
                 seconds_to_next_level(job.slot_s + job.held_s(now_s) * job.gpus, job.gpus),
             )
         ]
-        for _, queued in self._by_age[:_LOOKED_AT]:
-            times_s.append(simulation.jobs[queued.job_id].queued_s + PATIENCE_S - now_s)
+        times_s += [simulation.jobs[queued.job_id].queued_s + PATIENCE_S - now_s for queued in self._oldest()]
         return min((time_s for time_s in times_s if time_s > _SOON_S), default=math.inf)
+
+    def _oldest(self) -> list[QueuedJob]:
+        """The oldest jobs, and some more if some accounts may have had their shares."""
+        number = OLDEST if len(self._lanes) == 1 else _LOOKED_AT
+        return [queued for _, queued in self._by_age[:number]]
 
     def _live(self, simulation: Simulation, job: SimulatedJob) -> LiveAttempt:
         return LiveAttempt(
