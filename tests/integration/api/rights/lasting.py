@@ -14,6 +14,8 @@ ROWS_OF_USERS = {
     "dataset_versions": "a worker looks at the data once; then everybody may train on it",
     "tokens": "a token, a link or a session is looked up again every 3 s; revoking a token ends its links and sessions",
     "project_members": "it is a right itself, and is asked for at each act",
+    "usage_hours": "it decides only whose turn it is",
+    "account_standings": "it is for those who look at the queue, and goes with the last job that waits",
     "idempotency_keys": "a repeat only reads the first answer",
     "study_notes": "it does nothing",
     "audit_entries": "it does nothing",
