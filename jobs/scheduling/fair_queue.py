@@ -127,12 +127,11 @@ class Fair(Fifo):
 
         Each account's jobs are sorted by priority, level and age; the `oldest` jobs by priority and age.
         """
-        waiting = [job for job in oldest if job.waited_s >= PATIENCE_S and not self.has_had_its_share(job.account)][
-            :OLDEST
-        ]
-        self._first = {job.job_id for job in waiting}
+        patient = [job for job in oldest if job.waited_s >= PATIENCE_S and not self.has_had_its_share(job.account)]
+        first = patient[:OLDEST]
+        self._first = {job.job_id for job in first}
         heap: list[tuple[tuple[float | str, ...], int, QueuedJob, Iterator[QueuedJob]]] = []
-        for number, source in enumerate([iter(waiting), *lanes.values()]):
+        for number, source in enumerate([iter(first), *lanes.values()]):
             self._push(heap, number, source)
         done: set[str] = set()  # of the oldest, which are in the lanes too
         while heap:
@@ -177,8 +176,7 @@ class Fair(Fifo):
             return (job.level, job.order) < (attempt.level, attempt.order) and attempt.level > 0
         held = self._tier_of(attempt)
         if wanted == held == _OVER:
-            wanted_use, held_use = self._use_of(job.account), self._use_of(attempt.account)
-            return wanted_use < held_use
+            return self._use_of(job.account) < self._use_of(attempt.account)
         return wanted < held
 
     def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:

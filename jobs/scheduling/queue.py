@@ -113,7 +113,11 @@ def _order(session: Session) -> _Order:
     if session.scalar(select(exists(AccountStanding))):
         is_its_own = (AccountStanding.project == Job.project, AccountStanding.user_name == Job.owner)
         over = exists().where(*is_its_own, AccountStanding.is_over)
-        use = select(AccountStanding.used_part / AccountStanding.entitled_part).where(*is_its_own).scalar_subquery()
+        use = (
+            select(AccountStanding.used_part / func.greatest(AccountStanding.entitled_part, 1e-9))
+            .where(*is_its_own)
+            .scalar_subquery()
+        )
         used = func.coalesce(use, 0.0)  # an account of which no pass knows yet has used nothing lately
         level_if_over = case((over, Job.level), else_=0)
         return Job.priority.desc(), over, Job.level - level_if_over, used, Job.level, Job.created_at, Job.id

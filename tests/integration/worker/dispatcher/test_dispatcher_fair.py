@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import AccountStanding, Attempt, Host, Job, Project, UsageHour
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import Lease, pause
+from jobs.lifecycle.store import Lease, pause, request_cancel
 from jobs.model.states import EndReason
 from jobs.people import projects
 from jobs.scheduling.queue import standings
@@ -255,6 +255,22 @@ def test_what_runs_on_a_drained_host_counts_as_used(sessions: Sessions, make_dis
     few = job_rows.a_job(sessions, owner="ben", gpus=1)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions)[-1] == few
+
+
+def test_a_user_who_was_entitled_to_nothing_has_a_place(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    """Nothing of Ben's waited, and all that ran was on its way out, when the last pass looked."""
+    job_rows.a_host(sessions, slots=1)
+    leaving = job_rows.a_job(sessions, owner="ben", gpus=1)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    job_rows.a_job(sessions, owner="ann", gpus=1)
+    with sessions.begin() as session:
+        request_cancel(session, leaving)
+    dispatcher.run()
+    with sessions() as session:
+        parts = {row.user_name: row.entitled_part for row in session.scalars(select(AccountStanding))}
+    assert parts == {"ann": 1.0, "ben": 0.0}
+    assert positions(sessions, job_rows.a_job(sessions, owner="ben", gpus=1)) == [2]
 
 
 def test_standings_are_removed_with_the_last_job(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
