@@ -1,7 +1,7 @@
 // Modal dialogs of the browser, which hold the focus and close with Esc: a frame for any content, and a question.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import styles from "./dialog.module.css";
 
 interface FrameProps {
@@ -12,7 +12,7 @@ interface FrameProps {
 
 export function Dialog({ title, onClose, children }: FrameProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} class={styles["dialog"]} aria-label={title} onClose={onClose}>
       <h2>{title}</h2>

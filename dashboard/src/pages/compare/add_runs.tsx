@@ -1,6 +1,6 @@
 // The picker in a dialog, opened by a button.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import styles from "./add_runs.module.css";
 import { Picker } from "./picker.tsx";
 
@@ -20,7 +20,7 @@ export function AddRuns(props: Props) {
 
 function PickerDialog({ onClose, ...picker }: Props & { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} class={styles["dialog"]} aria-label="Add runs" onClose={onClose}>
       <header class={styles["header"]}>
