@@ -220,13 +220,16 @@ def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Tro
     page.get_by_role("link", name="Events", exact=True).click()
     expect(page.get_by_text("priority 50 → 80, time limit (s) none → 7200, by admin")).to_be_visible()
     page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Edit second")
+    expect(dialog).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(dialog).to_have_count(0)
     page.get_by_role("button", name="Edit").click()
+    expect(dialog.get_by_label("Priority")).to_be_visible()
     service.cancel(job_id)
-    expect(priority).to_have_count(0)  # of what has ended only names and labels can change
-    expect(page.get_by_role("dialog").get_by_label("Labels")).to_be_visible()
-    page.get_by_role("dialog").get_by_label("Labels").fill("")
-    page.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_label("Priority")).to_have_count(0)  # of what has ended only names and labels can change
+    expect(dialog.get_by_label("Labels")).to_be_visible()
+    dialog.get_by_label("Labels").fill("")
+    dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_role("link", name="run: 2")).to_have_count(0)
     assert service.job(job_id)["labels"] == {}
