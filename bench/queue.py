@@ -18,7 +18,8 @@ from rich.table import Column, Table
 
 from bench.queue_policies import Easy, Sorted, by_age, by_duration
 from bench.queue_trace import TraceError, read_trace
-from jobs.scheduling.simulation import HoraScheduler, Scheduler, SimulatedJob, Simulation
+from jobs.scheduling.simulated_pass import HoraScheduler
+from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, alike_hosts
 
 POLICIES: dict[str, Callable[[], Scheduler]] = {
     "fifo": lambda: Sorted(by_age, passes=False),
@@ -87,7 +88,9 @@ def main(argv: Sequence[str]) -> int:
 def replay(policy: str, jobs: Sequence[SimulatedJob], hosts: int, slots: int, *, cost_s: float = _COST_S) -> Figures:
     """Replay jobs under a policy. A preemption costs `cost_s` of the slots that the job has."""
     begun_s = time.perf_counter()
-    Simulation(jobs, hosts, slots, cost_s=cost_s).run(POLICIES[policy]())
+    for job in jobs:
+        job.cost_s = cost_s
+    Simulation(jobs, alike_hosts(hosts, slots)).run(POLICIES[policy]())
     took_s = time.perf_counter() - begun_s
     waits, big = sorted(job.wait_s for job in jobs), sorted(job.wait_s for job in jobs if job.gpus >= _BIG)
     work = sum(job.duration_s * job.gpus for job in jobs)

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotClass, SlotRequest
 from jobs.scheduling.reservations import free_after
-from jobs.scheduling.simulation import SimulatedJob, Simulation, Slots
+from jobs.scheduling.simulation import SimulatedJob, Simulation, Slots, counts_of
 
 _Key = tuple[float, float, str]
 
@@ -70,8 +70,10 @@ class Easy(Sorted):
         started = dict(first)
         blocked = next((job for _, job in self._waiting if job.job_id not in started), None)
         room = _Room(simulation.hosts)
-        endings = [(job.ends_s - simulation.now_s, simulation.counts(job)) for job in simulation.live.values()]
-        endings += [(simulation.jobs[job_id].left_s, room.leave_out(slots)) for job_id, slots in started.items()]
+        endings = [(job.ends_s - simulation.now_s, job.counts) for job in simulation.live.values()]
+        for job_id, taken in started.items():
+            room.leave_out(taken)
+            endings.append((simulation.jobs[job_id].left_s, counts_of(taken)))
         if blocked is None or room.is_full():
             return started, ()
         shadow_s, spare = room.shadow(blocked.gpus, sorted(endings, key=itemgetter(0)))
@@ -109,7 +111,7 @@ class _Room:
     def __init__(self, hosts: Iterable[HostSlots]) -> None:
         self._cluster = Cluster(hosts)
         self._free = dict(self._cluster.free)
-        self._indices = {one.of.host: one.free for host in self._cluster.hosts.values() for one in host.classes}
+        self._indices = {one.of: one.free for host in self._cluster.hosts.values() for one in host.classes}
 
     def is_full(self) -> bool:
         """Whether no slot is free."""
@@ -122,18 +124,15 @@ class _Room:
 
     def take(self, shares: Shares) -> Slots:
         """Take these slots, the lowest indices first."""
-        slots = tuple((of.host, self._indices[of.host][:count]) for of, count in shares)
+        slots = tuple((of, self._indices[of][:count]) for of, count in shares)
         self.leave_out(slots)
         return slots
 
-    def leave_out(self, slots: Slots) -> dict[SlotClass, int]:
-        """Take exactly these slots. Returns their number by class."""
-        of_host = {of.host: of for of in self._free}
-        counts = {of_host[host]: len(indices) for host, indices in slots}
-        for host, indices in slots:
-            self._free[of_host[host]] -= len(indices)
-            self._indices[host] = tuple(index for index in self._indices[host] if index not in indices)
-        return counts
+    def leave_out(self, slots: Slots) -> None:
+        """Take exactly these slots."""
+        for of, indices in slots:
+            self._free[of] -= len(indices)
+            self._indices[of] = tuple(index for index in self._indices[of] if index not in indices)
 
     def shadow(self, gpus: int, endings: Sequence[tuple[float, Counts]]) -> tuple[float, dict[SlotClass, int]]:
         """When a job can start, and the slots that are left over then, as these jobs end."""

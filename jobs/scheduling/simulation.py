@@ -1,30 +1,24 @@
-"""Replays jobs in simulated time on hosts whose slots are all alike. Pure.
+"""Jobs on hosts in simulated time, from an empty queue or from any state. Pure.
 
-A `Scheduler` decides after every submission, end and save. `HoraScheduler` decides as the dispatcher does, with its own
-pass: `jobs.scheduling.placement`. Other schedulers are in `bench.queue_policies`.
+A `Scheduler` decides after every submission, end and save. `jobs.scheduling.simulated_pass` decides as the dispatcher
+does; `bench.queue_policies` has other schedulers. `bench.queue` replays traces with it, and `jobs.scheduling.forecast`
+finds out when queued jobs are expected to start.
 """
 
 import heapq
 import math
-from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from operator import itemgetter
 from typing import Protocol
 
-from jobs.model.attained_service import HALF_LIFE_S, decayed_s, level_of, seconds_to_next_level, undisturbed_s
-from jobs.scheduling.contenders import Account, LiveAttempt, Order, QueuedJob
-from jobs.scheduling.fair_queue import OLDEST, PATIENCE_S, Fair, Fifo
-from jobs.scheduling.fitting import ClassSlots, HostSlots, SlotClass, SlotRequest
-from jobs.scheduling.placement import PlacementPass
+from jobs.model.attained_service import level_of
+from jobs.scheduling.contenders import Account, Order
+from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
 
-Slots = tuple[tuple[str, tuple[int, ...]], ...]  # hosts, and the indices of their slots
+Slots = tuple[tuple[SlotClass, tuple[int, ...]], ...]  # the indices of slots, by class
 
-_PEERS = "all"
-_LOOKED_AT = 4 * OLDEST  # among so many of the oldest jobs, those that come first are looked for
-_SOON_S = 1e-3  # times closer than this are one
+SOON_S = 1e-3  # times closer than this are one
 _OF_SAVING = 0.25  # of what a preemption costs: the slots are held so long until the job has saved
 
 
@@ -32,8 +26,12 @@ _OF_SAVING = 0.25  # of what a preemption costs: the slots are held so long unti
 class SimulatedJob:
     """A job with the time for which it trains, and what became of it. Times are in seconds from any zero.
 
+    `request` is what it asks for; None: so many GPUs. It trains `cost_s` seconds longer for each of its preemptions;
+    infinite: it cannot save, so it begins anew. `estimate_s` is the longest time that the dispatcher believes an
+    attempt to take. `says_end`: its attempts say when they end. `least_level`: its level is this at least.
+
     `left_s`: how long it has still to train, with what its preemptions cost. `slot_s`: slot-seconds of its attempts
-    that have ended.
+    that have ended. A simulation that begins with a live attempt is told its `slots`, `begun_s` and `attempt_id`.
     """
 
     job_id: str
@@ -43,11 +41,18 @@ class SimulatedJob:
     user: str = ""
     project: str = ""
     priority: int = 50
+    request: SlotRequest | None = None
+    cost_s: float = 60.0
+    estimate_s: float | None = None
+    says_end: bool = False
+    keeps_files: bool = False
+    least_level: int = 0
     ended_s: float = math.nan
     preemptions: int = 0
     left_s: float = field(init=False)
     slot_s: float = 0.0
-    queued_s: float = 0.0  # when it last began to wait
+    queued_s: float = field(init=False)  # when it last began to wait
+    first_start_s: float = math.nan  # in this simulation
     attempt_id: int = 0
     begun_s: float = 0.0  # of its last attempt
     waited_s: float = 0.0  # before its last attempt
@@ -56,8 +61,9 @@ class SimulatedJob:
     plan: int = 0  # events of earlier plans are void
 
     def __post_init__(self) -> None:
-        """All is left to do."""
+        """All is left to do, and it waits since its submission."""
         self.left_s = self.duration_s
+        self.queued_s = self.submitted_s
 
     @property
     def order(self) -> Order:
@@ -68,6 +74,11 @@ class SimulatedJob:
     def account(self) -> Account:
         """Whose usage it counts for."""
         return Account(self.project, self.user)
+
+    @property
+    def counts(self) -> Counts:
+        """The slots that it holds, by class."""
+        return counts_of(self.slots)
 
     @property
     def wait_s(self) -> float:
@@ -81,11 +92,15 @@ class SimulatedJob:
 
     def level(self, now_s: float) -> int:
         """The level of its attained service."""
-        return level_of(self.slot_s + self.held_s(now_s) * self.gpus)
+        return max(level_of(self.slot_s + self.held_s(now_s) * self.gpus), self.least_level)
 
     def held_s(self, now_s: float) -> float:
         """How long it has held its slots."""
         return now_s - self.begun_s if self.slots else 0.0
+
+    def ran_s(self, now_s: float) -> float:
+        """How long it has held slots in all its attempts."""
+        return self.slot_s / self.gpus + self.held_s(now_s)
 
 
 class Scheduler(Protocol):
@@ -107,41 +122,68 @@ class Scheduler(Protocol):
         """When it may decide otherwise although nothing happened."""
 
 
-class Simulation:
-    """Hosts, and jobs on them. A job trains `cost_s` seconds longer for each of its preemptions."""
+def counts_of(slots: Slots) -> Counts:
+    """The number of slots, by class."""
+    return {of: len(indices) for of, indices in slots}
 
-    def __init__(self, jobs: Iterable[SimulatedJob], hosts: int, slots: int, *, cost_s: float = 60.0) -> None:
+
+def alike_hosts(hosts: int, slots: int) -> list[HostSlots]:
+    """Empty hosts that work together, each with so many GPUs of one model."""
+    names = [f"h{number:05}" for number in range(hosts)]
+    free = tuple(range(slots))
+    return [HostSlots(name, (ClassSlots(SlotClass(name, "gpu"), free, slots),), "all") for name in names]
+
+
+class Simulation:
+    """Hosts, and jobs on them.
+
+    It begins at `begins_s`, by default with the first submission. Jobs that were submitted before wait then, or hold
+    their `slots`. The hosts say which slots are free at that time.
+    """
+
+    def __init__(
+        self, jobs: Iterable[SimulatedJob], hosts: Iterable[HostSlots], *, begins_s: float = -math.inf
+    ) -> None:
         self.jobs = {job.job_id: job for job in jobs}
-        self.live: dict[int, SimulatedJob] = {}
-        self.now_s = 0.0
-        self.cost_s = cost_s
-        self.slots = hosts * slots
-        self._slots_each = slots
-        self._free = {f"h{number:05}": tuple(range(slots)) for number in range(hosts)}
-        self._classes = {name: SlotClass(name, "gpu") for name in self._free}
-        self._hosts = {name: self._host_slots(name) for name in self._free}
+        self.live = {job.attempt_id: job for job in self.jobs.values() if job.slots}
+        self.begins_s = self.now_s = begins_s
+        self._hosts = {host.host: replace(host, links=None) for host in hosts}  # joined GPUs are only preferred
+        self._capacity = {one.of: one.capacity for host in self._hosts.values() for one in host.classes}
+        self._free = {one.of: one.free for host in self._hosts.values() for one in host.classes}
+        self.slots = Counter[str]()  # by kind
+        for of, capacity in self._capacity.items():
+            self.slots[of.kind] += capacity
         self._events: list[tuple[float, int, str, SimulatedJob | None, int]] = []
         self._number = 0
-        self._attempts = 0
+        self._attempts = max(self.live, default=0)
 
     @property
     def hosts(self) -> Iterable[HostSlots]:
         """The hosts with their free slots."""
         return self._hosts.values()
 
-    def counts(self, job: SimulatedJob) -> dict[SlotClass, int]:
-        """The slots that a job holds, by class."""
-        return {self._classes[host]: len(indices) for host, indices in job.slots}
+    def slots_at(self, host: str, indices: Sequence[int]) -> Slots:
+        """These free slots of a host, by class."""
+        classes = self._hosts[host].classes
+        if len(classes) == 1:
+            return ((classes[0].of, tuple(indices)),)
+        taken = ((one.of, tuple(index for index in indices if index in one.free)) for one in classes)
+        return tuple((of, part) for of, part in taken if part)
 
     def run(self, scheduler: Scheduler) -> None:
-        """Replay everything, until the last job has ended."""
+        """Simulate everything, until the last job has ended."""
+        for _ in self.steps(scheduler):
+            pass
+
+    def steps(self, scheduler: Scheduler) -> Iterator[float]:
+        """The same, and give the time after each decision. Call it once."""
         for job in self.jobs.values():
-            self._at(job.submitted_s, "submit", job)
+            self._begin(job)
         look_s = math.inf
         while self._events:
             self.now_s = self._events[0][0]
             happened = False
-            while self._events and self._events[0][0] <= self.now_s + _SOON_S:
+            while self._events and self._events[0][0] <= self.now_s + SOON_S:
                 time_s, _, event, of, plan = heapq.heappop(self._events)
                 if of is None:
                     happened = happened or time_s == look_s
@@ -150,16 +192,25 @@ class Simulation:
                     happened = True
             if not happened:
                 continue
-            look_s = math.inf if look_s <= self.now_s + _SOON_S else look_s
+            look_s = math.inf if look_s <= self.now_s + SOON_S else look_s
             started, preempted = scheduler.decide(self)
             for job_id, slots in started.items():
                 self._start(self.jobs[job_id], slots, scheduler)
             for attempt_id in preempted:
                 self._preempt(self.live[attempt_id])
-            again_s = self.now_s + max(scheduler.looks_again_in_s(self), 2 * _SOON_S)
+            yield self.now_s
+            again_s = self.now_s + max(scheduler.looks_again_in_s(self), 2 * SOON_S)
             if again_s < look_s:
                 look_s = again_s
                 self._at(again_s, "look", None)
+
+    def _begin(self, job: SimulatedJob) -> None:
+        if not job.slots:
+            self._at(max(job.submitted_s, self.begins_s), "submit", job)
+            return
+        self._at(max(job.ends_s, self.begins_s), "end", job)
+        if job.leaving:
+            self._preempt(job)
 
     def _at(self, time_s: float, kind: str, job: SimulatedJob | None) -> None:
         if math.isfinite(time_s):
@@ -175,9 +226,9 @@ class Simulation:
             job.ended_s = self.now_s
             return
         if kind == "save":
-            job.left_s += self.cost_s - held_s
+            job.left_s -= held_s - job.cost_s if math.isfinite(job.cost_s) else 0.0
             job.preemptions += 1
-        job.queued_s = self.now_s
+            job.queued_s = self.now_s
         scheduler.add(job)
 
     def _start(self, job: SimulatedJob, slots: Slots, scheduler: Scheduler) -> None:
@@ -185,15 +236,17 @@ class Simulation:
         self._attempts += 1
         job.attempt_id = self._attempts
         job.begun_s, job.waited_s, job.slots, job.leaving = self.now_s, self.now_s - job.queued_s, slots, False
+        job.gpus = sum(len(indices) for _, indices in slots)
+        if math.isnan(job.first_start_s):
+            job.first_start_s = self.now_s
         job.plan += 1
         self.live[job.attempt_id] = job
-        for host, indices in slots:
-            self._free[host] = tuple(index for index in self._free[host] if index not in indices)
-            self._hosts[host] = self._host_slots(host)
+        for of, indices in slots:
+            self._set_free(of, tuple(index for index in self._free[of] if index not in indices))
         self._at(job.ends_s, "end", job)
 
     def _preempt(self, job: SimulatedJob) -> None:
-        saved_s = self.now_s + self.cost_s * _OF_SAVING
+        saved_s = self.now_s + (job.cost_s if math.isfinite(job.cost_s) else 0.0) * _OF_SAVING
         job.leaving = True
         if saved_s < job.ends_s:
             job.plan += 1
@@ -202,124 +255,12 @@ class Simulation:
     def _release(self, job: SimulatedJob, held_s: float) -> None:
         job.slot_s += held_s * job.gpus
         del self.live[job.attempt_id]
-        for host, indices in job.slots:
-            self._free[host] = tuple(sorted((*self._free[host], *indices)))
-            self._hosts[host] = self._host_slots(host)
+        for of, indices in job.slots:
+            self._set_free(of, tuple(sorted((*self._free[of], *indices))))
         job.slots = ()
 
-    def _host_slots(self, host: str) -> HostSlots:
-        return HostSlots(host, (ClassSlots(self._classes[host], self._free[host], self._slots_each),), _PEERS)
-
-
-class HoraScheduler:
-    """The dispatcher's own pass, by the rules of `HORA_QUEUE`: `fair` or `fifo`. It knows no durations."""
-
-    def __init__(
-        self, queue: str, *, half_life_s: float = HALF_LIFE_S, shares: Mapping[str, float] | None = None
-    ) -> None:
-        self._is_fair = queue == "fair"
-        self._half_life_s = half_life_s
-        self._shares = shares or {}
-        self._by_age: list[tuple[Order, QueuedJob]] = []
-        self._lanes: dict[Account, list[tuple[tuple[int, int, float, str], QueuedJob]]] = defaultdict(list)
-        self._used_s: dict[Account, tuple[float, float]] = {}  # slot-seconds, and when
-        self._queued: dict[str, QueuedJob] = {}
-
-    def add(self, job: SimulatedJob) -> None:
-        """A job begins to wait."""
-        queued = QueuedJob(job.job_id, job.order, _request(job.gpus), account=job.account, level=level_of(job.slot_s))
-        self._queued[job.job_id] = queued
-        insort(self._by_age, (queued.order, queued), key=itemgetter(0))
-        insort(self._lanes[queued.account], (_in_lane(queued), queued), key=itemgetter(0))
-
-    def remove(self, job: SimulatedJob) -> None:
-        """A job got slots."""
-        queued = self._queued.pop(job.job_id)
-        lane = self._lanes[queued.account]
-        del self._by_age[bisect_left(self._by_age, queued.order, key=itemgetter(0))]
-        del lane[bisect_left(lane, _in_lane(queued), key=itemgetter(0))]
-        if not lane:
-            del self._lanes[queued.account]
-
-    def released(self, job: SimulatedJob, now_s: float) -> None:
-        """Charge the account for what the attempt held."""
-        used_s = self._used(job.account, now_s) + decayed_s(job.held_s(now_s), self._half_life_s) * job.gpus
-        self._used_s[job.account] = used_s, now_s
-
-    def decide(self, simulation: Simulation) -> tuple[Mapping[str, Slots], Sequence[int]]:
-        """One pass over the queue."""
-        if not self._queued:
-            return {}, ()
-        now_s = simulation.now_s
-        live = [self._live(simulation, job) for job in simulation.live.values()]
-        rules = self._fair(simulation, live) if self._is_fair else Fifo()
-        decided = PlacementPass(simulation.hosts, live, rules=rules)
-        if isinstance(rules, Fair):
-            waits = ((queued, now_s - simulation.jobs[queued.job_id].queued_s) for queued in self._oldest())
-            oldest = [replace(queued, waited_s=waited_s) for queued, waited_s in waits if waited_s >= PATIENCE_S]
-            lanes = {account: (queued for _, queued in lane) for account, lane in self._lanes.items()}
-            decided.take(rules.in_turn(lanes, oldest))
-        else:
-            decided.take(queued for _, queued in self._by_age)
-        started = {
-            placement.job_id: tuple((share.host, share.slots) for share in placement.shares)
-            for placement in decided.placements
-        }
-        return started, [number for preemption in decided.preemptions for number in preemption.attempt_ids]
-
-    def looks_again_in_s(self, simulation: Simulation) -> float:
-        """When the next attempt may be disturbed, or enters a level, or the next job has waited for long."""
-        if not self._is_fair or not self._queued:
-            return math.inf
-        now_s = simulation.now_s
-        times_s = [
-            time_s
-            for job in simulation.live.values()
-            if not job.leaving
-            for time_s in (
-                _undisturbed_s(simulation, job),
-                seconds_to_next_level(job.slot_s + job.held_s(now_s) * job.gpus, job.gpus),
-            )
-        ]
-        times_s += [simulation.jobs[queued.job_id].queued_s + PATIENCE_S - now_s for queued in self._oldest()]
-        return min((time_s for time_s in times_s if time_s > _SOON_S), default=math.inf)
-
-    def _oldest(self) -> list[QueuedJob]:
-        """The oldest jobs, and some more if some accounts may have had their shares."""
-        number = OLDEST if len(self._lanes) == 1 else _LOOKED_AT
-        return [queued for _, queued in self._by_age[:number]]
-
-    def _live(self, simulation: Simulation, job: SimulatedJob) -> LiveAttempt:
-        return LiveAttempt(
-            job.attempt_id, job.order, simulation.counts(job), leaving=job.leaving, account=job.account,
-            level=job.level(simulation.now_s), undisturbed_s=_undisturbed_s(simulation, job),
-        )  # fmt: skip
-
-    def _fair(self, simulation: Simulation, live: Sequence[LiveAttempt]) -> Fair:
-        now_s = simulation.now_s
-        used_s = {account: self._used(account, now_s) for account in self._lanes}
-        for job in simulation.live.values():
-            account = job.account
-            if account not in used_s:
-                used_s[account] = self._used(account, now_s)
-            used_s[account] += decayed_s(job.held_s(now_s), self._half_life_s) * job.gpus
-        return Fair(live, used_s, self._shares, {"gpu": simulation.slots}, wanting=self._lanes.keys())
-
-    def _used(self, account: Account, now_s: float) -> float:
-        used_s, at_s = self._used_s.get(account, (0.0, now_s))
-        return used_s * 2 ** ((at_s - now_s) / self._half_life_s)
-
-
-@cache
-def _request(gpus: int) -> SlotRequest:
-    return SlotRequest(gpus)
-
-
-def _in_lane(job: QueuedJob) -> tuple[int, int, float, str]:
-    priority, submitted_s, job_id = job.order
-    return priority, job.level, submitted_s, job_id
-
-
-def _undisturbed_s(simulation: Simulation, job: SimulatedJob) -> float:
-    held_s = job.held_s(simulation.now_s)
-    return undisturbed_s(held_s, cost_s=simulation.cost_s, ran_s=job.slot_s / job.gpus + held_s, waited_s=job.waited_s)
+    def _set_free(self, of: SlotClass, free: tuple[int, ...]) -> None:
+        self._free[of] = free
+        host = self._hosts[of.host]
+        classes = tuple(ClassSlots(one.of, self._free[one.of], one.capacity) for one in host.classes)
+        self._hosts[of.host] = HostSlots(host.host, classes, host.peers)

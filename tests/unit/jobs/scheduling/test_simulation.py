@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from bench.queue import POLICIES, Figures, replay
 from jobs.scheduling.fair_queue import PATIENCE_S
-from jobs.scheduling.simulation import HoraScheduler, Scheduler, SimulatedJob, Simulation, Slots
+from jobs.scheduling.fitting import SlotClass
+from jobs.scheduling.simulated_pass import HoraScheduler
+from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, Slots, alike_hosts
 
 HOUR_S = 3600.0
 
@@ -42,7 +44,7 @@ class Watched:
         started, asked = self._scheduler.decide(simulation)
         held = [slot for job in simulation.live.values() for slot in slots_of(job.slots)]
         taken = [slot for slots in started.values() for slot in slots_of(slots)]
-        assert len(set(held + taken)) == len(held) + len(taken) <= simulation.slots
+        assert len(set(held + taken)) == len(held) + len(taken) <= simulation.slots["gpu"]
         assert all(len(slots_of(slots)) == simulation.jobs[job_id].gpus for job_id, slots in started.items())
         assert self._asked.isdisjoint(asked)
         assert simulation.live.keys() >= set(asked)
@@ -50,8 +52,8 @@ class Watched:
         return started, asked
 
 
-def slots_of(slots: Slots) -> list[tuple[str, int]]:
-    return [(host, index) for host, indices in slots for index in indices]
+def slots_of(slots: Slots) -> list[tuple[SlotClass, int]]:
+    return [(of, index) for of, indices in slots for index in indices]
 
 
 MANY = st.lists(
@@ -76,10 +78,10 @@ def test_every_job_gets_what_it_needs_and_no_slot_is_held_twice(
         SimulatedJob(f"{number:03}", at_s, duration_s, gpus, user, "p", priority)
         for number, (at_s, duration_s, gpus, user, priority) in enumerate(rows)
     ]
-    simulation = Simulation(jobs, 2, 4)
+    simulation = Simulation(jobs, alike_hosts(2, 4))
     simulation.run(Watched(POLICIES[policy]()))
     for job in jobs:
-        cost_s = job.preemptions * simulation.cost_s
+        cost_s = job.preemptions * job.cost_s
         assert job.wait_s >= cost_s - 1e-3 * (1 + job.preemptions)
         assert job.slot_s == pytest.approx((job.duration_s + cost_s) * job.gpus, abs=1e-2 * (1 + job.preemptions))
     assert simulation.live == {}
@@ -98,7 +100,7 @@ def test_old_jobs_get_slots_again_and_again_however_many_new_ones_come(seed: int
     ]
     assert sum(job.duration_s * job.gpus for job in flood) > 1.1 * 8 * until_s
     watched = Watched(HoraScheduler("fair"))
-    Simulation([*old, *flood], 1, 8).run(watched)
+    Simulation([*old, *flood], alike_hosts(1, 8)).run(watched)
     longest_s = [max(watched.stretches_s[job.job_id]) for job in old]
     assert max(longest_s) <= PATIENCE_S + 3 * HOUR_S  # so long an attempt may be left undisturbed
     assert max(longest_s) > PATIENCE_S - HOUR_S
@@ -107,11 +109,11 @@ def test_old_jobs_get_slots_again_and_again_however_many_new_ones_come(seed: int
 def test_studies_and_single_jobs_of_others_share() -> None:
     many = [SimulatedJob(f"m{number:02}", 0.0, 2 * HOUR_S, 1, "ann", "p") for number in range(40)]
     two = [SimulatedJob(f"t{number}", HOUR_S, HOUR_S, 1, "ben", "p") for number in range(2)]
-    simulation = Simulation([*many, *two], 1, 4)
+    simulation = Simulation([*many, *two], alike_hosts(1, 4))
     simulation.run(HoraScheduler("fair"))
     assert max(job.wait_s for job in two) < 120
     by_age = [SimulatedJob(job.job_id, job.submitted_s, job.duration_s, 1, job.user, "p") for job in [*many, *two]]
-    Simulation(by_age, 1, 4).run(HoraScheduler("fifo"))
+    Simulation(by_age, alike_hosts(1, 4)).run(HoraScheduler("fifo"))
     assert min(job.wait_s for job in by_age[40:]) > 15 * HOUR_S
 
 
@@ -121,7 +123,7 @@ def test_shares_of_projects_hold_over_time() -> None:
         for project in ("double", "single")
         for number in range(400)
     ]
-    Simulation(jobs, 1, 6).run(HoraScheduler("fair", shares={"double": 2.0}))
+    Simulation(jobs, alike_hosts(1, 6)).run(HoraScheduler("fair", shares={"double": 2.0}))
     done = Counter(job.project for job in jobs if job.ended_s <= 30 * HOUR_S)
     assert done["double"] / done["single"] == pytest.approx(2.0, rel=0.1)
 
