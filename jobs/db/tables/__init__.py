@@ -27,16 +27,17 @@ from jobs.db.tables.work import (
     JobText,
     JobWait,
     RunTime,
+    StartForecast,
     Study,
     StudyNote,
 )
 
-SCHEMA = "0019"  # the migration that makes these tables
+SCHEMA = "0020"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece",
     "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job",
     "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror",
-    "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot", "Study",
-    "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
+    "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot", "StartForecast",
+    "Study", "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -304,6 +304,25 @@ class RunTime(Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
+class StartForecast(Base):
+    """When a queued job is expected to start, and when it did: one row for each of its waits.
+
+    Written by `jobs.scheduling.forecast_rows`.
+    """
+
+    __tablename__ = "start_forecasts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    queued_at: Mapped[datetime] = mapped_column(primary_key=True)  # when the wait began
+    made_at: Mapped[datetime]  # the first forecast of this wait
+    first_starts_at: Mapped[datetime]  # what it said
+    starts_at: Mapped[datetime]  # what the newest one says
+    shown_until: Mapped[datetime]  # then it is too old
+    started_at: Mapped[datetime | None] = mapped_column()  # when the job got its slots
+
+    __table_args__ = (Index("ix_start_forecasts_started_at", started_at),)
+
+
 class JobEvent(Base):
     """One line of a job's history, written together with the change that it reports."""
 
