@@ -86,9 +86,7 @@ class DatasetRefView(View):
 class WaitingView(View):
     """Why a queued job is not running yet."""
 
-    position: int | None = Field(
-        description="Position in the queue; 1 is next. Null: the job cannot be placed yet, or 20,000 others come first"
-    )
+    position: int | None = Field(description="Position in the queue; 1 is next. Null: the job cannot be placed yet")
     reason: str
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from api import costs
 from jobs.data import versions
 from jobs.db.engine import Sessions
-from jobs.db.tables import AuditEntry, Job, StudyNote, Token
+from jobs.db.tables import AuditEntry, StudyNote, Token
 from jobs.insight.studies import store
 from jobs.model.scopes import Scope
 from jobs.people import rights
@@ -198,14 +198,3 @@ def test_cells_of_a_study_have_a_largest_size(client_of: Clients) -> None:
     base = {**SPEC, "labels": {f"label-{n}": "x" * 255 for n in range(64)}, "name": "n" * 50_000}
     answer = client_of("alice").post("/v1/studies", json={"base": base, "grid": {"batch_size": [8, 16]}})
     assert "at most 65,536 are allowed" in problem(answer, "invalid-request", 422)
-
-
-def test_position_is_counted_to_a_limit(
-    api: TestClient, client_of: Clients, monkeypatch: pytest.MonkeyPatch, sessions: Sessions
-) -> None:
-    monkeypatch.setattr("jobs.scheduling.queue.MOST_COUNTED", 2)
-    jobs = [api.post("/v1/jobs", json=SPEC).json()["id"] for _ in range(3)]
-    waiting = [api.get(f"/v1/jobs/{job_id}").json()["waiting"] for job_id in jobs]
-    assert [one["position"] for one in waiting] == [1, 2, None]
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(Job)) == 3

@@ -9,7 +9,7 @@ import pytest
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.placement_rows import RegisteredHost
-from jobs.scheduling.queue import WaitsFor, explain
+from jobs.scheduling.queue_reasons import WaitsFor, explain
 from jobs.scheduling.shortage import shortage
 from tests.slot_classes import alike, class_slots
 
