@@ -51,6 +51,7 @@ from api.routes import (
     lookups,
     people,
     projects,
+    queue,
     series,
     studies,
     uploads,
@@ -152,7 +153,7 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 def _add_routes(app: FastAPI) -> None:
     for part in (
         lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
-        artifacts, checkpoints, webhooks, datasets, uploads, code, imports,
+        queue, artifacts, checkpoints, webhooks, datasets, uploads, code, imports,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

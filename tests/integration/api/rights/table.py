@@ -291,6 +291,7 @@ ROWS = (
     ),
     row("GET /v1/audit", ADMIN),
     # Projects
+    row("GET /v1/queue", READ),
     row("GET /v1/projects", READ),
     row("GET /v1/projects/{project}", READ, Case("vision"), Case("default")),
     row("POST /v1/projects", ADMIN, Case(ok=201, body={"name": "new"})),

@@ -1,0 +1,180 @@
+"""The queue as the api lists it: its sequence, its pages, its accounts, and what it says of each job."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import AccountStanding, Job, Slot
+from tests.integration.api.starting_rows import a_host
+from tests.integration.jobs import job_rows
+
+Submit = Callable[..., str]
+
+
+def queue(api: TestClient, **query: Any) -> dict[str, Any]:
+    answer = api.get("/v1/queue", params=query)
+    assert answer.status_code == 200, answer.text
+    page: dict[str, Any] = answer.json()
+    return page
+
+
+def places(api: TestClient, **query: Any) -> dict[str, int]:
+    return {job["id"]: job["position"] for job in queue(api, **query)["items"]}
+
+
+def had(sessions: Sessions, user: str, used_part: float, entitled_part: float = 0.5, project: str = "default") -> None:
+    """Let the last pass have known this of a user."""
+    is_over = used_part > 1.1 * entitled_part
+    with sessions.begin() as session:
+        session.add(AccountStanding(
+            project=project, user_name=user, used_slot_s=used_part * 1000, used_part=used_part,
+            entitled_part=entitled_part, is_over=is_over,
+        ))  # fmt: skip
+
+
+def a_job(sessions: Sessions, *, level: int, **fields: Any) -> str:
+    """A job that has had slots for some time."""
+    job_id = job_rows.a_job(sessions, **fields)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(level=level))
+    return job_id
+
+
+def test_it_lists_the_jobs_in_the_sequence_of_their_turns(api: TestClient, sessions: Sessions) -> None:
+    job_rows.a_host(sessions)
+    ann = [job_rows.a_job(sessions, owner="ann") for _ in range(3)]
+    ben = [a_job(sessions, owner="ben", level=level) for level in (1, 0)]
+    urgent = job_rows.a_job(sessions, owner="ann", priority=60)
+    had(sessions, "ann", 0.62)
+    had(sessions, "ben", 0.38)
+    page = queue(api)
+    needs = "needs 2 slots on one host; best host has 0 free"
+    assert [(job["id"], job["position"], job["priority"]) for job in page["items"]] == [
+        (urgent, 1, 60), (ben[1], 2, 50), (ben[0], 3, 50), (ann[0], 4, 50), (ann[1], 5, 50), (ann[2], 6, 50),
+    ]  # fmt: skip
+    over = "because ann is over the share (used 62 % of the slots lately, entitled to 50 %)"
+    assert [job["turn"] for job in page["items"]] == [3, 1, 2, 3, 3, 3]
+    assert (page["policy"], page["total"], page["held_back"], page["next_cursor"]) == ("fair", 6, 0, None)
+    with sessions.begin() as session:
+        session.execute(update(Slot).values(in_use_by_others=True))
+    reasons = [job["reason"] for job in queue(api)["items"]]
+    assert reasons[:4] == [
+        needs,
+        f"{needs}; 1 job of higher priority comes first",
+        f"{needs}; 2 jobs come first: 1 of higher priority, 1 that has run less",
+        f"{needs}; 3 jobs come first, {over}",
+    ]
+    accounts = [(one["user"], one["is_over"], one["queued"], one["running_slots"]) for one in page["accounts"]]
+    assert accounts == [("ben", False, 2, 0), ("ann", True, 4, 0)]
+
+
+def test_pages_follow_each_other_while_jobs_come_and_go(api: TestClient, sessions: Sessions) -> None:
+    users = [f"user{number}" for number in range(4)]
+    jobs = [job_rows.a_job(sessions, owner=users[number % 4], priority=50 + number % 2) for number in range(12)]
+    for number, user in enumerate(users):
+        had(sessions, user, 0.1 * number, 0.25)
+    whole = list(places(api))
+    assert sorted(whole) == sorted(jobs)
+    listed, cursor = [], None
+    while True:
+        page = queue(api, limit=5, **({} if cursor is None else {"cursor": cursor}))
+        listed += [job["id"] for job in page["items"]]
+        if listed == whole[:5]:  # the last job of the page and the first one leave
+            for gone in (whole[0], whole[4]):
+                api.post(f"/v1/jobs/{gone}/cancel")
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert listed == whole
+
+
+def test_filters_leave_the_places_as_they_are(api: TestClient, sessions: Sessions) -> None:
+    first = job_rows.a_job(sessions, owner="ann")
+    ben = [job_rows.a_job(sessions, owner="ben") for _ in range(3)]
+    assert places(api, owner="ben") == {job_id: place for place, job_id in enumerate(ben, 2)}
+    assert places(api, owner="ann", project="default") == {first: 1}
+    assert places(api, project="nowhere") == {}
+    page = queue(api, owner="ben", limit=2)
+    assert places(api, owner="ben", limit=2, cursor=page["next_cursor"]) == {ben[2]: 4}
+    answer = api.get("/v1/queue", params={"owner": "ann", "cursor": page["next_cursor"]})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "cursor")
+
+
+@pytest.mark.parametrize("users", [1, 3])
+def test_jobs_that_waited_for_half_a_day_come_first(api: TestClient, sessions: Sessions, users: int) -> None:
+    jobs = [a_job(sessions, owner=f"user{number % users}", level=2 - number % 2) for number in range(6)]
+    for number in range(users):
+        had(sessions, f"user{number}", 1 / users, 1 / users)
+    young = places(api)
+    with sessions.begin() as session:
+        long_ago = func.now() - timedelta(hours=13)
+        old = [jobs[5], jobs[2]]
+        session.execute(update(Job).where(Job.id.in_(old)).values(created_at=long_ago, queued_at=long_ago))
+    page = queue(api)
+    listed = [job["id"] for job in page["items"]]
+    assert listed[:2] == sorted(old)
+    assert listed[2:] == [job_id for job_id in young if job_id not in old]
+    assert [job["position"] for job in page["items"]] == [1, 2, 3, 4, 5, 6]
+    part = queue(api, limit=1)
+    assert list(places(api, limit=2, cursor=part["next_cursor"])) == listed[1:3]
+
+
+def test_jobs_of_one_moment_come_by_their_ids(api: TestClient, sessions: Sessions) -> None:
+    jobs = [job_rows.a_job(sessions, owner=owner) for owner in ("ann", "ben") * 3]
+    with sessions.begin() as session:
+        session.execute(update(Job).values(created_at=func.now()))
+    assert list(places(api)) == sorted(jobs)
+    page = queue(api, limit=4)
+    assert places(api, cursor=page["next_cursor"]) == {
+        job_id: place for place, job_id in enumerate(sorted(jobs)[4:], 5)
+    }
+
+
+def test_a_queue_by_age_has_no_accounts(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    jobs = [submit_job(priority=priority) for priority in (10, 50, 50)]
+    page = queue(api)
+    assert (page["policy"], page["accounts"], page["more_accounts"]) == ("fifo", [], 0)
+    assert [(job["id"], job["turn"]) for job in page["items"]] == [(jobs[1], 1), (jobs[2], 1), (jobs[0], 1)]
+
+
+def test_jobs_without_a_place_are_only_counted(api: TestClient, submit_job: Submit) -> None:
+    assert queue(api) == {
+        "items": [], "next_cursor": None, "policy": "fair", "total": 0, "held_back": 0, "accounts": [],
+        "more_accounts": 0, "forecast": None,
+    }  # fmt: skip
+    api.post(f"/v1/jobs/{submit_job()}/pause")
+    page = queue(api)
+    assert (page["items"], page["total"], page["held_back"]) == ([], 0, 1)
+
+
+def test_an_unchanged_queue_is_not_sent_again(api: TestClient, submit_job: Submit) -> None:
+    submit_job()
+    tag = api.get("/v1/queue").headers["ETag"]
+    assert api.get("/v1/queue", headers={"If-None-Match": tag}).status_code == 304
+    second = submit_job()
+    answer = api.get("/v1/queue", headers={"If-None-Match": tag})
+    assert answer.status_code == 200
+    assert answer.json()["items"][1]["id"] == second
+
+
+@pytest.mark.parametrize("cursor", ["x", "AAAA", "é", "a" * 1001])
+def test_forged_cursors_are_refused(api: TestClient, cursor: str) -> None:
+    answer = api.get("/v1/queue", params={"cursor": cursor})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "cursor")
+
+
+def test_a_hundred_accounts_are_shown_and_the_others_counted(api: TestClient, sessions: Sessions) -> None:
+    for number in range(103):
+        had(sessions, f"Ünal \u202e{number} <b>", number / 5000, 1 / 103)
+    page = queue(api)
+    assert (len(page["accounts"]), page["more_accounts"]) == (100, 3)
+    assert page["accounts"][0]["user"] == "Ünal \u202e0 <b>"
+    assert len(queue(api, owner="Ünal \u202e101 <b>")["accounts"]) == 1
+    with sessions() as session:
+        assert session.scalar(select(func.count()).select_from(AccountStanding)) == 103
