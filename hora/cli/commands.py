@@ -15,11 +15,11 @@ from hora.render.text import plain
 
 MODULES = {
     "up": "stack", "down": "stack", "keys": "stack", "doctor": "stack", "submit": "jobs", "run": "scripts",
-    "export": "runs", "import": "runs", "clone": "jobs", "ls": "jobs", "show": "jobs", "set": "jobs", "cancel": "jobs",
-    "pause": "jobs", "resume": "jobs", "audit": "people", "login": "people", "probe": "probe", "logs": "records",
-    "metrics": "records", "study": "studies", "report": "studies", "artifacts": "artifacts", "code": "scripts",
-    "diff": "scripts", "studies": "studies", "hosts": "hosts", "webhook": "webhooks", "token": "people",
-    "user": "people", "project": "projects", "config": "config", "dataset": "datasets",
+    "export": "runs", "import": "runs", "clone": "jobs", "ls": "jobs", "queue": "queue", "show": "jobs", "set": "jobs",
+    "cancel": "jobs", "pause": "jobs", "resume": "jobs", "audit": "people", "login": "people", "probe": "probe",
+    "logs": "records", "metrics": "records", "study": "studies", "report": "studies", "artifacts": "artifacts",
+    "code": "scripts", "diff": "scripts", "studies": "studies", "hosts": "hosts", "webhook": "webhooks",
+    "token": "people", "user": "people", "project": "projects", "config": "config", "dataset": "datasets",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from hora.service import Json, Service
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.views.jobs import Preview
+from jobs.views.queue import QueueView
 
 Value = TypeVar("Value")
 SpecLike = Spec | Mapping[str, Any]
@@ -22,6 +23,7 @@ class Jobs(JobRecords):
 
     get = reads(Job, Service.job)
     list = reads_pages(Job, Service.jobs)
+    queue = reads(QueueView, Service.queue)
     cancel = reads(Job, Service.cancel)
     pause = reads(Job, Service.pause)
     resume = reads(Job, Service.resume)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _IMPORT_TIMEOUT_S = 900.0  # the service stores all records of a run before it answers
 _LOOK_AGAIN_S = 0.5  # for new lines of a log
+_LONGEST_PAGE = 500  # jobs
 
 
 class JobCalls(Calls):
@@ -69,6 +70,24 @@ class JobCalls(Calls):
             "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs"), filters)
+
+    def queue(
+        self, *, project: str | None = None, owner: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Json:
+        """The first `limit` jobs that wait for slots, in the sequence of the queue, and the accounts by their turns.
+
+        With the `next_cursor` of an answer as `cursor`, the jobs behind those. The places are those in the whole queue.
+        """
+        path, filters = api_path("queue"), {"project": project, "owner": owner}
+        queue = self._wire.document(
+            "GET", path, params={**filters, "limit": min(limit, _LONGEST_PAGE), "cursor": cursor}
+        )
+        jobs = list(queue["items"])
+        while queue["next_cursor"] is not None and len(jobs) < limit:
+            more = {"limit": min(limit - len(jobs), _LONGEST_PAGE), "cursor": queue["next_cursor"]}
+            queue = self._wire.document("GET", path, params={**filters, **more})
+            jobs += queue["items"]
+        return {**queue, "items": jobs}
 
     def update(self, job_id: str, changes: Mapping[str, Any]) -> Json:
         """Change the job's `name`, `priority`, `time_limit_s` or `labels`. Safe to repeat.

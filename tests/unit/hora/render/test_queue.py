@@ -1,0 +1,98 @@
+"""What `hora queue` shows."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from hora.render.queue import about, queue_view, starts
+
+NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
+
+
+def a_job(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "3k9v0t2m7x1q", "name": "resnet-50", "owner": "ann", "project": "default", "study": None, "gpus": 4,
+        "priority": 50, "position": 1, "turn": 1, "level": 0, "created_at": NOW.isoformat(),
+        "queued_at": (NOW - timedelta(hours=2)).isoformat(), "reason": "is next", "starts_in_s": None,
+    } | changes  # fmt: skip
+
+
+def an_account(user: str = "ann", **changes: Any) -> dict[str, Any]:
+    return {
+        "project": "default", "user": user, "used_part": 0.62, "entitled_part": 0.5, "used_slot_s": 100.0,
+        "is_over": False, "queued": 3, "running_slots": 8,
+    } | changes  # fmt: skip
+
+
+def shown(width: int = 100, **queue: Any) -> list[str]:
+    page: dict[str, Any] = {
+        "items": [], "next_cursor": None, "policy": "fair", "total": 0, "held_back": 0, "accounts": [],
+        "more_accounts": 0, "forecast": None,
+    }  # fmt: skip
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
+    console.print(queue_view(page | queue, NOW))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_a_queue_shows_whose_turn_it_is_and_why_each_job_waits() -> None:
+    reason = "needs 1 GPU; none is free; 3 jobs come first: 1 of higher priority, 2 of users who have had less"
+    lines = shown(
+        items=[a_job(), a_job(id="5r0x8b2k9m1d", position=4, reason=reason, starts_in_s=11_000.0)],
+        total=1234, held_back=2, accounts=[an_account("ben", used_part=0.38), an_account(is_over=True)],
+        forecast={"jobs": 310, "median_error": 1.42, "within_2": 0.7}, next_cursor="x",
+    )  # fmt: skip
+    assert [" ".join(line.split()) for line in lines[:7]] == [
+        "1,234 jobs wait; users take turns; 2 queued jobs have no place: paused, or waiting for other jobs",
+        "Half of the expected starts of the last week were within a factor of 1.4 (310 compared)",
+        "",
+        "TURN USER PROJECT USED ENTITLED WAITING SLOTS",
+        "1 ben default 38 % 50 % 3 8",
+        "2 ann default 62 % 50 % 3 8 over the share",
+        "",
+    ]
+    assert lines[7].split() == [
+        "PLACE",
+        "JOB",
+        "NAME",
+        "OWNER",
+        "GPUS",
+        "PRIO",
+        "WAITED",
+        "STARTS",
+        "WHY",
+        "IT",
+        "WAITS",
+    ]
+    assert lines[8].split("2 h")[1].split() == ["-", "is", "next"]
+    words = [line.split("in 3 h")[-1].strip() for line in lines[9:-1]]
+    assert " ".join(words) == reason
+    assert len(words) <= 4
+    assert lines[-1] == "1,230 jobs come after these; -n shows more"
+
+
+def test_many_accounts_are_counted() -> None:
+    lines = shown(accounts=[an_account(f"user{number}") for number in range(100)], more_accounts=3)
+    assert len(lines) == 14
+    assert lines[-1] == "and 93 more, whose turns come later"
+
+
+def test_an_empty_queue_says_so() -> None:
+    assert shown() == ["No job waits"]
+    assert shown(held_back=1) == ["No job waits; 1 queued job has no place: paused, or waiting for other jobs"]
+    assert shown(total=1, items=[a_job()], policy="fifo")[0] == "1 job waits; by priority, then by age"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "2 h"), (86_400, "24 h"), (200_000, "2 d")],
+)
+def test_durations_have_one_unit(seconds: float, text: str) -> None:
+    assert about(seconds) == text
+
+
+def test_an_expected_start_is_soon_or_in_some_time() -> None:
+    assert [starts(None), starts(0), starts(600)] == ["-", "soon", "in 10 min"]
