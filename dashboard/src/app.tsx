@@ -13,6 +13,7 @@ const PLACES = [
   ["/", "Jobs"],
   ["/compare", "Compare"],
   ["/studies", "Studies"],
+  ["/queue", "Queue"],
   ["/hosts", "Hosts"],
 ] as const;
 

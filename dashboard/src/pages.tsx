@@ -28,6 +28,7 @@ const PAGES: readonly Page[] = [
     pattern: /^\/studies\/([0-9a-z]+)$/,
     load: async () => (await import("./pages/studies/page.tsx")).StudyPage,
   },
+  { title: "Queue", pattern: /^\/queue$/, load: async () => (await import("./pages/queue/page.tsx")).QueuePage },
   { title: "Hosts", pattern: /^\/hosts$/, load: async () => (await import("./pages/hosts/page.tsx")).HostsPage },
   { title: "New job", pattern: /^\/new$/, load: async () => (await import("./pages/new/page.tsx")).NewPage },
 ];

@@ -57,6 +57,7 @@ VIEWS: Mapping[str, View] = {
     "compare": View("/compare?jobs={mlp b32},{mlp b128},{mlp sgd},{mlp dropout}", "Runs side by side", "light-wide"),
     "studies": View("/studies", "digits scaling"),
     "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
+    "queue": View("/queue", "next night"),
     "hosts": View("/hosts", "long run"),
     "new": View(f"/new?spec={_SPEC}", "GPU-hours"),
     "sign-in": View("/", "Token", is_signed_in=False),

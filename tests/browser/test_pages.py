@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import update
 
+from bench import chromium
 from bench.many_jobs import store_jobs
 from bench.telemetry import a_job
 from hora.service import Service
@@ -233,3 +234,49 @@ def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Tro
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_role("link", name="run: 2")).to_have_count(0)
     assert service.job(job_id)["labels"] == {}
+
+
+def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
+    page: Page, site: Stack, service: Service, browser: Browser
+) -> None:
+    names = ("first", "second", "third")
+    jobs = {name: service.submit({"dataset": "digits", "name": name, "priority": 70})["id"] for name in names}
+    page.goto("/queue")
+    rows = page.get_by_role("region", name="Jobs that wait").locator("tbody tr")
+    for place, name in enumerate(names):
+        expect(rows.nth(place)).to_contain_text(name)
+    third = page.get_by_role("button", name="Move third")
+    third.drag_to(rows.nth(0), target_position={"x": 300, "y": 3})
+    dialog = page.get_by_role("dialog", name="Move third")
+    expect(dialog.get_by_role("status")).to_have_text("Priority 70 → 71. It comes before 2 jobs, to place 1.")
+    assert service.job(jobs["third"])["priority"] == 70  # not before it is confirmed
+    dialog.get_by_role("button", name="Move").click()
+    expect(rows.nth(0)).to_contain_text("third")
+    expect(page.get_by_text("third has priority 71 and comes to place 1.")).to_be_attached()
+    expect(third).to_be_focused()
+    assert service.job(jobs["third"])["priority"] == 71
+    listed = [job["name"] for job in service.queue(limit=3)["items"]]
+    assert listed == ["third", "first", "second"]
+
+    third.press("Alt+ArrowDown")  # only behind both: they have one priority
+    expect(dialog.get_by_role("status")).to_contain_text("Place 2 cannot be reached")
+    dialog.get_by_label("To place").fill("3")
+    expect(dialog.get_by_role("status")).to_have_text(
+        re.compile("^Priority 71 → 70. It comes after 2 jobs, to place 3")
+    )
+    service.update(jobs["second"], {"priority": 80})  # another admin, meanwhile
+    expect(dialog.get_by_role("status")).to_contain_text("It comes after 1 job")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert service.job(jobs["third"])["priority"] == 71
+
+    token = service.create_token("viewer", user="viewer", scope="read")["token"]
+    with Service(site.url, token) as viewer:
+        context = browser.new_context(base_url=site.url, storage_state=chromium.signed_in(browser, viewer))
+    reader = context.new_page()
+    reader.goto("/queue")
+    expect(reader.get_by_role("link", name="third")).to_be_visible()
+    expect(reader.get_by_role("button", name="Move third")).to_have_count(0)
+    context.close()
+    for job_id in jobs.values():
+        service.cancel(job_id)

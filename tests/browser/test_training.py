@@ -125,7 +125,7 @@ def _every_page(scene: Scene) -> list[tuple[str, str]]:
         (f"/jobs/{scene.two_gpus}?tab=spec", "Copy YAML"), (f"/jobs/{scene.two_gpus}?tab=artifacts", "model.keras"),
         (f"/jobs/{scene.two_gpus}?tab=events", "submitted"), (f"/jobs/{scene.failed}", "cannot be read"),
         (f"/compare?jobs={scene.one_gpu},{scene.two_gpus}", "Runs side by side"), ("/studies", "ranks"),
-        (f"/studies/{scene.study}", "speed-up"), ("/hosts", "free"),
+        (f"/studies/{scene.study}", "speed-up"), ("/hosts", "free"), ("/queue", "Queue"),
         ('/new?spec={"dataset":"digits"}', "Global batch"),
     ]  # fmt: skip
 

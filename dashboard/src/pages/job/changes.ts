@@ -45,7 +45,7 @@ export function changesOf(before: Draft, draft: Draft): Changes {
 }
 
 /** Whether a person may change a job, as the api decides it. */
-export function mayChange(me: Me | undefined, job: Job): boolean {
+export function mayChange(me: Me | undefined, job: Pick<Job, "owner" | "project">): boolean {
   if (me === undefined || me.scope === "read") return false;
   return me.scope === "admin" || me.user === job.owner || me.projects.includes(job.project);
 }
