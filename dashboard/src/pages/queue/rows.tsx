@@ -1,6 +1,6 @@
 // The jobs in the sequence of the queue. Who may change a job can drag it to another place, or move it with the keyboard.
 
-import { useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
 import type { Listed, Me, Project, QueuedJob } from "../../api/types.ts";
 import { duration, moment, number, secondsBetween, UNKNOWN } from "../../format.ts";
@@ -33,6 +33,13 @@ export function QueuedJobs({ jobs, isWhole, onMoved }: Props) {
   const [line, setLine] = useState<number>(); // the job would be dropped above the row of this index
   const [said, setSaid] = useState("");
   const table = useRef<HTMLTableElement>(null);
+  const moved = useRef<string>(undefined);
+  const sequence = jobs.map(({ id }) => id).join(" ");
+  // The focus goes back to the job after the dialog, and stays on it when its row moves.
+  useLayoutEffect(() => {
+    if (wish === undefined && moved.current !== undefined && document.activeElement === document.body)
+      table.current?.querySelector<HTMLElement>(`[data-move="${moved.current}"]`)?.focus();
+  }, [wish, sequence]);
   const job = wish && jobs.find(({ id }) => id === wish.id);
 
   function drop(): void {
@@ -48,7 +55,7 @@ export function QueuedJobs({ jobs, isWhole, onMoved }: Props) {
       setSaid(result);
       onMoved();
     }
-    table.current?.querySelector<HTMLElement>(`[data-move="${id}"]`)?.focus();
+    moved.current = id;
   }
 
   return (
