@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -12,7 +14,8 @@ from hora.render.jobs import table_of
 from hora.render.text import percent, plain
 
 _MOST_ACCOUNTS = 10
-_MOST_OF_A_NAME = 24  # columns
+_ID, _NAME, _OWNER = 12, 24, 12  # columns of a terminal
+_INDENT = 7  # of reasons: they stand below the id
 _UNITS = ((86_400, 36 * 3600, "d"), (3600, 5400, "h"), (60, 90, "min"))  # seconds, from how many on, and the name
 
 
@@ -25,7 +28,7 @@ def queue_view(queue: Json, now: datetime | None = None) -> RenderableType:
         if more > 0:
             parts.append(Text(f"and {more:,} more, whose turns come later"))
     if queue["items"]:
-        parts += [Text(), queue_table(queue["items"], now)]
+        parts += [Text(), QueuedJobs(queue["items"], now)]
     left = queue["total"] - (queue["items"][-1]["position"] if queue["items"] else 0)
     if queue["next_cursor"] and left > 0:
         parts.append(Text(f"{left:,} jobs come after these; -n shows more"))
@@ -65,25 +68,45 @@ def accounts_table(accounts: Sequence[Json]) -> Table:
     return table
 
 
-def queue_table(jobs: Sequence[Json], now: datetime | None = None) -> Table:
-    """One line a job. The reason is the last column, and takes the room that is left."""
-    table = table_of("PLACE>", "JOB", "NAME", "OWNER", "GPUS>", "PRIO>", "WAITED>", "STARTS", "WHY IT WAITS")
-    for name in (2, 3):
-        table.columns[name].max_width = _MOST_OF_A_NAME
-    for job in jobs:
-        waited = (now or datetime.now(UTC)) - datetime.fromisoformat(job["queued_at"])
-        table.add_row(
-            f"{job['position']:,}",
-            plain(job["id"]),
-            plain(job["name"]),
-            plain(job["owner"]),
-            str(job["gpus"]),
-            str(job["priority"]),
-            about(waited.total_seconds()),
-            starts(job["starts_in_s"]),
-            plain(job["reason"]),
-        )
-    return table
+class QueuedJobs:
+    """The jobs: on a terminal the reason of each is on a line of its own; in a file it is the last column."""
+
+    def __init__(self, jobs: Sequence[Json], now: datetime | None = None) -> None:
+        self._jobs = jobs
+        self._now = now or datetime.now(UTC)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Called by rich."""
+        if not console.is_terminal:
+            yield self._table("WHY IT WAITS")
+            return
+        head, *lines = console.render_lines(self._table(), options, pad=False)
+        yield from (*head, Segment.line())
+        for job, line in zip(self._jobs, lines, strict=True):
+            yield from (*line, Segment.line())
+            yield Padding(Text(plain(job["reason"]), style="dim"), (0, 0, 0, _INDENT))
+
+    def _table(self, *more: str) -> Table:
+        table = table_of("PLACE>", "JOB", "NAME", "OWNER", "GPUS>", "PRIO>", "WAITED>", "STARTS", *more)
+        if not more:
+            for column in table.columns:
+                column.no_wrap, column.overflow = True, "ellipsis"
+            table.columns[1].min_width = _ID
+            table.columns[2].max_width, table.columns[3].max_width = _NAME, _OWNER
+        for job in self._jobs:
+            waited = self._now - datetime.fromisoformat(job["queued_at"])
+            table.add_row(
+                f"{job['position']:,}",
+                plain(job["id"]),
+                plain(job["name"]),
+                plain(job["owner"]),
+                str(job["gpus"]),
+                str(job["priority"]),
+                about(waited.total_seconds()),
+                starts(job["starts_in_s"]),
+                *([plain(job["reason"])] if more else []),
+            )
+        return table
 
 
 def starts(in_s: float | None) -> str:

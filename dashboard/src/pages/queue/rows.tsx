@@ -210,5 +210,17 @@ function Waited({ since }: { since: string }) {
 
 function startText(in_s: number | null): string {
   if (in_s === null) return UNKNOWN;
-  return in_s < 1 ? "soon" : `in about ${duration(in_s)}`;
+  return in_s < 1 ? "soon" : `in about ${about(in_s)}`;
 }
+
+/** In the greatest unit, as a forecast is no better: 40 s, 12 min, 3 h, 2 d. */
+function about(seconds: number): string {
+  const [size, unit] = ABOUT.find(([, , least]) => seconds >= least) ?? [1, "s"];
+  return `${Math.round(seconds / size)} ${unit}`;
+}
+
+const ABOUT: readonly [size_s: number, unit: string, least_s: number][] = [
+  [86_400, "d", 129_600],
+  [3600, "h", 5400],
+  [60, "min", 90],
+];
