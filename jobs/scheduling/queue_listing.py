@@ -1,5 +1,6 @@
 """The queue, page by page, with the accounts in the sequence of their turns. Called by the api."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -65,7 +66,7 @@ def queue_listing(
 
 def _cursors_of(project: str | None, owner: str | None) -> str:
     """What the cursors of the queue with these filters belong to."""
-    return repr(("queue", project, owner))
+    return json.dumps(["queue", project, owner])
 
 
 def _job_views(

@@ -34,6 +34,7 @@ LISTS = {
     "/v1/audit": json.dumps(["audit", None, None, None, None, None]),
     "/v1/models": "models",
     "/v1/jobs": json.dumps(["jobs", "-created_at", [], [], *[None] * 6, "None", "None"]),
+    "/v1/queue": json.dumps(["queue", None, None]),
     "/v1/jobs/{job_id}/events": "events {job_id}",
     "/v1/jobs/{job_id}/attempts": "attempts {job_id}",
     "/v1/jobs/{job_id}/artifacts": "artifacts {job_id}",
@@ -99,6 +100,7 @@ def test_a_signed_position_is_read(api: TestClient, sessions: Sessions, ids: dic
         b"[1, 1]": ["/v1/jobs/{job_id}/checkpoints"],
         b'["2030-01-01T00:00:00.000001Z", "a"]': ["/v1/studies", "/v1/tokens", "/v1/jobs"],
         b'["2030-01-01T00:00:00.000001Z", 1]': ["/v1/audit"],
+        b'[false, 50, "default", "a", 0, "2030-01-01T00:00:00.000001Z", "a"]': ["/v1/queue"],
     }  # fmt: skip
     assert sorted(path for paths in right.values() for path in paths) == sorted(LISTS)
     for payload, paths in right.items():
