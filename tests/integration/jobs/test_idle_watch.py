@@ -366,6 +366,19 @@ def test_a_clock_that_is_set_back_brings_no_proof_from_the_future(run: Run, sess
     assert running.watch() == 0
 
 
+def test_a_clock_of_the_database_that_is_set_back_begins_the_watch_again(run: Run, sessions: Sessions) -> None:
+    running = warned(run)
+    running.pass_time(-10_000)  # what was said and judged lies in the future now
+    with sessions.begin() as session:
+        session.execute(update(IdleStretch).values(looked_at=func.now() + timedelta(seconds=10_000)))
+    assert watch_once(sessions, period_s=15, sample_period_s=1.0) == 1
+    assert running.job.idle is None
+    running.pass_time(110)
+    running.samples(range(1, 110))
+    assert running.watch() == 1
+    assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
+
+
 def test_only_jobs_that_say_so_are_watched(run: Run) -> None:
     running = run(idle=None)
     running.samples(range(1, 500))
@@ -548,6 +561,15 @@ def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, 
     assert cost() == of_one
     with sessions() as session:
         assert session.scalar(select(func.count(IdleStretch.attempt_id))) == 21
+
+
+def test_more_attempts_can_be_watched_than_a_statement_has_parameters(run: Run, sessions: Sessions) -> None:
+    attempt_id = run().lease.attempt_id
+    now = datetime.now(UTC)
+    row = {"attempt_id": attempt_id, "below": 5.0, "since": now, "until": now, "looked_at": now}
+    with sessions.begin() as session:
+        idle_watch._store(session, [row] * 70_000)
+        assert session.scalars(select(IdleStretch.attempt_id)).all() == [attempt_id]
 
 
 def _append_statement(
