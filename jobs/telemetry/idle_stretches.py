@@ -73,7 +73,8 @@ def step_after(policy: IdleSpec, notice: IdleNotice | None, *, since: datetime, 
         return Step.WARN if until - since >= timedelta(seconds=warned_after_s) else Step.NONE
     if notice.acted_at is not None:
         return Step.NONE
-    if since > notice.since or is_other_policy(policy, notice):
+    was_set_back = until < notice.since  # the clock: nobody knows how long ago the warning was
+    if since > notice.since or was_set_back or is_other_policy(policy, notice):
         return Step.WITHDRAW
     return Step.ACT if notice.acts_at is not None and until >= notice.acts_at else Step.NONE
 

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Float, RowMapping, delete, exists, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import BigInteger, Float, RowMapping, cast, delete, exists, func, select
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.orm import Session, aliased
 
 from jobs.db.binary_rows import streamed
@@ -95,7 +95,8 @@ def watch_once(sessions: Sessions, *, period_s: float, sample_period_s: float) -
 
 
 def _was_done(session: Session, within_s: float) -> bool:
-    recent = IdleStretch.looked_at > func.now() - timedelta(seconds=within_s)
+    within = timedelta(seconds=within_s)  # also after now: by another transaction, but not before a clock was set back
+    recent = IdleStretch.looked_at.between(func.now() - within, func.now() + within)
     return bool(session.scalar(select(exists().where(recent))))
 
 
@@ -134,9 +135,11 @@ def _watched_of(rows: Sequence[RowMapping], now: datetime) -> _Watched:
     row = rows[0]
     policy = None if row["policy"] is None else IdleSpec.model_validate(row["policy"])
     started_at = row["started_at"] - timedelta(seconds=row["ahead_s"] or 0.0)  # it is by the clock of the lead host
-    begin = max(started_at, row["created_at"], now - timedelta(seconds=_LOOK_BACK_S))
+    # What lies in the future was written before the clock was set back.
+    began = [at for at in (started_at, row["created_at"]) if at <= now]
+    begin = max([*began, now - timedelta(seconds=_LOOK_BACK_S)])
     stretch = Stretch.empty(ticks_of(begin))
-    if policy is not None and row["below"] == policy.below and row["until"] >= begin:
+    if policy is not None and row["below"] == policy.below and begin <= row["until"] <= now:
         stretch = Stretch(ticks_of(row["since"]), ticks_of(row["until"]))
     ranks = [_rank_of(each) for each in rows if each["rank"] is not None]
     notice = None if row["notice"] is None else IdleNotice.model_validate(row["notice"])
@@ -245,11 +248,12 @@ def _row_of(one: _Watched, policy: IdleSpec, stretch: Stretch, now: datetime) ->
 
 def _store(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     """Store how far the attempts were judged, and forget those that are watched no more."""
-    session.execute(delete(IdleStretch).where(IdleStretch.attempt_id.not_in([row["attempt_id"] for row in rows])))
+    watched = cast([row["attempt_id"] for row in rows], ARRAY(BigInteger))  # one parameter: there are 65,535 at most
+    session.execute(delete(IdleStretch).where(IdleStretch.attempt_id != func.all(watched)))
     if rows:
-        newest = insert(IdleStretch).values(list(rows))
+        newest = insert(IdleStretch)
         changed = {name: newest.excluded[name] for name in ("below", "since", "until", "looked_at")}
-        session.execute(newest.on_conflict_do_update(index_elements=[IdleStretch.attempt_id], set_=changed))
+        session.execute(newest.on_conflict_do_update(index_elements=[IdleStretch.attempt_id], set_=changed), list(rows))
 
 
 def _carry_out(session: Session, finding: _Finding) -> bool:

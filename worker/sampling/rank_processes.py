@@ -7,6 +7,7 @@ ranks' processes are read.
 
 import os
 import time
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -33,8 +34,42 @@ class _Process:
     """A process of a rank; which one had this pid, and what it had used at the last reading."""
 
     key: RankKey
-    started: int | None = None
-    ticks: int | None = None
+    usage: "_Usage | None" = None
+
+
+@dataclass(frozen=True)
+class _Usage:
+    """What a process has used. `ticks` of the clock by itself, `waited_ticks` by its children that have ended."""
+
+    started: int
+    ticks: int
+    waited_ticks: int
+    pages: int
+
+    @property
+    def all_ticks(self) -> int:
+        return self.ticks + self.waited_ticks
+
+
+@dataclass
+class _Spent:
+    """The ticks of a rank since the last reading. `all_ticks` has those of children, also of short-lived ones.
+
+    When a process of the rank ends, its parent gets all its ticks as a child's. So those that were counted before are
+    taken away, and nothing is left if it had another parent: then the ticks of the living are the least.
+    """
+
+    ticks: int = 0
+    all_ticks: int = 0
+    is_known: bool = False
+
+    def add(self, before: _Usage, now: _Usage) -> None:
+        self.ticks += now.ticks - before.ticks
+        self.all_ticks += now.all_ticks - before.all_ticks
+        self.is_known = True
+
+    def percent(self, elapsed_s: float) -> float | None:
+        return 100 * max(self.ticks, self.all_ticks) / _TICKS_PER_S / elapsed_s if self.is_known else None
 
 
 @dataclass
@@ -54,20 +89,21 @@ class RankProcesses:
             self._look()
         now = time.monotonic()
         elapsed_s, self._read_at = now - self._read_at, now
-        readings: dict[RankKey, RankReading] = {}
+        spent, pages = defaultdict[RankKey, _Spent](_Spent), Counter[RankKey]()
         for pid, process in list(self._ranks.items()):
-            usage = _usage_of(pid)
-            if usage is None or process.started not in (None, usage[0]):  # gone, or another has its number
+            usage, before = _usage_of(pid), process.usage
+            if usage is None or (
+                before is not None and before.started != usage.started
+            ):  # gone, or another has its pid
                 del self._ranks[pid]
+                if before is not None:
+                    spent[process.key].all_ticks -= before.all_ticks
                 continue
-            started, ticks, pages = usage
-            percent = None
-            if process.ticks is not None:
-                percent = 100 * (ticks - process.ticks) / _TICKS_PER_S / elapsed_s
-            process.started, process.ticks = started, ticks
-            reading = RankReading(percent, pages * _PAGE_BYTES)
-            readings[process.key] = _added(readings.get(process.key), reading)
-        return readings
+            process.usage = usage
+            pages[process.key] += usage.pages
+            if before is not None:
+                spent[process.key].add(before, usage)
+        return {key: RankReading(spent[key].percent(elapsed_s), count * _PAGE_BYTES) for key, count in pages.items()}
 
     def _look(self) -> None:
         """Check the environment of new processes. A process of an attempt may still become a rank.
@@ -91,8 +127,8 @@ class RankProcesses:
                 self._ranks[pid] = _Process((mark.decode("utf-8", "replace"), int(rank)))
 
 
-def _usage_of(pid: int) -> tuple[int, int, int] | None:
-    """The start of a living process, the clock ticks that it has used, and its resident pages.
+def _usage_of(pid: int) -> _Usage | None:
+    """What a living process has used.
 
     From proc_pid_stat(5), but for the pages: the kernel only estimates them there, and is 100 MB off on large machines.
     """
@@ -103,16 +139,10 @@ def _usage_of(pid: int) -> tuple[int, int, int] | None:
         return None
     if len(fields) < 20 or fields[0] in b"ZX":
         return None
-    return int(fields[19]), int(fields[11]) + int(fields[12]), int(pages)
+    own_user, own_system, waited_user, waited_system = map(int, fields[11:15])
+    return _Usage(int(fields[19]), own_user + own_system, waited_user + waited_system, int(pages))
 
 
 def _content(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read(2048)
-
-
-def _added(total: RankReading | None, more: RankReading) -> RankReading:
-    if total is None:
-        return more
-    shares = [share for share in (total.cpu_percent, more.cpu_percent) if share is not None]
-    return RankReading(sum(shares) if shares else None, total.memory_bytes + more.memory_bytes)

@@ -252,11 +252,14 @@ def test_no_upload_can_start_on_a_disk_without_a_free_file(api: TestClient, conf
         assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 507
 
 
-def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings) -> None:
-    upload_id = start(api)
+@pytest.mark.parametrize("purpose", ["data", "run"])
+def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings, purpose: str) -> None:
+    upload_id = start(api, purpose=purpose)
     put_piece(api, upload_id, 0, ARCHIVE)
     for _ in range(2):
         assert api.delete(f"/v1/uploads/{upload_id}").status_code == 204
+    assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None
+    assert upload_id not in [upload["id"] for upload in api.get("/v1/uploads").json()["items"]]
     assert not on_disk(configuration, upload_id).exists()
     assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 410
     assert not on_disk(configuration, upload_id).exists()

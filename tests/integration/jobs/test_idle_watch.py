@@ -1,139 +1,30 @@
-"""Slots that nobody uses: by stored samples a job is warned of, paused or ended, or left alone."""
+"""What the idle watch does to jobs: a warning, its withdrawal, a pause or an end."""
 
 import json
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, func, insert, select, update
+from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host, IdleStretch, Job, JobEvent, Project, Sample, WebhookDelivery
+from jobs.db.tables import Job, Project, WebhookDelivery
 from jobs.insight.studies import control
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.deliveries import JOB_IDLE
-from jobs.lifecycle.store import get_job
-from jobs.model.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox
 from jobs.people.project_admission import Applicant
 from jobs.scheduling.queue import standings
-from jobs.telemetry import idle_watch
-from jobs.telemetry.idle_watch import watch_once
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.idle_jobs import FOR_S, STOP, Run, Running, acted, warned
 from tests.integration.jobs.test_outbox import a_webhook
-from worker.attempt.ending import Ending, requested_ending
-
-FOR_S = 200  # warned after 100 s
-STOP = {"below": 5, "for_s": FOR_S, "action": "stop"}
-OF_IDLE_SLOTS = {EventKind.IDLE_WARNED, EventKind.IDLE_WITHDRAWN, EventKind.IDLE_ACTED, EventKind.PAUSE_REQUESTED}
-
-
-class Running:
-    """A job of two slots whose ranks started ten minutes ago, and the watch over it."""
-
-    def __init__(self, sessions: Sessions, *, kind: str = "gpu", **fields: Any) -> None:
-        self.sessions, self.column = sessions, f"{kind}_percent"
-        job_rows.a_host(sessions, kind=kind)
-        self.lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, **fields))
-        with sessions.begin() as session:
-            leases.claim(session, self.lease.attempt_id, lease_s=60)
-            leases.first_rank_started(session, self.lease, datetime.now(UTC))
-            long_ago = func.now() - timedelta(seconds=580)
-            session.execute(update(Attempt).values(created_at=long_ago, started_at=long_ago))
-
-    def samples(
-        self,
-        seconds_ago: Sequence[float],
-        percent: float | None = 0,
-        *,
-        ranks: Sequence[int] = (0, 1),
-        ahead: float = 0,
-    ) -> None:
-        """Samples of these ranks so many seconds ago, on a host whose clock is ahead by so many seconds."""
-        with self.sessions.begin() as session:
-            now = session.execute(select(func.now())).scalar_one()
-            of_lease = {"job_id": self.lease.job_id, "attempt": 1, "host": "ha"}
-            session.execute(
-                insert(Sample),
-                [
-                    {
-                        **of_lease,
-                        "rank": rank,
-                        "slot": rank,
-                        "at": now - timedelta(seconds=ago - ahead),
-                        self.column: percent,
-                    }
-                    for ago in seconds_ago
-                    for rank in ranks
-                ],
-            )
-
-    def watch(self) -> int:
-        return watch_once(self.sessions, period_s=0.0, sample_period_s=1.0)
-
-    @property
-    def job(self) -> Job:
-        with self.sessions() as session:
-            return get_job(session, self.lease.job_id)
-
-    @property
-    def history(self) -> list[str]:
-        """What its history says of idle slots."""
-        with self.sessions() as session:
-            kinds = session.scalars(select(JobEvent.kind).order_by(JobEvent.id))
-            return [kind.value for kind in kinds if kind in OF_IDLE_SLOTS]
-
-    def pass_time(self, seconds: float) -> None:
-        """Let so many seconds pass: what was measured, judged and said lies so much longer ago."""
-        earlier = timedelta(seconds=seconds, microseconds=1)  # so that no sample meets another on its way
-        with self.sessions.begin() as session:
-            created_at, started_at = Attempt.created_at - earlier, Attempt.started_at - earlier
-            session.execute(update(Attempt).values(created_at=created_at, started_at=started_at))
-            session.execute(update(Sample).values(at=Sample.at - earlier))
-            since, until = IdleStretch.since - earlier, IdleStretch.until - earlier
-            session.execute(update(IdleStretch).values(since=since, until=until))
-            notice = session.scalars(select(Job.idle)).one()
-            if notice is not None:
-                for name in ("since", "acts_at"):
-                    if notice[name] is not None:
-                        notice[name] = (datetime.fromisoformat(notice[name]) - earlier).isoformat()
-                session.execute(update(Job).values(idle=notice))
-
-    def ending(self) -> Ending | None:
-        """What its supervisor is asked for."""
-        with self.sessions() as session:
-            return requested_ending(leases.stop_requests(session, self.lease))
-
-    def end(self, reason: EndReason, error: str | None = None) -> Status:
-        with self.sessions.begin() as session:
-            return leases.end(session, self.lease, reason, error=error)
-
-
-Run = Callable[..., Running]
+from worker.attempt.ending import Ending
 
 
 @pytest.fixture
 def run(sessions: Sessions) -> Run:
     return lambda **fields: Running(sessions, **{"idle": STOP} | fields)
-
-
-def warned(run: Run, **fields: Any) -> Running:
-    """A job that was warned of."""
-    running = run(**fields)
-    running.samples(range(1, 110))
-    assert running.watch() == 1
-    return running
-
-
-def acted(run: Run, action: str) -> Running:
-    """A job that was warned of and to which the action was done."""
-    running = warned(run, idle=STOP | {"action": action})
-    running.pass_time(101)
-    running.samples(range(1, 102))
-    assert running.watch() == 1
-    return running
 
 
 def test_a_job_is_warned_of_before_anything_is_done(run: Run) -> None:
@@ -246,126 +137,6 @@ def test_warn_only_warns_and_at_the_whole_time(run: Run) -> None:
     assert running.history == ["idle_warned"]
 
 
-def test_a_use_of_one_slot_withdraws_the_warning(run: Run) -> None:
-    running = warned(run)
-    running.pass_time(101)
-    running.samples(range(1, 102), ranks=[0])
-    running.samples([*range(1, 50), *range(51, 102)], ranks=[1])
-    running.samples([50], 60, ranks=[1])
-    assert running.watch() == 1
-    assert running.job.idle is None
-    assert running.history == ["idle_warned", "idle_withdrawn"]
-    assert running.watch() == 0
-    running.pass_time(60)
-    running.samples(range(1, 61))
-    assert running.watch() == 1, "idle again for long enough"
-    assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
-
-
-def test_no_samples_are_no_proof(run: Run) -> None:
-    assert run().watch() == 0
-
-
-def test_unknown_figures_are_no_proof(run: Run) -> None:
-    running = run()
-    running.samples(range(1, 500), None)
-    assert running.watch() == 0
-    assert running.job.idle is None
-
-
-def test_one_slot_without_samples_is_no_proof(run: Run) -> None:
-    running = run()
-    running.samples(range(1, 500), ranks=[0])
-    assert running.watch() == 0
-
-
-def test_a_sampler_that_dies_stops_the_clock_and_then_withdraws_the_warning(run: Run) -> None:
-    running = warned(run)
-    running.pass_time(101)  # past the time of the action, and nothing was measured
-    assert running.watch() == 0
-    assert running.ending() is None
-    running.pass_time(30)
-    running.watch()
-    running.watch()
-    assert running.history == ["idle_warned", "idle_withdrawn"]
-    assert running.job.idle is None
-    running.samples(range(1, 25))
-    assert running.watch() == 0, "the time without samples does not count"
-
-
-def test_an_attempt_whose_ranks_have_not_started_is_not_idle(run: Run, sessions: Sessions) -> None:
-    running = run()
-    running.samples(range(1, 500))
-    with sessions.begin() as session:
-        session.execute(update(Attempt).values(started_at=None))
-    assert running.watch() == 0
-    with sessions.begin() as session:
-        session.execute(update(Attempt).values(started_at=func.now() - timedelta(seconds=50)))
-    assert running.watch() == 0
-
-
-def test_a_cpu_slot_is_measured_by_its_share_of_the_host(run: Run, sessions: Sessions) -> None:
-    """Two slots on eight cores: a slot has four of them, and 20 % of a core is 5 % of a slot."""
-    running = run(kind="cpu")
-    with sessions.begin() as session:
-        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 8))))
-    running.samples(range(1, 300), 20.5)
-    assert running.watch() == 0
-    running.pass_time(110)
-    running.samples(range(1, 111), 19.5)
-    assert running.watch() == 1
-    assert (running.job.idle or {})["why"] == "its 2 CPU slots are used less than 5 %"
-
-
-def test_a_busy_core_is_a_tenth_of_a_cpu_slot_however_many_cores_that_has(run: Run, sessions: Sessions) -> None:
-    """Two slots on 64 cores: a script of one thread would use 3 % of its share."""
-    running = run(kind="cpu")
-    with sessions.begin() as session:
-        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 64))))
-    running.samples(range(1, 300), 51)
-    assert running.watch() == 0
-    running.pass_time(110)
-    running.samples(range(1, 111), 49)
-    assert running.watch() == 1
-
-
-def test_a_cpu_slot_of_unknown_share_is_never_idle(run: Run) -> None:
-    running = run(kind="cpu")
-    running.samples(range(1, 500), 0)
-    assert running.watch() == 0
-
-
-@pytest.mark.parametrize("ahead", [-300, 300])
-def test_a_host_whose_clock_is_wrong_is_judged_by_the_time_of_the_database(
-    run: Run, sessions: Sessions, ahead: float
-) -> None:
-    running = run()
-    with sessions.begin() as session:
-        off = func.jsonb_build_object("clock_offset_s", ahead)
-        session.execute(update(Host).values(info=Host.info.op("||")(off)))
-    running.samples(range(1, 110), ahead=ahead)
-    assert running.watch() == 1
-    since = datetime.fromisoformat((running.job.idle or {})["since"])
-    assert timedelta(seconds=100) < datetime.now(UTC) - since < timedelta(seconds=170)
-
-
-def test_a_start_by_a_clock_that_is_far_ahead_hides_no_idle_slots(run: Run, sessions: Sessions) -> None:
-    running = run()
-    with sessions.begin() as session:
-        off = func.jsonb_build_object("clock_offset_s", 86_400)
-        session.execute(update(Host).values(info=Host.info.op("||")(off)))
-        session.execute(update(Attempt).values(started_at=Attempt.started_at + timedelta(days=1)))
-    running.samples(range(1, 110), ahead=86_400)
-    assert running.watch() == 1
-
-
-def test_a_clock_that_is_set_back_brings_no_proof_from_the_future(run: Run, sessions: Sessions) -> None:
-    running = run()
-    running.samples(range(1, 300), ahead=1000)  # of a clock that was ahead, and nobody knew it
-    running.samples(range(1, 110), 80)
-    assert running.watch() == 0
-
-
 def test_only_jobs_that_say_so_are_watched(run: Run) -> None:
     running = run(idle=None)
     running.samples(range(1, 500))
@@ -452,41 +223,6 @@ def test_what_was_done_to_an_earlier_attempt_ends_no_later_one(run: Run, session
     assert running.job.idle is None
 
 
-def test_another_worker_goes_on_from_the_rows(run: Run, sessions: Sessions) -> None:
-    """Samples that were judged are not read again: here they are even gone."""
-    running = run()
-    running.samples(range(1, 95))
-    running.watch()
-    with sessions.begin() as session:
-        session.execute(Sample.__table__.delete())
-    running.pass_time(10)
-    running.samples(range(1, 11))
-    assert running.watch() == 1
-
-
-def test_one_worker_at_a_time_looks(run: Run, sessions: Sessions) -> None:
-    running = run()
-    running.samples(range(1, 110))
-    with sessions.begin() as session:
-        session.execute(select(func.pg_advisory_xact_lock(idle_watch.LOCK)))
-        assert running.watch() == 0
-    assert running.watch() == 1
-    assert watch_once(sessions, period_s=3600, sample_period_s=1.0) == 0
-    with sessions() as session:
-        before = session.scalars(select(IdleStretch.looked_at)).one()
-    watch_once(sessions, period_s=3600, sample_period_s=1.0)
-    with sessions() as session:
-        assert session.scalars(select(IdleStretch.looked_at)).one() == before, "another worker has just looked"
-
-
-def test_nothing_is_kept_of_attempts_that_are_over(run: Run, sessions: Sessions) -> None:
-    running = warned(run)
-    running.end(EndReason.COMPLETED)
-    running.watch()
-    with sessions() as session:
-        assert session.scalars(select(IdleStretch)).all() == []
-
-
 def messages(sessions: Sessions) -> list[dict[str, Any]]:
     """The messages of all deliveries, as they are sent."""
     payloads = []
@@ -523,34 +259,3 @@ def test_webhooks_are_told_of_a_pause(run: Run, sessions: Sessions) -> None:
         assert session.scalar(select(func.count(WebhookDelivery.id))) == 2
     warning, pause = messages(sessions)
     assert (warning["idle"]["acted_at"], pause["idle"]) == (None, running.job.idle)
-
-
-def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, engine: Engine) -> None:
-    running = run()
-
-    def cost() -> int:
-        """How many statements a look takes, besides the one that reads samples, of which there is one too."""
-        statements: list[str] = []
-        count = partial(_append_statement, statements)
-        event.listen(engine, "before_cursor_execute", count)
-        try:
-            assert running.watch() == 0
-        finally:
-            event.remove(engine, "before_cursor_execute", count)
-        return len(statements)
-
-    of_one = cost()
-    for number in range(20):
-        job_rows.a_host(sessions, f"h{number}", kind="gpu")
-        job_rows.an_attempt(sessions, job_rows.a_job(sessions, idle=STOP), host=f"h{number}")
-    with sessions.begin() as session:
-        session.execute(update(Attempt).values(started_at=func.now()))
-    assert cost() == of_one
-    with sessions() as session:
-        assert session.scalar(select(func.count(IdleStretch.attempt_id))) == 21
-
-
-def _append_statement(
-    statements: list[str], _connection: object, _cursor: object, statement: str, *_others: object
-) -> None:
-    statements.append(statement)

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ from worker.attempt.processes import pids_with_mark
 from worker.sampling import rank_processes
 from worker.sampling.rank_processes import RankProcesses
 
+FOR_A_WHILE = "import time; [None for _ in iter(lambda: time.process_time() > 0.5, True)]"
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]
 
 
@@ -108,12 +110,52 @@ def test_processes_that_a_rank_starts_are_found_after_a_while(
     until(lambda: ranks.read()[mark, 0].memory_bytes == memory_of(*pids), what="the memory of both processes")
 
 
+def test_children_that_live_shorter_than_a_look_count_for_their_rank(
+    mark: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    work = f"{sys.executable} -S -c '{FOR_A_WHILE}'"
+    start(f"read go <{tmp_path}/go; {work}; {work}; touch {tmp_path}/done; sleep 60", HOROVOD_RANK="0")
+    until(lambda: pids_with_mark(mark))
+    ranks = RankProcesses()
+    began = time.monotonic()
+    assert (mark, 0) in ranks.read()
+    monkeypatch.setattr(rank_processes, "_LOOK_S", float("inf"))
+    (tmp_path / "go").write_text("go\n")
+    until((tmp_path / "done").exists, what="the end of the children")
+    percent = ranks.read()[mark, 0].cpu_percent
+    assert percent is not None
+    assert percent / 100 * (time.monotonic() - began) > 0.9  # each child worked for half a second
+
+
+def test_what_a_child_used_does_not_count_again_when_it_ends(
+    mark: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_processes, "_LOOK_S", 0.0)
+    os.mkfifo(tmp_path / "end")
+    work = f"{sys.executable} -S -c '{FOR_A_WHILE}; open(\"{tmp_path}/end\").read()'"
+    shell = start(f"{work}; touch {tmp_path}/done; exec sleep 60", HOROVOD_RANK="0")
+    (child,) = until(lambda: [pid for pid in pids_with_mark(mark) if pid != shell.pid])
+    ranks = RankProcesses()
+    ranks.read()
+    until(lambda: cpu_s(child) > 0.4)
+    assert (ranks.read()[mark, 0].cpu_percent or 0) > 0
+    began = time.monotonic()
+    (tmp_path / "end").write_text("")
+    until((tmp_path / "done").exists, what="the end of the child")
+    percent = ranks.read()[mark, 0].cpu_percent
+    assert percent is not None
+    assert percent / 100 * (time.monotonic() - began) < 0.3
+
+
 def test_a_process_that_reuses_the_pid_of_a_rank_is_not_taken_for_it(mark: str, start: Start) -> None:
     child = start("exec sleep 60", HOROVOD_RANK="0")
     until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()
     ranks.read()
-    ranks._ranks[child.pid].started = 1  # as if what was seen had ended, and this had begun since
+    usage = ranks._ranks[child.pid].usage
+    assert usage is not None
+    ranks._ranks[child.pid].usage = replace(usage, started=1)  # as if what was seen had ended, and this had begun since
     assert (mark, 0) not in ranks.read()
     assert ranks.read({(mark, 0)})[mark, 0].cpu_percent is None
 

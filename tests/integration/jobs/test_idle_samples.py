@@ -1,0 +1,228 @@
+"""Which samples prove to the idle watch that nobody uses slots, and the rows in which it notes that."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from sqlalchemy import Engine, event, func, select, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host, IdleStretch, Sample
+from jobs.model.states import EndReason
+from jobs.telemetry import idle_watch
+from jobs.telemetry.idle_watch import watch_once
+from tests.integration.jobs import job_rows
+from tests.integration.jobs.idle_jobs import STOP, Run, Running, warned
+
+
+@pytest.fixture
+def run(sessions: Sessions) -> Run:
+    return lambda **fields: Running(sessions, **{"idle": STOP} | fields)
+
+
+def test_a_use_of_one_slot_withdraws_the_warning(run: Run) -> None:
+    running = warned(run)
+    running.pass_time(101)
+    running.samples(range(1, 102), ranks=[0])
+    running.samples([*range(1, 50), *range(51, 102)], ranks=[1])
+    running.samples([50], 60, ranks=[1])
+    assert running.watch() == 1
+    assert running.job.idle is None
+    assert running.history == ["idle_warned", "idle_withdrawn"]
+    assert running.watch() == 0
+    running.pass_time(60)
+    running.samples(range(1, 61))
+    assert running.watch() == 1, "idle again for long enough"
+    assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
+
+
+def test_no_samples_are_no_proof(run: Run) -> None:
+    assert run().watch() == 0
+
+
+def test_unknown_figures_are_no_proof(run: Run) -> None:
+    running = run()
+    running.samples(range(1, 500), None)
+    assert running.watch() == 0
+    assert running.job.idle is None
+
+
+def test_one_slot_without_samples_is_no_proof(run: Run) -> None:
+    running = run()
+    running.samples(range(1, 500), ranks=[0])
+    assert running.watch() == 0
+
+
+def test_a_sampler_that_dies_stops_the_clock_and_then_withdraws_the_warning(run: Run) -> None:
+    running = warned(run)
+    running.pass_time(101)  # past the time of the action, and nothing was measured
+    assert running.watch() == 0
+    assert running.ending() is None
+    running.pass_time(30)
+    running.watch()
+    running.watch()
+    assert running.history == ["idle_warned", "idle_withdrawn"]
+    assert running.job.idle is None
+    running.samples(range(1, 25))
+    assert running.watch() == 0, "the time without samples does not count"
+
+
+def test_an_attempt_whose_ranks_have_not_started_is_not_idle(run: Run, sessions: Sessions) -> None:
+    running = run()
+    running.samples(range(1, 500))
+    with sessions.begin() as session:
+        session.execute(update(Attempt).values(started_at=None))
+    assert running.watch() == 0
+    with sessions.begin() as session:
+        session.execute(update(Attempt).values(started_at=func.now() - timedelta(seconds=50)))
+    assert running.watch() == 0
+
+
+def test_a_cpu_slot_is_measured_by_its_share_of_the_host(run: Run, sessions: Sessions) -> None:
+    """Two slots on eight cores: a slot has four of them, and 20 % of a core is 5 % of a slot."""
+    running = run(kind="cpu")
+    with sessions.begin() as session:
+        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 8))))
+    running.samples(range(1, 300), 20.5)
+    assert running.watch() == 0
+    running.pass_time(110)
+    running.samples(range(1, 111), 19.5)
+    assert running.watch() == 1
+    assert (running.job.idle or {})["why"] == "its 2 CPU slots are used less than 5 %"
+
+
+def test_a_busy_core_is_a_tenth_of_a_cpu_slot_however_many_cores_that_has(run: Run, sessions: Sessions) -> None:
+    """Two slots on 64 cores: a script of one thread would use 3 % of its share."""
+    running = run(kind="cpu")
+    with sessions.begin() as session:
+        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 64))))
+    running.samples(range(1, 300), 51)
+    assert running.watch() == 0
+    running.pass_time(110)
+    running.samples(range(1, 111), 49)
+    assert running.watch() == 1
+
+
+def test_a_cpu_slot_of_unknown_share_is_never_idle(run: Run) -> None:
+    running = run(kind="cpu")
+    running.samples(range(1, 500), 0)
+    assert running.watch() == 0
+
+
+@pytest.mark.parametrize("ahead", [-300, 300])
+def test_a_host_whose_clock_is_wrong_is_judged_by_the_time_of_the_database(
+    run: Run, sessions: Sessions, ahead: float
+) -> None:
+    running = run()
+    with sessions.begin() as session:
+        off = func.jsonb_build_object("clock_offset_s", ahead)
+        session.execute(update(Host).values(info=Host.info.op("||")(off)))
+    running.samples(range(1, 110), ahead=ahead)
+    assert running.watch() == 1
+    since = datetime.fromisoformat((running.job.idle or {})["since"])
+    assert timedelta(seconds=100) < datetime.now(UTC) - since < timedelta(seconds=170)
+
+
+def test_a_start_by_a_clock_that_is_far_ahead_hides_no_idle_slots(run: Run, sessions: Sessions) -> None:
+    running = run()
+    with sessions.begin() as session:
+        off = func.jsonb_build_object("clock_offset_s", 86_400)
+        session.execute(update(Host).values(info=Host.info.op("||")(off)))
+        session.execute(update(Attempt).values(started_at=Attempt.started_at + timedelta(days=1)))
+    running.samples(range(1, 110), ahead=86_400)
+    assert running.watch() == 1
+
+
+def test_a_clock_that_is_set_back_brings_no_proof_from_the_future(run: Run, sessions: Sessions) -> None:
+    running = run()
+    running.samples(range(1, 300), ahead=1000)  # of a clock that was ahead, and nobody knew it
+    running.samples(range(1, 110), 80)
+    assert running.watch() == 0
+
+
+def test_a_clock_of_the_database_that_is_set_back_begins_the_watch_again(run: Run, sessions: Sessions) -> None:
+    running = warned(run)
+    running.pass_time(-10_000)  # what was said and judged lies in the future now
+    with sessions.begin() as session:
+        session.execute(update(IdleStretch).values(looked_at=func.now() + timedelta(seconds=10_000)))
+    assert watch_once(sessions, period_s=15, sample_period_s=1.0) == 1
+    assert running.job.idle is None
+    running.pass_time(110)
+    running.samples(range(1, 110))
+    assert running.watch() == 1
+    assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
+
+
+def test_another_worker_goes_on_from_the_rows(run: Run, sessions: Sessions) -> None:
+    """Samples that were judged are not read again: here they are even gone."""
+    running = run()
+    running.samples(range(1, 95))
+    running.watch()
+    with sessions.begin() as session:
+        session.execute(Sample.__table__.delete())
+    running.pass_time(10)
+    running.samples(range(1, 11))
+    assert running.watch() == 1
+
+
+def test_one_worker_at_a_time_looks(run: Run, sessions: Sessions) -> None:
+    running = run()
+    running.samples(range(1, 110))
+    with sessions.begin() as session:
+        session.execute(select(func.pg_advisory_xact_lock(idle_watch.LOCK)))
+        assert running.watch() == 0
+    assert running.watch() == 1
+    assert watch_once(sessions, period_s=3600, sample_period_s=1.0) == 0
+    with sessions() as session:
+        before = session.scalars(select(IdleStretch.looked_at)).one()
+    watch_once(sessions, period_s=3600, sample_period_s=1.0)
+    with sessions() as session:
+        assert session.scalars(select(IdleStretch.looked_at)).one() == before, "another worker has just looked"
+
+
+def test_nothing_is_kept_of_attempts_that_are_over(run: Run, sessions: Sessions) -> None:
+    running = warned(run)
+    running.end(EndReason.COMPLETED)
+    running.watch()
+    with sessions() as session:
+        assert session.scalars(select(IdleStretch)).all() == []
+
+
+def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, engine: Engine) -> None:
+    running = run()
+
+    def cost() -> int:
+        """How many statements a look takes, besides the one that reads samples, of which there is one too."""
+        statements: list[str] = []
+        count = partial(_append_statement, statements)
+        event.listen(engine, "before_cursor_execute", count)
+        try:
+            assert running.watch() == 0
+        finally:
+            event.remove(engine, "before_cursor_execute", count)
+        return len(statements)
+
+    of_one = cost()
+    for number in range(20):
+        job_rows.a_host(sessions, f"h{number}", kind="gpu")
+        job_rows.an_attempt(sessions, job_rows.a_job(sessions, idle=STOP), host=f"h{number}")
+    with sessions.begin() as session:
+        session.execute(update(Attempt).values(started_at=func.now()))
+    assert cost() == of_one
+    with sessions() as session:
+        assert session.scalar(select(func.count(IdleStretch.attempt_id))) == 21
+
+
+def test_more_attempts_can_be_watched_than_a_statement_has_parameters(run: Run, sessions: Sessions) -> None:
+    attempt_id = run().lease.attempt_id
+    now = datetime.now(UTC)
+    row = {"attempt_id": attempt_id, "below": 5.0, "since": now, "until": now, "looked_at": now}
+    with sessions.begin() as session:
+        idle_watch._store(session, [row] * 70_000)
+        assert session.scalars(select(IdleStretch.attempt_id)).all() == [attempt_id]
+
+
+def _append_statement(
+    statements: list[str], _connection: object, _cursor: object, statement: str, *_others: object
+) -> None:
+    statements.append(statement)
