@@ -46,6 +46,13 @@ class HoraScheduler:
         self._used_s = dict(used_s or {})
         self._queued: dict[str, QueuedJob] = {}
 
+    def with_empty_queue(self) -> "HoraScheduler":
+        """A scheduler with the same rules and the same usage, for another simulation."""
+        return HoraScheduler(
+            "fair" if self._is_fair else "fifo", half_life_s=self._half_life_s, quantum_s=self._quantum_s,
+            shares=self._shares, used_s=self._used_s, quotas=self._quotas,
+        )  # fmt: skip
+
     def add(self, job: SimulatedJob) -> None:
         """A job begins to wait."""
         request = job.request or _request(job.gpus)

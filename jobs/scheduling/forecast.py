@@ -1,0 +1,53 @@
+"""When queued jobs are expected to start: the queue, simulated from now on. Pure.
+
+Called by `worker.forecaster` with what the rows say, and by `bench.queue_starts` with the state of a simulation.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+from jobs.scheduling.fitting import HostSlots
+from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation
+
+HORIZON_S = 14 * 86_400.0  # nobody knows what is later
+AGAIN_S = 86_400.0  # what was submitted in so much time is expected to be submitted again
+
+
+def expected_starts_s(
+    jobs: Iterable[SimulatedJob],
+    hosts: Iterable[HostSlots],
+    scheduler: Scheduler,
+    *,
+    now_s: float = 0.0,
+    is_enough: Callable[[], bool] = lambda: False,
+) -> dict[str, float]:
+    """In how many seconds each of the waiting jobs starts, by id.
+
+    `jobs` are those that hold slots, those that wait, and any that are expected to be submitted later; `left_s` of each
+    is how long it is believed to run. Left out are jobs that do not start within the horizon, and those that had not
+    started when it `is_enough`, which is asked after every decision.
+    """
+    simulation = Simulation(jobs, hosts, begins_s=now_s)
+    waiting = [job for job in simulation.jobs.values() if not job.slots and job.submitted_s <= now_s]
+    awaited = list(waiting)
+    for at_s in simulation.steps(scheduler):
+        while awaited and not math.isnan(awaited[-1].first_start_s):
+            awaited.pop()
+        if not awaited or at_s > now_s + HORIZON_S or is_enough():
+            break
+    return {job.job_id: job.first_start_s - now_s for job in waiting if not math.isnan(job.first_start_s)}
+
+
+def submitted_again(jobs: Iterable[SimulatedJob], *, since_s: float, now_s: float) -> list[SimulatedJob]:
+    """The jobs that were submitted since then, as they are expected to be submitted again in as much time from now on.
+
+    `duration_s` of each is what it took, or is believed to take.
+    """
+    return [
+        SimulatedJob(
+            f"{job.job_id} again", job.submitted_s + (now_s - since_s), job.duration_s, job.gpus, job.user, job.project,
+            job.priority, request=job.request, cost_s=job.cost_s, estimate_s=job.estimate_s,
+        )
+        for job in jobs
+        if since_s <= job.submitted_s < now_s
+    ]  # fmt: skip
