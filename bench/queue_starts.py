@@ -5,17 +5,15 @@ how long the others have run. No duration of a job that has not ended is looked 
 """
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
-from jobs.scheduling.contenders import Account
 from jobs.scheduling.forecast import AGAIN_S, expected_starts_s, submitted_again
-from jobs.scheduling.forecast_durations import History, Known
+from jobs.scheduling.forecast_durations import History, Run
 from jobs.scheduling.forecast_rows import SHORTEST_S
 from jobs.scheduling.simulated_pass import HoraScheduler
-from jobs.scheduling.simulation import SimulatedJob, Simulation, Slots
+from jobs.scheduling.simulation import SOON_S, SimulatedJob, Simulation, Slots
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Forecasting:
         self._submitted: list[SimulatedJob] = []
         self._new: list[SimulatedJob] = []
         self._waiting: dict[str, SimulatedJob] = {}
-        self._ended_s: dict[Account, list[float]] = defaultdict(list)
+        self._ended: set[str] = set()
         self.expected: list[tuple[SimulatedJob, float]] = []  # and the time at which it is expected to start
 
     def add(self, job: SimulatedJob) -> None:
@@ -62,8 +60,8 @@ class Forecasting:
     def released(self, job: SimulatedJob, now_s: float) -> None:
         """An attempt ended, and perhaps its job."""
         self._scheduler.released(job, now_s)
-        if now_s >= job.ends_s:
-            self._ended_s[job.account].append(job.ran_s(now_s))
+        if now_s > job.ends_s - SOON_S:
+            self._ended.add(job.job_id)
 
     def looks_again_in_s(self, simulation: Simulation) -> float:
         """As the scheduler does."""
@@ -91,18 +89,21 @@ class Forecasting:
 
     def _forecast(self, simulation: Simulation) -> Mapping[str, float]:
         now_s = simulation.now_s
+        present = [*simulation.live.values(), *self._waiting.values()]
+        runs = {job.job_id: self._run(job, now_s) for job in self._submitted}
+        lefts_s = History(runs.values()).left_s(runs[job.job_id] for job in present)
+        left_s = {job.job_id: left for job, left in zip(present, lefts_s, strict=True)}
         since_s = max(now_s - AGAIN_S, self._submitted[0].submitted_s)
         recent = self._submitted[bisect_left(self._submitted, since_s, key=lambda job: job.submitted_s) :]
-        present = [*simulation.live.values(), *self._waiting.values()]
-        known = {job.job_id: Known(job.account, job.ran_s(now_s)) for job in present}
-        history = History(self._ended_s, known.values())
-        left_s = {job_id: history.left_s(of) for job_id, of in known.items()}
+        durations_s = [job.ran_s(now_s) + left_s.get(job.job_id, 0.0) for job in recent]
         jobs = [job.believed(left_s[job.job_id], now_s) for job in present]
-        jobs += submitted_again(
-            [replace(job, duration_s=job.ran_s(now_s) + left_s.get(job.job_id, 0.0)) for job in recent],
-            since_s=since_s, now_s=now_s,
-        )  # fmt: skip
-        return expected_starts_s(jobs, simulation.hosts, self._scheduler.with_empty_queue(), now_s=now_s)
+        jobs += submitted_again(recent, durations_s, since_s=since_s, now_s=now_s)
+        scheduler = self._scheduler.with_empty_queue()
+        awaited = {job.job_id for job in self._new}
+        return expected_starts_s(jobs, simulation.hosts, scheduler, now_s=now_s, awaited=awaited)
+
+    def _run(self, job: SimulatedJob, now_s: float) -> Run:
+        return Run(job.account, job.submitted_s, job.ran_s(now_s), has_ended=job.job_id in self._ended)
 
 
 def _error(expected_s: float, actual_s: float) -> float:

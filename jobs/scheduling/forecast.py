@@ -4,7 +4,7 @@ Called by `worker.forecaster` with what the rows say, and by `bench.queue_starts
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from jobs.scheduling.fitting import HostSlots
 from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation
@@ -19,35 +19,42 @@ def expected_starts_s(
     scheduler: Scheduler,
     *,
     now_s: float = 0.0,
+    awaited: Collection[str] | None = None,
     is_enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, float]:
-    """In how many seconds each of the waiting jobs starts, by id.
+    """In how many seconds each of the waiting jobs starts, by id; only of those `awaited`, if it is given.
 
     `jobs` are those that hold slots, those that wait, and any that are expected to be submitted later; `left_s` of each
     is how long it is believed to run. Left out are jobs that do not start within the horizon, and those that had not
     started when it `is_enough`, which is asked after every decision.
     """
     simulation = Simulation(jobs, hosts, begins_s=now_s)
-    waiting = [job for job in simulation.jobs.values() if not job.slots and job.submitted_s <= now_s]
-    awaited = list(waiting)
+    waiting = [
+        job
+        for job in simulation.jobs.values()
+        if not job.slots and job.submitted_s <= now_s and (awaited is None or job.job_id in awaited)
+    ]
+    left = list(waiting)
     for at_s in simulation.steps(scheduler):
-        while awaited and not math.isnan(awaited[-1].first_start_s):
-            awaited.pop()
-        if not awaited or at_s > now_s + HORIZON_S or is_enough():
+        while left and not math.isnan(left[-1].first_start_s):
+            left.pop()
+        if not left or at_s > now_s + HORIZON_S or is_enough():
             break
     return {job.job_id: job.first_start_s - now_s for job in waiting if not math.isnan(job.first_start_s)}
 
 
-def submitted_again(jobs: Iterable[SimulatedJob], *, since_s: float, now_s: float) -> list[SimulatedJob]:
+def submitted_again(
+    jobs: Iterable[SimulatedJob], durations_s: Iterable[float], *, since_s: float, now_s: float
+) -> list[SimulatedJob]:
     """The jobs that were submitted since then, as they are expected to be submitted again in as much time from now on.
 
-    `duration_s` of each is what it took, or is believed to take.
+    `durations_s` are the times that they took, or are believed to take.
     """
     return [
         SimulatedJob(
-            f"{job.job_id} again", job.submitted_s + (now_s - since_s), job.duration_s, job.gpus, job.user, job.project,
+            f"{job.job_id} again", job.submitted_s + (now_s - since_s), duration_s, job.gpus, job.user, job.project,
             job.priority, request=job.request, cost_s=job.cost_s, estimate_s=job.estimate_s,
         )
-        for job in jobs
+        for job, duration_s in zip(jobs, durations_s, strict=True)
         if since_s <= job.submitted_s < now_s
     ]  # fmt: skip
