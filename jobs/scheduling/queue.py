@@ -19,6 +19,7 @@ from jobs.model.states import Status
 from jobs.scheduling.allocations import PoolWait, pool_waits
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.fitting import Cluster, SlotRequest
+from jobs.scheduling.forecast_rows import expected_starts_s
 from jobs.scheduling.placement_rows import (
     IN_QUEUE,
     PAUSE_S,
@@ -51,11 +52,12 @@ class Standing:
     """A queued job's position in the queue, from 1, and why it waits.
 
     A paused job has no position, nor has one that waits for other jobs, nor one whose owner may not submit it any more,
-    nor a job behind the first `MOST_COUNTED`.
+    nor a job behind the first `MOST_COUNTED`. `starts_in_s`: as `forecast_rows.expected_starts_s` says; None: unknown.
     """
 
     position: int | None
     reason: str
+    starts_in_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     pools = registered_pools(session, host_timeout_s=host_timeout_s)
     others = awaited_by(session, [row["id"] for row in rows if row["waits_for_jobs"]])
     in_slurm = pool_waits(session, job_ids, host_timeout_s=host_timeout_s) if pools else {}
+    starts_s = expected_starts_s(session, job_ids)
     standing_of = {}
     for row in rows:
         job = queued_job_of(row)
@@ -104,7 +107,7 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
             leaving.get(job.job_id, ()), most_stored.get(job.project), in_slurm.get(job.job_id),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for, pools)
-        standing_of[job.job_id] = Standing(positions.get(job.job_id), reason)
+        standing_of[job.job_id] = Standing(positions.get(job.job_id), reason, starts_s.get(job.job_id))
     return standing_of
 
 

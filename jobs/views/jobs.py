@@ -90,6 +90,7 @@ class WaitingView(View):
         description="Position in the queue; 1 is next. Null: the job cannot be placed yet, or 20,000 others come first"
     )
     reason: str
+    starts_in_s: float | None = Field(None, description="In how many seconds it is expected to start; null: unknown")
 
 
 class CopiesBehind(View):
