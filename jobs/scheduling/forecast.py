@@ -25,7 +25,7 @@ def expected_starts_s(
     """In how many seconds each of the waiting jobs starts, by id; only of those `awaited`, if it is given.
 
     `jobs` are those that hold slots, those that wait, and any that are expected to be submitted later; `left_s` of each
-    is how long it is believed to run. Left out are jobs that do not start within the horizon, and those that had not
+    is how long it is believed to run. The simulation changes them. Left out are jobs that do not start within the horizon, and those that had not
     started when it `is_enough`, which is asked after every decision.
     """
     simulation = Simulation(jobs, hosts, begins_s=now_s)
@@ -40,13 +40,13 @@ def expected_starts_s(
             left.pop()
         if not left or at_s > now_s + HORIZON_S or is_enough():
             break
-    return {job.job_id: job.first_start_s - now_s for job in waiting if not math.isnan(job.first_start_s)}
+    return {job.job_id: job.first_start_s - now_s for job in waiting if job.first_start_s <= now_s + HORIZON_S}
 
 
 def submitted_again(
     jobs: Iterable[SimulatedJob], durations_s: Iterable[float], *, since_s: float, now_s: float
 ) -> list[SimulatedJob]:
-    """The jobs that were submitted since then, as they are expected to be submitted again in as much time from now on.
+    """The jobs that were submitted after that, as they are expected to be submitted again in as much time from now on.
 
     `durations_s` are the times that they took, or are believed to take.
     """
@@ -56,5 +56,5 @@ def submitted_again(
             job.priority, request=job.request, cost_s=job.cost_s, estimate_s=job.estimate_s,
         )
         for job, duration_s in zip(jobs, durations_s, strict=True)
-        if since_s <= job.submitted_s < now_s
+        if since_s < job.submitted_s < now_s
     ]  # fmt: skip

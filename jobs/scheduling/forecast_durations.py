@@ -13,8 +13,8 @@ from statistics import median
 from jobs.scheduling.contenders import Account
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_COHORT = 100  # so many jobs that were submitted at about the same time are compared
-_APART = 20  # cohorts begin so many jobs apart, so that few have to be made
+_COHORT = 200  # so many jobs that were submitted at about the same time are compared
+_APART = 40  # cohorts begin so many jobs apart, so that few have to be made
 _ENOUGH = 20  # ended jobs of an account: then it is compared with itself alone
 _ENOUGH_LONGER = 5  # ended jobs of a cohort that ran longer than the one in question
 _ENOUGH_RATIOS = 5  # ended jobs with an estimate
