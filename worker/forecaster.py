@@ -11,7 +11,7 @@ from jobs.scheduling.forecast_present import read_present
 from jobs.scheduling.forecast_rows import settle_starts, store_starts
 from worker.periodic import PeriodicThread
 
-_LOCK = 0x666F726563617374  # "forecast": the number of an advisory lock
+LOCK = 0x666F726563617374  # "forecast": the number of an advisory lock
 _MOST_S = 5.0  # of a core, for one simulation
 _REST = 20  # times as long as a simulation took: so it takes a twentieth of a core at most
 _PASSES_A_PERIOD = 2  # by all workers together
@@ -37,7 +37,7 @@ class Forecaster(PeriodicThread):
         if random.random() * self._hosts > _PASSES_A_PERIOD:  # noqa: S311 - nothing secret
             return
         with self._sessions() as guard:  # it holds the lock, and nothing else
-            if guard.scalar(select(func.pg_try_advisory_xact_lock(_LOCK))):
+            if guard.scalar(select(func.pg_try_advisory_xact_lock(LOCK))):
                 self._forecast()
 
     def _forecast(self) -> None:

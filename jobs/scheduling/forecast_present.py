@@ -47,7 +47,7 @@ _ENDING_S = 10.0  # an attempt that was cancelled or paused holds its slots abou
 
 @dataclass(frozen=True)
 class Present:
-    """The state of the queue at a time. Times are in seconds since 1970, by the clock of the database.
+    """The state of the queue at a time. Times are in seconds from then.
 
     `jobs` hold slots or wait; nobody has said yet how long they are going to run. `recent` were submitted lately, and
     may be among them. `runs` has all of them by id. `queued_at` are the times at which the waiting ones began to wait.
@@ -63,16 +63,15 @@ class Present:
 
     def expected_starts_s(self, is_enough: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """In how many seconds the waiting jobs are expected to start, by id."""
-        now_s = self.now.timestamp()
         jobs = {job.job_id: job for job in (*self.jobs, *self.recent) if not self.runs[job.job_id].has_ended}
         lefts_s = History(self.runs.values()).left_s(self.runs[job_id] for job_id in jobs)
         left_s = dict(zip(jobs, lefts_s, strict=True))
         durations_s = [self.runs[job.job_id].ran_s + left_s.get(job.job_id, 0.0) for job in self.recent]
-        first_s = min((job.submitted_s for job in self.recent), default=now_s)
-        again = submitted_again(self.recent, durations_s, since_s=max(first_s, now_s - AGAIN_S), now_s=now_s)
-        believed = [job.believed(left_s[job.job_id], now_s) for job in self.jobs]
+        first_s = min((job.submitted_s for job in self.recent), default=0.0)
+        again = submitted_again(self.recent, durations_s, since_s=max(first_s, -AGAIN_S), now_s=0.0)
+        believed = [job.believed(left_s[job.job_id], 0.0) for job in self.jobs]
         return expected_starts_s(
-            [*believed, *again], self.hosts, self.scheduler, now_s=now_s, awaited=self.queued_at, is_enough=is_enough
+            [*believed, *again], self.hosts, self.scheduler, awaited=self.queued_at, is_enough=is_enough
         )
 
 
@@ -108,7 +107,7 @@ def read_present(session: Session, settings: Settings) -> Present:
     return _present(session, now, in_use, live, attempts, waiting, HoraScheduler(
         settings.queue, half_life_s=half_life_s, quantum_s=settings.queue_quantum_s, quotas=quotas, auto=auto,
         shares={name: share for name, share in session.execute(_SHARES)},  # noqa: C416 - a row is no pair
-        used_s=_used_before_s(session, attempts.values(), half_life_s, now) if settings.queue == "fair" else None,
+        used_s=_used_before_s(session, attempts.values(), half_life_s) if settings.queue == "fair" else None,
     ))  # fmt: skip
 
 
@@ -141,7 +140,8 @@ def _present(
     return Present(
         now, hosts, jobs, recent,
         runs={
-            job_id: _run(row, attempts.get(job_id), is_over=job_id in over) for job_id, row in (newest | by_id).items()
+            job_id: _run(row, attempts.get(job_id), now_s, is_over=job_id in over)
+            for job_id, row in (newest | by_id).items()
         },
         queued_at={job.job_id: by_id[job.job_id]["queued_at"] for job in queued},
         scheduler=scheduler,
@@ -151,7 +151,7 @@ def _present(
 def _holder(attempt: LiveAttempt, live: RowMapping, row: RowMapping, now_s: float) -> tuple[SimulatedJob, LiveAttempt]:
     job = _waiter(row, now_s)
     job.gpus, job.slot_s, job.attempt_id = attempt.gpus, live["slot_seconds"], attempt.attempt_id
-    job.begun_s, job.waited_s = now_s - max(live["age_s"], 0.0), live["waited_s"]
+    job.begun_s, job.waited_s = -max(live["age_s"], 0.0), live["waited_s"]
     job.cost_s = preemption_cost_s(live) if live["can_save"] else math.inf
     job.says_end = live["eta_s"] is not None
     job.leaving = attempt.leaving
@@ -168,15 +168,15 @@ def _number_slots(holders: Sequence[tuple[SimulatedJob, LiveAttempt]]) -> None:
 def _waiter(row: RowMapping, now_s: float) -> SimulatedJob:
     queued = queued_job_of(row)
     job = SimulatedJob(
-        queued.job_id, queued.order[1], math.nan, row["gpus"], queued.account.user, queued.account.project,
+        queued.job_id, queued.order[1] - now_s, math.nan, row["gpus"], queued.account.user, queued.account.project,
         queued.priority, request=queued.request, cost_s=_COST_S if row["can_save"] else math.inf,
         estimate_s=queued.estimate_s, keeps_files=queued.keeps_files, least_level=queued.level,
     )  # fmt: skip
-    job.slot_s, job.queued_s = row["slot_seconds"], now_s - max(queued.waited_s, 0.0)
+    job.slot_s, job.queued_s = row["slot_seconds"], -max(queued.waited_s, 0.0)
     return job
 
 
-def _run(row: RowMapping, live: RowMapping | None, *, is_over: bool) -> Run:
+def _run(row: RowMapping, live: RowMapping | None, now_s: float, *, is_over: bool) -> Run:
     """`is_over`: its attempt is ending, and its job does not come back."""
     age_s = 0.0 if live is None else max(live["age_s"], 0.0)
     ran_s = row["slot_seconds"] / row["gpus"] + age_s
@@ -184,7 +184,7 @@ def _run(row: RowMapping, live: RowMapping | None, *, is_over: bool) -> Run:
     if row["has_ended"] and runs_s:  # its own duration is among them
         runs_s.remove(min(runs_s, key=lambda duration_s: abs(duration_s - ran_s)))
     return Run(
-        Account(row["project"], row["owner"]), row["created_s"], ran_s, has_ended=row["has_ended"],
+        Account(row["project"], row["owner"]), row["created_s"] - now_s, ran_s, has_ended=row["has_ended"],
         eta_s=_ENDING_S if is_over else None if live is None else live["eta_s"],
         time_limit_s=row["time_limit_s"], runs_s=runs_s,
     )  # fmt: skip
@@ -222,12 +222,12 @@ _RETURNING = (
 
 
 def _used_before_s(
-    session: Session, attempts: Iterable[RowMapping], half_life_s: float, now: datetime
+    session: Session, attempts: Iterable[RowMapping], half_life_s: float
 ) -> dict[Account, tuple[float, float]]:
-    """What each account used without its live attempts, decayed until now, and now."""
+    """What each account used without its live attempts, decayed until now, and when: now."""
     used_s = dict(used_by_accounts(session, half_life_s))
     for row in attempts:
         account = Account(row["project"], row["owner"])
         held_s = decayed_s(max(row["age_s"], 0.0), half_life_s) * row["gpus"]
         used_s[account] = used_s.get(account, 0.0) - held_s
-    return {account: (max(slot_s, 0.0), now.timestamp()) for account, slot_s in used_s.items()}
+    return {account: (max(slot_s, 0.0), 0.0) for account, slot_s in used_s.items()}

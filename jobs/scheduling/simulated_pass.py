@@ -88,7 +88,7 @@ class HoraScheduler:
         rules = self._fair(simulation, live) if self._is_fair else Fifo()
         decided = PlacementPass(simulation.hosts, live, self._quotas_now(simulation), auto=self._auto, rules=rules)
         if isinstance(rules, Fair):
-            waits = ((queued, now_s - simulation.jobs[queued.job_id].queued_s) for queued in self._oldest())
+            waits = ((queued, now_s - simulation.jobs[queued.job_id].queued_s + SOON_S) for queued in self._oldest())
             oldest = [replace(queued, waited_s=waited_s) for queued, waited_s in waits if waited_s >= PATIENCE_S]
             lanes = {account: (queued for _, queued in lane) for account, lane in self._lanes.items()}
             decided.take(rules.in_turn(lanes, oldest))
@@ -131,7 +131,7 @@ class HoraScheduler:
             ends_in_s = None if job.estimate_s is None else max(job.estimate_s - job.held_s(now_s), 0.0)
         return LiveAttempt(
             job.attempt_id, job.order, job.counts, ends_in_s, leaving=job.leaving, account=job.account,
-            level=job.level(now_s), undisturbed_s=self._undisturbed_s(job, now_s),
+            level=job.level(now_s + SOON_S), undisturbed_s=self._undisturbed_s(job, now_s),
         )  # fmt: skip
 
     def _undisturbed_s(self, job: SimulatedJob, now_s: float) -> float:
@@ -141,7 +141,7 @@ class HoraScheduler:
         )  # fmt: skip
         if job.says_end and job.ends_s - now_s <= self._quantum_s:
             return max(left_s, job.ends_s - now_s + 1.0)  # as `jobs.scheduling.live_rows` has it
-        return left_s
+        return left_s if left_s > SOON_S else 0.0  # or nobody would look at it again
 
     def _fair(self, simulation: Simulation, live: Sequence[LiveAttempt]) -> Fair:
         now_s = simulation.now_s

@@ -9,13 +9,13 @@ from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, StartForecast
-from jobs.lifecycle.store import pause
+from jobs.lifecycle.store import pause, request_cancel
 from jobs.runtime.settings import Settings
 from jobs.scheduling.forecast_rows import expected_starts_s, forecast_accuracy
 from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases
-from worker.forecaster import Forecaster
+from worker.forecaster import LOCK, Forecaster
 
 MakeForecaster = Callable[..., Forecaster]
 
@@ -72,3 +72,50 @@ def test_a_job_starts_when_the_attempt_before_it_says_that_it_ends(
         assert (accuracy.jobs, accuracy.within_2) == (1, 0.0)
         assert accuracy.median_error == pytest.approx(500 / 60)  # a wait of a moment counts as one of a minute
         assert forecast_accuracy(session, waited_s=60) is None
+
+
+def test_old_forecasts_are_not_shown_and_those_of_waits_without_a_start_are_removed(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, make_forecaster: MakeForecaster
+) -> None:
+    job_rows.a_host(sessions)
+    first = job_rows.a_job(sessions)
+    assert make_dispatcher().run() == 1
+    says(sessions, first, eta_s=500.0)
+    second, third = job_rows.a_job(sessions), job_rows.a_job(sessions)
+    forecaster = make_forecaster()
+    with sessions() as other:  # another worker makes a forecast
+        other.execute(select(func.pg_advisory_xact_lock(LOCK)))
+        forecaster.once()
+    assert starts_s(sessions, second, third) == {}
+    forecaster.once()
+    expected_s = starts_s(sessions, second, third)
+    assert expected_s[second] == 500.0 < expected_s[third]
+    with sessions.begin() as session:
+        session.execute(update(StartForecast).values(shown_until=func.now()))
+        request_cancel(session, third)
+    assert starts_s(sessions, second, third) == {}
+    forecaster.once()
+    assert starts_s(sessions, second, third).keys() == {second}
+    assert job_rows.count(sessions, StartForecast) == 1
+
+
+def test_jobs_of_a_fair_queue_are_expected_to_take_the_slots_of_long_ones(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, make_forecaster: MakeForecaster
+) -> None:
+    """The attempt is left undisturbed for its quantum, and then makes room."""
+    job_rows.a_host(sessions)
+    long = job_rows.a_job(sessions, time_limit_s=90_000)
+    assert make_dispatcher().run() == 1
+    says(sessions, long, eta_s=80_000.0)
+    with sessions.begin() as session:
+        session.execute(
+            update(Attempt).values(
+                created_at=func.now() - timedelta(seconds=400), started_at=func.now() - timedelta(seconds=395)
+            )
+        )
+        session.execute(update(Job).where(Job.id == long).values(level=1))
+    new = job_rows.a_job(sessions, owner="ann")
+    make_forecaster().once()
+    assert 100 < starts_s(sessions, new)[new] < 400
+    make_forecaster(queue="fifo").once()
+    assert starts_s(sessions, new)[new] > 70_000
