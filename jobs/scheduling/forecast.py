@@ -25,8 +25,8 @@ def expected_starts_s(
     """In how many seconds each of the waiting jobs starts, by id; only of those `awaited`, if it is given.
 
     `jobs` are those that hold slots, those that wait, and any that are expected to be submitted later; `left_s` of each
-    is how long it is believed to run. The simulation changes them. Left out are jobs that do not start within the horizon, and those that had not
-    started when it `is_enough`, which is asked after every decision.
+    is how long it is believed to run. The simulation changes them. Left out are jobs that do not start within the
+    horizon, and those that had not started when it `is_enough`, which is asked after every decision.
     """
     simulation = Simulation(jobs, hosts, begins_s=now_s)
     waiting = [
