@@ -130,9 +130,12 @@ def test_what_was_submitted_is_submitted_again_after_as_much_time() -> None:
 def test_a_forecast_with_exact_durations_and_no_arrivals_is_what_happens(
     rows: list[tuple[float, float, int, str, int]], queue: str, part: float
 ) -> None:
-    """All jobs are submitted early. Somewhere in between, the state is taken and simulated on."""
+    """All jobs are submitted early. Somewhere in between, the state is taken and simulated on.
+
+    Saving takes no time here: a forecast does not know when a job began to save.
+    """
     jobs = [
-        SimulatedJob(f"{number:03}", at_s / HOUR_S, duration_s, gpus, user, "p", priority)
+        SimulatedJob(f"{number:03}", at_s / HOUR_S, duration_s, gpus, user, "p", priority, cost_s=0.0)
         for number, (at_s, duration_s, gpus, user, priority) in enumerate(rows)
     ]
     simulation, scheduler = Simulation(jobs, alike_hosts(2, 4)), HoraScheduler(queue)
