@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from bench.queue_policies import Easy, Sorted, by_age, by_duration
+from bench.queue_starts import Forecasting, StartFigures
 from bench.queue_trace import TraceError, read_trace
 from jobs.scheduling.simulated_pass import HoraScheduler
 from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, alike_hosts
@@ -58,6 +59,7 @@ class Figures:
     lost_s: float
     took_s: float  # of the computer
     users: dict[str, dict[str, float]]
+    starts: StartFigures | None = None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -72,7 +74,11 @@ def main(argv: Sequence[str]) -> int:
     figures, jobs = [], list[SimulatedJob]()
     for policy in arguments.policies:
         jobs = read_trace(arguments.trace, **size)
-        figures.append(replay(policy, jobs, arguments.hosts, arguments.slots, cost_s=arguments.preemption_s))
+        figures.append(
+            replay(
+                policy, jobs, arguments.hosts, arguments.slots, cost_s=arguments.preemption_s, starts=arguments.starts
+            )
+        )
     result = {
         "jobs": len(jobs),
         "offered_load": offered_load(jobs, arguments.hosts * arguments.slots),
@@ -85,12 +91,25 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def replay(policy: str, jobs: Sequence[SimulatedJob], hosts: int, slots: int, *, cost_s: float = _COST_S) -> Figures:
-    """Replay jobs under a policy. A preemption costs `cost_s` of the slots that the job has."""
+def replay(
+    policy: str,
+    jobs: Sequence[SimulatedJob],
+    hosts: int,
+    slots: int,
+    *,
+    cost_s: float = _COST_S,
+    starts: int | None = None,
+) -> Figures:
+    """Replay jobs under a policy. A preemption costs `cost_s` of the slots that the job has.
+
+    `starts`: under Hora's own policies, forecast the start of every so many-th job.
+    """
     begun_s = time.perf_counter()
     for job in jobs:
         job.cost_s = cost_s
-    Simulation(jobs, alike_hosts(hosts, slots)).run(POLICIES[policy]())
+    scheduler = POLICIES[policy]()
+    forecasting = Forecasting(scheduler, every=starts) if starts and isinstance(scheduler, HoraScheduler) else None
+    Simulation(jobs, alike_hosts(hosts, slots)).run(forecasting or scheduler)
     took_s = time.perf_counter() - begun_s
     waits, big = sorted(job.wait_s for job in jobs), sorted(job.wait_s for job in jobs if job.gpus >= _BIG)
     work = sum(job.duration_s * job.gpus for job in jobs)
@@ -114,6 +133,7 @@ def replay(policy: str, jobs: Sequence[SimulatedJob], hosts: int, slots: int, *,
         lost_s=sum(job.preemptions * cost_s * job.gpus for job in jobs),
         took_s=took_s,
         users=_by_user(jobs),
+        starts=forecasting.figures() if forecasting else None,
     )
 
 
@@ -159,6 +179,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--preemption-s", type=_seconds, default=_COST_S, help="what a preemption costs (default: %(default)g)"
     )
+    parser.add_argument(
+        "--starts", type=_count, metavar="N", help="forecast the start of every N-th job, under Hora's own policies"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -198,6 +221,18 @@ def _print(figures: Sequence[Figures], result: Mapping[str, object]) -> None:
         )  # fmt: skip
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table)
+    forecast = [(one.policy, one.starts) for one in figures if one.starts]
+    if forecast:
+        of_starts = ("median error", "within 2x", "waited over 1 min", "median error", "within 2x")
+        by_policy = Table(
+            Column("policy", no_wrap=True), "jobs", *of_starts, title="Expected starts, at the submission"
+        )
+        for policy, starts in forecast:
+            by_policy.add_row(
+                policy, f"{starts.jobs:,}", _times(starts.median_error), _part(starts.within_2), f"{starts.waited:,}",
+                _times(starts.waited_median_error), _part(starts.waited_within_2),
+            )  # fmt: skip
+        console.print(by_policy)
     users = figures[0].users
     if users:
         policies = [one.policy for one in figures]
@@ -206,3 +241,11 @@ def _print(figures: Sequence[Figures], result: Mapping[str, object]) -> None:
             means = (f"{one.users[user]['mean_wait_s'] / 60:,.1f}" for one in figures)
             by_user.add_row(user, f"{own['jobs']:.0f}", f"{own['share']:.1%}", *means)
         console.print(by_user)
+
+
+def _times(error: float | None) -> str:
+    return "-" if error is None else f"{error:,.2f}x"
+
+
+def _part(part: float | None) -> str:
+    return "-" if part is None else f"{part:.0%}"

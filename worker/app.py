@@ -21,6 +21,7 @@ from worker.copies.keeper import keeper_of
 from worker.datasets.fetcher import fetcher_of
 from worker.datasets.validator import validators_of
 from worker.dispatcher import Dispatcher
+from worker.forecaster import Forecaster
 from worker.host.devices import Devices
 from worker.host.gpus import find_gpus
 from worker.host.space_watch import SpaceWatch
@@ -72,6 +73,7 @@ class Worker:
         )
         self.retention = Retention(sessions, settings)
         self.idle_watch = IdleWatch(sessions, settings)
+        self.forecaster = Forecaster(sessions, settings)
         self.validators = validators_of(sessions, settings)
         # What it does for its host, it does for its pool too, under the pool's name.
         self._places = [settings, *([settings.of_pool] if settings.of_pool else [])]
@@ -81,7 +83,7 @@ class Worker:
         self._copies = [keeper for place in self._places if (keeper := keeper_of(sessions, place)) is not None]
         threads = (
             self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention, *self.validators,
-            *fetchers, self.notifier, self.mirror, self.idle_watch,
+            *fetchers, self.notifier, self.mirror, self.idle_watch, self.forecaster,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()

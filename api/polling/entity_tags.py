@@ -36,7 +36,7 @@ def tag_of(*parts: object) -> str:
 
 def job_tag(revision: int, standing: Standing | None = None) -> str:
     """The tag of a job's view. What a queued job waits for changes without its row, so it is part of the tag."""
-    waiting = () if standing is None else (standing.position, standing.reason)
+    waiting = () if standing is None else (standing.position, standing.reason, standing.starts_in_s)
     return f'W/"{revision}-{_digest(*waiting)}"'
 
 

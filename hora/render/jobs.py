@@ -67,6 +67,14 @@ def standing(job: Json) -> str | None:
     return f"{ordinal(position)}: {plain(waiting['reason'])}" if position else plain(waiting["reason"])
 
 
+def expected_start(job: Json) -> str | None:
+    """In what time a queued job is expected to start: in about 12 min."""
+    in_s = (job.get("waiting") or {}).get("starts_in_s")
+    if in_s is None or job.get("paused_at"):
+        return None
+    return f"in about {duration(in_s)}" if in_s else "soon"
+
+
 def slots(attempt: Json) -> str | None:
     """The slots of an attempt on each of its hosts: ha 0-3, hb 0 2."""
     hosts = [f"{plain(share['host'])} {ranges(share['slots'])}" for share in attempt.get("shares") or []]
@@ -153,6 +161,7 @@ def job_details(
         "status": status(job),
         "error": plain(job["error"]) if job.get("error") else None,
         "in queue": standing(job),
+        "expected to start": expected_start(job),
         "idle": idle_text(job["idle"], now) if job.get("idle") else None,
         "study": _place_in_study(job),
         "imported": f"run {plain(job['run_id'])}, trained with no service" if job.get("run_id") else None,

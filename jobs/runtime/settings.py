@@ -381,6 +381,9 @@ class Settings(BaseSettings):
         description="In the fair queue an attempt runs at least so long before it makes room for a job of the same"
         " priority. For workers.",
     )
+    forecast_period_s: _Seconds = Field(
+        15.0, description="Time between two forecasts of when [queued jobs start](scheduling.md#expected-starts)."
+    )
     host_timeout_s: _Seconds = Field(30.0, description="A host without a heartbeat for this long counts as lost.")
     lease_s: _Seconds = Field(60.0, description="How long a supervisor may be out of touch with the database.")
     lease_renewal_s: _Seconds = Field(5.0, description="Time between two renewals of a supervisor's lease.")

@@ -31,13 +31,13 @@ def fair_rules(session: Session, live: Sequence[LiveAttempt], *, slots: Mapping[
     may = select(queued.c.project, queued.c.owner).where(may_train(queued.c.owner, queued.c.project))
     wanting = {Account(project, user) for project, user in session.execute(may)}
     used_s = dict.fromkeys(wanting | {attempt.account for attempt in live}, 0.0)
-    used_s |= {account: slot_s for account, slot_s in _used(session, half_life_s) if account in used_s}
+    used_s |= {account: slot_s for account, slot_s in used_by_accounts(session, half_life_s) if account in used_s}
     shares = session.execute(select(Project.name, Project.share).where(Project.share != 1.0))
     by_project = {name: share for name, share in shares}  # noqa: C416 - a row is no pair to the type checker
     return Fair(live, used_s, by_project, slots, wanting=wanting)
 
 
-def _used(session: Session, half_life_s: float) -> list[tuple[Account, float]]:
+def used_by_accounts(session: Session, half_life_s: float) -> list[tuple[Account, float]]:
     """The decayed slot-seconds of each account. One statement, so that an attempt that ends now counts once.
 
     Nothing counts more than when it was used, also if the clock was set back.

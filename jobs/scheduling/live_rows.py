@@ -35,12 +35,12 @@ def live_attempts(session: Session, hosts: Sequence[HostSlots], *, quantum_s: fl
         if attempt_id is not None and of in usable:
             held = slots.setdefault(attempt_id, {})
             held[of] = held.get(of, 0) + count
-    rows = session.execute(_live_columns()).mappings() if slots else ()
+    rows = session.execute(live_columns()).mappings() if slots else ()
     return [_live_of(row, slots[row["attempt_id"]], quantum_s) for row in rows if row["attempt_id"] in slots]
 
 
 @cache
-def _live_columns() -> Select[Any]:
+def live_columns() -> Select[Any]:
     """The columns of attempts that hold slots that `_live_of` reads."""
     leaving = or_(
         Attempt.ended_at.is_not(None), Attempt.preempt_requested_at.is_not(None),
@@ -72,7 +72,7 @@ def _live_of(row: RowMapping, slots: Counts, quantum_s: float) -> LiveAttempt:
     age_s = max(row["age_s"], 0.0)  # negative: the clock was set back
     slot_s = row["slot_seconds"] + age_s * row["gpus"]
     left_s = undisturbed_s(
-        age_s, cost_s=_cost_s(row), ran_s=slot_s / row["gpus"], waited_s=row["waited_s"], quantum_s=quantum_s
+        age_s, cost_s=preemption_cost_s(row), ran_s=slot_s / row["gpus"], waited_s=row["waited_s"], quantum_s=quantum_s
     )
     if row["age_s"] < 0:
         left_s = 0.0  # nobody knows how long it has run
@@ -84,7 +84,7 @@ def _live_of(row: RowMapping, slots: Counts, quantum_s: float) -> LiveAttempt:
     )  # fmt: skip
 
 
-def _cost_s(row: RowMapping) -> float:
+def preemption_cost_s(row: RowMapping) -> float:
     """What a preemption would cost: all that it did if it cannot save, and the time that it took to begin to train."""
     if not row["can_save"]:
         return float(row["age_s"])

@@ -16,6 +16,7 @@ from jobs.lifecycle.waits import awaited_by
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import Status
 from jobs.scheduling.allocations import pool_waits
+from jobs.scheduling.forecast_rows import expected_starts_s
 from jobs.scheduling.placement_rows import (
     IN_QUEUE,
     PAUSE_S,
@@ -41,10 +42,12 @@ class Standing:
     """A queued job's position in the queue, from 1, and why it waits.
 
     A paused job has no position, nor has one that waits for other jobs, nor one whose owner may not submit it any more.
+    `starts_in_s`: as `forecast_rows.expected_starts_s` says; None: unknown.
     """
 
     position: int | None
     reason: str
+    starts_in_s: float | None = None
 
 
 def standings(
@@ -55,7 +58,7 @@ def standings(
         return {}
     query = select_queued_jobs().where(Job.id.in_(job_ids), Job.status == Status.QUEUED)
     obstacle = obstacle_to_training(Job.owner, Job.project).label("obstacle")
-    query = query.add_columns(Job.paused_at, Job.idle, Job.waits_for_jobs, _PAUSE, obstacle)
+    query = query.add_columns(Job.paused_at, Job.attempt, Job.idle, Job.waits_for_jobs, _PAUSE, obstacle)
     rows = session.execute(query).mappings().all()
     if not rows:
         return {}
@@ -69,18 +72,21 @@ def standings(
     pools = registered_pools(session, host_timeout_s=host_timeout_s)
     others = awaited_by(session, [row["id"] for row in rows if row["waits_for_jobs"]])
     in_slurm = pool_waits(session, job_ids, host_timeout_s=host_timeout_s) if pools else {}
+    starts_s = expected_starts_s(session, job_ids)
     standing_of = {}
     for row in rows:
         job = queued_job_of(row)
         place = places.get(job.job_id)
         waits_for = WaitsFor(
-            row["paused_at"] is not None, why_paused(row["idle"]), row["obstacle"], others.get(job.job_id, ()),
+            row["paused_at"] is not None, why_paused(row["idle"], attempt=row["attempt"]), row["obstacle"],
+            others.get(job.job_id, ()),
             row["pause_s"], quotas.get(job.project), job.keeps_files, ahead.get(job.job_id, _MOST_COUNTED),
             leaving.get(job.job_id, ()), most_stored.get(job.project), in_slurm.get(job.job_id),
             None if place is None else turn_text(sequence, place, job.account),
         )  # fmt: skip
         reason = explain(job.job_id, job.request, hosts, waits_for, pools)
-        standing_of[job.job_id] = Standing(None if place is None else place.number, reason)
+        number = None if place is None else place.number
+        standing_of[job.job_id] = Standing(number, reason, starts_s.get(job.job_id))
     return standing_of
 
 

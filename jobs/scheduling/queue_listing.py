@@ -1,7 +1,6 @@
 """The queue, page by page, with the accounts in the sequence of their turns. Called by the api."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -14,13 +13,12 @@ from jobs.db.cursors import Text, positions
 from jobs.db.tables import Attempt, Job
 from jobs.model.states import Status
 from jobs.scheduling.contenders import Account
-from jobs.scheduling.forecast_rows import expected_starts_s, forecast_accuracy
+from jobs.scheduling.forecast_rows import forecast_accuracy
 from jobs.scheduling.queue import standings
 from jobs.scheduling.queue_places import Place, Position, QueueSequence
 from jobs.views.queue import AccountView, AccuracyView, QueuedJobView, QueueView
 
 _MOST_ACCOUNTS = 100
-_LEAST_STEP_S = 10.0  # of expected starts
 _BY_PLACE: TypeAdapter[Position] = positions(bool, int, Text, Text, int, cursors.Moment, Text)
 
 
@@ -73,7 +71,6 @@ def _job_views(
     session: Session, places: Mapping[str, Place], sequence: QueueSequence, *, host_timeout_s: float
 ) -> list[QueuedJobView]:
     standing_of = standings(session, list(places), host_timeout_s=host_timeout_s, sequence=sequence)
-    starts_s = expected_starts_s(session, list(places))
     rows = session.execute(
         select(
             Job.id, Job.name, Job.owner, Job.project, Job.study_id, Job.gpus, Job.priority, Job.level, Job.created_at,
@@ -85,7 +82,7 @@ def _job_views(
             id=job.id, name=job.name, owner=job.owner, project=job.project, study=job.study_id, gpus=job.gpus,
             priority=job.priority, position=places[job.id].number, turn=places[job.id].stretch.turn_number,
             level=job.level, created_at=job.created_at, queued_at=job.queued_at, reason=standing_of[job.id].reason,
-            starts_in_s=_rounded(starts_s.get(job.id)),
+            starts_in_s=standing_of[job.id].starts_in_s,
         )
         for job in rows
         if job.id in standing_of
@@ -95,14 +92,6 @@ def _job_views(
 
 def _position_of(job: QueuedJobView, place: Place) -> Position:
     return Position(bool(place.stretch.oldest), job.priority, job.project, job.owner, job.level, job.created_at, job.id)
-
-
-def _rounded(seconds: float | None) -> float | None:
-    """To two digits: forecasts are no better, and an answer that changes each second is sent each second."""
-    if seconds is None:
-        return None
-    step_s = max(10.0 ** (math.floor(math.log10(max(seconds, 1.0))) - 1), _LEAST_STEP_S)
-    return round(seconds / step_s) * step_s
 
 
 def _accounts(sequence: QueueSequence) -> list[Account]:

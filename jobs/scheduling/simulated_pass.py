@@ -23,7 +23,8 @@ class HoraScheduler:
     """The dispatcher's own pass, by the rules of `HORA_QUEUE`: `fair` or `fifo`.
 
     It knows no durations, only what jobs say themselves. `used_s` are the decayed slot-seconds that the ended attempts
-    of each account had used, and when. Only the slots of `quotas` change later.
+    of each account had used, and when. Only the slots of `quotas` change later. `auto` is as in
+    `jobs.scheduling.placement`.
     """
 
     def __init__(
@@ -35,16 +36,25 @@ class HoraScheduler:
         shares: Mapping[str, float] | None = None,
         used_s: Mapping[Account, tuple[float, float]] | None = None,
         quotas: Iterable[Quota] = (),
+        auto: str | None = None,
     ) -> None:
         self._is_fair = queue == "fair"
         self._half_life_s = half_life_s
         self._quantum_s = quantum_s
         self._shares = shares or {}
         self._quotas = list(quotas)
+        self._auto = auto
         self._by_age: list[tuple[Order, QueuedJob]] = []
         self._lanes: dict[Account, list[tuple[tuple[int, int, float, str], QueuedJob]]] = defaultdict(list)
         self._used_s = dict(used_s or {})
         self._queued: dict[str, QueuedJob] = {}
+
+    def with_empty_queue(self) -> "HoraScheduler":
+        """A scheduler with the same rules and the same usage, for another simulation."""
+        return HoraScheduler(
+            "fair" if self._is_fair else "fifo", half_life_s=self._half_life_s, quantum_s=self._quantum_s,
+            shares=self._shares, used_s=self._used_s, quotas=self._quotas, auto=self._auto,
+        )  # fmt: skip
 
     def add(self, job: SimulatedJob) -> None:
         """A job begins to wait."""
@@ -76,9 +86,9 @@ class HoraScheduler:
         now_s = simulation.now_s
         live = [self._live(job, now_s) for job in simulation.live.values()]
         rules = self._fair(simulation, live) if self._is_fair else Fifo()
-        decided = PlacementPass(simulation.hosts, live, self._quotas_now(simulation), rules=rules)
+        decided = PlacementPass(simulation.hosts, live, self._quotas_now(simulation), auto=self._auto, rules=rules)
         if isinstance(rules, Fair):
-            waits = ((queued, now_s - simulation.jobs[queued.job_id].queued_s) for queued in self._oldest())
+            waits = ((queued, now_s - simulation.jobs[queued.job_id].queued_s + SOON_S) for queued in self._oldest())
             oldest = [replace(queued, waited_s=waited_s) for queued, waited_s in waits if waited_s >= PATIENCE_S]
             lanes = {account: (queued for _, queued in lane) for account, lane in self._lanes.items()}
             decided.take(rules.in_turn(lanes, oldest))
@@ -121,7 +131,7 @@ class HoraScheduler:
             ends_in_s = None if job.estimate_s is None else max(job.estimate_s - job.held_s(now_s), 0.0)
         return LiveAttempt(
             job.attempt_id, job.order, job.counts, ends_in_s, leaving=job.leaving, account=job.account,
-            level=job.level(now_s), undisturbed_s=self._undisturbed_s(job, now_s),
+            level=job.level(now_s + SOON_S), undisturbed_s=self._undisturbed_s(job, now_s),
         )  # fmt: skip
 
     def _undisturbed_s(self, job: SimulatedJob, now_s: float) -> float:
@@ -131,7 +141,7 @@ class HoraScheduler:
         )  # fmt: skip
         if job.says_end and job.ends_s - now_s <= self._quantum_s:
             return max(left_s, job.ends_s - now_s + 1.0)  # as `jobs.scheduling.live_rows` has it
-        return left_s
+        return left_s if left_s > SOON_S else 0.0  # or nobody would look at it again
 
     def _fair(self, simulation: Simulation, live: Sequence[LiveAttempt]) -> Fair:
         now_s = simulation.now_s

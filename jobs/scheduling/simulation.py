@@ -9,6 +9,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -89,6 +90,13 @@ class SimulatedJob:
     def ends_s(self) -> float:
         """When its attempt ends if it is left alone."""
         return self.begun_s + self.left_s
+
+    def believed(self, left_s: float, now_s: float) -> "SimulatedJob":
+        """A copy as it is now, of which somebody believes that it still runs so long."""
+        copied = copy(self)
+        copied.left_s = left_s + self.held_s(now_s)
+        copied.first_start_s, copied.plan = math.nan, 0
+        return copied
 
     def level(self, now_s: float) -> int:
         """The level of its attained service."""

@@ -88,6 +88,7 @@ class WaitingView(View):
 
     position: int | None = Field(description="Position in the queue; 1 is next. Null: the job cannot be placed yet")
     reason: str
+    starts_in_s: float | None = Field(None, description="In how many seconds it is expected to start; null: unknown")
 
 
 class CopiesBehind(View):

@@ -87,3 +87,19 @@ def test_wrong_options_end_with_two(tmp_path: Path, argv: list[str], capsys: pyt
         code = ended.code
     assert code == 2
     assert capsys.readouterr().err
+
+
+def test_starts_are_forecast_under_the_own_policies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One slot, and jobs that take as long as those before: the last ones are expected to wait about as they do."""
+    path = trace(tmp_path, *(f"{90 * number},100,1" for number in range(60)))
+    argv = ["--trace", str(path), "--hosts", "1", "--slots", "1", "--policies", "fifo,hora-fifo", "--starts", "2"]
+    assert main([*argv, "--json"]) == 0
+    fifo, hora = json.loads(capsys.readouterr().out)["policies"]
+    assert fifo["starts"] is None
+    starts = hora["starts"]
+    assert starts["jobs"] == 30
+    assert 20 <= starts["waited"] < 30  # the wait grows by 10 s a job
+    assert starts["within_2"] >= 0.9
+    assert 1 <= starts["waited_median_error"] <= 1.2
+    assert main(argv) == 0
+    assert "Expected starts" in capsys.readouterr().out

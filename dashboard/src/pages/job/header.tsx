@@ -115,7 +115,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 }
 
 function WaitingLine({ job }: { job: Job }) {
-  const { position, reason } = job.waiting as NonNullable<Job["waiting"]>;
+  const { position, reason, starts_in_s: startsInS } = job.waiting as NonNullable<Job["waiting"]>;
   if (job.paused_at !== null) {
     return <p class={styles["waiting"]}>Paused since {moment(job.paused_at)}: it waits until a person resumes it.</p>;
   }
@@ -123,6 +123,8 @@ function WaitingLine({ job }: { job: Job }) {
     <p class={styles["waiting"]} role="status">
       {position !== null && <strong>{ordinal(position)} in the queue: </strong>}
       {reason}
+      {typeof startsInS === "number" &&
+        ` · expected to start ${startsInS === 0 ? "soon" : `in about ${duration(startsInS)}`}`}
     </p>
   );
 }

@@ -33,6 +33,7 @@ THREADS = {
     "Validator": "nobody: what it looks at was registered by somebody who might",
     "Retention": "the operator",
     "IdleWatch": "the owners of jobs and admins, who said what to do with idle slots: it only takes slots away",
+    "Forecaster": "nobody: it says when jobs are expected to start, and changes no job",
     "Sampler": "the operator",
     "Desk": "the owners of jobs: it asks Slurm only for jobs whose owners may submit, and begins no others",
     "CopierKeeper": "the operator, who sets the address of the store",

@@ -6,7 +6,15 @@ import pytest
 from rich.cells import cell_len
 
 from hora.errors import Json
-from hora.render.jobs import devices, epoch_line, job_details, jobs_table, progress_line, results_table
+from hora.render.jobs import (
+    devices,
+    epoch_line,
+    expected_start,
+    job_details,
+    jobs_table,
+    progress_line,
+    results_table,
+)
 from hora.render.text import duration, ordinal, plain, ranges
 from tests.printed import as_text, facts_of
 
@@ -180,6 +188,15 @@ def test_jobs_table_shows_why_jobs_wait() -> None:
     assert "queued (paused)" in paused
     assert paused.endswith("  -")
     assert ended.endswith("  -")
+
+
+def test_a_job_says_when_it_is_expected_to_start() -> None:
+    waiting = {"position": 3, "reason": "is next", "starts_in_s": 720.0}
+    queued = waits(3, "is next", waiting=waiting)
+    assert expected_start(queued) == "in about 12 min 00 s"
+    assert expected_start(waits(1, "is next", waiting={**waiting, "starts_in_s": 0.0})) == "soon"
+    assert expected_start({**queued, "paused_at": NOW.isoformat()}) is None
+    assert expected_start(waits(1, "is next")) is None
 
 
 def test_pausing_job_is_shown_as_pausing_until_it_ends() -> None:
