@@ -87,8 +87,8 @@ format: setup ## Format, fix what the linter can fix, and write the tables in do
 # SEED is of the first round; each of the others has the next one.
 SEED ?= 1
 ROUNDS ?= 1
-chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each; SEED=7 ROUNDS=5)
-	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS)
+chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each; SEED=7 ROUNDS=5 SHARES=1)
+	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS) $(if $(SHARES),--shares)
 
 upgrade: setup ## Upgrade a stack from FROM (a revision of git) to this version while jobs train
 	$(BIN)/python -m tests.upgrade $(if $(FROM),--from $(FROM))

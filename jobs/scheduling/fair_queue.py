@@ -103,11 +103,17 @@ class Fair(Fifo):
         held = Counter[Account]()
         for attempt in staying:
             held[attempt.account] += attempt.gpus
-        self._entitled = _entitled(used_s, shares, {account: held[account] / (all_slots or 1) for account in idle})
+        self._shares, self._accounts = shares, used_s.keys()
+        self._of_idle = {account: held[account] / (all_slots or 1) for account in idle}
+        self._entitled = _entitled(self._accounts, shares, self._of_idle)
+        self._entitled_if_all_want = _entitled(self._accounts, shares, {})
+        self._entitled_if_it_wants = dict[Account, float]()  # the idle accounts that were asked for
         self._used_s = defaultdict(float, used_s)
         self._slot_used_s = max(sum(used_s.values()) / (all_slots or 1) * _OF_USAGE, _LEAST_USED_S)
+        self._charged_s = defaultdict[Account, float](float)  # what is in `_used_s` for slots that the accounts hold
+        self._all_charged_s = 0.0
         for attempt in staying:
-            self._used_s[attempt.account] += self._slot_used_s * attempt.gpus
+            self._charge(attempt.account, attempt.gpus)
         self._all_used_s = sum(self._used_s.values())
         self._beyond_share = self._attempts_beyond_share(staying, slots)
         self._first: set[str] = set()
@@ -155,7 +161,7 @@ class Fair(Fifo):
 
     def placed(self, job: QueuedJob, gpus: int) -> None:
         """Charge the account of a job that gets slots: otherwise one account would get all that are free now."""
-        self._used_s[job.account] += self._slot_used_s * gpus
+        self._charge(job.account, gpus)
         self._all_used_s += self._slot_used_s * gpus
 
     def standing(self, job: QueuedJob) -> Hashable:
@@ -169,14 +175,17 @@ class Fair(Fifo):
             return True
         if -attempt.order[0] > job.priority or attempt.undisturbed_s > 0:
             return False
-        wanted = self._tier(job)
-        if wanted == _FIRST:
-            return True
         if job.account == attempt.account:
-            return (job.level, job.order) < (attempt.level, attempt.order) and attempt.level > 0
-        held = self._tier_of(attempt)
+            first = self._tier(job) == _FIRST
+            return first or ((job.level, job.order) < (attempt.level, attempt.order) and attempt.level > 0)
+        use, use_of_attempt = self._most_use_of(job.account), self._least_use_of(attempt.account)
+        if job.job_id in self._first and use <= 1.0:
+            return True
+        wanted = _OVER if use > _TOLERANCE else _NEW + job.level
+        is_beyond = attempt.attempt_id in self._beyond_share and use_of_attempt > _TOLERANCE
+        held = _OVER if is_beyond else _NEW + attempt.level
         if wanted == held == _OVER:
-            return self._use_of(job.account) < self._use_of(attempt.account)
+            return use < use_of_attempt
         return wanted < held
 
     def sparing(self, attempt: LiveAttempt, gpus: int) -> tuple[float, ...]:
@@ -202,6 +211,33 @@ class Fair(Fifo):
     def _use_of(self, account: Account) -> float:
         """What it used, relative to what it is entitled to."""
         return self._used_s[account] / (self._entitled.get(account, 1.0) or 1e-9)
+
+    def _most_use_of(self, account: Account) -> float:
+        """What it used of what it is entitled to, once others made room: they hold less then, and all want slots.
+
+        With the figures of now, a job would come after those that had made room for it. They would get their slots
+        back, and make room for it again and again.
+        """
+        held_s = self._charged_s[account]
+        whole_s = self._all_used_s - self._all_charged_s + held_s
+        return self._used_s[account] / ((self._entitled_if_all_want.get(account, 1.0) * whole_s) or 1e-9)
+
+    def _least_use_of(self, account: Account) -> float:
+        """What it used of what it is entitled to, once it made room with all that it holds, and wants slots."""
+        held_s = self._charged_s[account]
+        entitled = self._entitled.get(account, 1.0)
+        if account in self._of_idle:
+            if account not in self._entitled_if_it_wants:
+                others = {other: part for other, part in self._of_idle.items() if other != account}
+                of_all = _entitled(self._accounts, self._shares, others)
+                self._entitled_if_it_wants[account] = of_all[account]
+            entitled = self._entitled_if_it_wants[account]
+        return (self._used_s[account] - held_s) / ((entitled * (self._all_used_s - held_s)) or 1e-9)
+
+    def _charge(self, account: Account, gpus: int) -> None:
+        self._used_s[account] += self._slot_used_s * gpus
+        self._charged_s[account] += self._slot_used_s * gpus
+        self._all_charged_s += self._slot_used_s * gpus
 
     def _is_over(self, account: Account) -> bool:
         """Whether it used clearly more than its part of what all these accounts used lately."""

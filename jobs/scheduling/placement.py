@@ -206,7 +206,10 @@ class PlacementPass:
         Nothing is kept for a job if its start time is unknown and an earlier job waits for the same slots. Its
         reservation would only stop short jobs from passing both.
         """
-        at_s, future = self._make_room(job, request) or self._comes_free(request)
+        room = self._make_room(job, request)
+        if room is not None:
+            self._rules.placed(job, request.gpus)  # it will be, so its account's next job makes no room by what it had
+        at_s, future = room or self._comes_free(request)
         shares = self._cluster.fit(request, future)
         reserved = {slots for reservation in self.reservations for slots in reservation.shares}
         if shares is None or (math.isinf(at_s) and not reserved.isdisjoint(dict(shares))):

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.chaos import disks
 from tests.chaos.round import run_round
 from tests.chaos.script import Harm, script_of
+from tests.chaos.shares import shares_script_of
 
 _NAMES = {harm.name.lower().replace("_", "-"): harm for harm in Harm}
 
@@ -29,8 +30,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=40)
-    parser.add_argument("--disturbances", type=int, default=len(Harm))
+    parser.add_argument("--shares", action="store_true", help="several users, whose jobs preempt each other")
+    parser.add_argument("--jobs", type=int, help="40, or 16 with --shares")
+    parser.add_argument("--disturbances", type=int, help="one of each harm by default")
     parser.add_argument("--harms", help="only these, separated by commas: " + ", ".join(_NAMES))
     arguments = parser.parse_args()
     harms = [_NAMES[name] for name in arguments.harms.split(",")] if arguments.harms else list(Harm)
@@ -39,13 +41,16 @@ def main() -> int:
     for seed in range(arguments.seed, arguments.seed + arguments.rounds):
         folder = Path(tempfile.mkdtemp(prefix="hora-"))
         folder.chmod(0o755)  # the database's own user must get in
-        script = script_of(seed, jobs=arguments.jobs, disturbances=arguments.disturbances, harms=harms)
+        jobs = arguments.jobs or (16 if arguments.shares else 40)
+        plan = shares_script_of if arguments.shares else script_of
+        script = plan(seed, jobs=jobs, disturbances=arguments.disturbances or len(harms), harms=harms)
         if run_round(script, folder / "chaos", say=lambda line: print(line, flush=True)).failures:
             failed[seed] = folder
         else:
             shutil.rmtree(folder, ignore_errors=True)
     for seed, folder in failed.items():
-        print(f"seed {seed} failed; its logs and rows are in {folder}; to repeat it: make chaos SEED={seed}")
+        print(f"seed {seed} failed; its logs and rows are in {folder}; to repeat it: make chaos SEED={seed}"
+              f"{' SHARES=1' if arguments.shares else ''}")  # fmt: skip
     return 1 if failed else 0
 
 

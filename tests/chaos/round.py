@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hora.service import HoraError, Service
-from tests.chaos import verdict
+from tests.chaos import shares, verdict
 from tests.chaos.census import Census
 from tests.chaos.library import Library
 from tests.chaos.monkey import Monkey
 from tests.chaos.people import Clients, Person
 from tests.chaos.script import Script
+from tests.chaos.shares import Undisturbed
 from tests.chaos.site import Site
 from tests.chaos.stage import Stage, connect
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
@@ -60,7 +61,8 @@ def run_round(script: Script, folder: Path, *, say: Callable[[str], None] = lamb
         say(line)
 
     report(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {folder}")
-    with Site(folder, TIMES) as site:
+    site = Site(folder, TIMES | shares.SETTINGS, shares.SLOTS) if script.owners else Site(folder, TIMES)
+    with site:
         failures = _run_on(site, script, report)
     failures += [f"after the stage's end {sentence}" for sentence in verdict.processes_left(site.homes)]
     took_s = time.monotonic() - begun
@@ -73,6 +75,9 @@ def _run_on(site: Site, script: Script, report: Callable[[str], None]) -> list[s
         services = [end.enter_context(Service(api.stack.url, site.token, timeout_s=5)) for api in site.apis]
         with connect(site.database_url) as connection, connection.transaction():
             call_witness(connection)
+            if script.owners:
+                shares.make_room_soon(connection)
+        undisturbed = Undisturbed(services[0]) if script.owners else None
         stage = Stage(site.database_url, script)
         census = Census(site.homes, lambda: stage.rows.slots)
         for thread in (stage, census):
@@ -80,16 +85,24 @@ def _run_on(site: Site, script: Script, report: Callable[[str], None]) -> list[s
             end.callback(thread.stop)
         ended = threading.Event()
         end.callback(ended.set)
-        clients = Clients(services, ended)
-        people = [Person(job, clients, stage, ended, seed=script.seed) for job in script.jobs]
+        clients: dict[str | None, Clients] = {None: Clients(services, ended)}
+        for owner in script.owners:
+            token = services[0].create_token("chaos", user=owner)["token"]
+            own = [end.enter_context(Service(api.stack.url, token, timeout_s=5)) for api in site.apis]
+            clients[owner] = Clients(own, ended)
+        people = [Person(job, clients[job.owner], stage, ended, seed=script.seed) for job in script.jobs]
         for person in people:
             person.start()
-        library = Library(site.datasets, clients)
+        library = Library(site.datasets, clients[None])
         Monkey(site, stage, script, library, lease_s=LEASE_S, say=report).run()
         report(f"{stage.elapsed_s:6.1f} s: the disturbances are over at {stage.position:.2f}")
         failures = _unsettled(stage, people, library)
         report(f"{stage.elapsed_s:6.1f} s: every job is over, or paused" if not failures else "not every job has ended")
-        failures += _failed_checks(site, stage, services[0], people, library)
+        failures += _failed_checks(site, stage, services[0], people, library, undisturbed)
+        if undisturbed is not None:
+            turns = shares.turns(services[0], people)
+            report(f"{len(turns)} attempts made room by fair shares: {'; '.join(turns)}")
+            failures += [] if turns else ["no attempt made room by fair shares"]
         report(_summary(services[0]))
         report(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
                f" {census.most_ranks} ranks at once at most")  # fmt: skip
@@ -117,12 +130,20 @@ def _unsettled(stage: Stage, people: Sequence[Person], library: Library) -> list
     return [f"{limit_s:.0f} s after the last disturbance {sentence}" for sentence in sentences]
 
 
-def _failed_checks(site: Site, stage: Stage, client: Service, people: Sequence[Person], library: Library) -> list[str]:
+def _failed_checks(
+    site: Site,
+    stage: Stage,
+    client: Service,
+    people: Sequence[Person],
+    library: Library,
+    undisturbed: Undisturbed | None,
+) -> list[str]:
     failures = [trouble for person in people for trouble in person.troubles]
     limit_s = _RELEASED_WITHIN_S * slowdown()
     failures += _left_after(limit_s, lambda: verdict.slots_not_free(client.hosts()))
     failures += _left_after(limit_s, lambda: verdict.processes_left(site.homes))
-    jobs = {job["id"]: job for job in client.jobs() if job["id"] not in library.job_ids}
+    others = library.job_ids | (undisturbed.job_ids if undisturbed is not None else set())
+    jobs = {job["id"]: job for job in client.jobs() if job["id"] not in others}
     failures += verdict.lost_jobs(people, list(jobs.values()))
     for person in people:
         job = jobs.get(person.job_id or "")
@@ -131,6 +152,7 @@ def _failed_checks(site: Site, stage: Stage, client: Service, people: Sequence[P
             failures += verdict.forbidden_moves(person.planned.name, job, client.events(job["id"]))
             failures += verdict.disk_faults_that_count(person.planned.name, client.attempts(job["id"]))
     failures += verdict.curves_of(client, people, jobs)
+    failures += [] if undisturbed is None else undisturbed.losses(people, jobs)
     failures += library.failures()
     with connect(site.database_url) as connection:
         failures += notes_of(connection) + late_points(connection, stage.undated) + unfinished(connection)

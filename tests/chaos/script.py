@@ -85,8 +85,9 @@ class PlannedJob:
     number: int
     at: float
     spec: dict[str, Any]
-    submit_twice: bool  # with the same idempotency key
-    wish: Wish | None
+    submit_twice: bool = False  # with the same idempotency key
+    wish: Wish | None = None
+    owner: str | None = None  # None: whoever runs the round
 
     @property
     def name(self) -> str:
@@ -107,23 +108,32 @@ class Script:
     jobs: tuple[PlannedJob, ...]
     disturbances: tuple[Disturbance, ...]
 
+    @property
+    def owners(self) -> frozenset[str]:
+        """The users who share the slots by the fair queue; empty: all jobs are of one."""
+        return frozenset(job.owner for job in self.jobs if job.owner is not None)
+
 
 def script_of(
     seed: int, *, jobs: int = 40, disturbances: int = len(Harm), harms: Sequence[Harm] = tuple(Harm)
 ) -> Script:
-    """The round of a seed. Every one of `harms` comes once before any comes a second time."""
+    """The round of a seed."""
     dice = random.Random(seed)  # noqa: S311 - the same seed must give the same draws
     wishes = _wishes(dice, jobs)
     planned = tuple(_job(dice, number, jobs, wishes.get(number)) for number in range(jobs))
+    return Script(seed, planned, disturbances_of(dice, disturbances, harms))
+
+
+def disturbances_of(dice: random.Random, number: int, harms: Sequence[Harm]) -> tuple[Disturbance, ...]:
+    """So many disturbances, sorted by time. Every one of `harms` comes once before any comes a second time."""
     deck: list[Harm] = []
-    while len(deck) < disturbances:
+    while len(deck) < number:
         deck += dice.sample(harms, len(harms))
-    times = sorted(dice.uniform(0.02, 0.85) for _ in range(disturbances))
-    drawn = tuple(
+    times = sorted(dice.uniform(0.02, 0.85) for _ in range(number))
+    return tuple(
         Disturbance(at, harm, dice.random(), dice.uniform(0.5, 3.0))
-        for at, harm in zip(times, deck[:disturbances], strict=True)
+        for at, harm in zip(times, deck[:number], strict=True)
     )
-    return Script(seed, planned, drawn)
 
 
 def _wishes(dice: random.Random, jobs: int) -> dict[int, Wish]:

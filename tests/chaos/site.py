@@ -1,4 +1,4 @@
-"""The stack of a round: two apis, three workers with a host each, a broker, and a database with a standby.
+"""The stack of a round: two apis, workers with a host each, a broker, and a database with a standby.
 
 All of it runs on this machine. Each api and each worker has a home, a keeper and a clock of its own; each worker also a
 disk for the files of its jobs. Nothing is shared but the database, the broker and the folder of the datasets.
@@ -22,7 +22,7 @@ from tests.chaos.disks import Disk
 from tests.waiting import until
 
 APIS = 2
-SLOTS = (2, 1, 1)  # of each host
+SLOTS = (2, 1, 1)  # of each host, unless the round wants others
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,18 @@ class Member:
 
 
 class Site:
-    """Starts on entry and is stopped on exit, or when this process dies. `times` are settings of every part."""
+    """Starts on entry and is stopped on exit, or when this process dies.
 
-    def __init__(self, folder: Path, times: Mapping[str, str]) -> None:
+    `times` are settings of every part; `slots` are those of each host.
+    """
+
+    def __init__(self, folder: Path, times: Mapping[str, str], slots: Sequence[int] = SLOTS) -> None:
         folder.mkdir(parents=True)
         self.folder = folder.resolve()
         self.token = secrets.token_urlsafe(16)
         self.datasets = self.folder / "data"  # a data root
         self._times = times
+        self._slots = slots
         self._open = ExitStack()
         self.apis: list[Member] = []
         self.hosts: list[Member] = []
@@ -68,9 +72,9 @@ class Site:
             self.broker = Stack(self.folder / "hub", port=0, parts=("broker", "migrations"), embedded=False)
             self._start(self.broker, opened, {"HORA_DATABASE_URL": self.databases.url})
             self.apis = [self._api(number, opened) for number in range(APIS)]
-            self.hosts = [self._host(number, slots, opened) for number, slots in enumerate(SLOTS)]
+            self.hosts = [self._host(number, slots, opened) for number, slots in enumerate(self._slots)]
             with Service(self.apis[0].stack.url, self.token) as client:
-                until(lambda: len(client.hosts()) == len(SLOTS), what="all hosts")
+                until(lambda: len(client.hosts()) == len(self._slots), what="all hosts")
             self._open = opened.pop_all()
         return self
 

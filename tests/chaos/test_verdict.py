@@ -5,8 +5,10 @@ from typing import Any
 from tests.chaos.verdict import (
     broken_curve,
     different_curves,
+    different_figures,
     disk_faults_that_count,
     forbidden_moves,
+    lost_attempts,
     slots_not_free,
 )
 
@@ -39,6 +41,22 @@ def test_a_curve_that_differs_from_others_of_its_kind_is_reported() -> None:
     assert different_curves(same) == []
     (found,) = different_curves([*same, ("e", kind, [0.5, 0.5])])
     assert found.startswith("e's val_loss after epoch 2 is 0.5")
+
+
+def test_a_figure_that_differs_in_its_last_digit_or_is_missing_is_reported() -> None:
+    assert different_figures("job", {"loss": 0.1}, {"loss": 0.1}) == []
+    assert (
+        "job's loss is 0.1; undisturbed it is 0.1000" in different_figures("job", {"loss": 0.1}, {"loss": 0.1000001})[0]
+    )
+    assert different_figures("job", {}, {"loss": 0.1}) != []
+    assert different_figures("job", {"loss": 0.1}, {}) != []
+
+
+def test_attempts_that_are_missing_or_have_no_end_are_reported() -> None:
+    first, third = ({"number": number, "ended_at": "2030-01-01T00:00:00Z"} for number in (1, 3))
+    assert lost_attempts("job", {"attempt": 1}, [first]) == []
+    assert lost_attempts("job", {"attempt": 3}, [first, third]) == ["job is at attempt 3 and has the attempts [1, 3]"]
+    assert lost_attempts("job", {"attempt": 1}, [{**first, "ended_at": None}]) == ["job.1 has no end"]
 
 
 def test_a_slot_that_is_not_free_is_named() -> None:

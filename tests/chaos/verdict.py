@@ -6,7 +6,7 @@ Each function returns a sentence for each failure.
 import math
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psycopg
@@ -95,6 +95,24 @@ def different_curves(curves: Iterable[tuple[str, tuple[str, int], Sequence[float
                 for value, name in values
                 if not math.isclose(value, middle, rel_tol=_SAME_WITHIN)
             ]
+    return sentences
+
+
+def different_figures(name: str, figures: Mapping[str, object], undisturbed: Mapping[str, object]) -> list[str]:
+    """Figures of a job that are not exactly those of a job of its kind that nothing disturbed."""
+    differ = [key for key in undisturbed.keys() | figures.keys() if figures.get(key) != undisturbed.get(key)]
+    return [
+        f"{name}'s {key} is {figures.get(key)}; undisturbed it is {undisturbed.get(key)} ({len(differ)} differ)"
+        for key in sorted(differ)[:1]
+    ]
+
+
+def lost_attempts(name: str, job: Json, attempts: Sequence[Json]) -> list[str]:
+    """Attempts that are missing, there twice, or without an end."""
+    numbers = [attempt["number"] for attempt in attempts]
+    sentences = [f"{name}.{attempt['number']} has no end" for attempt in attempts if attempt["ended_at"] is None]
+    if numbers != list(range(1, job["attempt"] + 1)):
+        sentences.append(f"{name} is at attempt {job['attempt']} and has the attempts {numbers}")
     return sentences
 
 
