@@ -1,14 +1,15 @@
 """`python -m bench [NAME...]`: run the named measurements (default: all) and print their tables.
 
 All measurements take more than an hour on two cores. `articles:NAME` runs one row of `articles`.
-`python -m bench queue --trace FILE` replays a trace instead; `python -m bench queue --help` names its options.
+`python -m bench queue --trace FILE` replays a trace instead, and `python -m bench scale` times passes over a long
+queue. With `--help` each names its options.
 """
 
 import argparse
 import sys
 from functools import partial
 
-from bench import api, articles, dashboard, dispatch, launch, live, queue, sampler, series, slurm, store, train
+from bench import api, articles, dashboard, dispatch, launch, live, queue, sampler, scale, series, slurm, store, train
 from bench import input as reading
 
 MEASUREMENTS = {
@@ -32,6 +33,8 @@ def main() -> int:
     """Run the named measurements."""
     if sys.argv[1:2] == ["queue"]:
         return queue.main(sys.argv[2:])
+    if sys.argv[1:2] == ["scale"]:
+        return scale.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"of: {', '.join([*MEASUREMENTS, *ROWS])}")
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured (default: 5)")

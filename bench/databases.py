@@ -34,6 +34,19 @@ def empty_database(stack: Stack) -> Iterator[str]:
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+@contextmanager
+def copied_database(stack: Stack, url: str) -> Iterator[tuple[str, Sessions]]:
+    """A copy of the database at `url`, to which nobody may be connected: its address, and sessions on it."""
+    name, original = f"bench_{next(_numbers)}", url.split("?", maxsplit=1)[0].rpartition("/")[2]
+    with psycopg.connect(stack.database_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{original}" STRATEGY file_copy')
+        copied = url.replace(f"/{original}?", f"/{name}?")
+        engine = engine_for(copied)
+        yield copied, sessions_for(engine)
+        engine.dispose()
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
 def analyze(url: str) -> None:
     """Update the statistics of the tables, as the database does by itself after a while."""
     with psycopg.connect(url, autocommit=True) as connection:

@@ -95,8 +95,9 @@ class Agent(PeriodicThread):
         self._keeper.look_after_all()
         if self._pool is not None:
             self._pool.reconcile(leases_count=self._leases_count, meanwhile=self._send_heartbeat)
-        self._end_abandoned()
-        self._dispatcher.run_in_turn()
+        if self._dispatcher.has_turn():
+            self._end_abandoned()
+            self._dispatcher.run()
 
     def _come_into_service(self) -> None:
         """Register, as soon as it is known which slots this host offers.

@@ -4,11 +4,13 @@ Hints start it (as a Celery task), and so does every worker's reconciliation. A 
 a time. So jobs start without depending on any single process.
 """
 
+import gc
 import logging
 import random
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 
 from sqlalchemy import func, select, update
@@ -30,6 +32,7 @@ from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.placement_rows import (
     PASS_LOCK,
     QueuePage,
+    is_alive,
     kind_for_auto,
     next_page,
     registered_hosts,
@@ -43,6 +46,8 @@ _log = logging.getLogger(__name__)
 _NEXT_PASS = 0x626568696E64  # the number of an advisory lock
 _PAGE = 250  # jobs read at once
 _MOST_LOOKED_AT = 10_000  # jobs in one pass
+_MOST_IN_VAIN = 2_000  # jobs in one pass that get nothing although slots are free
+_MOST_PLACED = 500  # jobs in one pass: it holds up others. The next one follows at once
 _PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
 
 
@@ -57,14 +62,13 @@ class Dispatcher:
         self._running = threading.Lock()
         self._hosts_alive = 1
 
-    def run_in_turn(self) -> int:
-        """`run`, for a reconciliation. If there are many hosts, each skips most of its turns.
+    def has_turn(self) -> bool:
+        """Whether the reconciliation of this host looks after the whole service this time.
 
-        There is one pass at a time. If each of hundreds of hosts made one a second, the database would do little else.
+        If there are many hosts, each skips most of its turns. If each of hundreds looked once a second, the database
+        would do little else.
         """
-        if random.random() * self._hosts_alive > _PASSES_A_PERIOD:  # noqa: S311 - nothing secret
-            return 0
-        return self.run()
+        return random.random() * self._hosts_alive <= _PASSES_A_PERIOD  # noqa: S311 - nothing secret
 
     def run(self) -> int:
         """Place all jobs that can be placed. Returns how many were.
@@ -80,12 +84,18 @@ class Dispatcher:
 
     def _run_among_workers(self) -> int:
         with self._sessions() as waiting_session:
-            if not waiting_session.scalar(select(func.pg_try_advisory_xact_lock(_NEXT_PASS))):
+            alive = select(func.count()).where(is_alive(self._settings.host_timeout_s)).scalar_subquery()
+            lock = func.pg_try_advisory_xact_lock(_NEXT_PASS)
+            is_next, self._hosts_alive = waiting_session.execute(select(lock, alive)).one()
+            if not is_next:
                 return 0
             with self._sessions.begin() as session:
                 session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
                 waiting_session.rollback()  # rows committed from now on are for the next pass
-                placed = self._pass(session)
+                with _no_collection():
+                    placed = self._pass(session)
+        if len(placed) >= _MOST_PLACED:
+            self._hints.dispatch()
         for attempt_id, lead in placed.items():
             self._hints.launch(attempt_id, host=lead)
         return len(placed)
@@ -94,16 +104,16 @@ class Dispatcher:
         """Decide and store the decisions; returns the lead host of each new attempt."""
         pools = registered_pools(session, host_timeout_s=self._settings.host_timeout_s)
         alive = [one.pool.name for one in pools if one.alive]
-        page = next_page(session, None, limit=_PAGE, pools=alive)
+        is_fair = self._settings.queue == "fair"
+        page = next_page(session, None, limit=1 if is_fair else _PAGE, pools=alive)
         if not page.jobs:
             session.execute(update(Host).where(Host.kept_for.is_not(None)).values(kept_for=None))
             store_standings(session, {})
             return {}
         hosts = registered_hosts(session, host_timeout_s=self._settings.host_timeout_s)
-        self._hosts_alive = sum(host.alive for host in hosts)
         slots_in_use = [host.slots for host in hosts if host.in_use]
         live = live_attempts(session, slots_in_use, quantum_s=self._settings.queue_quantum_s)
-        rules = self._fair_rules(session, live, slots_in_use) if self._settings.queue == "fair" else None
+        rules = self._fair_rules(session, live, slots_in_use) if is_fair else None
         scheduling_pass = PlacementPass(
             slots_in_use, live, active_quotas(session).values(),
             pools=[one.pool for one in pools if one.in_use], auto=kind_for_auto(hosts, pools), rules=rules,
@@ -111,8 +121,16 @@ class Dispatcher:
         if rules is None:
             queue = _by_age(session, page, scheduling_pass.allowances, pools=alive)
         else:
-            queue = jobs_in_turn(session, rules, scheduling_pass, page=_PAGE, pools=alive)
-        scheduling_pass.take(takewhile(lambda _: scheduling_pass.looked_at < _MOST_LOOKED_AT, queue))
+            queue = jobs_in_turn(session, rules, scheduling_pass, pools=alive)
+
+        def goes_on(_: QueuedJob) -> bool:
+            return (
+                scheduling_pass.looked_at < _MOST_LOOKED_AT
+                and scheduling_pass.in_vain < _MOST_IN_VAIN
+                and len(scheduling_pass.placements) < _MOST_PLACED
+            )
+
+        scheduling_pass.take(takewhile(goes_on, queue))
         store_standings(session, {} if rules is None else rules.standings())
         leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
         hand_to_pools(session, scheduling_pass.pooled)
@@ -129,6 +147,18 @@ class Dispatcher:
             slots[alike.of.kind] += alike.capacity
         half_life_s = self._settings.queue_half_life_h * 3600
         return fair_rules(session, live, slots=slots, half_life_s=half_life_s)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """A pass makes many small objects that live until its end. To look for garbage among them takes a fifth of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _by_age(

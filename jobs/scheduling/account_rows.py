@@ -4,37 +4,67 @@ Called by the dispatcher, in its transaction.
 """
 
 import math
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, SQLColumnExpression, delete, func, or_, select, tuple_, union_all
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Float,
+    Select,
+    SQLColumnExpression,
+    String,
+    cast,
+    delete,
+    func,
+    or_,
+    select,
+    true,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import AccountStanding, Attempt, Job, Project, UsageHour
 from jobs.lifecycle.rights_now import may_train
+from jobs.scheduling.allowances import Allowances
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import OLDEST, PATIENCE_S, AccountUse, Fair
 from jobs.scheduling.placement import PlacementPass
-from jobs.scheduling.placement_rows import IN_LINE, next_page, seconds
+from jobs.scheduling.placement_rows import IN_LINE, LANE_BEGINS, lane_pages, next_page, seconds
 
 _HALF_LIVES = 10  # what was used before counts less than a thousandth
 _OLDEST_READ = 8 * OLDEST  # some of them may wait for hosts that do not exist
-_FIRST_PAGE = 25  # there may be many accounts, and most passes place few jobs
+_FIRST_ROWS = 250  # jobs that are read at first: most passes place few
+_PAGE = 250  # jobs of an account
+_MOST_ROWS = 500  # of all accounts in one statement
 _LITTLE = 0.05
 _REFRESHED_AFTER = timedelta(seconds=30)  # figures that people look at may be so old
 
 
 def fair_rules(session: Session, live: Sequence[LiveAttempt], *, slots: Mapping[str, int], half_life_s: float) -> Fair:
     """The rules of the queue by what each account that has jobs here has used. `slots` by kind."""
-    queued = select(Job.project, Job.owner).where(IN_LINE).distinct().subquery()
-    may = select(queued.c.project, queued.c.owner).where(may_train(queued.c.owner, queued.c.project))
-    wanting = {Account(project, user) for project, user in session.execute(may)}
+    wanting = {Account(project, user) for project, user in session.execute(_accounts_in_line())}
     used_s = dict.fromkeys(wanting | {attempt.account for attempt in live}, 0.0)
     used_s |= {account: slot_s for account, slot_s in used_by_accounts(session, half_life_s) if account in used_s}
     shares = session.execute(select(Project.name, Project.share).where(Project.share != 1.0))
     by_project = {name: share for name, share in shares}  # noqa: C416 - a row is no pair to the type checker
     return Fair(live, used_s, by_project, slots, wanting=wanting)
+
+
+@cache
+def _accounts_in_line() -> Select[Any]:
+    """The accounts with queued jobs, one after the other from the index: that takes as long as there are accounts."""
+    first = select(Job.project, Job.owner).where(IN_LINE).order_by(Job.project, Job.owner).limit(1)
+    lanes = first.cte("lanes", recursive=True)
+    behind = tuple_(Job.project, Job.owner) > tuple_(lanes.c.project, lanes.c.owner)
+    following = first.where(behind).lateral("following")
+    lanes = lanes.union_all(select(following).select_from(lanes.join(following, true())))
+    return select(lanes).where(may_train(lanes.c.owner, lanes.c.project))
 
 
 def used_by_accounts(session: Session, half_life_s: float) -> list[tuple[Account, float]]:
@@ -47,10 +77,12 @@ def used_by_accounts(session: Session, half_life_s: float) -> list[tuple[Account
     def ago_s(at: SQLColumnExpression[datetime]) -> ColumnElement[float]:
         return func.least(func.greatest(seconds(func.now() - at), 0.0), _HALF_LIVES * half_life_s)
 
+    # There may be a row for each hour of each user: the numbers are simple on purpose.
+    hour_s, now_s = func.date_part("epoch", UsageHour.hour), func.date_part("epoch", func.now())
+    part = func.exp(func.least(decay * (hour_s - now_s), 0.0))
     ended = select(
-        UsageHour.project, UsageHour.user_name.label("owner"),
-        (UsageHour.slot_seconds * func.exp(-decay * ago_s(UsageHour.hour))).label("slot_s"),
-    ).where(UsageHour.hour > func.now() - timedelta(seconds=_HALF_LIVES * half_life_s))  # fmt: skip
+        UsageHour.project, UsageHour.user_name.label("owner"), (UsageHour.slot_seconds * part).label("slot_s")
+    ).where(UsageHour.hour > func.now() - timedelta(seconds=_HALF_LIVES * half_life_s))
     held_s = (1 - func.exp(-decay * ago_s(Attempt.created_at))) / decay  # the integral of 2^(-t / half_life_s)
     going_on = (
         select(Job.project, Job.owner, (Attempt.gpus * held_s).label("slot_s"))
@@ -65,29 +97,66 @@ def used_by_accounts(session: Session, half_life_s: float) -> list[tuple[Account
 
 
 def jobs_in_turn(
-    session: Session, rules: Fair, decided: PlacementPass, *, page: int, pools: Collection[str]
+    session: Session, rules: Fair, decided: PlacementPass, *, pools: Collection[str]
 ) -> Iterator[QueuedJob]:
     """The queue in its sequence. It is read in pages, each account's by itself, as far as the caller asks for it."""
     allowances = decided.allowances
-
-    def lane(account: Account) -> Iterator[QueuedJob]:
-        after, limit = None, _FIRST_PAGE
-        while account.project not in allowances.over:
-            found = next_page(
-                session, after, limit=limit, without=allowances.over, full=allowances.full, pools=pools, account=account
-            )
-            yield from found.jobs
-            after, limit = found.after, page
-            if after is None:
-                return
-
+    lanes = _Lanes(session, rules, allowances, pools)
     behind = [account for account in rules.wanting if not rules.has_had_its_share(account)]
     waited = next_page(
         session, None, limit=_OLDEST_READ, without=allowances.over, full=allowances.full, pools=pools,
         among=behind, queued_for_s=PATIENCE_S,
     )  # fmt: skip
     oldest = [job for job in waited.jobs if decided.may_ever_hold(job)]
-    return rules.in_turn({account: lane(account) for account in rules.wanting}, oldest)
+    return rules.in_turn({account: lanes.jobs_of(account) for account in rules.wanting}, oldest)
+
+
+class _Lanes:
+    """The jobs of each account, read as far as they are asked for. One statement reads those of many accounts.
+
+    The first one reads the first jobs of all. Whenever an account has no more, the next one reads on for it, and for
+    those whose jobs that are not read yet come next.
+    """
+
+    def __init__(self, session: Session, rules: Fair, allowances: Allowances, pools: Collection[str]) -> None:
+        self._session = session
+        self._rules = rules
+        self._allowances = allowances
+        self._pools = pools
+        self._places = dict.fromkeys(rules.wanting, LANE_BEGINS)  # without accounts that were read to their ends
+        self._unread = {account: deque[QueuedJob]() for account in rules.wanting}
+        self._limit = max(_FIRST_ROWS // max(len(self._places), 1), 1)  # so many jobs of an account were read last
+        self._limits = dict.fromkeys(rules.wanting, self._limit)  # and so many are read next
+        self._rows = _FIRST_ROWS  # so many of all
+        self._begun = False
+
+    def jobs_of(self, account: Account) -> Iterator[QueuedJob]:
+        """Its jobs in their sequence. It ends when its project is over its quota."""
+        unread = self._unread[account]
+        while account.project not in self._allowances.over:
+            if not unread and account in self._places:
+                self._read_more(account)
+            if not unread:
+                return
+            yield unread.popleft()
+
+    def _read_more(self, account: Account) -> None:
+        over = self._allowances.over
+        self._limit = limit = max(self._limits[account], self._limit // 2)
+        if self._begun:
+            soon = [one for one in self._places if one.project not in over]
+            soon.sort(key=lambda one: (one != account, self._rules.key_after(one, self._places[one])))
+            places = {one: self._places.pop(one) for one in soon[: max(self._rows // limit, 1)]}
+            self._rows = min(2 * self._rows, _MOST_ROWS)
+        else:
+            places, self._places, self._begun = self._places, {}, True
+        full = self._allowances.full
+        pages = lane_pages(self._session, places, limit=limit, full=full, pools=self._pools)
+        for one, page in pages.items():
+            self._unread[one].extend(page.jobs)
+            self._limits[one] = min(2 * limit, _PAGE)
+            if page.after is not None:
+                self._places[one] = page.after
 
 
 def store_standings(session: Session, standings: Mapping[Account, AccountUse]) -> None:
@@ -95,28 +164,26 @@ def store_standings(session: Session, standings: Mapping[Account, AccountUse]) -
 
     Rows whose figures changed only a little are written once in a while.
     """
-    stored = {
-        Account(project, user): (is_over, round(used_part / _LITTLE), is_old)
-        for project, user, is_over, used_part, is_old in session.execute(
-            select(
-                AccountStanding.project, AccountStanding.user_name, AccountStanding.is_over, AccountStanding.used_part,
-                AccountStanding.at < func.now() - _REFRESHED_AFTER,
-            )
+    columns: dict[str, tuple[Any, list[Any]]] = {
+        "project": (String, [account.project for account in standings]),
+        "user_name": (String, [account.user for account in standings]),
+        "used_slot_s": (Float(53), [use.used_slot_s for use in standings.values()]),
+        "used_part": (Float(53), [use.used_part for use in standings.values()]),
+        "entitled_part": (Float(53), [use.entitled_part for use in standings.values()]),
+        "is_over": (Boolean, [use.is_over for use in standings.values()]),
+    }
+    arrays = [cast(values, ARRAY(kind)) for kind, values in columns.values()]
+    now = func.unnest(*arrays).table_valued(*columns, name="standings").render_derived()
+    key = tuple_(AccountStanding.project, AccountStanding.user_name)
+    session.execute(delete(AccountStanding).where(key.not_in(select(now.c.project, now.c.user_name))))
+    if standings:
+        written = insert(AccountStanding).from_select([*columns], select(now))
+        new = written.excluded
+        changed = or_(
+            AccountStanding.is_over != new.is_over,
+            func.round(AccountStanding.used_part / _LITTLE) != func.round(new.used_part / _LITTLE),
+            AccountStanding.at < func.now() - _REFRESHED_AFTER,
         )
-    }  # fmt: skip
-    gone = stored.keys() - standings.keys()
-    if gone:
-        key = tuple_(AccountStanding.project, AccountStanding.user_name)
-        session.execute(delete(AccountStanding).where(or_(*(key == account for account in gone))))
-    rows = [
-        {
-            "project": account.project, "user_name": account.user, "used_slot_s": use.used_slot_s,
-            "used_part": use.used_part, "entitled_part": use.entitled_part, "is_over": use.is_over,
-        }
-        for account, use in standings.items()
-        if stored.get(account) != (use.is_over, round(use.used_part / _LITTLE), False)
-    ]  # fmt: skip
-    if rows:
-        written = insert(AccountStanding)
-        changed = {name: written.excluded[name] for name in rows[0]} | {"at": func.now()}
-        session.execute(written.on_conflict_do_update(index_elements=["project", "user_name"], set_=changed), rows)
+        values = {name: new[name] for name in columns} | {"at": func.now()}
+        keys = ["project", "user_name"]
+        session.execute(written.on_conflict_do_update(index_elements=keys, set_=values, where=changed))

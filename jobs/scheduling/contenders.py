@@ -1,6 +1,7 @@
 """Who contends for slots: the jobs that wait, and the attempts that hold some. Pure."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from jobs.scheduling.fitting import Counts, SlotRequest
@@ -65,7 +66,7 @@ class LiveAttempt:
     level: int = 0
     undisturbed_s: float = 0.0
 
-    @property
+    @cached_property
     def gpus(self) -> int:
         """How many slots it holds."""
         return sum(self.slots.values())

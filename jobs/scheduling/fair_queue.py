@@ -4,15 +4,16 @@
 `jobs.scheduling.placement` asks them; docs/scheduling.md has the rules.
 """
 
-import heapq
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from datetime import datetime
 from typing import Any, Protocol
 
 from jobs.model.attained_service import LEVELS_SLOT_S
-from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
+from jobs.scheduling.contenders import Account, LiveAttempt, Order, QueuedJob
+from jobs.scheduling.turns import Key, Turns
 
 PATIENCE_S = 12 * 3600.0  # a job that has waited so long, and is one of the oldest, comes first
 OLDEST = 16  # so many jobs are the oldest
@@ -103,26 +104,34 @@ class Fair(Fifo):
         held = Counter[Account]()
         for attempt in staying:
             held[attempt.account] += attempt.gpus
-        self._shares, self._accounts = shares, used_s.keys()
-        self._of_idle = {account: held[account] / (all_slots or 1) for account in idle}
-        self._entitled = _entitled(self._accounts, shares, self._of_idle)
-        self._entitled_if_all_want = _entitled(self._accounts, shares, {})
-        self._entitled_if_it_wants = dict[Account, float]()  # the idle accounts that were asked for
+        self._parts = _parts(used_s, shares)
+        of_idle = {account: held[account] / (all_slots or 1) for account in idle}
+        self._entitled, self._grown = _entitled(self._parts, of_idle)
         self._used_s = defaultdict(float, used_s)
         self._slot_used_s = max(sum(used_s.values()) / (all_slots or 1) * _OF_USAGE, _LEAST_USED_S)
         self._charged_s = defaultdict[Account, float](float)  # what is in `_used_s` for slots that the accounts hold
         self._all_charged_s = 0.0
+        self._most_use: dict[Account, float] = {}  # remembered until the next charge, like the two after it
+        self._least_use: dict[Account, float] = {}
+        self._sorted_uses: list[float] | None = None
         for attempt in staying:
             self._charge(attempt.account, attempt.gpus)
         self._all_used_s = sum(self._used_s.values())
         self._beyond_share = self._attempts_beyond_share(staying, slots)
+        self._accounts_beyond = {one.account for one in staying if one.attempt_id in self._beyond_share}
+        # Of the attempts of each account and level that may make room for older jobs of it, the place of the last.
+        self._last_own: dict[Account, dict[int, Order]] = defaultdict(dict)
+        for attempt in staying:
+            if attempt.level > 0 and attempt.undisturbed_s <= 0:
+                last = self._last_own[attempt.account]
+                last[attempt.level] = max(attempt.order, last.get(attempt.level, attempt.order))
         self._first: set[str] = set()
 
     def standings(self) -> dict[Account, AccountUse]:
         """What each account used, and what it is entitled to."""
         whole = self._all_used_s or 1.0
         return {
-            account: AccountUse(self._used_s[account], self._used_s[account] / whole, entitled, self._is_over(account))
+            account: AccountUse(self._used_s[account], self._used_s[account] / whole, entitled, self.is_over(account))
             for account, entitled in self._entitled.items()
         }
 
@@ -136,28 +145,17 @@ class Fair(Fifo):
         patient = [job for job in oldest if job.waited_s >= PATIENCE_S and not self.has_had_its_share(job.account)]
         first = patient[:OLDEST]
         self._first = {job.job_id for job in first}
-        heap: list[tuple[tuple[float | str, ...], int, QueuedJob, Iterator[QueuedJob]]] = []
-        for number, source in enumerate([iter(first), *lanes.values()]):
-            self._push(heap, number, source)
+        turns = Turns(self, iter(first), lanes)
         done: set[str] = set()  # of the oldest, which are in the lanes too
-        while heap:
-            _, number, job, source = heapq.heappop(heap)
-            if not heap:  # one account alone, as is usual
-                yield from (one for one in chain((job,), source) if one.job_id not in done)
-                return
+        while (turn := turns.pop()) is not None:
+            lane, job = turn
             if job.job_id not in done:
                 done |= self._first & {job.job_id}
                 used_s = self._all_used_s
                 yield job
-                if self._all_used_s != used_s:  # it was placed: other accounts may be within their shares now
-                    heap = [(self._key(head), lane, head, rest) for _, lane, head, rest in heap]
-                    heapq.heapify(heap)
-            self._push(heap, number, source)
-
-    def _push(self, heap: list[Any], number: int, source: Iterator[QueuedJob]) -> None:
-        job = next(source, None)
-        if job is not None:
-            heapq.heappush(heap, (self._key(job), number, job, source))
+                if self._all_used_s != used_s:
+                    turns.placed(job.account)
+            turns.fill(lane)
 
     def placed(self, job: QueuedJob, gpus: int) -> None:
         """Charge the account of a job that gets slots: otherwise one account would get all that are free now."""
@@ -165,9 +163,19 @@ class Fair(Fifo):
         self._all_used_s += self._slot_used_s * gpus
 
     def standing(self, job: QueuedJob) -> Hashable:
-        """Its priority, its tier and its account."""
-        tier = self._tier(job)
-        return job.priority, tier, job.account
+        """Its priority and its tier once others made room; in the last one, how many accounts are further over.
+
+        And its account, if attempts make room for it that do so for no other account.
+        """
+        use, last = self._most_use_of(job.account), self._last_own.get(job.account, {})
+        if job.job_id in self._first:
+            return job.priority, _FIRST, 0, None if use <= 1.0 else job.account
+        if use <= _TOLERANCE:
+            is_before_own = job.order < last.get(job.level, job.order)
+            return job.priority, _NEW + job.level, 0, job.account if is_before_own else None
+        is_before_own = any((job.level, job.order) < own for own in last.items())
+        uses = self._uses_beyond_share()
+        return job.priority, _OVER, len(uses) - bisect_right(uses, use), job.account if is_before_own else None
 
     def yields(self, attempt: LiveAttempt, job: QueuedJob) -> bool:
         """Whether the attempt may be preempted for the job."""
@@ -193,22 +201,28 @@ class Fair(Fifo):
         priority, created_s, _ = attempt.order
         return -priority, -self._tier_of(attempt), attempt.gpus > gpus, -created_s, -attempt.attempt_id
 
-    def _key(self, job: QueuedJob) -> tuple[float | str, ...]:
+    def key(self, job: QueuedJob) -> Key:
+        """The sort key of all that wait, which changes as jobs are `placed`."""
         tier = self._tier(job)
         priority, created_s, job_id = job.order
         if tier == _FIRST:
             return priority, tier, 0.0, 0, created_s, job_id
-        return priority, tier, self._use_of(job.account), job.level, created_s, job_id
+        return priority, tier, self.use_of(job.account), job.level, created_s, job_id
+
+    def key_after(self, account: Account, place: tuple[int, int, datetime, str]) -> tuple[Any, ...]:
+        """A sort key of the jobs of an account that come after the one with this place."""
+        priority, level, *age = place
+        return -priority, _OVER if self.is_over(account) else level, self.use_of(account), level, *age
 
     def _tier(self, job: QueuedJob) -> int:
         if job.job_id in self._first:
             return _FIRST
-        return _OVER if self._is_over(job.account) else _NEW + job.level
+        return _OVER if self.is_over(job.account) else _NEW + job.level
 
     def _tier_of(self, attempt: LiveAttempt) -> int:
         return _OVER if attempt.attempt_id in self._beyond_share else _NEW + attempt.level
 
-    def _use_of(self, account: Account) -> float:
+    def use_of(self, account: Account) -> float:
         """What it used, relative to what it is entitled to."""
         return self._used_s[account] / (self._entitled.get(account, 1.0) or 1e-9)
 
@@ -218,28 +232,35 @@ class Fair(Fifo):
         With the figures of now, a job would come after those that had made room for it. They would get their slots
         back, and make room for it again and again.
         """
-        held_s = self._charged_s[account]
-        whole_s = self._all_used_s - self._all_charged_s + held_s
-        return self._used_s[account] / ((self._entitled_if_all_want.get(account, 1.0) * whole_s) or 1e-9)
+        if account not in self._most_use:
+            held_s = self._charged_s[account]
+            whole_s = self._all_used_s - self._all_charged_s + held_s
+            self._most_use[account] = self._used_s[account] / ((self._parts.get(account, 1.0) * whole_s) or 1e-9)
+        return self._most_use[account]
 
     def _least_use_of(self, account: Account) -> float:
         """What it used of what it is entitled to, once it made room with all that it holds, and wants slots."""
-        held_s = self._charged_s[account]
-        entitled = self._entitled.get(account, 1.0)
-        if account in self._of_idle:
-            if account not in self._entitled_if_it_wants:
-                others = {other: part for other, part in self._of_idle.items() if other != account}
-                of_all = _entitled(self._accounts, self._shares, others)
-                self._entitled_if_it_wants[account] = of_all[account]
-            entitled = self._entitled_if_it_wants[account]
-        return (self._used_s[account] - held_s) / ((entitled * (self._all_used_s - held_s)) or 1e-9)
+        if account not in self._least_use:
+            held_s = self._charged_s[account]
+            entitled = self._grown(account) if account in self._entitled else 1.0
+            whole_s = (entitled * (self._all_used_s - held_s)) or 1e-9
+            self._least_use[account] = (self._used_s[account] - held_s) / whole_s
+        return self._least_use[account]
+
+    def _uses_beyond_share(self) -> list[float]:
+        """The least use of each account of which attempts make room because it is over its share, sorted."""
+        if self._sorted_uses is None:
+            uses = (self._least_use_of(account) for account in self._accounts_beyond)
+            self._sorted_uses = sorted(use for use in uses if use > _TOLERANCE)
+        return self._sorted_uses
 
     def _charge(self, account: Account, gpus: int) -> None:
         self._used_s[account] += self._slot_used_s * gpus
         self._charged_s[account] += self._slot_used_s * gpus
         self._all_charged_s += self._slot_used_s * gpus
+        self._most_use, self._least_use, self._sorted_uses = {}, {}, None
 
-    def _is_over(self, account: Account) -> bool:
+    def is_over(self, account: Account) -> bool:
         """Whether it used clearly more than its part of what all these accounts used lately."""
         return self._is_above(account, _TOLERANCE)
 
@@ -253,29 +274,47 @@ class Fair(Fifo):
 
     def _attempts_beyond_share(self, staying: Sequence[LiveAttempt], slots: Mapping[str, int]) -> set[int]:
         """Of accounts over their shares, the newest attempts, without which they would still hold their share."""
+        over = {account for account in {attempt.account for attempt in staying} if self.is_over(account)}
+        of_over = [attempt for attempt in staying if attempt.account in over]
         held = Counter[tuple[Account, str]]()
-        for attempt in staying:
+        for attempt in of_over:
             held[attempt.account, attempt.kind] += attempt.gpus
         beyond = set()
-        for attempt in sorted(staying, key=lambda attempt: attempt.order, reverse=True):
+        for attempt in sorted(of_over, key=lambda attempt: attempt.order, reverse=True):
             account, kind = attempt.account, attempt.kind
             left = held[account, kind] - attempt.gpus
-            if self._is_over(account) and left >= self._entitled.get(account, 1.0) * slots.get(kind, 0):
+            if left >= self._entitled.get(account, 1.0) * slots.get(kind, 0):
                 held[account, kind] = left
                 beyond.add(attempt.attempt_id)
         return beyond
 
 
-def _entitled(
-    accounts: Collection[Account], shares: Mapping[str, float], at_most: Mapping[Account, float]
-) -> dict[Account, float]:
-    """The part of all slots to which each account is entitled: projects by their shares, users of one alike.
+def _parts(accounts: Collection[Account], shares: Mapping[str, float]) -> dict[Account, float]:
+    """The part of all slots to which each account is entitled if all want slots.
 
-    Some accounts get `at_most` a part. The others share what those leave.
+    Projects are entitled by their shares, the users of one alike.
     """
     users = Counter(account.project for account in accounts)
     whole = sum(shares.get(project, 1.0) for project in users)
-    parts = {account: shares.get(account.project, 1.0) / whole / users[account.project] for account in accounts}
+    return {account: shares.get(account.project, 1.0) / whole / users[account.project] for account in accounts}
+
+
+def _entitled(
+    parts: Mapping[Account, float], at_most: Mapping[Account, float]
+) -> tuple[dict[Account, float], Callable[[Account], float]]:
+    """The part of all slots to which each account is entitled if some get `at_most` a part.
+
+    The others share what those leave. Also says what a single account would be entitled to if it wanted more.
+    """
     capped = {account: min(parts[account], part) for account, part in at_most.items()}
     left, wanted = 1.0 - sum(capped.values()), sum(part for account, part in parts.items() if account not in capped)
-    return {account: capped[account] if account in capped else part * left / wanted for account, part in parts.items()}
+    entitled = {
+        account: capped[account] if account in capped else part * left / wanted for account, part in parts.items()
+    }
+
+    def if_it_wants(account: Account) -> float:
+        if account not in capped:
+            return entitled[account]
+        return parts[account] * (left + capped[account]) / (wanted + parts[account])
+
+    return entitled, if_it_wants

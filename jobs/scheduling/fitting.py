@@ -5,7 +5,8 @@ those that will be free, and with all slots. `jobs.scheduling.queue` and `jobs.s
 job does not fit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -101,9 +102,9 @@ class _Choice:
         for host, slots in self._classes:
             self.of_host.setdefault(host, []).append(slots)
         self._hosts = list(self.of_host)
+        self.group_of = {host: peers[host] for host in self._hosts}
         self._groups: dict[str, list[str]] = {}
-        for host in self._hosts:
-            group = peers[host]
+        for host, group in self.group_of.items():
             if group is not None:
                 self._groups.setdefault(group, []).append(host)
 
@@ -124,6 +125,71 @@ class _Choice:
         return [hosts for hosts in self._groups.values() if len(hosts) >= number]
 
 
+class Room:
+    """Slots that become free or taken one after the other, and whether a job with one request fits into the free ones.
+
+    It says at once whether `Cluster.fit` would find a place, without looking at every host again.
+    """
+
+    def __init__(self, request: SlotRequest, choices: Iterable[_Choice], free: Counts) -> None:
+        self._shares = [(number, request.gpus // number) for number in _host_counts(request.gpus, request.placement)]
+        self._tallies = [_Tally(choice) for choice in choices]
+        self._of: dict[SlotClass, list[_Tally]] = {}
+        for tally in self._tallies:
+            for slots in tally.classes:
+                self._of.setdefault(slots, []).append(tally)
+        self.add(free)
+
+    def add(self, slots: Counts, times: int = 1) -> None:
+        """These slots become free. With -1 `times`, they are free no more."""
+        for of, count in slots.items():
+            for tally in self._of.get(of, ()):
+                tally.add(of, times * count)
+
+    def first_to_hold(self, ended: Iterable[Counts]) -> int:
+        """Add these slots until the job fits. Returns how many were added; one more than there are: it never fits."""
+        count = 0
+        for count, slots in enumerate(ended, 1):
+            if self.holds():
+                return count - 1
+            self.add(slots)
+        return count if self.holds() else count + 1
+
+    def holds(self) -> bool:
+        """Whether the job fits now."""
+        return any(tally.has(number, share) for tally in self._tallies for number, share in self._shares)
+
+
+class _Tally:
+    """How many hosts of a choice have room for a share, for each size of a share and each group of hosts."""
+
+    def __init__(self, choice: _Choice) -> None:
+        self.classes = [slots for classes in choice.of_host.values() for slots in classes]
+        self._group_of = choice.group_of
+        self._free: Counter[SlotClass] = Counter()
+        self._room: Counter[str] = Counter()
+        self._with_room: dict[str | None, Counter[int]] = {group: Counter() for group in choice.group_of.values()}
+
+    def add(self, slots: SlotClass, count: int) -> None:
+        before = self._free[slots]
+        self._free[slots] = now = before + count
+        room = self._room[slots.host]
+        self._room[slots.host] = more = room + max(now, 0) - max(before, 0)
+        with_room = self._with_room[self._group_of[slots.host]]
+        for share in range(room + 1, more + 1):
+            with_room[share] += 1
+        for share in range(more + 1, room + 1):
+            with_room[share] -= 1
+
+    def has(self, number: int, share: int) -> bool:
+        """Whether so many hosts that can work together have room for a share each."""
+        return any(
+            with_room[share] >= number
+            for group, with_room in self._with_room.items()
+            if number == 1 or group is not None
+        )
+
+
 class Cluster:
     """Hosts and their slots. `auto` is the kind that a job with `device: auto` takes; None: GPUs if a host has any."""
 
@@ -134,7 +200,10 @@ class Cluster:
         self.capacity: dict[SlotClass, int] = {slots.of: slots.capacity for slots in classes}
         self.auto = auto or ("gpu" if any(slots.kind == "gpu" for slots in self.capacity) else "cpu")
         self._peers = {name: host.peers for name, host in self.hosts.items()}
-        self._choices: dict[tuple[object, ...], list[list[_Choice]]] = {}
+        self._alike = {slots._replace(host="") for slots in self.capacity}
+        self._accepted_by: dict[tuple[object, ...], tuple[frozenset[SlotClass], bool]] = {}
+        self._choices: dict[tuple[frozenset[SlotClass], bool], list[list[_Choice]]] = {}
+        self._fits_empty: dict[Hashable, bool] = {}
 
     def kind_for(self, request: SlotRequest) -> str:
         """The kind of the slots that a job takes. It does not depend on what is free: a job waits for its kind."""
@@ -186,20 +255,39 @@ class Cluster:
         for gpus in range(request.gpus, fewest - 1, -1):
             if request.global_batch is None or request.global_batch % gpus == 0:
                 fewer = replace(request, gpus=gpus)
-                if self.fit(fewer, self.capacity) is not None:
+                places = self.places(fewer)
+                if places not in self._fits_empty:
+                    self._fits_empty[places] = self.fit(fewer, self.capacity) is not None
+                if self._fits_empty[places]:
                     return fewer
         return None
 
+    def room(self, request: SlotRequest, free: Counts) -> Room:
+        """The same as `fit` for slots that become free one after the other."""
+        return Room(request, [choice for choices in self._choices_for(request) for choice in choices], free)
+
+    def places(self, request: SlotRequest) -> Hashable:
+        """Equal for requests of which all fit or none, whatever is free."""
+        return request.gpus, request.placement, self._accepted(request)
+
+    def _accepted(self, request: SlotRequest) -> tuple[frozenset[SlotClass], bool]:
+        """Which GPUs or CPU slots it accepts, on any host, and whether it mixes them."""
+        key = (self.kind_for(request), request.gpu_model, request.gpu_memory_gb, request.mixed_gpus)
+        if key not in self._accepted_by:
+            accepted = frozenset(one for one in self._alike if one.kind == key[0] and request.accepts(one))
+            self._accepted_by[key] = accepted, request.mixed_gpus and len({one.model for one in accepted}) > 1
+        return self._accepted_by[key]
+
     def _choices_for(self, request: SlotRequest) -> list[list[_Choice]]:
         """A choice for each model. Then, for a job that mixes models, one of all: it takes one model where it can."""
-        key = (self.kind_for(request), request.gpu_model, request.gpu_memory_gb, request.mixed_gpus)
+        key = self._accepted(request)
         if key not in self._choices:
-            classes = self.classes(request)
+            classes, (_, mixes) = self.classes(request), key
             by_model: dict[str, list[SlotClass]] = {}
             for slots in classes:
                 by_model.setdefault(slots.model, []).append(slots)
             choices = [[_Choice(alike, self._peers) for alike in by_model.values()]]
-            if request.mixed_gpus and len(by_model) > 1:
+            if mixes:
                 choices.append([_Choice(classes, self._peers)])
             self._choices[key] = choices
         return self._choices[key]

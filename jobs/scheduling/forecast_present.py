@@ -40,7 +40,6 @@ from jobs.scheduling.simulation import SimulatedJob
 
 MOST_FORECAST = 2000  # jobs from the head of the queue
 _MOST_REMEMBERED = 1000  # jobs that were submitted lately
-_PAGE = 250
 _COST_S = 60.0  # of a preemption, as long as it was not measured
 _ENDING_S = 10.0  # an attempt that was cancelled or paused holds its slots about so long
 
@@ -94,7 +93,7 @@ def read_present(session: Session, settings: Settings) -> Present:
     decided = PlacementPass(in_use, live, quotas, auto=auto)
     if settings.queue == "fair":
         rules = fair_rules(session, live, slots=kinds, half_life_s=half_life_s)
-        queue: Iterator[QueuedJob] = jobs_in_turn(session, rules, decided, page=_PAGE, pools=alive_pools)
+        queue: Iterator[QueuedJob] = jobs_in_turn(session, rules, decided, pools=alive_pools)
     else:
         queue = iter(next_page(session, None, limit=MOST_FORECAST, pools=alive_pools).jobs)
     slurm = [one.pool for one in pools if one.in_use]

@@ -6,7 +6,6 @@ Called by the dispatcher with the queue, the hosts and the live attempts; docs/s
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -73,9 +72,14 @@ class PlacementPass:
         self._live = live
         self.allowances = Allowances(quotas)
         self._leaving = {attempt.attempt_id for attempt in live if attempt.leaving}
+        self._may_yield: dict[Hashable, list[LiveAttempt]] = {}  # by the standing of the job that needs slots
+        self._sorted_ends: list[Ending] = []
+        self._sorted_for = -1  # so many attempts were leaving then
+        self._known_futures: dict[SlotRequest, tuple[float, Counts]] = {}
+        self._known_at = (-1, -1, -1)  # so much was decided then
         self._endings: list[Ending] = []  # of the jobs that this pass places
         self._kinds: dict[SlotRequest, _Kind] = {}
-        self._unplaceable: dict[SlotRequest, set[tuple[bool, ...]]] = {}
+        self._unplaceable: dict[Hashable, set[tuple[bool, ...]]] = {}
         self._unreservable = 0  # kinds of blocked jobs that got no reservation
         self.placements: list[Placement] = []
         self.pooled: list[PooledJob] = []
@@ -92,6 +96,11 @@ class PlacementPass:
         if self._has_free or self._pools_may_take:
             return False
         return not self._may_reserve or self.looked_at - self._last_served >= _PATIENCE
+
+    @property
+    def in_vain(self) -> int:
+        """How many of the jobs that were looked at got neither slots nor a pool, and no slots are kept for them."""
+        return self.looked_at - len(self.placements) - len(self.pooled) - len(self.reservations)
 
     @property
     def _pools_may_take(self) -> bool:
@@ -143,12 +152,12 @@ class PlacementPass:
 
     def _kind_of(self, request: SlotRequest) -> "_Kind":
         """Remember what can be known of all jobs with this request."""
-        anywhere = replace(request, last_hosts=())
+        anywhere = replace(request, last_hosts=()) if request.last_hosts else request
         pooled = first_that_fits(self._pools, anywhere, auto=self._cluster.auto)
         attainable = None if request.pool is not None else self._cluster.attainable(request)
         if attainable is not None and pooled is not None and pooled[1].gpus > attainable.gpus:
             attainable = None  # a job gets all its GPUs where it can
-        unplaceable = self._unplaceable.setdefault(anywhere, set())
+        unplaceable = self._unplaceable.setdefault(self._cluster.places(attainable or anywhere), set())
         self._kinds[request] = kind = _Kind(attainable, pooled, unplaceable)
         return kind
 
@@ -173,6 +182,7 @@ class PlacementPass:
         self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
         self._endings.append(Ending(or_infinite(job.estimate_s), dict(shares)))
         self._rules.placed(job, request.gpus)
+        self._may_yield.clear()
         return True
 
     def _allowed(self, bound: Sequence[bool]) -> Counts:
@@ -209,6 +219,7 @@ class PlacementPass:
         room = self._make_room(job, request)
         if room is not None:
             self._rules.placed(job, request.gpus)  # it will be, so its account's next job makes no room by what it had
+            self._may_yield.clear()
         at_s, future = room or self._comes_free(request)
         shares = self._cluster.fit(request, future)
         reserved = {slots for reservation in self.reservations for slots in reservation.shares}
@@ -225,12 +236,9 @@ class PlacementPass:
         None if preemption cannot make the job fit.
         """
         free_soon = self._future([attempt.slots for attempt in self._live if attempt.attempt_id in self._leaving])
-        if self._cluster.fit(request, free_soon) is not None:
+        if self._cluster.room(request, free_soon).holds():
             return 0.0, free_soon
-        staying = [attempt for attempt in self._live if attempt.attempt_id not in self._leaving]
-        yielding = [attempt for attempt in staying if self._rules.yields(attempt, job)]
-        yielding.sort(key=lambda attempt: self._rules.sparing(attempt, request.gpus))
-        preempted = self._fewest_to_preempt(request, free_soon, yielding)
+        preempted = self._fewest_to_preempt(request, free_soon, self._yielding(job))
         if not preempted:
             return None
         attempt_ids = tuple(attempt.attempt_id for attempt in preempted)
@@ -238,51 +246,75 @@ class PlacementPass:
         self._leaving.update(attempt_ids)
         return 0.0, free_after(free_soon, [attempt.slots for attempt in preempted])
 
+    def _yielding(self, job: QueuedJob) -> list[LiveAttempt]:
+        """The attempts that may be preempted for the job."""
+        standing = self._rules.standing(job)
+        # For later jobs of one standing they are only fewer, besides those that are overdue.
+        among = self._may_yield.get(standing, self._live)
+        staying = [attempt for attempt in among if attempt.attempt_id not in self._leaving]
+        possible = [attempt for attempt in staying if attempt.overdue or self._rules.yields(attempt, job)]
+        self._may_yield[standing] = possible
+        return [attempt for attempt in possible if not attempt.overdue or self._rules.yields(attempt, job)]
+
     def _fewest_to_preempt(
         self, request: SlotRequest, soon: Counts, yielding: Sequence[LiveAttempt]
     ) -> list[LiveAttempt]:
         """The fewest attempts that must end so that the job fits. Empty if all of them together are not enough."""
-
-        def fits(leaving: Sequence[LiveAttempt]) -> Shares | None:
-            return self._cluster.fit(request, free_after(soon, [attempt.slots for attempt in leaving]))
-
-        count = bisect_left(range(len(yielding)), True, key=lambda n: fits(yielding[: n + 1]) is not None) + 1
-        shares = fits(yielding[:count]) if count <= len(yielding) else None
-        if shares is None:
+        all_ended = [attempt.slots for attempt in yielding]
+        if self._cluster.room(request, soon).first_to_hold(all_ended) > len(all_ended):
             return []
-        taken = dict(shares).keys()
-        needed = [attempt for attempt in yielding[:count] if attempt.slots.keys() & taken]
-        for attempt in needed[::-1]:  # the most costly ones are spared first
-            others = [other for other in needed if other is not attempt]
-            if fits(others) is not None:
-                needed = others
-        return needed
+        cheapest_first = sorted(yielding, key=lambda attempt: self._rules.sparing(attempt, request.gpus))
+        room = self._cluster.room(request, soon)
+        count = room.first_to_hold(attempt.slots for attempt in cheapest_first)
+        ended = [attempt.slots for attempt in cheapest_first[:count]]
+        taken = dict(self._cluster.fit(request, free_after(soon, ended)) or ()).keys()
+        needed = {attempt.attempt_id: attempt for attempt in cheapest_first[:count] if attempt.slots.keys() & taken}
+        room = self._cluster.room(request, free_after(soon, [attempt.slots for attempt in needed.values()]))
+        for attempt in reversed([*needed.values()]):  # the most costly ones are spared first
+            room.add(attempt.slots, -1)
+            if room.holds():
+                del needed[attempt.attempt_id]
+            else:
+                room.add(attempt.slots)
+        return [*needed.values()]
 
     def _comes_free(self, request: SlotRequest) -> tuple[float, Counts]:
         """When enough slots become free, by the expected ends of the attempts, and the free slots then.
 
         Attempts whose end is unknown count as ending last, in the sequence in which they began.
         """
-        leaving = [Ending(0.0, attempt.slots) for attempt in self._live if attempt.attempt_id in self._leaving]
-        staying = [attempt for attempt in self._live if attempt.attempt_id not in self._leaving]
-        staying.sort(key=lambda attempt: attempt.attempt_id)
+        state = len(self.placements), len(self._leaving), len(self.reservations)
+        if self._known_at != state:
+            self._known_futures, self._known_at = {}, state
+        if request not in self._known_futures:
+            self._known_futures[request] = self._find_future(request)
+        return self._known_futures[request]
+
+    def _find_future(self, request: SlotRequest) -> tuple[float, Counts]:
         endings = [
-            *leaving,
-            *(Ending(or_infinite(attempt.ends_in_s), attempt.slots) for attempt in staying),
+            *self._attempts_end,
             *self._endings,
             *(Ending(reservation.until_s, reservation.shares) for reservation in self.reservations),
         ]
         endings.sort(key=lambda ending: ending.in_s)
-
-        def future(count: int) -> Counts:
-            return self._future([ending.slots for ending in endings[:count]])
-
-        numbers = range(len(endings) + 1)
-        count = bisect_left(numbers, True, key=lambda n: self._cluster.fit(request, future(n)) is not None)
+        room = self._cluster.room(request, self._future(()))
+        count = room.first_to_hold(ending.slots for ending in endings)
         at_s = endings[count - 1].in_s if 0 < count <= len(endings) else 0.0
         if not math.isinf(at_s):
             count += sum(ending.in_s == at_s for ending in endings[count:])
-        return at_s, future(count)
+        return at_s, self._future([ending.slots for ending in endings[:count]])
+
+    @property
+    def _attempts_end(self) -> list[Ending]:
+        """The live attempts, sorted by their expected ends."""
+        if len(self._leaving) != self._sorted_for:
+            by_age = sorted(self._live, key=lambda attempt: attempt.attempt_id)
+            staying = [attempt for attempt in by_age if attempt.attempt_id not in self._leaving]
+            leaving = [Ending(0.0, attempt.slots) for attempt in self._live if attempt.attempt_id in self._leaving]
+            ends = [*leaving, *(Ending(or_infinite(attempt.ends_in_s), attempt.slots) for attempt in staying)]
+            ends.sort(key=lambda ending: ending.in_s)
+            self._sorted_ends, self._sorted_for = ends, len(self._leaving)
+        return self._sorted_ends
 
     def _future(self, ended: Sequence[Counts]) -> dict[SlotClass, int]:
         """The free slots after these attempts have ended, without those kept for earlier jobs."""

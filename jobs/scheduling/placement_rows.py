@@ -3,17 +3,19 @@
 Called by the dispatcher, and by `jobs.scheduling.queue` to say why a job waits, in their transactions.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import cache
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    DateTime,
     Float,
+    Integer,
     RowMapping,
     Select,
     String,
@@ -27,6 +29,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -110,6 +113,12 @@ class QueuePage:
     after: tuple[Any, ...] | None
 
 
+LanePlace = tuple[int, int, datetime, str]  # of a job among those of its account
+_NO_NAMES = cast([], ARRAY(String))
+_PLACE = ("priorities", "levels", "created", "ids")
+LANE_BEGINS: LanePlace = (2**31 - 1, 0, datetime(1, 1, 1, tzinfo=UTC), "")
+
+
 def next_page(
     session: Session,
     after: tuple[Any, ...] | None,
@@ -118,40 +127,65 @@ def next_page(
     without: Collection[str] = (),
     full: Collection[str] = (),
     pools: Collection[str] = (),
-    account: Account | None = None,
     among: Collection[Account] | None = None,
     queued_for_s: float = 0.0,
 ) -> QueuePage:
     """The first `limit` jobs of the queue after `after` (None: from its head) that may be placed now.
 
-    With an `account`, those of its jobs, the lowest level of a priority first. Or only those `among` some accounts,
-    and those that have been `queued_for_s`.
-
-    Those of the projects `without` are left out, the new ones of the projects that are `full`, and those that wait in
-    one of the `pools`.
+    Only those `among` some accounts, and those that have been `queued_for_s`. Those of the projects `without` are left
+    out, the new ones of the projects that are `full`, and those that wait in one of the `pools`.
     """
-    query = _may_be_placed().limit(limit) if account is None else _lane().limit(limit)
-    if pools:
-        query = query.where(~waits_in_pool(pools))
+    query = _without(_may_be_placed(), full=full, pools=pools).limit(limit)
     if without:
         query = query.where(Job.project != func.all(cast([*without], ARRAY(String))))
-    if full:
-        query = query.where(goes_on_if_full(full))
     if among is not None:
-        query = query.where(tuple_(Job.project, Job.owner).in_(among))
+        arrays = [cast(list(names), ARRAY(String)) for names in zip(*among, strict=True)] or [_NO_NAMES, _NO_NAMES]
+        accounts = func.unnest(*arrays).table_valued("project", "owner", name="accounts").render_derived()
+        query = query.where(tuple_(Job.project, Job.owner).in_(select(accounts.c.project, accounts.c.owner)))
     if queued_for_s:
-        query = query.where(Job.queued_at <= func.now() - timedelta(seconds=queued_for_s))
+        since = func.now() - timedelta(seconds=queued_for_s)
+        query = query.where(Job.queued_at <= since)
     if after is not None:
-        priority, *place = after
-        columns = (Job.created_at, Job.id) if account is None else (Job.level, Job.created_at, Job.id)
-        behind = tuple_(*columns) > tuple_(*map(literal, place))
+        priority, created_at, job_id = after
+        behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
         query = query.where(Job.priority <= priority, or_(Job.priority < priority, behind))
-    in_account = {} if account is None else {"project": account.project, "user": account.user}
-    rows = session.execute(query, in_account).mappings().all()
+    rows = session.execute(query).mappings().all()
     last = rows[-1] if len(rows) == limit else None
-    jobs = [queued_job_of(row) for row in rows]
-    keys = ("priority", "created_at", "id") if account is None else ("priority", "level", "created_at", "id")
-    return QueuePage(jobs, None if last is None else tuple(last[key] for key in keys))
+    after = None if last is None else (last["priority"], last["created_at"], last["id"])
+    return QueuePage([queued_job_of(row) for row in rows], after)
+
+
+def lane_pages(
+    session: Session,
+    lanes: Mapping[Account, LanePlace],
+    *,
+    limit: int,
+    full: Collection[str] = (),
+    pools: Collection[str] = (),
+) -> dict[Account, QueuePage]:
+    """The next jobs of some accounts that may be placed now, the lowest level of a priority first. One statement.
+
+    Of each account up to `limit`, after its place in `lanes`. `full` and `pools` as for `next_page`.
+    """
+    values = {
+        "projects": [account.project for account in lanes], "users": [account.user for account in lanes],
+        "limit": limit,
+    } | {name: [place[number] for place in lanes.values()] for number, name in enumerate(_PLACE)}  # fmt: skip
+    pages = dict[Account, list[QueuedJob]]()
+    places = dict[Account, LanePlace]()
+    for row in session.execute(_lanes(frozenset(full), frozenset(pools)), values).mappings():
+        job = queued_job_of(row)
+        pages.setdefault(job.account, []).append(job)
+        places[job.account] = row["priority"], row["level"], row["created_at"], row["id"]
+    return {
+        account: QueuePage(jobs, places[account] if len(jobs) == limit else None) for account, jobs in pages.items()
+    }
+
+
+def _without(query: Select[Any], *, full: Collection[str], pools: Collection[str]) -> Select[Any]:
+    if pools:
+        query = query.where(~waits_in_pool(pools))
+    return query.where(goes_on_if_full(full)) if full else query
 
 
 def goes_on_if_full(full: Collection[str]) -> ColumnElement[bool]:
@@ -174,9 +208,29 @@ def _may_be_placed() -> Select[Any]:
 
 
 @cache
-def _lane() -> Select[Any]:
-    in_account = (Job.project == bindparam("project"), Job.owner == bindparam("user"))
-    return select_queued_jobs().where(IN_QUEUE, READY, *in_account).order_by(*LANE_ORDER)
+def _lanes(full: Collection[str], pools: Collection[str]) -> Select[Any]:
+    """The jobs of accounts whose rights were checked."""
+    kinds: dict[str, Any] = {
+        "projects": String, "users": String, "priorities": Integer, "levels": Integer,
+        "created": DateTime(timezone=True), "ids": String,
+    }  # fmt: skip
+    lanes = (
+        func.unnest(*(bindparam(name, type_=ARRAY(kind)) for name, kind in kinds.items()))
+        .table_valued(*kinds, name="lanes", with_ordinality="number")
+        .render_derived()
+    )
+    place = lanes.c
+    behind = tuple_(Job.level, Job.created_at, Job.id) > tuple_(place.levels, place.created, place.ids)
+    jobs = (
+        _without(select_queued_jobs(), full=full, pools=pools)
+        .where(IN_LINE, READY, Job.project == place.projects, Job.owner == place.users)
+        .where(Job.priority <= place.priorities, or_(Job.priority < place.priorities, behind))
+        .order_by(*LANE_ORDER)
+        .limit(bindparam("limit", type_=Integer))
+        .lateral("jobs")
+    )
+    in_order = (place.number, jobs.c.priority.desc(), jobs.c.level, jobs.c.created_at, jobs.c.id)
+    return select(jobs).select_from(lanes.join(jobs, true())).order_by(*in_order)
 
 
 @cache
@@ -207,23 +261,19 @@ def select_queued_jobs() -> Select[Any]:
 
 def queued_job_of(row: RowMapping) -> QueuedJob:
     """A job of the queue from its row."""
-    request = SlotRequest(
-        gpus=row["gpus"],
-        device=row["device"],
-        placement=row["placement"],
-        last_hosts=tuple(share["host"] for share in row["last_shares"] or ()),
-        fewest_gpus=row["fewest_gpus"],
-        global_batch=row["global_batch"],
-        gpu_model=row["gpu_model"],
-        gpu_memory_gb=row["gpu_memory_gb"],
-        mixed_gpus=row["mixed_gpus"],
-        pool=row["pool"],
-    )
+    last_hosts = tuple([share["host"] for share in row["last_shares"] or ()])
+    request = _request(
+        row["gpus"], row["device"], row["placement"], last_hosts, row["fewest_gpus"], row["global_batch"],
+        row["gpu_model"], row["gpu_memory_gb"], row["mixed_gpus"], row["pool"],
+    )  # fmt: skip
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
     return QueuedJob(
         row["id"], order_of(row), request, estimate_s, Account(row["project"], row["owner"]), row["keeps_files"],
         row["level"], row["waited_s"],
     )  # fmt: skip
+
+
+_request = lru_cache(maxsize=10_000)(SlotRequest)  # the jobs of a queue have few different ones
 
 
 def order_of(row: RowMapping) -> Order:

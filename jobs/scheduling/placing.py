@@ -7,7 +7,7 @@ the attempts after that.
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, func, insert, select, update
+from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, func, insert, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -187,16 +187,16 @@ def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence
 
 def request_preemption(session: Session, attempt_ids: Sequence[int], cause: PreemptionCause) -> None:
     """Ask live attempts to save and release their slots. Each is asked once. Their jobs go back to the queue."""
-    requested = session.execute(
+    asked = (
         update(Attempt)
-        .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
+        .where(
+            Attempt.id == func.any(cast([*attempt_ids], ARRAY(BigInteger))), Attempt.ended_at.is_(None),
+            Attempt.preempt_requested_at.is_(None),
+        )
         .values(preempt_requested_at=func.now(), preemption=cause)
         .returning(Attempt.job_id, Attempt.number)
-    )
-    data = {"for": str(cause), "cause": cause.to_json()}
-    events = [
-        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": data}
-        for job_id, number in requested
-    ]
-    if events:
-        session.execute(insert(JobEvent), events)
+        .cte("asked")
+    )  # fmt: skip
+    kind, data = literal(EventKind.PREEMPT_REQUESTED, JobEvent.kind.type), {"for": str(cause), "cause": cause.to_json()}
+    events = select(asked.c.job_id, kind, asked.c.number, literal(data, JobEvent.data.type))
+    session.execute(insert(JobEvent).from_select(["job_id", "kind", "attempt", "data"], events))

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Engine, event, func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AccountStanding, Attempt, Host, Job, Project, UsageHour
@@ -12,9 +12,12 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, pause, request_cancel
 from jobs.model.states import EndReason
 from jobs.people import projects
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
 from jobs.scheduling.queue import standings
 from tests.integration.jobs import code_rows, job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+from worker.dispatcher import Dispatcher
 
 
 def began(sessions: Sessions, lease: Lease, *, ago_s: float, **values: Any) -> None:
@@ -285,3 +288,28 @@ def test_standings_are_removed_with_the_last_job(sessions: Sessions, make_dispat
     complete(sessions, live_leases(sessions)[0])
     dispatcher.run()
     assert job_rows.count(sessions, AccountStanding) == 0
+
+
+def test_a_pass_over_many_users_takes_as_many_statements_as_over_one(
+    sessions: Sessions, engine: Engine, hints: Hints
+) -> None:
+    job_rows.a_host(sessions, slots=1)
+    dispatcher = Dispatcher(sessions, hints, Settings())
+    job_rows.a_job(sessions, owner="u0", gpus=1)
+    assert dispatcher.run() == 1
+    statements: list[str] = []
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    def cost() -> int:
+        statements.clear()
+        assert dispatcher.run() == 0
+        return len(statements)
+
+    event.listen(engine, "before_cursor_execute", count)
+    job_rows.a_job(sessions, owner="u0", gpus=1)
+    of_one = cost()
+    for number in range(1, 30):
+        job_rows.a_job(sessions, owner=f"u{number}", gpus=1)
+    assert cost() == of_one
