@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 _NEXT_PASS = 0x626568696E64  # the number of an advisory lock
 _PAGE = 250  # jobs read at once
 _MOST_LOOKED_AT = 10_000  # jobs in one pass
-_MOST_IN_VAIN = 2_000  # jobs in one pass that get nothing although slots are free
+_MOST_IN_VAIN = 2_000  # jobs in most passes that get nothing although slots are free
+_FAR = 10  # so many passes after each other: one of them looks as far as it may
 _MOST_PLACED = 500  # jobs in one pass: it holds up others. The next one follows at once
 _PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
 
@@ -61,6 +62,7 @@ class Dispatcher:
         self._waiting = threading.Lock()
         self._running = threading.Lock()
         self._hosts_alive = 1
+        self._passes = 0
 
     def has_turn(self) -> bool:
         """Whether the reconciliation of this host looks after the whole service this time.
@@ -123,10 +125,13 @@ class Dispatcher:
         else:
             queue = jobs_in_turn(session, rules, scheduling_pass, pools=alive)
 
+        self._passes += 1
+        most_in_vain = _MOST_LOOKED_AT if self._passes % _FAR == 0 else _MOST_IN_VAIN
+
         def goes_on(_: QueuedJob) -> bool:
             return (
                 scheduling_pass.looked_at < _MOST_LOOKED_AT
-                and scheduling_pass.in_vain < _MOST_IN_VAIN
+                and scheduling_pass.in_vain < most_in_vain
                 and len(scheduling_pass.placements) < _MOST_PLACED
             )
 

@@ -37,7 +37,7 @@ from jobs.scheduling.fair_queue import OLDEST, PATIENCE_S, AccountUse, Fair
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.placement_rows import IN_LINE, LANE_BEGINS, lane_pages, next_page, seconds
 
-_HALF_LIVES = 10  # what was used before counts less than a thousandth
+_HALF_LIVES = 7  # what was used before counts less than a hundredth
 _OLDEST_READ = 8 * OLDEST  # some of them may wait for hosts that do not exist
 _FIRST_ROWS = 250  # jobs that are read at first: most passes place few
 _PAGE = 250  # jobs of an account
