@@ -93,7 +93,7 @@ class Position(NamedTuple):
 
 
 class QueueSequence:
-    """The queue as it is in a transaction of the session."""
+    """The queue as it is in a transaction of the session. Jobs may come and go from one statement to the next."""
 
     def __init__(self, session: Session) -> None:
         """Count the jobs."""
@@ -152,6 +152,8 @@ class QueueSequence:
         older = counts_between(self._session, groups, times, without=self._oldest_ids)
         ranks = ranks_among_equals(self._session, groups, stretches, without=self._oldest_ids)
         for moment, stretch in stretches.items():
+            if moment.job_id not in ranks:  # it has got slots since the first statement
+                continue
             count = older[stretch.before][bisect_left(times, moment.created_at)]
             places[moment.job_id] = Place(stretch.before + count + ranks[moment.job_id], stretch)
         return places

@@ -1,15 +1,19 @@
 """The queue as the api lists it: its sequence, its pages, its accounts, and what it says of each job."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AccountStanding, Job, Slot
+from jobs.model.states import Status
+from jobs.scheduling import queue_places
+from jobs.scheduling.queue_rows import Lane, Moment, lanes_of
 from tests.integration.api.starting_rows import a_host
 from tests.integration.jobs import job_rows
 
@@ -178,3 +182,20 @@ def test_a_hundred_accounts_are_shown_and_the_others_counted(api: TestClient, se
     assert len(queue(api, owner="Ünal \u202e101 <b>")["accounts"]) == 1
     with sessions() as session:
         assert session.scalar(select(func.count()).select_from(AccountStanding)) == 103
+
+
+def test_a_job_that_gets_slots_meanwhile_has_no_place(
+    api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [job_rows.a_job(sessions) for _ in range(3)]
+
+    def and_one_starts(session: Session, job_ids: Collection[str]) -> Mapping[Moment, Lane]:
+        lanes = lanes_of(session, job_ids)
+        with sessions.begin() as other:
+            other.execute(update(Job).where(Job.id == jobs[0]).values(status=Status.RUNNING))
+        return lanes
+
+    monkeypatch.setattr(queue_places, "lanes_of", and_one_starts)
+    job = api.get(f"/v1/jobs/{jobs[0]}").json()
+    assert job["waiting"]["position"] is None
+    assert list(places(api)) == jobs[1:]
