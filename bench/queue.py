@@ -10,7 +10,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.table import Column, Table
 
 from bench.queue_policies import Easy, Sorted, by_age, by_duration
 from bench.queue_starts import Forecasting, StartFigures
-from bench.queue_trace import TraceError, read_trace
+from bench.queue_trace import TraceError, many_times, read_trace
 from jobs.scheduling.simulated_pass import HoraScheduler
 from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, alike_hosts
 
@@ -65,20 +65,20 @@ class Figures:
 def main(argv: Sequence[str]) -> int:
     """Replay and print. Returns the exit code."""
     arguments = _parser().parse_args(argv)
-    size = {"hosts": arguments.hosts, "slots": arguments.slots, "most": arguments.jobs}
     try:
-        read_trace(arguments.trace, **size)
+        trace = read_trace(arguments.trace, hosts=arguments.hosts, slots=arguments.slots, most=arguments.jobs)
     except TraceError as error:
         print(f"python -m bench queue: {error}", file=sys.stderr)
         return 2
     figures, jobs = [], list[SimulatedJob]()
     for policy in arguments.policies:
-        jobs = read_trace(arguments.trace, **size)
+        jobs = trial(trace, arguments.hosts * arguments.slots, copies=arguments.copies, load=arguments.load)
         figures.append(
             replay(
-                policy, jobs, arguments.hosts, arguments.slots, cost_s=arguments.preemption_s, starts=arguments.starts
+                policy, jobs, arguments.hosts, arguments.slots, cost_s=arguments.preemption_s, starts=arguments.starts,
+                every_s=arguments.pass_every_s,
             )
-        )
+        )  # fmt: skip
     result = {
         "jobs": len(jobs),
         "offered_load": offered_load(jobs, arguments.hosts * arguments.slots),
@@ -91,6 +91,18 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def trial(
+    trace: Sequence[SimulatedJob], slots: int, *, copies: int = 1, load: float | None = None
+) -> list[SimulatedJob]:
+    """New jobs for a replay: those of the trace, so many times. `load`: they come so fast that it is offered."""
+    jobs = many_times(trace, copies) if copies > 1 else [replace(job) for job in trace]
+    before = offered_load(jobs, slots)
+    if load is not None and before:
+        for job in jobs:
+            job.submitted_s = job.queued_s = job.submitted_s * before / load
+    return jobs
+
+
 def replay(
     policy: str,
     jobs: Sequence[SimulatedJob],
@@ -99,17 +111,19 @@ def replay(
     *,
     cost_s: float = _COST_S,
     starts: int | None = None,
+    every_s: float = 0.0,
 ) -> Figures:
     """Replay jobs under a policy. A preemption costs `cost_s` of the slots that the job has.
 
-    `starts`: under Hora's own policies, forecast the start of every so many-th job.
+    `starts`: under Hora's own policies, forecast the start of every so many-th job. `every_s` is the time between two
+    passes; 0: there is one whenever something happens.
     """
     begun_s = time.perf_counter()
     for job in jobs:
         job.cost_s = cost_s
     scheduler = POLICIES[policy]()
     forecasting = Forecasting(scheduler, every=starts) if starts and isinstance(scheduler, HoraScheduler) else None
-    Simulation(jobs, alike_hosts(hosts, slots)).run(forecasting or scheduler)
+    Simulation(jobs, alike_hosts(hosts, slots), every_s=every_s).run(forecasting or scheduler)
     took_s = time.perf_counter() - begun_s
     waits, big = sorted(job.wait_s for job in jobs), sorted(job.wait_s for job in jobs if job.gpus >= _BIG)
     work = sum(job.duration_s * job.gpus for job in jobs)
@@ -179,6 +193,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--preemption-s", type=_seconds, default=_COST_S, help="what a preemption costs (default: %(default)g)"
     )
+    parser.add_argument("--copies", type=_count, default=1, help="so many times all jobs, with users of their own")
+    parser.add_argument("--load", type=_load, help="jobs come as fast as makes this offered load (default: as in it)")
+    parser.add_argument(
+        "--pass-every-s", type=_seconds, default=0.0,
+        help="time between two passes; for many hosts (default: whenever something happens)",
+    )  # fmt: skip
     parser.add_argument(
         "--starts", type=_count, metavar="N", help="forecast the start of every N-th job, under Hora's own policies"
     )
@@ -196,6 +216,13 @@ def _count(text: str) -> int:
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+def _load(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 100:
         raise ValueError
     return value
 

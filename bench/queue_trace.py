@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +35,23 @@ def read_trace(path: Path, *, hosts: int, slots: int, most: int | None = None) -
         SimulatedJob(f"{number:07}", submitted_s - first_s, duration_s, gpus, user, project)
         for number, (submitted_s, duration_s, gpus, user, project) in enumerate(jobs)
     ]
+
+
+def many_times(jobs: Sequence[SimulatedJob], copies: int) -> list[SimulatedJob]:
+    """The jobs so many times, each copy with users of its own.
+
+    A copy begins elsewhere in the trace, and what was before comes at its end. So their bursts do not come together.
+    """
+    span_s = max((job.submitted_s for job in jobs), default=0.0)
+    copied = [
+        SimulatedJob(
+            f"{copy:05}-{job.job_id}", (job.submitted_s + copy * span_s / copies) % (span_s or 1.0), job.duration_s,
+            job.gpus, f"{job.user}{copy}", job.project,
+        )
+        for copy in range(copies)
+        for job in jobs
+    ]  # fmt: skip
+    return sorted(copied, key=lambda job: job.order)
 
 
 def _fits(gpus: int, hosts: int, slots: int) -> bool:

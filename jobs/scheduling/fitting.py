@@ -330,7 +330,10 @@ class _Search:
     def _choose(self, names: Sequence[str], choice: _Choice, room: Mapping[str, int]) -> Sequence[str] | None:
         """The best hosts among those that have a share free. None if there are fewer than needed."""
         share, last = self._share, self._last
-        fitting = [name for name in names if name in room and room[name] >= share]
+        if self._number == 1:
+            fitting = [name for name, count in room.items() if count >= share]  # in the same sequence, but faster
+        else:
+            fitting = [name for name in names if name in room and room[name] >= share]
         if len(fitting) < self._number:
             return None
         if self._spread:

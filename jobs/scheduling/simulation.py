@@ -146,15 +146,23 @@ class Simulation:
     """Hosts, and jobs on them.
 
     It begins at `begins_s`, by default with the first submission. Jobs that were submitted before wait then, or hold
-    their `slots`. The hosts say which slots are free at that time.
+    their `slots`. The hosts say which slots are free at that time. `every_s`: the scheduler decides once in so much
+    time; 0: whenever something happens.
     """
 
     def __init__(
-        self, jobs: Iterable[SimulatedJob], hosts: Iterable[HostSlots], *, begins_s: float = -math.inf
+        self,
+        jobs: Iterable[SimulatedJob],
+        hosts: Iterable[HostSlots],
+        *,
+        begins_s: float = -math.inf,
+        every_s: float = 0.0,
     ) -> None:
         self.jobs = {job.job_id: job for job in jobs}
         self.live = {job.attempt_id: job for job in self.jobs.values() if job.slots}
         self.begins_s = self.now_s = begins_s
+        self._every_s = every_s
+        self._waiting = 0
         self._hosts = {host.host: replace(host, links=None) for host in hosts}  # joined GPUs are only preferred
         self._capacity = {one.of: one.capacity for host in self._hosts.values() for one in host.classes}
         self._free = {one.of: one.free for host in self._hosts.values() for one in host.classes}
@@ -190,14 +198,17 @@ class Simulation:
         look_s = math.inf
         while self._events:
             self.now_s = self._events[0][0]
+            decides_s = math.ceil(self.now_s / self._every_s) * self._every_s if self._every_s else self.now_s
             happened = False
-            while self._events and self._events[0][0] <= self.now_s + SOON_S:
+            while self._events and self._events[0][0] <= decides_s + SOON_S:
                 time_s, _, event, of, plan = heapq.heappop(self._events)
                 if of is None:
                     happened = happened or time_s == look_s
                 elif plan == of.plan:
+                    self.now_s = min(time_s, decides_s) if self._every_s else decides_s
                     self._happens(event, of, scheduler)
                     happened = True
+            self.now_s = decides_s
             if not happened:
                 continue
             look_s = math.inf if look_s <= self.now_s + SOON_S else look_s
@@ -207,10 +218,15 @@ class Simulation:
             for attempt_id in preempted:
                 self._preempt(self.live[attempt_id])
             yield self.now_s
-            again_s = self.now_s + max(scheduler.looks_again_in_s(self), 2 * SOON_S)
+            again_s = self.now_s + self._looks_again_in_s(scheduler)
             if again_s < look_s:
                 look_s = again_s
                 self._at(again_s, "look", None)
+
+    def _looks_again_in_s(self, scheduler: Scheduler) -> float:
+        if self._every_s:
+            return self._every_s if self._waiting else math.inf
+        return max(scheduler.looks_again_in_s(self), 2 * SOON_S)
 
     def _begin(self, job: SimulatedJob) -> None:
         if not job.slots:
@@ -237,10 +253,12 @@ class Simulation:
             job.left_s -= held_s - job.cost_s if math.isfinite(job.cost_s) else 0.0
             job.preemptions += 1
             job.queued_s = self.now_s
+        self._waiting += 1
         scheduler.add(job)
 
     def _start(self, job: SimulatedJob, slots: Slots, scheduler: Scheduler) -> None:
         scheduler.remove(job)
+        self._waiting -= 1
         self._attempts += 1
         job.attempt_id = self._attempts
         job.begun_s, job.waited_s, job.slots, job.leaving = self.now_s, self.now_s - job.queued_s, slots, False

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.queue import POLICIES, main
-from bench.queue_trace import TraceError, read_trace
+from bench.queue import POLICIES, main, replay, trial
+from bench.queue_trace import TraceError, many_times, read_trace
 
 HEADER = "timestamp,duration,num_gpus\n"
 
@@ -31,6 +31,26 @@ def test_figures_of_two_jobs_on_one_slot(tmp_path: Path, capsys: pytest.CaptureF
         assert one["utilization"] == pytest.approx(1.0)
         assert (one["preemptions"], one["lost_s"], one["big_mean_wait_s"]) == (0, 0, None)
     assert [one["policy"] for one in result["policies"]] == ["fifo", "hora-fair"]
+
+
+def test_a_trace_can_come_many_times_at_another_load_with_passes_at_intervals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two slots. Passes every 60 s: all starts are at whole minutes, and ends where they are."""
+    path = trace(tmp_path, "0,90,1", "100,90,1", "200,90,1")
+    argv = ["--trace", str(path), "--hosts", "1", "--slots", "2", "--policies", "hora-fair,hora-fifo", "--json"]
+    assert main([*argv, "--copies", "2", "--load", "0.75", "--pass-every-s", "60"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["jobs"], result["offered_load"]) == (6, pytest.approx(0.75))
+    times = many_times(read_trace(path, hosts=1, slots=2), 2)
+    assert [(job.submitted_s, job.user) for job in times] == [
+        (0, "0"), (0, "0"), (0, "1"), (100, "0"), (100, "1"), (100, "1"),
+    ]  # fmt: skip
+    for one in result["policies"]:
+        assert set(one["users"]) == {"0", "1"}
+    jobs = trial(read_trace(path, hosts=1, slots=2), 2)
+    replay("hora-fair", jobs, 1, 2, every_s=60)
+    assert [(job.first_start_s, job.ended_s) for job in jobs] == [(0, 90), (120, 210), (240, 330)]
 
 
 def test_every_policy_replays_and_users_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +97,15 @@ def test_a_wrong_trace_is_refused(tmp_path: Path, rows: list[str], header: str, 
 
 @pytest.mark.parametrize(
     "argv",
-    [["--hosts", "0"], ["--slots", "x"], ["--policies", "fair"], ["--jobs", "-1"], ["--preemption-s", "inf"], []],
+    [
+        ["--hosts", "0"],
+        ["--slots", "x"],
+        ["--policies", "fair"],
+        ["--jobs", "-1"],
+        ["--preemption-s", "inf"],
+        ["--load", "0"],
+        [],
+    ],
 )
 def test_wrong_options_end_with_two(tmp_path: Path, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     path = trace(tmp_path, "0,1,1") if argv else tmp_path / "missing.csv"
