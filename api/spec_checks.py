@@ -20,9 +20,9 @@ from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.people.project_admission import Applicant, project_of, project_problems
-from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.hosts import capacity_problem, request_of
 from jobs.scheduling.shortage import Shortage
+from jobs.scheduling.slots import SlotRequest
 
 
 @dataclass(frozen=True)

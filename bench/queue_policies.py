@@ -8,9 +8,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 
-from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.reservations import free_after
 from jobs.scheduling.simulation import SimulatedJob, Simulation, Slots, counts_of
+from jobs.scheduling.slots import Counts, HostSlots, Shares, SlotClass, SlotRequest
 
 _Key = tuple[float, float, str]
 

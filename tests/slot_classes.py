@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from jobs.scheduling.fitting import ClassSlots, HostSlots, SlotClass
 from jobs.scheduling.nvlinks import Links
+from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass
 
 
 def class_slots(of: SlotClass, free: int | Sequence[int], capacity: int | None = None) -> ClassSlots:

@@ -26,7 +26,6 @@ from jobs.scheduling.allocations import hand_to_pools
 from jobs.scheduling.allowances import Allowances
 from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import Fair
-from jobs.scheduling.fitting import HostSlots
 from jobs.scheduling.live_rows import live_attempts
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.placement_rows import (
@@ -40,6 +39,7 @@ from jobs.scheduling.placement_rows import (
 )
 from jobs.scheduling.placing import place, request_preemption
 from jobs.scheduling.quotas import active_quotas
+from jobs.scheduling.slots import HostSlots
 
 _log = logging.getLogger(__name__)
 

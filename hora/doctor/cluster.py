@@ -7,8 +7,9 @@ from hora.doctor.findings import Finding
 from hora.render.hosts import is_free, is_usable
 from hora.render.text import duration, ranges
 from hora.service import Json, NotAuthorized, ProblemError
-from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.pools import Pool, PoolNode, first_that_fits
+from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass, SlotRequest
 
 TIME_SERVER = "Set the clocks of all machines by a time server."
 CLOCK_LIMIT_S = 2.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from jobs.scheduling.fitting import Counts, SlotRequest
+from jobs.scheduling.slots import Counts, SlotRequest
 
 Order = tuple[int, float, str]  # the sort key of a job: negative priority, time of creation, id
 

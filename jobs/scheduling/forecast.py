@@ -6,8 +6,8 @@ Called by `worker.forecaster` with what the rows say, and by `bench.queue_starts
 import math
 from collections.abc import Callable, Collection, Iterable
 
-from jobs.scheduling.fitting import HostSlots
 from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation
+from jobs.scheduling.slots import HostSlots
 
 HORIZON_S = 14 * 86_400.0  # nobody knows what is later
 AGAIN_S = 86_400.0  # what was submitted in so much time is expected to be submitted again

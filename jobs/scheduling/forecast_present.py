@@ -20,7 +20,6 @@ from jobs.model.attained_service import decayed_s
 from jobs.runtime.settings import Settings
 from jobs.scheduling.account_rows import fair_rules, jobs_in_turn, used_by_accounts
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
-from jobs.scheduling.fitting import HostSlots
 from jobs.scheduling.forecast import AGAIN_S, expected_starts_s, submitted_again
 from jobs.scheduling.forecast_durations import History, Run
 from jobs.scheduling.live_rows import live_attempts, live_columns, preemption_cost_s
@@ -37,6 +36,7 @@ from jobs.scheduling.pools import first_that_fits
 from jobs.scheduling.quotas import active_quotas
 from jobs.scheduling.simulated_pass import HoraScheduler
 from jobs.scheduling.simulation import SimulatedJob
+from jobs.scheduling.slots import HostSlots
 
 MOST_FORECAST = 2000  # jobs from the head of the queue
 _MOST_REMEMBERED = 1000  # jobs that were submitted lately

@@ -20,10 +20,11 @@ from jobs.db.tables import Attempt, Host, Slot
 from jobs.model.pools import PREFIX, is_pool
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
-from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.placement_rows import class_of, is_alive, registered_pools
 from jobs.scheduling.pool_reasons import pool_shortage
 from jobs.scheduling.shortage import Shortage, shortage
+from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass, SlotRequest
 
 _LIST = "hosts"  # what its cursors belong to
 _LOOKS_A_PERIOD = 50  # of all hosts together

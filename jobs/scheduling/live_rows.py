@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Job, RunTime, Slot
 from jobs.model.attained_service import QUANTUM_S, level_of, undisturbed_s
 from jobs.scheduling.contenders import Account, LiveAttempt
-from jobs.scheduling.fitting import Counts, HostSlots, SlotClass
 from jobs.scheduling.placement_rows import CREATED_S, IN_SERVICE, TIME_LIMIT_S, class_of, order_of, seconds
+from jobs.scheduling.slots import Counts, HostSlots, SlotClass
 
 
 def live_attempts(session: Session, hosts: Sequence[HostSlots], *, quantum_s: float = QUANTUM_S) -> list[LiveAttempt]:

@@ -15,9 +15,10 @@ from jobs.scheduling.allowances import Allowances, Quota
 from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.decisions import Placement, PooledJob, Preemption, Share
 from jobs.scheduling.fair_queue import Fifo, Rules
-from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.pools import Pool, Shape, first_that_fits
 from jobs.scheduling.reservations import Ending, Reservation, free_after, or_infinite
+from jobs.scheduling.slots import Counts, HostSlots, Shares, SlotClass, SlotRequest
 
 RESERVATIONS = 4  # slots are kept for this many blocked jobs, the first ones of the queue
 _PATIENCE = 500  # if so many jobs in a row get nothing, the pass does not wait for one that gets a pool or slots kept
@@ -65,7 +66,7 @@ class PlacementPass:
         self._rules = rules or Fifo()
         self._pools = pools
         self._cluster = Cluster(hosts, auto=auto)
-        self._free = dict(self._cluster.free)
+        self._free = self._cluster.left
         self._free_indices = {slots.of: slots.free for host in self._cluster.hosts.values() for slots in host.classes}
         has_links = any(host.links is not None for host in self._cluster.hosts.values())
         self._joined = self._joined_pairs if has_links else None
@@ -85,10 +86,13 @@ class PlacementPass:
         self.pooled: list[PooledJob] = []
         self._last_pooled = 0  # how many jobs were looked at until then
         self._last_served = 0  # likewise, until a job got a reservation
-        self._has_free = any(self._free.values())
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
         self.looked_at = 0  # number of jobs, without those held back by a quota
+
+    @property
+    def _has_free(self) -> bool:
+        return self._cluster.number_left > 0
 
     @property
     def is_over(self) -> bool:
@@ -172,12 +176,11 @@ class PlacementPass:
             return False
         untouched = [reservation for reservation in self.reservations if reservation.is_left_alone_by(shares)]
         passed = [reservation for reservation in self.reservations if not reservation.is_left_alone_by(shares)]
+        self._cluster.take(shares)
         for slots, count in shares:
-            self._free[slots] -= count
             for reservation in untouched:
                 if slots in reservation.spare:
                     reservation.spare[slots] -= count
-        self._has_free = any(self._free.values())
         due_s = min((reservation.at_s for reservation in passed), default=None)
         self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
         self._endings.append(Ending(or_infinite(job.estimate_s), dict(shares)))

@@ -41,10 +41,10 @@ from jobs.model.pools import PREFIX
 from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
 from jobs.scheduling.contenders import Account, Order, QueuedJob
-from jobs.scheduling.fitting import ClassSlots, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.nvlinks import links_of
 from jobs.scheduling.pools import Pool, PoolNode
 from jobs.scheduling.quotas import KEEPS_FILES
+from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass, SlotRequest
 
 
 def seconds(interval: ColumnElement[Any]) -> ColumnElement[float]:

@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from jobs.model.pools import PREFIX
-from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.placement_rows import RegisteredPool
 from jobs.scheduling.shortage import Shortage, slots_asked
+from jobs.scheduling.slots import SlotRequest
 
 _MOST_NAMED = 5
 # Slurm's words for why a job waits, and what they mean.

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jobs.scheduling.fitting import ClassSlots, Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
+from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass, SlotRequest
 
 # In the state of a node. One that is powered_down to save power comes up for a job.
 _DOWN = re.compile(r"(?<!_)down|fail|no_respond|\*")

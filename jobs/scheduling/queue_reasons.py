@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from jobs.lifecycle.waits import Awaited
 from jobs.scheduling.allocations import PoolWait
 from jobs.scheduling.allowances import Quota
-from jobs.scheduling.fitting import Cluster, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.placement_rows import RegisteredHost, RegisteredPool, kind_for_auto
 from jobs.scheduling.pool_reasons import waits_in_slurm, why_no_pool
 from jobs.scheduling.pools import first_that_fits
 from jobs.scheduling.shortage import no_such_gpu, other_ways, slots_text
+from jobs.scheduling.slots import SlotRequest
 
 _MOST_NAMED = 3  # hosts without space in one sentence
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.scheduling.fitting import Counts, Shares, SlotClass
+from jobs.scheduling.slots import Counts, Shares, SlotClass
 
 
 @dataclass

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from jobs.scheduling.fitting import Cluster, Counts, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
+from jobs.scheduling.slots import Counts, SlotClass, SlotRequest
 
 _MOST_NAMED = 5  # models in one sentence
 

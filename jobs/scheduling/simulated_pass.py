@@ -12,9 +12,9 @@ from jobs.model.attained_service import HALF_LIFE_S, QUANTUM_S, decayed_s, secon
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.contenders import Account, LiveAttempt, Order, QueuedJob
 from jobs.scheduling.fair_queue import OLDEST, PATIENCE_S, Fair, Fifo
-from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.simulation import SOON_S, SimulatedJob, Simulation, Slots
+from jobs.scheduling.slots import SlotRequest
 
 _LOOKED_AT = 4 * OLDEST  # among so many of the oldest jobs, those that come first are looked for
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from jobs.model.attained_service import level_of
 from jobs.scheduling.contenders import Account, Order
-from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
 
 Slots = tuple[tuple[SlotClass, tuple[int, ...]], ...]  # the indices of slots, by class
 

@@ -19,8 +19,8 @@ from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings
 from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.model.states import Status
-from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.hosts import request_of, whole_cluster
+from jobs.scheduling.slots import SlotRequest
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
 

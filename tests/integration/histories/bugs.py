@@ -18,7 +18,7 @@ from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.scheduling import placement_rows, placing
-from jobs.scheduling.fitting import SlotClass
+from jobs.scheduling.slots import SlotClass
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from jobs.scheduling.allowances import Allowances, Quota
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
-from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.placement import place_jobs
+from jobs.scheduling.slots import HostSlots, SlotClass, SlotRequest
 from tests.slot_classes import alike
 
 RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)

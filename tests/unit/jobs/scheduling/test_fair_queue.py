@@ -6,8 +6,8 @@ import pytest
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import PATIENCE_S, Fair
-from jobs.scheduling.fitting import SlotClass, SlotRequest
 from jobs.scheduling.placement import PlacementPass, place_jobs
+from jobs.scheduling.slots import SlotClass, SlotRequest
 from tests.slot_classes import alike
 
 ANN, BEN = Account("vision", "ann"), Account("vision", "ben")

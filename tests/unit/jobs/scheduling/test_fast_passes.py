@@ -9,9 +9,9 @@ import pytest
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import Fair, Fifo
-from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, Shares, SlotClass, SlotRequest
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.reservations import Ending, free_after, or_infinite
+from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, Shares, SlotClass, SlotRequest
 from tests.slot_classes import alike
 
 SLOTS = 4

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.scheduling.contenders import Account
-from jobs.scheduling.fitting import ClassSlots, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.forecast import HORIZON_S, expected_starts_s, submitted_again
 from jobs.scheduling.forecast_durations import History, Run, Survival
 from jobs.scheduling.simulated_pass import HoraScheduler
 from jobs.scheduling.simulation import SimulatedJob, Simulation, alike_hosts
+from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass, SlotRequest
 from tests.unit.jobs.scheduling.test_simulation import MANY
 
 HOUR_S = 3600.0

@@ -7,9 +7,9 @@ import pytest
 
 from jobs.scheduling.contenders import LiveAttempt, Order, QueuedJob
 from jobs.scheduling.decisions import Placement, Preemption, Share
-from jobs.scheduling.fitting import HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.nvlinks import Links
 from jobs.scheduling.placement import RESERVATIONS, PlacementPass, place_jobs
+from jobs.scheduling.slots import HostSlots, SlotClass, SlotRequest
 from tests.slot_classes import alike, class_slots
 
 

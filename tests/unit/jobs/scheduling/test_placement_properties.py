@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.decisions import Placement
-from jobs.scheduling.fitting import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.nvlinks import Links
 from jobs.scheduling.placement import PlacementPass, place_jobs
+from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
 from tests.slot_classes import alike, class_slots
 
 # Two models, one of them with two sizes of memory, a GPU whose memory is not known, and CPU slots.

@@ -8,9 +8,9 @@ import pytest
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.contenders import Account, QueuedJob
 from jobs.scheduling.decisions import PooledJob
-from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.placement import PlacementPass, place_jobs
 from jobs.scheduling.pools import Pool, PoolNode, Shape, to_avoid
+from jobs.scheduling.slots import SlotRequest
 from tests.slot_classes import alike
 
 

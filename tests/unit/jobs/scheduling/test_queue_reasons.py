@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.allowances import Quota
-from jobs.scheduling.fitting import Cluster, HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.placement_rows import RegisteredHost
 from jobs.scheduling.queue_reasons import WaitsFor, explain
 from jobs.scheduling.shortage import shortage
+from jobs.scheduling.slots import HostSlots, SlotClass, SlotRequest
 from tests.slot_classes import alike, class_slots
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from bench.queue import POLICIES, Figures, replay
 from jobs.scheduling.fair_queue import PATIENCE_S
-from jobs.scheduling.fitting import SlotClass
 from jobs.scheduling.simulated_pass import HoraScheduler
 from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, Slots, alike_hosts
+from jobs.scheduling.slots import SlotClass
 
 HOUR_S = 3600.0
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import PATIENCE_S, Fair
-from jobs.scheduling.fitting import HostSlots, SlotClass, SlotRequest
 from jobs.scheduling.placement import PlacementPass
+from jobs.scheduling.slots import HostSlots, SlotClass, SlotRequest
 from tests.slot_classes import alike
 
 HOST, SLOTS = "h", 8
