@@ -5,7 +5,6 @@ import {
   countsOf,
   deviceProblemOf,
   hardwareOf,
-  keptFor,
   narrowed,
   nodesOf,
   reasonOf,
@@ -110,10 +109,6 @@ test("hosts are filtered by their state and that of their slots, and an unknown 
 
 test("equal slots are counted together", () => {
   assert.equal(hardwareOf(BUSY), "2 × NVIDIA H100");
-});
-
-test("the hosts that keep slots for a job are listed by job", () => {
-  assert.deepEqual([...keptFor([...HOSTS, { ...BUSY, kept_for: "xyz" }])], [["xyz", ["south-1", "north-1"]]]);
 });
 
 test("unhealthy slots and hosts that do not offer their GPUs are in trouble, and say why", () => {

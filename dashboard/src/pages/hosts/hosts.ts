@@ -135,11 +135,3 @@ export function deviceProblemOf(host: Host): string | null {
 export function reasonOf(slot: Slot): string | null {
   return slot.unhealthy || null;
 }
-
-/** The names of the hosts whose free slots are kept for a job, by the job's id. */
-export function keptFor(hosts: readonly Host[]): ReadonlyMap<string, readonly string[]> {
-  const kept = new Map<string, string[]>();
-  for (const { name, kept_for } of hosts)
-    if (kept_for !== null) kept.set(kept_for, [...(kept.get(kept_for) ?? []), name]);
-  return kept;
-}

@@ -1,12 +1,10 @@
-// The page of hosts, with the queue.
+// The page of hosts.
 
 import { usePolled } from "../../api/polled.ts";
 import type { Me } from "../../api/types.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { HostList } from "./host_list.tsx";
-import { keptFor } from "./hosts.ts";
 import styles from "./page.module.css";
-import { QueuePanel } from "./queue.tsx";
 import { Totals } from "./totals.tsx";
 import { useHosts, useJobNames } from "./use_hosts.ts";
 
@@ -28,7 +26,6 @@ export function HostsPage() {
       ) : (
         <HostList hosts={hosts} names={names} isAdmin={me?.scope === "admin"} onChanged={refresh} />
       )}
-      <QueuePanel hostsByJob={keptFor(hosts)} />
     </div>
   );
 }
