@@ -144,7 +144,7 @@ def test_a_queued_job_waits_while_its_owner_may_not_submit(
     why = {"disabled": "its owner alice is disabled"}.get(
         way, "the project vision is closed, and its owner alice is no member"
     )
-    assert after.json()["waiting"] == {"position": None, "reason": why}
+    assert after.json()["waiting"] == {"position": None, "reason": why, "starts_in_s": None}
     assert api.get(f"/v1/jobs/{other_id}").json()["waiting"]["position"] == 1
     is_disabled(api, disabled=False) if way == "disabled" else joins(api)
     assert placeable(sessions) == [job_id, other_id]

@@ -56,7 +56,7 @@ def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessi
     }  # fmt: skip
     assert job["summary"] is None
     assert job["created_at"].endswith("Z")
-    waiting = {"position": 1, "reason": "no host is alive"}
+    waiting = {"position": 1, "reason": "no host is alive", "starts_in_s": None}
     assert api.get(answer.headers["location"]).json() == job | {"waiting": waiting}
     with sessions() as session:
         assert session.scalars(select(JobEvent.kind).where(JobEvent.job_id == job["id"])).all() == ["submitted"]
@@ -145,7 +145,11 @@ def test_weights_of_a_job_are_those_that_it_succeeds_with(
     assert weights_error(f"job:{probe_id}") == f"job {probe_id} is a batch probe, which leaves no weights"
     failed_id = submit_job(model="mlp")
     early = api.get(f"/v1/jobs/{submit_job(model={'name': 'mlp', 'weights': f'job:{job_id}'})}").json()
-    assert early["waiting"] == {"position": None, "reason": f"waits for job {job_id}, which is queued"}
+    assert early["waiting"] == {
+        "position": None,
+        "reason": f"waits for job {job_id}, which is queued",
+        "starts_in_s": None,
+    }
     with sessions.begin() as session:
         for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
             transition(session, job_id, status)

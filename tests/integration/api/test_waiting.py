@@ -33,7 +33,7 @@ def test_a_queued_job_is_paused_and_resumed(api: TestClient, submit_job: Submit,
     assert [answer.status_code for answer in paused] == [202, 202]
     assert paused[0].json() == paused[1].json()
     assert (paused[0].json()["status"], paused[0].json()["paused_at"] is None) == ("queued", False)
-    assert get(api, first)["waiting"] == {"position": None, "reason": "paused"}
+    assert get(api, first)["waiting"] == {"position": None, "reason": "paused", "starts_in_s": None}
     assert get(api, second)["waiting"]["position"] == 1
     ids = {value: [job["id"] for job in api.get(f"/v1/jobs?paused={value}").json()["items"]] for value in (True, False)}
     assert ids == {True: [first], False: [second]}
@@ -74,7 +74,8 @@ def test_lists_give_the_reason_of_waiting_jobs_only(api: TestClient, submit_job:
 
     assert listed[running] is None
     assert listed[waiting] == get(api, waiting)["waiting"]
-    assert listed[waiting] == {"position": 1, "reason": "needs 4 slots on one host; best host has 2 free"}
+    reason = "needs 4 slots on one host; best host has 2 free"
+    assert listed[waiting] == {"position": 1, "reason": reason, "starts_in_s": None}
 
 
 def test_the_tag_of_a_queued_job_changes_with_what_it_waits_for(

@@ -71,7 +71,9 @@ function Jobs({ queue, limit, onMoved }: { queue: Queue; limit: number; onMoved:
   if (queue.items.length === 0 && !isFiltered)
     return (
       <Notice title="No job waits">
-        A job appears here when it finds no free slots. <a href="/new">Submit a job</a>
+        <p>
+          A job appears here when it finds no free slots. <a href="/new">Submit a job</a>
+        </p>
       </Notice>
     );
   return (
@@ -98,9 +100,9 @@ function Jobs({ queue, limit, onMoved }: { queue: Queue; limit: number; onMoved:
 function Filter() {
   const whose = owner.value === "" ? "all users" : owner.value;
   return (
-    <span>
+    <p>
       Only jobs of <bdi>{whose}</bdi>
       {project.value !== "" && ` in the project ${project.value}`}. <a href="/queue">Show all</a>
-    </span>
+    </p>
   );
 }

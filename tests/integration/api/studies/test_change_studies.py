@@ -93,7 +93,7 @@ def test_a_study_waits_for_the_jobs_that_its_base_names(
     study = submit_study(base=BASE | {"after": [good, bad]})
     waiting, cancelled, *_ = job_ids(study)
     reason = f"waits for 2 jobs: {good} (queued), {bad} (queued)"
-    assert api.get(f"/v1/jobs/{waiting}").json()["waiting"] == {"position": None, "reason": reason}
+    assert api.get(f"/v1/jobs/{waiting}").json()["waiting"] == {"position": None, "reason": reason, "starts_in_s": None}
 
     path = f"/v1/studies/{study['id']}"
     api.post(f"/v1/jobs/{cancelled}/cancel")
