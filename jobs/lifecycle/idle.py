@@ -55,8 +55,8 @@ def act(session: Session, job_id: str, warning: IdleNotice, *, why: str) -> bool
     return True
 
 
-def why_paused(notice: dict[str, Any] | None, *, attempt: int | None = None) -> str | None:
-    """Why a job with this notice on its row was paused in this attempt (None: in any); None: not because of its slots.
+def why_paused(notice: dict[str, Any] | None, *, attempt: int) -> str | None:
+    """Why a job with this notice on its row was paused in this attempt; None: not because of its slots.
 
     A process of an older version leaves the notice on the row when it ends the attempt.
     """
@@ -68,10 +68,8 @@ def why_stopped(notice: dict[str, Any] | None, *, attempt: int) -> str | None:
     return _why_acted(notice, "stop", attempt)
 
 
-def _why_acted(notice: dict[str, Any] | None, action: str, attempt: int | None) -> str | None:
-    if notice is None or notice["action"] != action or notice["acted_at"] is None:
-        return None
-    if attempt is not None and notice["attempt"] != attempt:
+def _why_acted(notice: dict[str, Any] | None, action: str, attempt: int) -> str | None:
+    if notice is None or notice["action"] != action or notice["acted_at"] is None or notice["attempt"] != attempt:
         return None
     return str(notice["why"])
 

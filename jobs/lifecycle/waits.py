@@ -121,6 +121,7 @@ def cause_text(job: Job) -> str:
 
 
 def ended_text(job: Job) -> str:
+    """How a job ended without success: `failed (out_of_memory)`, `was cancelled`."""
     if job.status is Status.FAILED:
         return f"failed ({job.end_reason})" if job.end_reason else "failed"
     return "was cancelled"

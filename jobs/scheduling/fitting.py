@@ -1,8 +1,8 @@
 """Decides from which hosts a job's slots can be taken, by the number of slots of each class. Pure.
 
 A class are the slots of a host that are alike. `jobs.scheduling.placement` calls it with the slots that are free, with
-those that will be free, and with all slots. `jobs.scheduling.queue` and `jobs.scheduling.hosts` call it to say why a
-job does not fit.
+those that will be free, and with all slots. `jobs.scheduling.queue_reasons` and `jobs.scheduling.hosts` call it to say
+why a job does not fit.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
