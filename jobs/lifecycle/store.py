@@ -24,7 +24,7 @@ from jobs.lifecycle import waits
 from jobs.lifecycle.deliveries import add_job_deliveries
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
-_MOST_AT_ONCE = 1000  # waiting jobs that one statement changes, or one transaction cancels
+_MOST_AT_ONCE = 1000  # waiting jobs that one statement changes
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two characters look alike
 
 
@@ -175,8 +175,8 @@ def _write_status(
 def settle_overlooked(session: Session) -> bool:
     """Do what the end of a job does for those that wait for it, where it was not done. Returns whether there were any.
 
-    Called now and then by a worker: an end leaves some jobs if very many wait behind it, and a supervisor of an older
-    version ends its job without it. It also releases queued jobs that are said to wait, but for no job.
+    Called now and then by a worker: a supervisor of an older version ends its job without it. It also releases queued
+    jobs that are said to wait, but for no job.
     """
     ended = waits.overlooked(session)
     for status in {job.status for job in ended}:
@@ -200,22 +200,21 @@ def _tell_waiting(session: Session, ended_ids: Sequence[str], status: Status) ->
 
 
 def _cancel_behind(session: Session, ended_ids: Sequence[str]) -> None:
-    """Cancel the jobs behind these, a limited number: those that are left still wait for a job that has ended."""
-    locked = waits.lock_behind(session, ended_ids, limit=_MOST_AT_ONCE)
-    ended = some_jobs(session, ended_ids)
-    causes = {job.id: waits.cause_text(job) for job in ended}
-    roots = {job.id for job in ended if job.end_reason is not EndReason.DEPENDENCY}
-    while behind := waits.directly_behind(session, causes, among=locked):
+    waits.lock_behind(session, ended_ids)
+    causes = {job.id: f"job {job.id} {waits.ended_text(job)}" for job in some_jobs(session, ended_ids)}
+    roots = set(causes)
+    while behind := waits.directly_behind(session, causes):
         ids_by_error: dict[str, list[str]] = {}
         for job_id, other in behind.items():
             after = "it" if other in roots else f"job {other}, which waited for it"
-            ids_by_error.setdefault(f"{causes[other]}{waits.AFTER}{after}", []).append(job_id)
+            ids_by_error.setdefault(f"{causes[other]}, and this job was to run after {after}", []).append(job_id)
         cancelled: set[str] = set()
         for error, job_ids in ids_by_error.items():
-            cancelled.update(_cancel_waiting(session, job_ids, error))
+            for part in _parts(job_ids):
+                cancelled.update(_cancel_waiting(session, part, error))
         waits.forget(session, behind)
-        placed = [job_id for job_id in behind if job_id not in cancelled]
-        touch_all(session, placed, waits_for_jobs=False)  # an older version placed it: it goes on, also in the queue
+        for part in _parts([job_id for job_id in behind if job_id not in cancelled]):
+            touch_all(session, part, waits_for_jobs=False)  # an older version placed it: it goes on, also in the queue
         causes = {job_id: causes[other] for job_id, other in behind.items() if job_id in cancelled}
 
 

@@ -2,8 +2,6 @@
 
 The submission writes the rows. The end of a job takes them away in its own transaction (`jobs.lifecycle.store.move`):
 with success the jobs behind it that wait for nothing else are released, else all jobs behind it are cancelled.
-There may be thousands of them: the transaction cancels the oldest, and a worker the others in further transactions
-(`settle_overlooked`). Until then the rows say that they wait for a job that was cancelled, so none of them is placed.
 
 **Two ends at once.** Whoever takes rows of a job away has locked that job first. So of two jobs that end at the same
 moment, the second one sees that it was the last.
@@ -23,10 +21,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs.db.tables import Job, JobWait
-from jobs.model.states import TERMINAL, EndReason, Status
+from jobs.model.states import TERMINAL, Status
 
 _BATCH = 100
-AFTER = ", and this job was to run after "  # between the cause and the job before, in the error of a cancelled job
 BY_AGE = (Job.created_at, Job.id)
 
 
@@ -67,12 +64,12 @@ def concerns(session: Session, job_ids: Collection[str]) -> bool:
     return bool(session.scalar(select(or_(waits, awaited))))  # two conditions, because each has an index
 
 
-def lock_behind(session: Session, job_ids: Collection[str], *, limit: int) -> Sequence[str]:
-    """Lock the oldest jobs that wait for these, for those, and so on. Returns them."""
+def lock_behind(session: Session, job_ids: Collection[str]) -> None:
+    """Lock the jobs that wait for these, for those, and so on."""
     behind = select(JobWait.job_id).where(_is_awaited(job_ids)).cte("behind", recursive=True)
     behind = behind.union(select(JobWait.job_id).join(behind, JobWait.on_job_id == behind.c.job_id))
     query = select(Job.id).where(Job.id.in_(select(behind.c.job_id)))
-    return session.scalars(query.order_by(*BY_AGE).limit(limit).with_for_update(of=Job)).all()
+    session.execute(query.order_by(*BY_AGE).with_for_update(of=Job))
 
 
 def release_behind(session: Session, job_ids: Collection[str]) -> Sequence[str]:
@@ -85,10 +82,9 @@ def release_behind(session: Session, job_ids: Collection[str]) -> Sequence[str]:
     return [job_id for job_id in locked if job_id not in waiting]
 
 
-def directly_behind(session: Session, job_ids: Collection[str], *, among: Collection[str]) -> Mapping[str, str]:
-    """Those of the jobs `among` that wait for one of these, each with one for which it waits."""
-    query = select(JobWait.job_id, JobWait.on_job_id).where(_is_awaited(job_ids), _is_waiting(among))
-    rows = session.execute(query)
+def directly_behind(session: Session, job_ids: Collection[str]) -> Mapping[str, str]:
+    """The jobs that wait for these, each with one for which it waits."""
+    rows = session.execute(select(JobWait.job_id, JobWait.on_job_id).where(_is_awaited(job_ids)))
     return {job_id: other for job_id, other in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
@@ -98,7 +94,7 @@ def forget(session: Session, job_ids: Collection[str]) -> None:
 
 
 def overlooked(session: Session) -> Sequence[Job]:
-    """Some jobs that have ended and are still waited for: they were too many behind, or an older version ended it.
+    """Some jobs that have ended and are still waited for: a process of an older version ended them.
 
     They are locked until the commit.
     """
@@ -111,13 +107,6 @@ def stranded(session: Session) -> Sequence[str]:
     has_rows = exists().where(JobWait.job_id == Job.id)
     query = select(Job.id).where(Job.status == Status.QUEUED, Job.waits_for_jobs, ~has_rows)
     return session.scalars(query.order_by(*BY_AGE).limit(_BATCH).with_for_update()).all()
-
-
-def cause_text(job: Job) -> str:
-    """How a job ended without success: `job ID failed (out_of_memory)`, or how the one did for which it waited."""
-    if job.end_reason is EndReason.DEPENDENCY and job.error is not None:
-        return job.error.partition(AFTER)[0]
-    return f"job {job.id} {ended_text(job)}"
 
 
 def ended_text(job: Job) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -11,7 +10,7 @@ from sqlalchemy import func, select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, JobWait, User, Webhook, WebhookDelivery
-from jobs.lifecycle import leases, store
+from jobs.lifecycle import leases
 from jobs.lifecycle.named_jobs import lock_named
 from jobs.lifecycle.store import Lease, locked_job, pause, request_cancel, resume, settle_overlooked
 from jobs.model.job_changes import JobChanges
@@ -319,31 +318,6 @@ def test_what_an_older_version_ended_is_settled_later(sessions: Sessions, tmp_pa
         f"job {bad} failed, and this job was to run after job {cancelled}, which waited for it"
     )
     assert fate(sessions, waiting)[0] is Status.QUEUED
-
-
-def test_a_long_chain_is_cancelled_in_parts_and_says_why(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the process dies after the first part: whoever comes next reads the rows."""
-    monkeypatch.setattr(store, "_MOST_AT_ONCE", 3)
-    chain = [a_job(sessions)]
-    for _ in range(7):
-        chain.append(a_job(sessions, chain[-1]))
-    cancel(sessions, chain[0])
-    statuses = [fate(sessions, job_id)[0] for job_id in chain]
-    assert statuses == [Status.CANCELLED] * 4 + [Status.QUEUED] * 4
-    assert placeable(sessions) == set()
-    parts = 0
-    while True:
-        with sessions.begin() as session:
-            if not settle_overlooked(session):
-                break
-        parts += 1
-    assert parts == 2
-    cause = f"job {chain[0]} was cancelled, and this job was to run after"
-    assert fate(sessions, chain[1]) == (Status.CANCELLED, EndReason.DEPENDENCY, f"{cause} it")
-    for before, job_id in pairwise(chain[1:]):
-        error = f"{cause} job {before}, which waited for it"
-        assert fate(sessions, job_id) == (Status.CANCELLED, EndReason.DEPENDENCY, error)
-    assert job_rows.count(sessions, JobWait) == 0
 
 
 def placed_by_an_older_version(sessions: Sessions, job_id: str) -> Lease:
