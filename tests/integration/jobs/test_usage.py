@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import func, select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, ProjectUsage, RunTime, UsageHour
@@ -12,9 +12,11 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.run_durations import key_of
 from jobs.lifecycle.store import Lease
 from jobs.lifecycle.submission import StudyPlace, write_jobs
+from jobs.model.attained_service import decayed_s
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
+from jobs.scheduling.account_rows import used_by_accounts
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.test_races import at_once
 
@@ -90,6 +92,23 @@ def test_attempts_of_an_account_add_up(sessions: Sessions) -> None:
     whole = pytest.approx(held_slot_s(sessions, first, second))
     assert sum(hours(sessions).values()) == whole
     assert job_rows.the_job(sessions, job_id).slot_seconds == whole
+
+
+@pytest.mark.parametrize("half_life_h", [1.0, 24.0])
+@pytest.mark.parametrize("held_h", [0.1, 1.0, 30.0])
+def test_the_database_and_the_simulator_decay_the_use_of_a_live_attempt_alike(
+    sessions: Sessions, held_h: float, half_life_h: float
+) -> None:
+    job_rows.a_host(sessions)
+    lease = placed(sessions, job_rows.a_job(sessions), held_s=held_h * HOUR_S)
+    with sessions.begin() as session:
+        age_s = session.scalar(
+            select(func.extract("epoch", func.now() - Attempt.created_at)).where(Attempt.id == lease.attempt_id)
+        )
+        assert age_s is not None
+        ((_, used_s),) = used_by_accounts(session, half_life_h * HOUR_S)
+    held_s = min(float(age_s), 7 * half_life_h * HOUR_S)  # what is older than seven half-lives does not count
+    assert used_s == pytest.approx(2 * decayed_s(held_s, half_life_h * HOUR_S), rel=1e-6)
 
 
 @pytest.mark.parametrize(("held_s", "level"), [(600, 0), (920, 1), (3000, 1), (3620, 2), (50_000, 2)])
