@@ -21,6 +21,7 @@ class WeightsFile:
     """A file of ImageNet weights as Keras publishes it, for a base without its head."""
 
     name: str
+    name_with_top: str  # of the file for the whole network, which serves as well
     url: str
     md5: str | None  # where Keras knows it
 
@@ -46,21 +47,24 @@ def mobilenet_v2(x: Any, *, training: bool | None) -> Any:
 
 def xception_weights(size: tuple[int, int]) -> WeightsFile:
     """The ImageNet weights of Xception, for every size."""
-    name = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
-    return WeightsFile(name, f"{_URL}/xception/{name}", "b0042744bf5b25fce3cb969f33bebb97")
+    stem = "xception_weights_tf_dim_ordering_tf_kernels"
+    name = f"{stem}_notop.h5"
+    return WeightsFile(name, f"{stem}.h5", f"{_URL}/xception/{name}", "b0042744bf5b25fce3cb969f33bebb97")
 
 
 def resnet50_weights(size: tuple[int, int]) -> WeightsFile:
     """The ImageNet weights of ResNet-50, for every size."""
-    name = "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5"
-    return WeightsFile(name, f"{_URL}/resnet/{name}", "4d473c1dd8becc155b73f8504c6f6626")
+    stem = "resnet50_weights_tf_dim_ordering_tf_kernels"
+    name = f"{stem}_notop.h5"
+    return WeightsFile(name, f"{stem}.h5", f"{_URL}/resnet/{name}", "4d473c1dd8becc155b73f8504c6f6626")
 
 
 def mobilenet_v2_weights(size: tuple[int, int]) -> WeightsFile:
     """The ImageNet weights of MobileNetV2: a file for each of five sizes, that of 224x224 for every other."""
     side = size[0] if size[0] == size[1] and size[0] in (96, 128, 160, 192) else 224
-    name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{side}_no_top.h5"
-    return WeightsFile(name, f"{_URL}/mobilenet_v2/{name}", None)
+    stem = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{side}"
+    name = f"{stem}_no_top.h5"
+    return WeightsFile(name, f"{stem}.h5", f"{_URL}/mobilenet_v2/{name}", None)
 
 
 def _base(application: Any, x: Any) -> keras.Model:
