@@ -7,7 +7,7 @@ branches have the same: their order depends on who built the network. Unknown na
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.models.layer_names import is_automatic, network_of, new_name
@@ -70,9 +70,10 @@ class _Matching:
     def match(self) -> Match:
         found = self._by_place() or self._by_name()
         taken = {layer.group: layer for layer in found.layers.values()}
-        found.others = [layer for layer in self._in_file if layer.network and layer.group not in taken]
+        others = (layer for layer in self._in_file if layer.network and layer.group not in taken)
+        found.others = sorted(others, key=lambda layer: layer.place)
         for layer in found.others:
-            if _is_between(layer, list(taken.values())):
+            if _is_between(layer, taken.values()):
                 raise DoesNotFit(f"the network has no layer {text_of(layer)}{self._meaning}")
         return found
 
@@ -105,6 +106,8 @@ class _Matching:
             if there.shapes != layer.shapes:
                 raise DoesNotFit(self._difference(layer, there))
             found.add(layer, there, way)
+        if self._meaning and not found.ways and self._is_given(self._wanted[0].name):
+            raise DoesNotFit(self._difference(self._wanted[0], None))
         self._by_order(rest, found)
         return found
 
@@ -161,7 +164,7 @@ class _Matching:
         return f"layer {printable(layer.name)} has {arrays}{self._meaning}"
 
 
-def _is_between(layer: SavedLayer, taken: Sequence[SavedLayer]) -> bool:
+def _is_between(layer: SavedLayer, taken: Iterable[SavedLayer]) -> bool:
     """Whether a layer that the network lacks is between two that it has: then the file is of a larger network."""
     beside = [other.place for other in taken if (other.network, other.kind) == (layer.network, layer.kind)]
     return bool(beside) and min(beside) < layer.place < max(beside)

@@ -131,13 +131,13 @@ def _layers_by_groups(file: h5py.File, arrays: dict[str, h5py.Dataset]) -> Itera
         if number.isdecimal() and len(number) < 6:
             numbered.setdefault(group, {})[int(number)] = path
     for group, paths in numbered.items():
+        if sorted(paths) != list(range(len(paths))):  # an array of it holds no numbers
+            continue
         parts = group.strip("/").split("/")
         own = parts[: -1 if parts[-1] == "vars" else None]
         depth = max((number for number, part in enumerate(own, start=1) if part in _NETWORKS), default=0)
         names = [_name_at(file, "/".join(own[:end])) for end in range(depth + 1, len(own) + 1)]
         place = tuple(map(_counted, own))
-        if sorted(paths) != list(range(len(paths))):
-            raise ValueError(f"{group.strip('/')} lacks an array: it has the numbers {sorted(paths)}")
         in_order = tuple(paths[number] for number in range(len(paths)))
         yield SavedLayer(
             name="/".join(names) if all(names) else "",
@@ -157,6 +157,8 @@ def _layers_by_attributes(
     There the name of an array has the name of its layer: `conv1_conv/kernel:0`. Otherwise the group's name is the one
     to trust, as TensorFlow has numbered the others.
     """
+    if len(set(names)) < len(names):
+        raise ValueError("it lists a layer twice")
     for position, layer in enumerate(names):
         parts: dict[str, list[str]] = {}
         for name in _texts(_group_at(file, f"{root}/{layer}"), "weight_names"):

@@ -24,6 +24,8 @@ from trainer.models.layer_matching import DoesNotFit, WantedLayer, match, text_o
 from trainer.models.weight_files import DAMAGE, Elsewhere, SavedLayer, is_bomb, layers_in, opened
 from trainer.models.zoo import HEAD
 
+_MOST_NAMED = 5  # layers, in a text
+
 
 class _WrongValues(Exception):
     """A layer fits, and what a file has for it cannot be used. The text continues a sentence about the file."""
@@ -77,9 +79,13 @@ def _load(model: keras.Model, path: Path, source: str, folder: str, *, with_head
     """
     own_path = Path(folder, "own.weights.h5")
     model.save_weights(own_path)
+    with h5py.File(own_path, "r") as own_file:
+        own_layers = layers_in(own_file)
+    own_head = next((layer for layer in own_layers if _is_head(layer)), None)
+    wanted = _in_order(model, [layer for layer in own_layers if layer is not own_head])
     try:
         with opened(path, folder) as file, h5py.File(own_path, "r+") as own_file:
-            pairs, text = _pairs(model, layers_in(own_file), layers_in(file), with_head=with_head)
+            pairs, text = _pairs(model, wanted, own_head, layers_in(file), with_head=with_head)
             for own, given in pairs:
                 _copy(own_file, own, file, given)
     except DoesNotFit as error:
@@ -102,35 +108,45 @@ def _unreadable(source: str, error: BaseException) -> BaseException:
 
 
 def _pairs(
-    model: keras.Model, own: Sequence[SavedLayer], in_file: Sequence[SavedLayer], *, with_head: bool
+    model: keras.Model,
+    wanted: Sequence[WantedLayer],
+    own_head: SavedLayer | None,
+    in_file: Sequence[SavedLayer],
+    *,
+    with_head: bool,
 ) -> tuple[list[tuple[SavedLayer, SavedLayer]], str]:
     """Each layer of the network with that of the file, both as they are saved, and what was matched in words.
 
     Raises `DoesNotFit`.
     """
-    own_head = next((layer for layer in own if _is_head(layer)), None)
-    wanted = _in_order(model, [layer for layer in own if layer is not own_head])
     found = match(wanted, [layer for layer in in_file if not _is_head(layer)])
-    heads = [layer for layer in in_file if _is_head(layer)] or found.others
-    head = heads[0] if len(heads) == 1 else None  # several: layers that a person put on a base
-    others = sorted((layer for layer in found.others if layer is not head), key=lambda layer: layer.place)
+    pairs = [(layer.saved, found.layers[layer.saved.group]) for layer in wanted]
+    head = _head_in(in_file, found.others) if own_head else None
+    others = [layer for layer in found.others if layer is not head]
     if others and not _has_base(model):
         raise DoesNotFit(f"the network has no layer {text_of(others[0])}")
-    pairs = [(layer.saved, found.layers[layer.saved.group]) for layer in wanted]
     ways = ", ".join(f"{count} {way}" for way, count in found.ways.items())
     how = f": {ways}" if len(found.ways) > 1 else f" {''.join(found.ways)}"
     words = [f"{len(wanted)} of {len(wanted)} layers of {model.name}{how}"]
-    if own_head is not None:
-        if with_head and head is not None and head.shapes == own_head.shapes:
-            pairs.append((own_head, head))
-            words.append("the head too")
-        elif head is not None and len(head.shapes[-1]) == 1:
-            words.append(f"the head is new ({head.shapes[-1][0]} classes there, {own_head.shapes[-1][0]} here)")
-        else:
-            words.append("the head is new")
+    # A head on layers that are not taken is for features that are not here.
+    if own_head and head and with_head and not others and head.shapes == own_head.shapes:
+        pairs.append((own_head, head))
+        words.append("the head too")
+    elif own_head:
+        classes = f" ({head.shapes[-1][0]} classes there, {own_head.shapes[-1][0]} here)" if head else ""
+        words.append(f"the head is new{classes}")
     if others:
-        words.append(f"not taken: {', '.join(map(text_of, others))}")
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        words.append(f"not taken: {', '.join(map(text_of, others[:_MOST_NAMED]))}{more}")
     return pairs, "; ".join(words)
+
+
+def _head_in(in_file: Sequence[SavedLayer], others: Sequence[SavedLayer]) -> SavedLayer | None:
+    """The head in a file: the layer of that name, or the only one besides the network's. None if that is no head."""
+    named = [layer for layer in in_file if _is_head(layer)]
+    candidates = named or others
+    is_dense = len(candidates) == 1 and [len(shape) for shape in candidates[0].shapes] == [2, 1]
+    return candidates[0] if is_dense else None
 
 
 def _in_order(model: keras.Model, layers: Sequence[SavedLayer]) -> list[WantedLayer]:
