@@ -63,6 +63,7 @@ class _Matching:
         self._wanted = wanted
         self._in_file = in_file
         self._kinds = {layer.saved.kind for layer in wanted}
+        self._parts = {layer.name.rpartition("/")[2] for layer in wanted if "/" in layer.name}  # query, key, value
         self._has_kinds = any(layer.kind for layer in in_file)
         network = network_of(layer.name for layer in in_file)
         self._meaning = f"; its layers have the names of {network}" if network else ""
@@ -147,7 +148,8 @@ class _Matching:
 
     def _signature(self, layer: SavedLayer) -> _Signature:
         """What layers have in common that only their order can tell apart. Files of Keras 2 say nothing of classes."""
-        return (layer.kind if self._has_kinds else layer.name.partition("/")[2]), layer.shapes
+        part = layer.name.rpartition("/")[2]
+        return layer.kind if self._has_kinds else part if part in self._parts else "", layer.shapes
 
     def _is_given(self, name: str) -> bool:
         """Whether a person gave this name to a layer."""

@@ -72,6 +72,16 @@ def test_unknown_names_in_a_chain_are_matched_by_order() -> None:
     assert found.ways == {"by order": 2}
 
 
+def test_parts_of_a_layer_are_told_apart_by_their_names() -> None:
+    """Keras 3 sorts the parts of an attention by name, and Keras 2 lists them as they were made."""
+    parts = ("key", "query", "value")
+    wanted = [
+        WantedLayer(keras_3(f"attention/{part}_dense", 0, f"attention/{part}", CONV), 0, depth=1) for part in parts
+    ]
+    file = [keras_2(n, f"model/attention_7/{part}", CONV) for n, part in enumerate(("query", "key", "value"))]
+    assert names(match(wanted, file), wanted) == [f"model/attention_7/{part}" for part in parts]
+
+
 def test_automatic_names_say_nothing_of_places() -> None:
     found = match(CHAIN, [keras_2(0, "conv2d_5", CONV), keras_2(1, "conv2d_4", CONV)])
     assert names(found, CHAIN) == ["conv2d_5", "conv2d_4"]
