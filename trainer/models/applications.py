@@ -14,6 +14,8 @@ BASE = "base"
 _URL = "https://storage.googleapis.com/tensorflow/keras-applications"
 # The input that ResNet-50 was trained with (as in Caffe): blue, green, red in 0..255, less their means over ImageNet.
 _CAFFE_MEANS = (103.939, 116.779, 123.68)
+# The input of EfficientNetV2-B0: red, green, blue in 0..1, less their means over ImageNet, by their deviations.
+_MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ def mobilenet_v2(x: Any, *, training: bool | None) -> Any:
     return _base(keras.applications.MobileNetV2, x)(x, training=training)
 
 
+def efficientnet_v2_b0(x: Any, *, training: bool | None) -> Any:
+    """EfficientNetV2-B0 (Tan and Le 2021, arXiv:2104.00298): 5,919,312 weights, (batch, 1280) out.
+
+    A block that is trained is left out at random, in a fifth of the steps at most (stochastic depth).
+    """
+    scale = [0.5 / deviation for deviation in _DEVIATIONS]
+    offset = [(0.5 - mean) / deviation for mean, deviation in zip(_MEANS, _DEVIATIONS, strict=True)]
+    x = layers.Rescaling(scale, offset, dtype="float32")(_three_channels(x))
+    return _base(keras.applications.EfficientNetV2B0, x, include_preprocessing=False)(x, training=training)
+
+
 def xception_weights(size: tuple[int, int]) -> WeightsFile:
     """The ImageNet weights of Xception, for every size."""
     stem = "xception_weights_tf_dim_ordering_tf_kernels"
@@ -67,8 +80,19 @@ def mobilenet_v2_weights(size: tuple[int, int]) -> WeightsFile:
     return WeightsFile(name, f"{stem}.h5", f"{_URL}/mobilenet_v2/{name}", None)
 
 
-def _base(application: Any, x: Any) -> keras.Model:
-    return application(include_top=False, weights=None, input_shape=tuple(x.shape[1:]), pooling="avg", name=BASE)
+def efficientnet_v2_b0_weights(size: tuple[int, int]) -> WeightsFile:
+    """The ImageNet weights of EfficientNetV2-B0, for every size."""
+    name = "efficientnetv2-b0_notop.h5"
+    url = f"{_URL}/efficientnet_v2/{name}"
+    return WeightsFile(name, "efficientnetv2-b0.h5", url, "893217f2bb855e2983157299931e43ff")
+
+
+def _base(application: Any, x: Any, **options: Any) -> keras.Model:
+    shape = tuple(x.shape[1:])
+    network = application(include_top=False, weights=None, input_shape=shape, pooling="avg", **options)
+    return keras.Model(
+        network.input, network.output, name=BASE
+    )  # an EfficientNet must have Keras's name when it is built
 
 
 def _three_channels(x: Any) -> Any:

@@ -15,6 +15,7 @@ from keras.src.legacy.saving import legacy_h5_format
 
 from tests.networks import images
 from tests.weights import all_equal, facts, launch, spec, values
+from trainer.errors import BadData
 from trainer.models import build_model, load_initial_weights
 
 applications = keras.applications
@@ -59,7 +60,7 @@ def on_base(base: keras.Model, *, classes: int, neck: bool = False) -> keras.Mod
     """What a person builds: a base, pooling, and a head; with `neck` a further dense layer."""
     more = [layers.Dense(64, activation="relu", name="neck")] if neck else []
     parts = [base, layers.GlobalAveragePooling2D(), *more, layers.Dense(classes, name="mine")]
-    return keras.Sequential([keras.Input((32, 32, 3)), *parts])
+    return keras.Sequential([keras.Input(base.input_shape[1:]), *parts])
 
 
 def flat(base: keras.Model, *, classes: int) -> keras.Model:
@@ -75,8 +76,8 @@ def nested(base: keras.Model) -> keras.Model:
 
 
 def save_hora(base: keras.Model, path: Path) -> None:
-    """As a job for other classes leaves it."""
-    model = build_model(spec(base.name), facts(32, 32, 3, classes=4))
+    """As a job leaves it that has other classes, and grey images of another size."""
+    model = build_model(spec(base.name), facts(40, 32, 1, classes=4))
     model.get_layer("base").set_weights(base.get_weights())
     model.save_weights(path)
 
@@ -206,13 +207,46 @@ def test_a_base_is_found_in_every_network_around_it(
     assert np.array_equal(values(model)[-2], new_head) == (head != "the head too")
 
 
-@pytest.mark.parametrize("save", [keras.Model.save_weights, save_legacy])
+@pytest.mark.parametrize(
+    ("save", "head"),
+    [
+        (keras.Model.save_weights, ""),
+        (lambda base, path: save_legacy(on_base(base, classes=3), path), " (3 classes there, 10 here)"),
+    ],
+    ids=["keras 3", "keras 2, layers on a base"],
+)
 def test_layers_with_automatic_names_are_matched_by_order(
-    save: Callable[[keras.Model, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    save: Callable[[keras.Model, Path], None], head: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = with_random_values(applications.Xception(include_top=False, weights=None, input_shape=(71, 71, 3)))
     save(base, tmp_path / "notop.weights.h5")
     model = build_model(spec("xception"), facts(71, 71, 3))
-    text = "80 of 80 layers of xception: 72 by name, 8 by order; the head is new"
+    text = f"80 of 80 layers of xception: 72 by name, 8 by order; the head is new{head}"
     assert matched(model, tmp_path, "notop.weights.h5", capsys) == text
     assert all_equal(model.get_layer("base"), base)
+
+
+def test_an_efficientnet_gives_the_features_of_keras_with_its_own_preprocessing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = with_random_values(applications.EfficientNetV2B0(include_top=False, weights=None, input_shape=(32, 32, 3)))
+    save_legacy(base, tmp_path / "notop.h5")
+    model = build_model(spec("efficientnet_v2_b0", "given.h5"), facts(32, 32, 3))
+    text = "150 of 150 layers of efficientnet_v2_b0 by name; the head is new"
+    assert matched(model, tmp_path, "notop.h5", capsys) == text
+    pixels = images(4, 32, 32, 3)
+    expected = base(pixels).numpy().mean(axis=(1, 2))
+    features = keras.Model(model.input, model.get_layer("logits").input)(pixels)
+    assert np.abs(features - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_weights_of_another_network_are_refused_by_its_name(tmp_path: Path, mobilenet_v2: keras.Model) -> None:
+    mobilenet_v2.save_weights(tmp_path / "notop.weights.h5")
+    model = build_model(spec("efficientnet_v2_b0"), facts(32, 32, 3))
+    asked = spec("efficientnet_v2_b0", "notop.weights.h5")
+    with pytest.raises(BadData) as told:
+        load_initial_weights(model, asked, launch(tmp_path, asked))
+    assert str(told.value) == (
+        "model.weights: notop.weights.h5 does not fit efficientnet_v2_b0: layer stem_conv, (3, 3, 3, 32), "
+        "is not in it; its layers have the names of MobileNetV2"
+    )
