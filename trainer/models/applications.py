@@ -90,9 +90,8 @@ def efficientnet_v2_b0_weights(size: tuple[int, int]) -> WeightsFile:
 def _base(application: Any, x: Any, **options: Any) -> keras.Model:
     shape = tuple(x.shape[1:])
     network = application(include_top=False, weights=None, input_shape=shape, pooling="avg", **options)
-    return keras.Model(
-        network.input, network.output, name=BASE
-    )  # an EfficientNet must have Keras's name when it is built
+    # Renamed only here, because Keras looks up the blocks of an EfficientNet by its name.
+    return keras.Model(network.input, network.output, name=BASE)
 
 
 def _three_channels(x: Any) -> Any:

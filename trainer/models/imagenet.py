@@ -30,10 +30,15 @@ def imagenet_file(name: str, size: tuple[int, int], weights_dir: Path) -> Path:
         networks = ", ".join(name for name, network in NETWORKS.items() if network.imagenet)
         raise BadData(f"model.weights: there are no ImageNet weights of {name}; there are of: {networks}")
     file = network.imagenet(size)
-    keras_home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
-    folders = (weights_dir, keras_home / "models")
-    names = (file.name, file.name_with_top, *(f"{name}{ending}" for ending in _OWN_ENDINGS))
-    candidates = (folder / candidate for folder in folders for candidate in names)
+    keras_models = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras", "models")
+    candidates = [
+        *(
+            folder / file_name
+            for file_name in (file.name, file.name_with_top)
+            for folder in (weights_dir, keras_models)
+        ),
+        *(weights_dir / f"{name}{ending}" for ending in _OWN_ENDINGS),
+    ]
     return next(filter(Path.is_file, candidates), None) or _fetch(name, file, weights_dir)
 
 

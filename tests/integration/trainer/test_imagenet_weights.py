@@ -63,7 +63,7 @@ def write_imagenet_weights(path: Path, size: int) -> keras.Model:
         ("weights", f"{MOBILENET_V2}_224_no_top.h5", 32, True),
         ("keras/models", f"{MOBILENET_V2}_96_no_top.h5", 96, False),
         ("weights", f"{MOBILENET_V2}_224.h5", 32, True),
-        ("keras/models", "mobilenet_v2.weights.h5", 96, True),
+        ("weights", "mobilenet_v2.weights.h5", 96, True),
     ],
 )
 def test_imagenet_weights_on_the_host_are_used_without_a_download(
