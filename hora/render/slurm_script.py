@@ -60,7 +60,7 @@ def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
                 message = f"only the service knows registered datasets: name a path, or one of {', '.join(DATASETS)}"
                 problems.append(FieldProblem(f"dataset.{field}", message, source))
     if spec.model is not None and spec.model.weights.startswith("job:"):
-        message = "only the service knows the weights of its jobs: name a file whose name ends in .weights.h5"
+        message = "only the service knows the weights of its jobs: name a file that ends in .h5, .hdf5 or .keras"
         problems.append(FieldProblem("model.weights", message, spec.model.weights))
     if spec.after:
         message = "only the service knows its jobs: let Slurm wait, with `sbatch --dependency=afterok:ID`"

@@ -149,8 +149,8 @@ def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
     elif weights.startswith("job:"):
         if weights_job(spec) is None:
             yield FieldProblem("model.weights", "write it as job:ID, with the id of a job", weights)
-    elif weights != "none" and not weights.endswith(".weights.h5"):
-        message = "write none, imagenet, job:ID, or a file below the data roots whose name ends in .weights.h5"
+    elif weights != "none" and not network.weights_are_a_file:
+        message = "write none, imagenet, job:ID, or a file below the data roots that ends in .h5, .hdf5 or .keras"
         yield FieldProblem("model.weights", message, weights)
 
 
@@ -162,10 +162,9 @@ def _named_paths(spec: Spec, site: SitePolicy) -> Iterator[_NamedPath]:
     validation = None if spec.dataset is None else spec.dataset.validation
     if isinstance(validation, str) and _is_path_or_url(validation):
         yield _NamedPath("dataset.validation", validation, dataset)
-    weights = "none" if spec.model is None else spec.model.weights
-    if weights.endswith(".weights.h5") and not weights.startswith("job:"):
+    if spec.model is not None and spec.model.weights_are_a_file:
         file = f"no such file below the data roots ({site.roots_text})"
-        yield _NamedPath("model.weights", weights, file)
+        yield _NamedPath("model.weights", spec.model.weights, file)
 
 
 def _is_path_or_url(source: str) -> bool:

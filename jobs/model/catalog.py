@@ -81,9 +81,20 @@ MODELS = {
         Model(name="alexnet", description="AlexNet (Krizhevsky et al. 2012): much to send, little to compute"),
         Model(name="convnet7", description="Seven layers: five convolutions and two dense ones"),
         Model(name="chipnet", description="Small, for large images with few classes, such as chips of 500x500"),
+        Model(name="resnet20", description="20 layers for small images such as CIFAR's (He et al. 2015, section 4.2)"),
+        Model(name="resnet32", description="As resnet20, with 32 layers"),
+        Model(name="resnet44", description="As resnet20, with 44 layers"),
+        Model(name="resnet56", description="As resnet20, with 56 layers"),
+        Model(name="vit_tiny", description="A small vision transformer (Touvron et al. 2020)"),
         Model(name="resnet50", description="ResNet-50 (He et al. 2015)", imagenet=True, least_size=32),
         Model(name="xception", description="Xception (Chollet 2016)", imagenet=True, least_size=71),
         Model(name="mobilenet_v2", description="MobileNetV2 (Sandler et al. 2018)", imagenet=True, least_size=32),
+        Model(
+            name="efficientnet_v2_b0",
+            description="EfficientNetV2-B0 (Tan and Le 2021)",
+            imagenet=True,
+            least_size=32,
+        ),
     )
 }
 

@@ -116,6 +116,11 @@ class ModelSpec(SpecPart):
         0.0, ge=0, lt=1, description="The share of activations that training drops before the last layer."
     )
 
+    @property
+    def weights_are_a_file(self) -> bool:
+        """Whether the weights are a path or a URL with an ending that Keras gives to weights."""
+        return self.weights.endswith((".h5", ".hdf5", ".keras")) and not self.weights.startswith("job:")
+
 
 class GoalSpec(SpecPart):
     """The metric that says how good a job is: reports, advice and lists use it."""

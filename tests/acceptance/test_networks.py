@@ -1,5 +1,6 @@
 """Each network trains: its weights move where they should, and it can be saved and loaded."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.networks import BASES, SMALL, equal, facts, images, spec, values
+from tests.networks import BASES, DEEP, SMALL, equal, facts, images, spec, values
 from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
 from trainer.models.zoo import NETWORKS
@@ -26,8 +27,13 @@ def train_step(model: keras.Model, samples: np.ndarray, *, rate: float = 0.001) 
     return float(loss)
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (28, 28, 1), (33, 20, 3)])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *product(SMALL, [(1, 1, 1), (28, 28, 1), (33, 20, 3)]),
+        *product(DEEP, [(1, 1, 1), (33, 20, 3)]),
+    ],
+)
 def test_a_small_network_trains_on_images_of_any_shape(name: str, shape: tuple[int, int, int]) -> None:
     model = build_model(spec({"name": name, "dropout": 0.5}), facts(*shape))
     pixels, before = images(3, *shape), values(model.trainable_variables)
@@ -40,7 +46,12 @@ def test_a_small_network_trains_on_images_of_any_shape(name: str, shape: tuple[i
 
 @pytest.mark.parametrize(
     ("name", "weights_of_the_base", "least"),
-    [("resnet50", 23_587_712, 32), ("xception", 20_861_480, 71), ("mobilenet_v2", 2_257_984, 32)],
+    [
+        ("resnet50", 23_587_712, 32),
+        ("xception", 20_861_480, 71),
+        ("mobilenet_v2", 2_257_984, 32),
+        ("efficientnet_v2_b0", 5_919_312, 32),
+    ],
 )
 def test_a_large_network_trains_at_its_smallest_size_and_refuses_smaller_images(
     name: str, weights_of_the_base: int, least: int
@@ -80,10 +91,11 @@ def test_training_a_base_updates_its_moving_statistics(fields: dict[str, Any]) -
     assert not any(equal(values(statistics), before))
 
 
-@pytest.mark.parametrize("name", [*SMALL, *BASES])
+@pytest.mark.parametrize("name", [*SMALL, *DEEP, *BASES])
 def test_plain_keras_loads_a_saved_network(name: str, tmp_path: Path) -> None:
     size = max(NETWORKS[name].least_size, 8)
-    weights = "imagenet" if name == "resnet50" else "none"
+    # A step on two samples makes the random weights of EfficientNet huge, as it normalizes over two values.
+    weights = "imagenet" if name in ("resnet50", "efficientnet_v2_b0") else "none"
     model = build_model(
         spec({"name": name, "dropout": 0.2, "weights": weights}, precision="mixed_bfloat16"), facts(size, size, 1)
     )

@@ -102,7 +102,13 @@ _place = one_of(_path, filled("{}://{}/{}", _scheme, _host, _path))
 _versioned = filled("{}@{}", one_of("chips", "digits", "", "a/b", "Ü"), number)
 _source = one_of(_synthetic, _synthetic, _versioned, one_of("digits", "synthetic", "chips", "none"), _place)
 _job_id = one_of(seen("job-id", "3k9v"), seen("job-id", "3k9v"), "", "x", "A", "é", "0" * 33)
-_weights = one_of("none", "imagenet", filled("job:{}", _job_id), filled("{}.weights.h5", _place), _place)
+_weights = one_of(
+    "none",
+    "imagenet",
+    filled("job:{}", _job_id),
+    filled("{}{}", _place, one_of(".weights.h5", ".h5", ".keras")),
+    _place,
+)
 _web_address = filled(
     "{}://{}{}",
     one_of("https", "https", "http", "HTTPS", "ftp", "file", "", "javascript"),

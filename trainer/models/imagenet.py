@@ -1,4 +1,4 @@
-"""ImageNet weights: from this host, or from where Keras publishes them. Called by `weights` on rank 0."""
+"""The file with ImageNet weights: on this host, or from where Keras publishes it. Called by `weights` on rank 0."""
 
 import os
 import socket
@@ -9,35 +9,37 @@ from pathlib import Path
 
 import keras
 
-from jobs.model.os_errors import without_paths
 from jobs.runtime.files import make_private
 from trainer.errors import BadData, why_no_space
-from trainer.models.applications import BASE, WeightsFile
+from trainer.models.applications import WeightsFile
 from trainer.models.zoo import NETWORKS
 
 _CONNECT_LIMIT_S = 10.0
+# Of files that people saved with Keras: resnet50.weights.h5
+_OWN_ENDINGS = ("_notop.weights.h5", ".weights.h5", "_notop.h5", ".h5", ".keras")
 
 
-def load_imagenet(model: keras.Model, name: str, weights_dir: Path) -> None:
-    """Give the base its ImageNet weights. They are fetched into `weights_dir` if the host has none.
+def imagenet_file(name: str, size: tuple[int, int], weights_dir: Path) -> Path:
+    """The file with the ImageNet weights of a network for images of (height, width).
 
-    Raises `BadData` if there are none, or if they cannot be found, fetched or read.
+    It is fetched into `weights_dir` if the host has none. Raises `BadData` if there are none, or if they cannot be
+    fetched.
     """
     network = NETWORKS.get(name)
     if network is None or network.imagenet is None:
-        names = ", ".join(name for name, network in NETWORKS.items() if network.imagenet)
-        raise BadData(f"model.weights: there are no ImageNet weights of {name}; there are of: {names}")
-    height, width = model.input_shape[1:3]
-    file = network.imagenet((height, width))
-    keras_home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
-    candidates = (weights_dir / file.name, keras_home / "models" / file.name)
-    path = next((place for place in candidates if place.is_file()), None) or _fetch(name, file, weights_dir)
-    try:
-        model.get_layer(BASE).load_weights(path)
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        why = without_paths(str(error))
-        raise BadData(f"model.weights: {path.name} does not hold the ImageNet weights of {name}: {why}") from None
-    print(f"starting from the ImageNet weights in {path}", flush=True)
+        networks = ", ".join(name for name, network in NETWORKS.items() if network.imagenet)
+        raise BadData(f"model.weights: there are no ImageNet weights of {name}; there are of: {networks}")
+    file = network.imagenet(size)
+    keras_models = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras", "models")
+    candidates = [
+        *(
+            folder / file_name
+            for file_name in (file.name, file.name_with_top)
+            for folder in (weights_dir, keras_models)
+        ),
+        *(weights_dir / f"{name}{ending}" for ending in _OWN_ENDINGS),
+    ]
+    return next(filter(Path.is_file, candidates), None) or _fetch(name, file, weights_dir)
 
 
 def _fetch(name: str, file: WeightsFile, weights_dir: Path) -> Path:

@@ -1,38 +1,34 @@
 """The weights that a network starts from: ImageNet's, a file's, or another job's. Called by the session on rank 0.
 
-Keras never opens the given file, and nothing in it is ever run: h5py reads arrays whose places and shapes are known
-before. For that the network's own `.weights.h5` file is written first. It is filled with the arrays and then loaded. So
-it is known exactly what was loaded, for any layers.
+Keras never opens the given file, and nothing in it is ever run (`trainer.models.weight_files`). The network's own
+`.weights.h5` file is written first. It says which layers are wanted. It is filled with the arrays of the given file and
+then loaded. So it is known exactly what was loaded, for any layers.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import h5py
 import keras
 import numpy as np
-from numpy.typing import NDArray
 
 from jobs.model.launch import Launch
 from jobs.model.os_errors import without_paths
 from jobs.model.spec import Spec
-from jobs.runtime.files import open_regular
 from trainer.data.location import locate
 from trainer.errors import BadData, why_no_space
-from trainer.models.imagenet import load_imagenet
+from trainer.models.applications import BASE
+from trainer.models.imagenet import imagenet_file
+from trainer.models.layer_matching import DoesNotFit, WantedLayer, match, text_of
+from trainer.models.weight_files import DAMAGE, Elsewhere, SavedLayer, is_bomb, layers_in, opened
 from trainer.models.zoo import HEAD
 
-Expected = dict[str, tuple[str, tuple[int, ...]]]  # by path in the file: the layer's name, and the shape
-
-_SUFFIX = ".weights.h5"
-# The errors that h5py raises on a damaged file.
-_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+_MOST_NAMED = 5  # layers, in a text
 
 
-class _Elsewhere(Exception):
-    """A file does not hold its arrays itself."""
+class _WrongValues(Exception):
+    """A layer fits, and what a file has for it cannot be used. The text continues a sentence about the file."""
 
 
 def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None:
@@ -43,105 +39,148 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
     weights = spec.own_model.weights
     if weights == "none":
         return
-    if weights == "imagenet":
-        load_imagenet(model, spec.own_model.name, Path(launch.weights_dir))
-        return
     with tempfile.TemporaryDirectory() as folder:
-        own_file = Path(folder, f"own{_SUFFIX}")
-        model.save_weights(own_file)
-        expected = _expected(own_file)
+        if weights == "imagenet":
+            path = imagenet_file(spec.own_model.name, model.input_shape[1:3], Path(launch.weights_dir))
+            text = _load(model, path, path.name, folder, with_head=False)
+            print(f"starting from the ImageNet weights in {path}: {text}", flush=True)
+            return
         try:
-            given_file = _local_copy(weights, launch, folder)
-            with open(open_regular(given_file), "rb") as opened, h5py.File(opened, "r") as file:
-                arrays = _read(file, expected, weights, model.name)
-        except _Elsewhere:
-            raise BadData(
-                f"model.weights: {weights} links to data elsewhere; it has to hold all weights itself"
-            ) from None
-        except _DAMAGE as error:
-            if why_no_space(error):  # for a copy of the file
-                raise
-            raise BadData(f"model.weights: {weights} cannot be read: {without_paths(str(error))}") from None
-        with h5py.File(own_file, "r+") as file:
-            for path, array in arrays.items():
-                file[path][...] = array
-        model.load_weights(own_file)
-    print(f"starting from the weights of {weights}", flush=True)
+            path = _local_copy(spec, launch, folder)
+        except DAMAGE as error:
+            raise _unreadable(weights, error) from None
+        text = _load(model, path, weights, folder)
+        print(f"starting from the weights of {weights}: {text}", flush=True)
 
 
-def _local_copy(weights: str, launch: Launch, folder: str) -> Path:
+def _local_copy(spec: Spec, launch: Launch, folder: str) -> Path:
     """The file, fetched into `folder` if it is not on this host."""
+    weights = spec.own_model.weights
     if weights.startswith("job:"):
         path = launch.job_weights
         if path is None or not Path(path).is_file():
             where = f" ({path})" if path else ""
             raise BadData(f"model.weights: job {weights.removeprefix('job:')} left no weights on this host{where}")
         return Path(path)
-    if not weights.endswith(_SUFFIX):
-        raise BadData(f"model.weights: {weights!r} is not none, imagenet, job:ID or the path of a {_SUFFIX} file")
+    if not spec.own_model.weights_are_a_file:
+        raise BadData(f"model.weights: {weights!r} is not none, imagenet, job:ID or an .h5, .hdf5 or .keras file")
     location = locate(weights, launch.data_roots, field="model.weights")
     if location.local is not None:
         return location.local
-    copy = Path(folder, f"given{_SUFFIX}")
+    copy = Path(folder, f"given{Path(weights).suffix}")
     location.filesystem.get_file(location.path, str(copy))
     return copy
 
 
-def _expected(own_file: Path) -> Expected:
-    with h5py.File(own_file, "r") as file:
-        return {path: (_layer_of(dataset), dataset.shape) for path, dataset in _weights_in(file).items()}
+def _load(model: keras.Model, path: Path, source: str, folder: str, *, with_head: bool = True) -> str:
+    """Fill the network with the weights in a file, which `source` names in errors. Say what was matched.
 
-
-def _read(file: h5py.File, expected: Expected, source: str, model: str) -> dict[str, NDArray[Any]]:
-    """The arrays by their path. Raises `BadData` if they do not fit the network; the head need not fit."""
-    arrays_in_file = _weights_in(file)
-    fits = {
-        path: path in arrays_in_file and arrays_in_file[path].shape == shape for path, (_, shape) in expected.items()
-    }
-    for path, (layer, shape) in expected.items():
-        if not fits[path] and layer != HEAD:
-            mismatch = f"has the shape {arrays_in_file[path].shape} there" if path in arrays_in_file else "is not in it"
-            raise BadData(f"model.weights: {source} does not fit {model}: layer {layer}, {shape}, {mismatch}")
-    for path in arrays_in_file:
-        if path.startswith("/layers/") and path not in expected:  # Keras may have saved an optimizer beside the layers
-            layer, shape = _layer_of(arrays_in_file[path]), arrays_in_file[path].shape
-            raise BadData(f"model.weights: {source} does not fit {model}, which has no layer {layer}, {shape}")
-    head = {path for path, (layer, _) in expected.items() if layer == HEAD}
-    if not all(fits[path] for path in head):
-        print(f"the head of {source} is for other classes and is not taken", flush=True)
-        fits |= dict.fromkeys(head, False)
-    arrays = {path: arrays_in_file[path][...] for path in expected if fits[path]}
-    for path, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise BadData(f"model.weights: {source} has values in layer {expected[path][0]} that are not finite")
-    return arrays
-
-
-def _weights_in(file: h5py.File) -> dict[str, h5py.Dataset]:
-    return dict(_arrays(file, "", set()))
-
-
-def _arrays(group: h5py.Group, path: str, visited: set[h5py.Group]) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Every array of numbers below a group, by its path; a group that contains itself is entered once.
-
-    HDF5 can say "this array is in that other file" in three ways; none may make a rank read what it names. Not by
-    `visititems`: an error inside its callback, as damage causes, leaves h5py as a `SystemError`.
+    Raises `BadData`.
     """
-    visited.add(group)
-    for name in group:
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise _Elsewhere
-        item, item_path = group[name], f"{path}/{name}"
-        if isinstance(item, h5py.Group):
-            if item not in visited:
-                yield from _arrays(item, item_path, visited)
-        elif isinstance(item, h5py.Dataset):
-            if item.is_virtual or item.external is not None:
-                raise _Elsewhere
-            if item.dtype.kind in "biuf":
-                yield item_path, item
+    own_path = Path(folder, "own.weights.h5")
+    model.save_weights(own_path)
+    with h5py.File(own_path, "r") as own_file:
+        own_layers = layers_in(own_file)
+    own_head = next((layer for layer in own_layers if _is_head(layer)), None)
+    wanted = _in_order(model, [layer for layer in own_layers if layer is not own_head])
+    try:
+        with opened(path, folder) as file, h5py.File(own_path, "r+") as own_file:
+            pairs, text = _pairs(model, wanted, own_head, layers_in(file), with_head=with_head)
+            for own, given in pairs:
+                _copy(own_file, own, file, given)
+    except DoesNotFit as error:
+        raise BadData(f"model.weights: {source} does not fit {model.name}: {error}") from None
+    except _WrongValues as error:
+        raise BadData(f"model.weights: {source} {error}") from None
+    except Elsewhere:
+        raise BadData(f"model.weights: {source} links to data elsewhere; it has to hold all weights itself") from None
+    except DAMAGE as error:
+        raise _unreadable(source, error) from None
+    model.load_weights(own_path)
+    return text
 
 
-def _layer_of(dataset: h5py.Dataset) -> str:
-    """The name of the layer, which Keras writes into the group of its numbered weights; else the group's name."""
-    return str(dataset.parent.attrs.get("name", dataset.parent.name))
+def _unreadable(source: str, error: BaseException) -> BaseException:
+    """The error to raise for one of `DAMAGE`. A full disk, for a copy of the file, is the host's fault."""
+    if why_no_space(error):
+        return error
+    return BadData(f"model.weights: {source} cannot be read: {without_paths(str(error))}")
+
+
+def _pairs(
+    model: keras.Model,
+    wanted: Sequence[WantedLayer],
+    own_head: SavedLayer | None,
+    in_file: Sequence[SavedLayer],
+    *,
+    with_head: bool,
+) -> tuple[list[tuple[SavedLayer, SavedLayer]], str]:
+    """Each layer of the network with that of the file, both as they are saved, and what was matched in words.
+
+    Raises `DoesNotFit`.
+    """
+    found = match(wanted, [layer for layer in in_file if not _is_head(layer)])
+    pairs = [(layer.saved, found.layers[layer.saved.group]) for layer in wanted]
+    head = _head_in(in_file, found.others) if own_head else None
+    others = [layer for layer in found.others if layer is not head]
+    if others and not _has_base(model):
+        raise DoesNotFit(f"the network has no layer {text_of(others[0])}")
+    ways = ", ".join(f"{count} {way}" for way, count in found.ways.items())
+    how = f": {ways}" if len(found.ways) > 1 else f" {''.join(found.ways)}"
+    words = [f"{len(wanted)} of {len(wanted)} layers of {model.name}{how}"]
+    # A head on layers that are not taken is for features that are not here.
+    if own_head and head and with_head and not others and head.shapes == own_head.shapes:
+        pairs.append((own_head, head))
+        words.append("the head too")
+    elif own_head:
+        classes = f" ({head.shapes[-1][0]} classes there, {own_head.shapes[-1][0]} here)" if head else ""
+        words.append(f"the head is new{classes}")
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        words.append(f"not taken: {', '.join(map(text_of, others[:_MOST_NAMED]))}{more}")
+    return pairs, "; ".join(words)
+
+
+def _head_in(in_file: Sequence[SavedLayer], others: Sequence[SavedLayer]) -> SavedLayer | None:
+    """The head in a file: the layer of that name, or the only one besides the network's. None if that is no head."""
+    named = [layer for layer in in_file if _is_head(layer)]
+    candidates = named or others
+    is_dense = len(candidates) == 1 and [len(shape) for shape in candidates[0].shapes] == [2, 1]
+    return candidates[0] if is_dense else None
+
+
+def _in_order(model: keras.Model, layers: Sequence[SavedLayer]) -> list[WantedLayer]:
+    """The layers in the order of the network, with their depths as far as Keras knows them."""
+    inner, network = (model.get_layer(BASE), "layers/functional/layers") if _has_base(model) else (model, "layers")
+    numbers = {layer.name: number for number, layer in enumerate(inner.layers)}
+    depths = {layer.name: depth for depth, here in inner._operations_by_depth.items() for layer in here}
+
+    def wanted(layer: SavedLayer) -> WantedLayer:
+        name = layer.name.partition("/")[0]
+        inside = layer.network == network
+        return WantedLayer(layer, numbers[name] if inside else -1, depths[name] if inside else None)
+
+    return sorted(map(wanted, layers), key=lambda layer: (layer.number, layer.saved.place))
+
+
+def _copy(own_file: h5py.File, own: SavedLayer, file: h5py.File, given: SavedLayer) -> None:
+    """Copy the arrays of a layer into the network's own file. Raises `_WrongValues`."""
+    for own_path, path in zip(own.paths, given.paths, strict=True):
+        target, source = own_file[own_path], file[path]
+        if source.dtype.kind != target.dtype.kind:
+            raise _WrongValues(f"has {source.dtype} in layer {own.name}, which holds {target.dtype}")
+        if is_bomb(source):
+            raise _WrongValues(f"packs layer {own.name} in chunks that are larger than the layer")
+        with np.errstate(over="ignore"):
+            array = source[...].astype(target.dtype)
+        if not np.isfinite(array).all():
+            raise _WrongValues(f"has values in layer {own.name} that are not finite")
+        target[...] = array
+
+
+def _has_base(model: keras.Model) -> bool:
+    return any(layer.name == BASE for layer in model.layers)
+
+
+def _is_head(layer: SavedLayer) -> bool:
+    return layer.name.rpartition("/")[2] == HEAD

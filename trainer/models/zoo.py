@@ -12,6 +12,8 @@ from trainer.data.interfaces import Shape
 from trainer.errors import BadData
 from trainer.models import applications, small
 from trainer.models.applications import WeightsFile
+from trainer.models.residual import residual
+from trainer.models.transformers import vit_tiny
 
 HEAD = "logits"  # the name of the last layer, whose weights are for the classes at hand
 
@@ -60,15 +62,30 @@ def _layered(make: Callable[[tuple[int, ...], float], small.Layers]) -> Callable
     return features
 
 
+def _residual(depth: int) -> Callable[[Any, ModelSpec], Any]:
+    def features(x: Any, model: ModelSpec) -> Any:
+        return _with_dropout(residual(x, depth), model)
+
+    return features
+
+
+def _vit_tiny(x: Any, model: ModelSpec) -> Any:
+    # What is frozen is not disturbed, as in a frozen base.
+    return _with_dropout(vit_tiny(x, 0.0 if is_frozen(model) else model.dropout), model)
+
+
 def _on_base(base: Callable[..., Any]) -> Callable[[Any, ModelSpec], Any]:
     def features(x: Any, model: ModelSpec) -> Any:
         # A frozen base runs in inference mode: else BatchNormalization would use the statistics of the batch.
-        x = base(x, training=False if is_frozen(model) else None)
-        for layer in small.dropout(model.dropout):
-            x = layer(x)
-        return x
+        return _with_dropout(base(x, training=False if is_frozen(model) else None), model)
 
     return features
+
+
+def _with_dropout(x: Any, model: ModelSpec) -> Any:
+    for layer in small.dropout(model.dropout):
+        x = layer(x)
+    return x
 
 
 NETWORKS = {
@@ -77,6 +94,8 @@ NETWORKS = {
     "alexnet": Network(_layered(small.alexnet)),
     "convnet7": Network(_layered(small.convnet7)),
     "chipnet": Network(_layered(small.chipnet)),
+    **{f"resnet{depth}": Network(_residual(depth)) for depth in (20, 32, 44, 56)},
+    "vit_tiny": Network(_vit_tiny),
     "resnet50": Network(
         _on_base(applications.resnet50), least_size=32, channels=(1, 3), imagenet=applications.resnet50_weights
     ),
@@ -85,5 +104,11 @@ NETWORKS = {
     ),
     "mobilenet_v2": Network(
         _on_base(applications.mobilenet_v2), least_size=32, channels=(1, 3), imagenet=applications.mobilenet_v2_weights
+    ),
+    "efficientnet_v2_b0": Network(
+        _on_base(applications.efficientnet_v2_b0),
+        least_size=32,
+        channels=(1, 3),
+        imagenet=applications.efficientnet_v2_b0_weights,
     ),
 }

@@ -15,6 +15,7 @@ from tests.weights import all_equal, facts, spec, started_model
 from trainer.errors import BadData
 from trainer.models.applications import mobilenet_v2_weights
 
+MOBILENET_V2 = "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0"
 XCEPTION = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 
@@ -40,27 +41,45 @@ def was_asked(proxy: socket.socket) -> bool:
 
 
 def write_imagenet_weights(path: Path, size: int) -> keras.Model:
-    """Write weights in the format that Keras publishes, with values that no initializer gives."""
-    base = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(size, size, 3))
-    for number, weight in enumerate(base.weights):
+    """Write weights as Keras publishes or saves them, with values that no initializer gives."""
+    with_top = path.name.endswith("_224.h5")
+    network = keras.applications.MobileNetV2(
+        include_top=with_top, weights=None, input_shape=(size, size, 3), classes=1000
+    )
+    for number, weight in enumerate(network.weights):
         weight.assign(np.random.default_rng(number).random(weight.shape))
     path.parent.mkdir(parents=True)
+    if path.name.endswith(".weights.h5"):
+        network.save_weights(path)
+        return network
     with h5py.File(path, "w") as file:
-        legacy_h5_format.save_weights_to_hdf5_group(file, base)
-    return base
+        legacy_h5_format.save_weights_to_hdf5_group(file, network)
+    return keras.Model(network.input, network.get_layer("out_relu").output)
 
 
 @pytest.mark.parametrize(
-    ("place", "size", "rows", "freeze_base"), [("weights", 32, 224, True), ("keras/models", 96, 96, False)]
+    ("place", "name", "size", "freeze_base"),
+    [
+        ("weights", f"{MOBILENET_V2}_224_no_top.h5", 32, True),
+        ("keras/models", f"{MOBILENET_V2}_96_no_top.h5", 96, False),
+        ("weights", f"{MOBILENET_V2}_224.h5", 32, True),
+        ("weights", "mobilenet_v2.weights.h5", 96, True),
+    ],
 )
 def test_imagenet_weights_on_the_host_are_used_without_a_download(
-    tmp_path: Path, proxy: socket.socket, place: str, size: int, rows: int, freeze_base: bool
+    tmp_path: Path,
+    proxy: socket.socket,
+    place: str,
+    name: str,
+    size: int,
+    freeze_base: bool,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{rows}_no_top.h5"
     base = write_imagenet_weights(tmp_path / place / name, size)
     model_spec = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
-    model = started_model(tmp_path, model_spec, facts(size, size, 3, classes=2))
+    model = started_model(tmp_path, model_spec, facts(size, size, 3, classes=1000))
     assert all_equal(model.get_layer("base"), base)
+    assert f"{name}: 104 of 104 layers of mobilenet_v2 by name; the head is new" in capsys.readouterr().out
     assert not was_asked(proxy)
 
 
@@ -85,6 +104,6 @@ def test_unavailable_imagenet_weights_are_named_with_their_path(
 def test_a_damaged_file_of_imagenet_weights_is_reported_in_one_sentence(tmp_path: Path, proxy: socket.socket) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / mobilenet_v2_weights((32, 32)).name).write_bytes(b"<html>not found</html>")
-    with pytest.raises(BadData, match=r"_1\.0_224_no_top\.h5 does not hold the ImageNet weights of mobilenet_v2: "):
+    with pytest.raises(BadData, match=r"_1\.0_224_no_top\.h5 cannot be read: "):
         started_model(tmp_path, spec("mobilenet_v2", "imagenet"), facts(32, 32, 3, classes=2))
     assert not was_asked(proxy)

@@ -45,6 +45,9 @@ def test_docs_list_the_networks_that_can_be_built() -> None:
         ("convnet7", (28, 28, 1), 10, 615_434),
         ("chipnet", (64, 64, 3), 2, 26_674),
         ("chipnet", (500, 500, 3), 2, 26_674),
+        ("resnet20", (32, 32, 3), 10, 269_722 + 1376),  # He et al. 2015, and the statistics of the batches
+        ("resnet56", (32, 32, 3), 10, 853_018 + 4064),
+        ("vit_tiny", (224, 224, 3), 1000, 5_716_840),  # Touvron et al. 2020, without the class token
     ],
 )
 def test_networks_have_the_expected_number_of_parameters(
@@ -61,6 +64,42 @@ def test_alexnet_keeps_enough_pixels_for_its_dense_layers_on_small_images(shape:
 
 def test_convnet7_has_seven_layers_with_weights() -> None:
     assert len([layer for layer in build_model(spec("convnet7"), facts(28, 28, 1)).layers if layer.weights]) == 7
+
+
+def test_the_statistics_of_resnet20_are_averaged_over_ranks() -> None:
+    model = build_model(spec("resnet20"), facts(8, 8, 1))
+    assert len(moving_statistics(model)) == 2 * 19
+    frozen = build_model(spec({"name": "resnet20", "weights": "job:other"}), facts(8, 8, 1))
+    assert moving_statistics(frozen) == []
+    assert [variable.path for variable in frozen.trainable_variables] == ["logits/kernel", "logits/bias"]
+
+
+def test_a_shortcut_of_resnet20_is_the_image_itself_beside_zeros() -> None:
+    model = build_model(spec("resnet20"), facts(32, 32, 3))
+    shortcut, branch = model.get_layer("stage2_block1_add").input
+    pixels = images(2, 32, 32, 3)
+    before, after, added = keras.Model(model.input, [model.get_layer("stage1_block3_relu").output, shortcut, branch])(
+        pixels
+    )
+    assert after.shape == added.shape == (2, 16, 16, 32)
+    assert np.array_equal(after[..., 8:24], before[:, ::2, ::2])
+    assert not np.any(np.delete(after, range(8, 24), axis=-1))
+
+
+def test_vit_tiny_sees_patches_of_neighbouring_pixels() -> None:
+    model = build_model(spec("vit_tiny"), facts(30, 33, 1, value_range=(0.0, 1.0), dtype="float32"))
+    pixels = np.arange(30 * 33, dtype=np.float32).reshape(1, 30, 33, 1)
+    patches = keras.Model(model.input, model.get_layer("patches").output)(pixels).numpy()
+    assert patches.shape == (1, 8 * 9, 16)
+    second = (patches[0, 10].reshape(4, 4) + 1) / 2  # pixels were scaled to -1..1
+    assert second == pytest.approx(pixels[0, 4:8, 4:8, 0], abs=1e-3)
+    assert patches[0, 8].reshape(4, 4)[:, 1:].tolist() == [[0.0] * 3] * 4  # beyond the last column
+
+
+@pytest.mark.parametrize(("weights", "dropouts"), [("none", 1 + 3 * 12 + 1), ("job:other", 1)])
+def test_a_frozen_vit_tiny_drops_only_before_the_head(weights: str, dropouts: int) -> None:
+    model = build_model(spec({"name": "vit_tiny", "dropout": 0.1, "weights": weights}), facts(8, 8, 1))
+    assert sum(isinstance(layer, keras.layers.Dropout) for layer in model.layers) == dropouts
 
 
 def test_mlp_takes_a_table_and_convnet7_refuses_it() -> None:
@@ -96,6 +135,16 @@ def test_resnet50_preprocesses_pixels_as_keras_does() -> None:
     seen = keras.Model(model.input, model.layers[-3].output)(pixels)
     expected = keras.applications.resnet50.preprocess_input(pixels.astype(np.float32))
     assert np.abs(seen.numpy() - expected).max() < 1e-3
+
+
+def test_efficientnet_preprocesses_pixels_as_the_first_layers_of_keras_do() -> None:
+    model = build_model(spec("efficientnet_v2_b0"), facts(32, 32, 3))
+    pixels = images(2, 32, 32, 3)
+    seen = keras.Model(model.input, model.layers[-3].output)(pixels)
+    whole = keras.applications.EfficientNetV2B0(include_top=False, weights=None, input_shape=(32, 32, 3))
+    expected = keras.Model(whole.input, whole.layers[2].output)(pixels)
+    assert whole.layers[3].name == "stem_conv"
+    assert np.abs(seen - expected).max() < 1e-5
 
 
 def test_grey_image_is_repeated_to_three_channels_for_a_base() -> None:

@@ -1,6 +1,7 @@
 """Initial weights: fitting weights are taken bit for bit, others are refused; nothing else is read or run."""
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.weights import all_equal, facts, launch, spec, started_model, values
 from trainer.errors import BadData
-from trainer.models import build_model, load_initial_weights
+from trainer.models import build_model, load_initial_weights, weight_files
 
 
 @pytest.fixture
@@ -36,15 +37,8 @@ def test_weights_of_another_job_are_taken_without_a_head_for_other_classes(
     model = started_model(tmp_path, asked, facts(16, 16, 1, classes=3), job_weights=tmp_path / "model.weights.h5")
     assert all_equal(model, lenet5, head=False)
     assert values(model)[-2].tolist() == values(build_model(asked, facts(16, 16, 1, classes=3)))[-2].tolist()
-    assert "the head of job:1aagd4bvydhb is for other classes" in capsys.readouterr().out
-
-
-def test_base_weights_are_taken_from_a_whole_network(tmp_path: Path) -> None:
-    trained = build_model(spec("mobilenet_v2", seed=7), facts(32, 32, 1, classes=4))
-    trained.save_weights(tmp_path / "model.weights.h5")
-    model = started_model(tmp_path, spec("mobilenet_v2", "model.weights.h5"), facts(40, 32, 3, classes=2))
-    assert all_equal(model, trained, head=False)
-    assert {variable.path for variable in model.trainable_variables} == {"logits/kernel", "logits/bias"}
+    matched = "4 of 4 layers of lenet5 by order; the head is new (10 classes there, 3 here)"
+    assert capsys.readouterr().out == f"starting from the weights of job:1aagd4bvydhb: {matched}\n"
 
 
 def test_optimizer_state_in_the_file_is_ignored(tmp_path: Path, lenet5: keras.Model) -> None:
@@ -90,7 +84,9 @@ def test_weights_of_another_network_are_refused(
 def test_weights_with_additional_layers_are_refused(tmp_path: Path, lenet5: keras.Model) -> None:
     with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
         file["layers/conv2d_2/vars/0"] = np.zeros((3, 3, 6, 6), np.float32)
-    with pytest.raises(BadData, match=r"does not fit lenet5, which has no layer /layers/conv2d_2/vars, \(3, 3, 6, 6\)"):
+    with pytest.raises(
+        BadData, match=r"does not fit lenet5: the network has no layer /layers/conv2d_2/vars, \(3, 3, 6, 6\)"
+    ):
         started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
 
 
@@ -171,7 +167,14 @@ def _external_storage(file: h5py.File, elsewhere: Path) -> None:
     file.create_dataset("layers/conv2d/vars/0", shape, "f4", external=[(str(elsewhere), 0, 4 * int(np.prod(shape)))])
 
 
-@pytest.mark.parametrize("make", [_external_link, _soft_link, _virtual_dataset, _external_storage])
+def _link_beside_the_lists_of_keras_2(file: h5py.File, elsewhere: Path) -> None:
+    file.attrs["layer_names"] = [b"stolen"]
+    file["stolen"] = h5py.ExternalLink(str(elsewhere), "layers/conv2d")
+
+
+@pytest.mark.parametrize(
+    "make", [_external_link, _soft_link, _virtual_dataset, _external_storage, _link_beside_the_lists_of_keras_2]
+)
 @pytest.mark.usefixtures("lenet5")
 def test_a_file_that_points_elsewhere_is_refused(tmp_path: Path, make: Any) -> None:
     root = tmp_path / "root"
@@ -184,13 +187,138 @@ def test_a_file_that_points_elsewhere_is_refused(tmp_path: Path, make: Any) -> N
         started_model(root, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
 
 
+def _chunks(file: h5py.File) -> None:
+    """An array that is small, in a chunk that unpacks to 400 MB."""
+    del file["layers/conv2d/vars/0"]
+    shape, dtype = (5, 5, 1, 6), "f4"
+    file.create_dataset("layers/conv2d/vars/0", shape, dtype, chunks=(5, 5, 4000, 1000), maxshape=(5, 5, None, None))
+
+
+def _giant(file: h5py.File) -> None:
+    """An array of a petabyte, of which nothing is stored."""
+    del file["layers/conv2d/vars/0"]
+    file.create_dataset("layers/conv2d/vars/0", (1 << 24, 1 << 24), "f4", chunks=(1024, 1024))
+
+
+def _integers(file: h5py.File) -> None:
+    del file["layers/conv2d/vars/0"]
+    file["layers/conv2d/vars/0"] = np.ones((5, 5, 1, 6), np.int64)
+
+
+def _too_large_for_single_precision(file: h5py.File) -> None:
+    del file["layers/conv2d/vars/0"]
+    file["layers/conv2d/vars/0"] = np.full((5, 5, 1, 6), 1e200)
+
+
+def _deep(file: h5py.File) -> None:
+    """A group in a group, and so on: deeper than a call may be."""
+    group = file["layers/conv2d"]
+    for _ in range(1200):
+        group = group.create_group("layers")
+
+
+def _lying_lists(file: h5py.File) -> None:
+    file.attrs["layer_names"] = [b"layers"]
+    file["layers"].attrs["weight_names"] = [b"/layers/conv2d/vars/0"]
+
+
+def _lists_that_repeat(file: h5py.File) -> None:
+    file.attrs["layer_names"] = [b"layers"] * 1000
+
+
+def _lists_of_nothing(file: h5py.File) -> None:
+    file.attrs["layer_names"] = ["gone\n"]
+
+
+def _lists_that_are_none(file: h5py.File) -> None:
+    file.attrs["layer_names"] = 7
+
+
+def _a_name_with_line_breaks(file: h5py.File) -> None:
+    file["layers/conv2d/vars"].attrs["name"] = "a\nb" * 1000
+    file["layers/conv2d_9/vars/0"] = np.ones(3, np.float32)
+    file["layers/conv2d_9/vars"].attrs["name"] = "conv\nnext" * 1000
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (_chunks, r"packs layer conv2d\S* in chunks that are larger than the layer$"),
+        (_giant, r"layer conv2d\S*, \(5, 5, 1, 6\), has the shape \(16777216, 16777216\) there$"),
+        (_integers, r"has int64 in layer conv2d\S*, which holds float32$"),
+        (_too_large_for_single_precision, r"has values in layer conv2d\S* that are not finite$"),
+        (_lying_lists, r"cannot be read: it lists 0 of the layer layers, and has no such numbers$"),
+        (_lists_that_repeat, "cannot be read: it lists a layer twice$"),
+        (_lists_of_nothing, r"cannot be read: it lists a layer gone\?, and has no such group$"),
+        (_lists_that_are_none, "cannot be read: its attribute layer_names is no list$"),
+        (_a_name_with_line_breaks, r"has no layer conv\?next.{1,100}, \(3,\)$"),
+    ],
+)
+@pytest.mark.usefixtures("lenet5")
+def test_a_hostile_file_is_refused_in_a_sentence(tmp_path: Path, make: Any, sentence: str) -> None:
+    with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
+        make(file)
+    with pytest.raises(BadData, match=sentence):
+        started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1))
+
+
+def test_groups_may_be_nested_deeper_than_calls(tmp_path: Path, lenet5: keras.Model) -> None:
+    with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
+        _deep(file)
+    assert all_equal(started_model(tmp_path, spec("lenet5", "model.weights.h5"), facts(16, 16, 1)), lenet5)
+
+
+def _keras_file(path: Path, members: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ({"config.json": b"{}"}, "it has no member model.weights.h5"),
+        ({"../model.weights.h5": b"a"}, "it has no member model.weights.h5"),
+        ({"model.weights.h5": b"\x80\x04cos\nsystem\n(S'true'\ntR."}, "file signature not found"),
+        ({"model.weights.h5": bytes(3_000_000)}, r"model.weights.h5 has 3\.0 MB; up to 1\.0 MB are read"),
+        ({f"assets/{number}": b"" for number in range(40)}, "it has more than 30 members"),
+    ],
+)
+def test_a_hostile_zip_file_is_refused_in_a_sentence(
+    tmp_path: Path, members: dict[str, bytes], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weight_files, "_MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(weight_files, "_MOST_MEMBERS", 30)
+    _keras_file(tmp_path / "model.keras", members)
+    with pytest.raises(BadData, match=rf"^model\.weights: model\.keras cannot be read: .*{sentence}"):
+        started_model(tmp_path, spec("lenet5", "model.keras"), facts(16, 16, 1))
+
+
+def test_a_member_of_a_zip_file_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
+    _keras_file(tmp_path / "model.keras", {"model.weights.h5": bytes(3_000_000)})
+    content = (tmp_path / "model.keras").read_bytes()
+    (tmp_path / "model.keras").write_bytes(
+        content.replace((3_000_000).to_bytes(4, "little"), (9).to_bytes(4, "little"))
+    )
+    with pytest.raises(BadData, match=r"model\.keras cannot be read: "):
+        started_model(tmp_path, spec("lenet5", "model.keras"), facts(16, 16, 1))
+
+
+def test_code_in_a_keras_file_is_not_run(tmp_path: Path, lenet5: keras.Model) -> None:
+    lenet5.save(tmp_path / "whole.keras")
+    with zipfile.ZipFile(tmp_path / "whole.keras") as archive:
+        weights = archive.read("model.weights.h5")
+    _keras_file(tmp_path / "model.keras", {"config.json": b"not even JSON", "model.weights.h5": weights})
+    assert all_equal(started_model(tmp_path, spec("lenet5", "model.keras"), facts(16, 16, 1)), lenet5)
+
+
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
         ("elsewhere.weights.h5", "model.weights: 'elsewhere.weights.h5' is not on this host below the data roots"),
         ("../secret.weights.h5", "is not on this host below the data roots"),
-        ("model.keras", "model.weights: 'model.keras' is not none, imagenet, job:ID or the path of a .weights.h5 file"),
-        ("model.pkl", "is not none, imagenet, job:ID or the path of a .weights.h5 file"),
+        ("model.keras", "model.weights: 'model.keras' is not on this host below the data roots"),
+        ("model.pkl", "model.weights: 'model.pkl' is not none, imagenet, job:ID or an .h5, .hdf5 or .keras file"),
         ("job:1aagd4bvydhb", r"job 1aagd4bvydhb left no weights on this host \(.*gone.weights.h5\)"),
     ],
 )
