@@ -10,7 +10,7 @@ from typing import Any
 from jobs.insight.advice.changes import changed, is_possible, lower_rate, smaller_batch, times_batch
 from jobs.insight.advice.evidence import ACCURACY, WORTH, Evidence, Proposal, gain, less_time, percent
 from jobs.insight.advice.warnings import FEWEST_STEPS
-from jobs.model.plan import resolve_plan
+from jobs.model.plan import batches_in_batch_size, resolve_plan
 from jobs.model.records import Summary
 from jobs.model.spec import ProbeSpec
 from jobs.model.states import EndReason, Status
@@ -46,7 +46,7 @@ def _smaller_batch(e: Evidence) -> Proposal | None:
     per_gpu = max(fitting, default=own_batch // 2)
     if per_gpu < 1:
         return None
-    batch_size = per_gpu * (e.spec.gpus if e.spec.batch_per == "global" else 1)
+    batch_size = per_gpu * batches_in_batch_size(e.spec)
     figures = {"per_gpu_batch": own_batch, "largest_that_fitted": max(fitting, default=None)}
     reason = f"It ran out of memory with {own_batch} samples per GPU" + (
         f"; {per_gpu} fitted before." if fitting else "."
