@@ -179,7 +179,8 @@ class ScheduleSpec(NamedPart):
         return epochs
 
 
-_ClassName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)]
+_LINE = r"^[^\x00-\x1f\x7f-\x9f]+$"
+_ClassName = Annotated[str, StringConstraints(pattern=_LINE, max_length=1024)]
 _Weight = Annotated[float, Field(gt=0, le=1e6)]
 # Tags in brackets: `jobs.model.problems` leaves them out of the path of a field.
 ClassWeights = Annotated[
@@ -192,6 +193,7 @@ ClassWeights = Annotated[
                 {"const": "balanced", "type": "string"},
                 {
                     "type": "object",
+                    "propertyNames": {"pattern": _LINE, "maxLength": 1024},
                     "minProperties": 1,
                     "maxProperties": 10_000,
                     "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
