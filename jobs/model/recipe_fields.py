@@ -202,3 +202,14 @@ ClassWeights = Annotated[
         }
     ),
 ]
+
+_NAMED = 10  # classes in a message
+
+
+def unknown_class(weights: object, classes: Sequence[str]) -> tuple[str, str] | None:
+    """The first class in `class_weights` that a dataset does not have, and what to say about it."""
+    unknown = sorted(set(weights).difference(classes)) if isinstance(weights, dict) else []
+    if not unknown:
+        return None
+    named = ", ".join(classes[:_NAMED]) + (", ..." if len(classes) > _NAMED else "")
+    return unknown[0], f"there is no such class; the data has: {named}"

@@ -29,6 +29,7 @@ from jobs.model.recipe_fields import (
     ScheduleName,
     ScheduleSpec,
     from_name,
+    unknown_class,
 )
 from jobs.model.script_fields import (
     Argument,
@@ -68,6 +69,7 @@ __all__ = [
     "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "IdleSpec", "ModelSpec",
     "Name", "OptimizerSpec", "Pixels", "ProbeSpec", "ProjectName", "ScheduleSpec", "Share", "Source", "Spec",
     "SyntheticData", "WrongSynthetic", "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
+    "unknown_class",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
