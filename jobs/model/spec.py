@@ -209,13 +209,13 @@ class Spec(SpecRules):
     batch_per: Literal["gpu", "global"] = Field(
         "gpu",
         description="`gpu`: `batch_size` is the batch of each GPU. `global`: it is the batch of all GPUs together, and"
-        " must be divisible by `gpus`.",
+        " must be divisible by `gpus` x `accumulate`.",
     )
     batch_size: int = Field(
         32,
         ge=1,
         le=1_048_576,
-        description="Samples in one step: of each GPU, or with `batch_per: global` of all GPUs together.",
+        description="Samples in one batch: of each GPU, or with `batch_per: global` in a step of all GPUs together.",
     )
     accumulate: int = Field(
         1,
