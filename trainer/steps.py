@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -10,6 +10,7 @@ import tensorflow as tf
 from trainer.averaging import Averaged
 from trainer.data.interfaces import Batch
 from trainer.errors import BadData
+from trainer.losses import Loss, cross_entropy, hits
 
 StepFunction = Callable[..., tf.Tensor]
 GradientFunction = Callable[[tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
@@ -29,30 +30,60 @@ class Tally(NamedTuple):
     allreduce_s: float
 
 
-def make_gradients(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, jit: bool = False) -> GradientFunction:
+def make_gradients(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, *, loss_of: Loss = cross_entropy, jit: bool = False
+) -> GradientFunction:
     """A function: (features, labels) -> the gradients of the trainable weights, and this rank's loss and accuracy.
 
+    Labels are int32 (sample,) or, of mixed samples, float32 (sample, class); the step is traced once for each kind.
     With `jit` XLA compiles it, and all its results are ready at the same time. It changes what a forward pass changes:
     the moving statistics of BatchNorm, and the states of random generators.
     """
-    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     weights = model.trainable_variables
 
     def gradients_of(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(features, training=True)
-            loss = loss_of(labels, logits) + _penalty(model)
+            loss = tf.reduce_mean(loss_of(labels, logits)) + _penalty(model)
             scaled_loss = optimizer.scale_loss(loss)  # as it is, except in mixed_float16
         gradients = tape.gradient(
             scaled_loss,
             [variable.value for variable in weights],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that an external network does not use
         )
-        return list(map(_dense, gradients, weights)), tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
+        return list(map(_dense, gradients, weights)), tf.stack([loss, tf.reduce_mean(hits(labels, logits))])
 
     if not jit:
         return gradients_of  # no function of TensorFlow: as a call in a graph, it could give all results at its end
     return tf.function(gradients_of, autograph=False, jit_compile=True)  # type: ignore[no-any-return]
+
+
+def accumulated(gradients_of: GradientFunction, model: keras.Model, *, batches: int) -> GradientFunction:
+    """A function as `make_gradients` makes, for the samples of several equal batches. Its results are their mean.
+
+    The batches run one after the other, in the sequence of the samples, so that the memory holds what one of them
+    needs. A batch norm takes its statistics from one batch at a time.
+    """
+    if batches == 1:
+        return gradients_of
+    weights = model.trainable_variables
+
+    def gradients_of_all(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        by_batch = [tf.reshape(array, (batches, -1, *array.shape[1:])) for array in (features, labels)]
+
+        def add(number: tf.Tensor, sums: list[tf.Tensor], figures: tf.Tensor) -> Any:
+            gradients, own_figures = gradients_of(*(array[number] for array in by_batch))
+            added = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
+            return number + 1, added, figures + own_figures
+
+        start = (0, [tf.zeros(weight.shape, weight.dtype) for weight in weights], tf.zeros(2))
+        # A loop of the graph: batches that it lists one by one could run at the same time.
+        _, sums, figures = tf.while_loop(
+            lambda number, *_: number < batches, add, start, parallel_iterations=1, maximum_iterations=batches
+        )
+        return [total / batches for total in sums], figures / batches
+
+    return gradients_of_all
 
 
 def check_compiles(gradients_of: GradientFunction, batch: Batch) -> None:
@@ -101,16 +132,15 @@ def make_train_step(
 
 def make_evaluation_step(model: keras.Model, *, jit: bool = False) -> StepFunction:
     """A step: (features, labels, weights) -> sums of loss, of hits and of weights on this rank."""
-    losses_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
 
     @tf.function(autograph=False, jit_compile=jit)  # type: ignore[untyped-decorator]
     def evaluation_step(features: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         logits = model(features, training=False)
-        losses = losses_of(labels, logits) + _penalty(model)
+        losses = cross_entropy(labels, logits) + _penalty(model)
         return tf.stack(
             [
                 tf.reduce_sum(losses * weights),
-                tf.reduce_sum(_hits(logits, labels) * weights),
+                tf.reduce_sum(hits(labels, logits) * weights),
                 tf.reduce_sum(weights),
             ]
         )
@@ -128,7 +158,3 @@ def _dense(gradient: tf.Tensor | tf.IndexedSlices, weight: keras.Variable) -> tf
 def _penalty(model: keras.Model) -> tf.Tensor:
     """What an external network adds to the loss, such as by regularizers. It is part of the loss, as in Keras's fit."""
     return tf.add_n([tf.zeros(()), *(tf.cast(loss, tf.float32) for loss in model.losses)])
-
-
-def _hits(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels), tf.float32)

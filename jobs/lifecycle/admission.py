@@ -15,8 +15,9 @@ from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
-from jobs.model.spec import Spec, is_plain_url
+from jobs.model.spec import Spec
 from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthetic_of
+from jobs.runtime.data_roots import is_plain_url
 
 _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 

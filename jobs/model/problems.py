@@ -20,7 +20,7 @@ from jobs.model.goals import METRIC_NAME
 from jobs.model.pools import POOL
 
 # No fields of the spec, although pydantic puts them into a path: the branch of a union, and the mark of a key.
-_NO_FIELDS = {"constrained-float", "constrained-str", "[key]"}
+_NO_FIELDS = {"constrained-float", "constrained-str", "[key]", "[text]", "[object]"}
 
 _WORDS_BY_TYPE = {
     "string_type": "must be a text",

@@ -24,7 +24,10 @@ _RESERVED = frozenset({
 })  # fmt: skip
 
 # What the loop of Hora does and a script does itself. `params` is the way to hand such a choice over.
-LOOP_FIELDS = ("model", "optimizer", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs")
+LOOP_FIELDS = (
+    "model", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
+    "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
+)  # fmt: skip
 LOOP_DATASET_FIELDS = ("fraction", "sharding", "shuffle_buffer", "cache", "augment")
 
 

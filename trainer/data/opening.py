@@ -62,7 +62,7 @@ class Dataset:
             samples=plan.train_samples,
             rank=rank,
             ranks=plan.gpus,
-            per_rank=plan.per_gpu_batch,
+            per_rank=plan.per_gpu_samples,
             steps=plan.steps_per_epoch,
             seed=spec.seed,
             sharding=spec.own_dataset.sharding,
@@ -177,6 +177,7 @@ class OpenedSource:
                 test=len(parts["test"]) if "test" in parts else 0,
             ),
             damaged={name: why for survey in merged_surveys.values() for name, why in survey.damaged.items()},
+            counts=tuple(merged_surveys["train"].labels.get(name, 0) for name in target.classes),
         )
 
 

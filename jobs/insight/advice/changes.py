@@ -8,9 +8,10 @@ from typing import Any
 
 from jobs.lifecycle.admission import unsupported
 from jobs.lifecycle.site_policy import SitePolicy
+from jobs.model.documents import merged
 from jobs.model.plan import SCALING_OF_OPTIMIZER, DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan
 from jobs.model.problems import InvalidSpec
-from jobs.model.spec import Spec, merged, spec_from
+from jobs.model.spec import Spec, spec_from
 
 Change = dict[str, Any]
 
@@ -66,9 +67,15 @@ def smaller_batch(spec: Spec, batch_size: int) -> Change:
     change = {"batch_size": batch_size, **_as_many_samples(spec, ratio)}
     if spec.lr_scaling != "none":  # the policy lowers the rate, given the batch that the rate belongs to
         return _new(spec, {**change, "base_batch": _base_batch(spec)})
-    policy = SCALING_OF_OPTIMIZER[spec.optimizer]
+    policy = SCALING_OF_OPTIMIZER[spec.optimizer.name]
     rate = spec.learning_rate * lr_factor(policy, global_batch=batch_size, base_batch=spec.batch_size)
     return _new(spec, {**change, "learning_rate": float(f"{rate:.3g}")})
+
+
+def more_batches(spec: Spec, factor: int) -> Change:
+    """Batches of a GPU that are `factor` times smaller, and so many more of them in a step. The rate stays."""
+    change = {"accumulate": spec.accumulate * factor, **_same_rate(spec)}
+    return _new(spec, change if spec.batch_per == "global" else change | {"batch_size": spec.batch_size // factor})
 
 
 def lower_rate(spec: Spec, learning_rate: float) -> Change:
@@ -84,7 +91,7 @@ def warmup_of(spec: Spec) -> int:
 
 def _growing_rate(spec: Spec) -> Change:
     """Makes the rate follow the batch, from the rate at the spec's own batch."""
-    policy = SCALING_OF_OPTIMIZER[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
+    policy = SCALING_OF_OPTIMIZER[spec.optimizer.name] if spec.lr_scaling == "none" else spec.lr_scaling
     return {"lr_scaling": policy, "base_batch": _base_batch(spec), "warmup_epochs": warmup_of(spec)}
 
 

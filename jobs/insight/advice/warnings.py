@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from jobs.insight.advice.past import PastJob
-from jobs.model.plan import VALUES_OF_OPTIMIZER, Plan
+from jobs.model.plan import Plan, values_of_optimizer
 from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.views.advice import Quote
 
@@ -47,6 +47,7 @@ def warnings_about(
         *_doubling(spec, quote),
         *_time(spec, quote),
         *_epochs(spec, alike),
+        *_schedule(spec),
         *_memory(plan, alike),
         *_steps(spec, plan),
         *_boundary(spec, hosts),
@@ -88,6 +89,20 @@ def _epochs(spec: Spec, alike: Sequence[PastJob]) -> Iterator[str]:
         yield (
             f"Early stopping is off: all {spec.epochs} epochs will run, but past jobs were at their best after "
             f"{best:g} (median of {number})."
+        )
+
+
+def _schedule(spec: Spec) -> Iterator[str]:
+    """A schedule that never lowers the rate."""
+    schedule, stopping = spec.schedule, spec.early_stopping
+    if schedule.epochs is not None and schedule.epochs[0] >= spec.epochs:
+        yield f"The rate never falls: the schedule's first step is after epoch {schedule.epochs[0]} of {spec.epochs}."
+    if schedule.patience is None or stopping is None or stopping.patience > schedule.patience:
+        return
+    if schedule.monitor in (None, stopping.monitor):
+        yield (
+            f"The rate never falls: early stopping ends the job after {stopping.patience} epochs without an "
+            f"improvement, and a plateau has {schedule.patience}."
         )
 
 
@@ -141,7 +156,7 @@ def _storage(spec: Spec, alike: Sequence[PastJob], storage: StorageLimits) -> It
     if summary is None or storage.job_gb is None:
         return
     kept_models = 1 if spec.early_stopping is None else 2  # the best weights are in a checkpoint too
-    optimizer_bytes = VALUES_OF_OPTIMIZER[spec.optimizer] * _BYTES_A_VALUE * summary.trainable_parameters
+    optimizer_bytes = values_of_optimizer(spec.optimizer) * _BYTES_A_VALUE * summary.trainable_parameters
     checkpoint_gb = (kept_models * summary.model_bytes + optimizer_bytes) / 1e9
     artifact_gb = _MODELS_IN_ARTIFACTS * summary.model_bytes / 1e9
     limit = f"more than the {storage.job_gb:g} GB that a job may keep on a host"

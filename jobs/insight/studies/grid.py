@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from jobs.insight.studies.goals import goal_of, impossible
+from jobs.model.documents import set_field
 from jobs.model.printable import MOST_IN_NAME, cleaned
 from jobs.model.problems import FieldProblem, InvalidSpec
-from jobs.model.spec import Spec, set_field, spec_from
+from jobs.model.spec import Spec, spec_from
 from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {
@@ -132,8 +133,9 @@ def job_name(study: str, values: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        named = value.get("name", value.get("source"))
-        return str(named) if named is not None else " ".join(f"{key} {_text(inner)}" for key, inner in value.items())
+        return " ".join(
+            _text(inner) if key in ("name", "source") else f"{key} {_text(inner)}" for key, inner in value.items()
+        )
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -10,8 +10,8 @@ from jobs.insight.advice.rules import advice_on
 from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.states import EndReason, Status
-from jobs.views.analysis import FindingKind, Imbalance
-from tests.unit.jobs.insight.advice_inputs import a_job, a_probe, after, only, past, shares
+from jobs.views.analysis import Finding, FindingKind, Imbalance
+from tests.unit.jobs.insight.advice_inputs import OVERFIT, a_job, a_probe, after, only, past, shares
 
 K = FindingKind
 FAILED: dict[str, Any] = {"status": Status.FAILED}
@@ -110,15 +110,23 @@ def test_probe_is_advised_for_underused_slots_if_no_larger_batch_was_measured() 
 def test_job_out_of_memory_is_advised_a_batch_that_fitted_else_half() -> None:
     failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": ()}
     advice = only(replace(a_job(), **failed))
-    assert advice.change == {"batch_size": 32, "learning_rate": 0.000707}
+    assert advice.change == {"batch_size": 32, "accumulate": 2}
     fitted = replace(a_job(), **failed | {"past": (past("b", batch_size=16),)})
-    assert only(fitted).change["batch_size"] == 16
+    assert only(fitted).change == {"batch_size": 16, "accumulate": 4}
     scaled = a_job(spec={"lr_scaling": "linear", "batch_per": "global"})
     advice = only(replace(scaled, **failed))
-    assert advice.change == {"batch_size": 32, "base_batch": 32}
-    assert resolve_plan(after(scaled, advice), None).learning_rate == 0.001
-    assert resolve_plan(scaled.spec, None).learning_rate == 0.002
+    assert advice.change == {"accumulate": 2, "base_batch": 32}
+    before, then = resolve_plan(scaled.spec, None), resolve_plan(after(scaled, advice), None)
+    assert (before.per_gpu_batch, then.per_gpu_batch) == (32, 16)
+    assert (before.learning_rate, before.global_batch) == (then.learning_rate, then.global_batch) == (0.002, 64)
     assert advice_on(replace(a_job(spec={"batch_size": 1}), **failed)) == []
+
+
+def test_a_batch_that_fitted_and_does_not_divide_gets_a_lower_rate() -> None:
+    failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": (past("b", batch_size=48),)}
+    assert only(replace(a_job(), **failed)).change == {"batch_size": 48, "learning_rate": 0.000866}
+    scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
+    assert scaled.change == {"batch_size": 48, "base_batch": 64}
 
 
 def test_lower_rate_is_advised_if_the_loss_is_nan() -> None:
@@ -132,6 +140,20 @@ def test_lower_rate_is_advised_if_the_loss_is_nan() -> None:
     scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
     assert scaled.change == {"learning_rate": 0.0001, "warmup_epochs": 3}
     assert advice_on(replace(a_job(), **failed | {"error": "a rank died"})) == []
+
+
+def test_lower_rate_is_advised_while_and_after_a_job_learns_nothing() -> None:
+    for status in (Status.RUNNING, Status.SUCCEEDED, Status.CANCELLED):
+        wasteful = a_job(FindingKind.NOT_LEARNING, **OVERFIT)  # what would make it shorter is not advised
+        advice = only(replace(wasteful, status=status))
+        assert (advice.change, advice.why) == ({"learning_rate": 0.0001}, "It is not_learning.")
+    past_jobs = (past("b", learning_rate=0.0005, summary={"val_loss": None}), past("c", learning_rate=0.0002))
+    finding = Finding(kind=FindingKind.NOT_LEARNING, text="It is stuck.", evidence={"loss_of_guess": 2.303})
+    e = a_job(past=past_jobs)
+    e = replace(e, analysis=e.analysis.model_copy(update={"findings": [finding]}))
+    advice = only(e)
+    assert advice.change == {"learning_rate": 0.0002}, "the other one is not known to have learned"
+    assert advice.why == "It is stuck. A job with the same work trained with 0.0002."
 
 
 def test_training_with_the_proposed_batch_and_rate_is_advised_after_a_probe() -> None:
