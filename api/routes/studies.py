@@ -227,14 +227,18 @@ def get_report(
     form: Annotated[
         Form, Query(alias="format", description="`json`, a page (`markdown`), a table (`csv`) or a picture (`png`)")
     ] = "json",
+    outliers: Annotated[
+        Literal["set_aside", "keep"],
+        Query(description="`keep`: repeats that stalled count in the figures of speed too"),
+    ] = "set_aside",
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get the report of a study. It is available at any time. Jobs that have not ended are left out."""
     with services.sessions() as session:
-        tag = tag_of(form, target, versions.of_report(session, study_id))
+        tag = tag_of(form, target, outliers, versions.of_report(session, study_id))
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        report = report_on(session, study_id, target=target)
+        report = report_on(session, study_id, target=target, keep_outliers=outliers == "keep")
     return _in_form(report, form, tagged_with(tag))
 
 

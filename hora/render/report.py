@@ -61,7 +61,7 @@ def _columns(report: Json) -> list[_Column]:
     return [
         *hosts,
         _Column("REPEATS", None, lambda cell: _repeats(cell, report["repeats"])),
-        _Column("TIME", "wall_s", lambda cell: _interval(cell["wall_s"], duration, _seconds)),
+        _Column("TIME", "wall_s", _time),
         _Column("SET-UP", None, lambda cell: _mean(cell["setup_s"], duration)),
         _Column("SAMPLES/S", "samples_per_s", lambda cell: _interval(cell["samples_per_s"], count, count)),
         *of_goal,
@@ -83,6 +83,7 @@ def report_lines(report: Json) -> list[str]:
         *_goal(report.get("goal")),
         *_target(report["target"]),
         *_host_boundary(report["cells"]),
+        *_outliers(report),
         *_best_cells(report),
         *(f"- {plain(finding)}" for finding in report["findings"]),
         *(f"Note, {note_line(note)}" for note in report.get("notes") or []),
@@ -122,6 +123,20 @@ def _host_boundary(cells: Iterable[Json]) -> list[str]:
     return [f"| Host boundary: from {least} GPUs on, cells are spread over several hosts; gradients go between them."]
 
 
+def _outliers(report: Json) -> list[str]:
+    """What the mark of cells with outliers means, and their times with and without them."""
+    marked = [cell for cell in report["cells"] if cell.get("with_outliers")]
+    if not marked:
+        return []
+    lines = [
+        f"{values_line(cell['values']) or 'the cell'}: {_time(cell['with_outliers'])} with, "
+        f"{_time(cell['without_outliers'])} without"
+        for cell in marked
+    ]
+    shown = "without" if report.get("outliers_set_aside", True) else "with"
+    return [f"* A repeat stalled. The figures of speed are those {shown} it. Time {'; '.join(lines)}."]
+
+
 def _best_cells(report: Json) -> list[str]:
     cells: list[Json] = report["cells"]
     goal = (report.get("goal") or {}).get("metric", ACCURACY)
@@ -147,7 +162,8 @@ def _hosts(cell: Json) -> str:
 
 def _repeats(cell: Json, asked: int) -> str:
     """2, or 1 of 3 where the others failed, were cancelled or go on."""
-    return str(asked) if cell["repeats"] == asked else f"{cell['repeats']} of {asked}"
+    mark = "*" if cell.get("with_outliers") else ""  # a repeat stalled: the findings name it
+    return f"{asked}{mark}" if cell["repeats"] == asked else f"{cell['repeats']}{mark} of {asked}"
 
 
 def _interval(interval: Json | None, text: Callable[[float], str], half: Callable[[float], str]) -> str:
@@ -157,6 +173,10 @@ def _interval(interval: Json | None, text: Callable[[float], str], half: Callabl
     if interval["low"] is None or interval["high"] is None:
         return text(interval["mean"])
     return f"{text(interval['mean'])} ± {half((interval['high'] - interval['low']) / 2)}"
+
+
+def _time(cell: Json) -> str:
+    return _interval(cell["wall_s"], duration, _seconds)
 
 
 def _seconds(half_s: float) -> str:

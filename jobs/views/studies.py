@@ -179,6 +179,16 @@ class Agreement(_Frozen):
     agrees: bool | None = Field(description="Null: there are too few repeats to decide")
 
 
+class Speeds(_Frozen):
+    """The figures of a cell that depend on how fast its repeats were."""
+
+    wall_s: Interval | None
+    samples_per_s: Interval | None
+    time_to_target_s: Interval | None
+    gpu_hours_to_target: Interval | None
+    gpu_hours: Interval | None
+
+
 class CellReport(_Frozen):
     """One combination of values, over the repeats that succeeded."""
 
@@ -208,6 +218,23 @@ class CellReport(_Frozen):
     throughput_speedup: float | None = Field(description="Mean samples_per_s here / that on the baseline's GPUs")
     efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")
     accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
+    with_outliers: Speeds | None = Field(
+        None, description="The figures of speed over all repeats that succeeded. Null: none of them is an outlier"
+    )
+    without_outliers: Speeds | None = Field(None, description="The same without the outliers")
+
+
+class Outlier(_Frozen):
+    """A repeat that stalled: it was far slower than the other repeats of its cell."""
+
+    job_id: str
+    cell: int = Field(description="Position in `cells`")
+    figure: Literal["samples_per_s", "epoch_s"] = Field(
+        description="What shows it. `epoch_s`: `wall_s` / `epochs_run` of the job"
+    )
+    value: float
+    median: float = Field(description="The median of the cell's repeats")
+    rule: str = Field(description="The rule in words")
 
 
 class Baseline(_Frozen):
@@ -239,6 +266,10 @@ class StudyReport(_Frozen):
     goal: Goal | None = Field(None, description="Null: it is not known before the jobs report metrics")
     target: Target | None
     cells: list[CellReport]
+    outliers: list[Outlier] = Field([], description="The repeats that stalled, sorted by cell and repeat")
+    outliers_set_aside: bool = Field(
+        True, description="Whether the cells' figures of speed are those without the outliers"
+    )
     best: dict[str, int] = Field(description="The best cell by `goal`, time, ...: its position in `cells`")
     findings: list[str] = Field(description="What the figures show, one sentence each")
     notes: list[NoteView] = Field(description="Oldest first")

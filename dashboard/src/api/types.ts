@@ -51,6 +51,7 @@ export type StudyLine = Schemas["StudyLine"];
 export type Study = Schemas["StudyView"];
 export type Interval = Schemas["Interval"];
 export type CellReport = Schemas["CellReport"];
+export type Outlier = Schemas["Outlier"];
 export type StudyReport = Schemas["StudyReport"];
 export type Note = Schemas["NoteView"];
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.insight.studies.figures import groups_over_gpus, of_goal, other_values
 from jobs.insight.studies.statistics import difference
-from jobs.views.studies import Agreement, Baseline, CellReport, Goal
+from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Outlier
 
 _MOST_LISTED = 6  # more comparisons of a kind share a sentence
 _AS_FAST = 0.03  # a ratio this close to 1 is no difference
@@ -34,6 +34,8 @@ def findings_of(
     baseline: Baseline | None,
     repeats: int,
     on_fewer_gpus: Sequence[str] = (),
+    outliers: Sequence[Outlier] = (),
+    keep_outliers: bool = False,
 ) -> list[str]:
     """The sentences. `on_fewer_gpus` are jobs that ran on fewer GPUs than they asked for."""
     sentences: list[str] = []
@@ -44,7 +46,7 @@ def findings_of(
     for field in varied:
         if field not in _NOT_COMPARED:
             sentences += _trade_off(cells, field, goal)
-    return [*sentences, *_cautions(cells, repeats, on_fewer_gpus)]
+    return [*sentences, *_stalled(cells, outliers, keep_outliers), *_cautions(cells, repeats, on_fewer_gpus)]
 
 
 def _speedups(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
@@ -244,6 +246,20 @@ def _pairs(cells: Sequence[CellReport], field: str, base: Any, changed: Any) -> 
         (bases.get((cell.gpus, other_values(cell, field))), cell) for cell in cells if cell.values[field] == changed
     ]
     return [(before, after) for before, after in pairs if before is not None]
+
+
+def _stalled(cells: Sequence[CellReport], outliers: Sequence[Outlier], keep_outliers: bool) -> Iterator[str]:
+    """The repeats that were far slower than the others of their cell, and whether the figures have them."""
+    left_out = "The figures of speed have it" if keep_outliers else "The figures of speed are without it"
+    for outlier in outliers[:_MOST_LISTED]:
+        slower = max(outlier.value, outlier.median) / min(outlier.value, outlier.median)
+        cell = cells[outlier.cell]
+        values = [text for text in (_values(cell), _gpus(cell.gpus) if "gpus" in cell.values else "") if text]
+        where = f" ({', '.join(values)})" if values else ""
+        unit = "sample" if outlier.figure == "samples_per_s" else "epoch"
+        yield f"Job {outlier.job_id}{where} stalled: each {unit} took {_times(slower)} the median time. {left_out}."
+    if len(outliers) > _MOST_LISTED:
+        yield f"{len(outliers)} jobs stalled in all: `outliers` of the report lists them."
 
 
 def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence[str]) -> Iterator[str]:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobs.model.csv_cells import csv_cell
-from jobs.views.studies import CellReport, Goal, Interval, StudyReport
+from jobs.views.studies import CellReport, Goal, Interval, Speeds, StudyReport
 
 _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
     "gpu_hours",
 )  # fmt: skip
+_SPEEDS = tuple(Speeds.model_fields)
 _MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
@@ -29,6 +30,7 @@ def markdown(report: StudyReport) -> str:
     if report.findings:
         parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
     parts.append(_table(report))
+    parts += _outliers(report)
     parts.append(
         "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
         "GPU-hours are all of the leased time."
@@ -96,12 +98,38 @@ def _table(report: StudyReport) -> str:
         figures = [_interval(_METRIC, cell.metrics.get(name)) for name in metrics]
         figures += [_interval(name, getattr(cell, name)) for name in figure_names]
         rows.append([*values, *spread, _runs(cell), *ratios, *figures])
+    return _lines(rows)
+
+
+def _outliers(report: StudyReport) -> list[str]:
+    """What the cells with outliers look like with them and without."""
+    cells = [cell for cell in report.cells if cell.with_outliers is not None and cell.without_outliers is not None]
+    if not cells:
+        return []
+    of_table = "is without them" if report.outliers_set_aside else "has them"
+    rows = [["cell", "time, s: with", "without", "samples/s: with", "without", "GPU-hours: with", "without"]]
+    rows.append(["---"] * len(rows[0]))
+    for cell in cells:
+        pairs = [
+            _interval(name, getattr(speeds, name))
+            for name in ("wall_s", "samples_per_s", "gpu_hours")
+            for speeds in (cell.with_outliers, cell.without_outliers)
+        ]
+        values = ", ".join(f"{field} {_text(value)}" for field, value in cell.values.items()) or "all"
+        rows.append([_markdown(values), *pairs])
+    stalled = (
+        f"Jobs that stalled (a `*` after the number of runs; {report.outliers[0].rule}). The table above {of_table}."
+    )
+    return [stalled, _lines(rows)]
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _runs(cell: CellReport) -> str:
     rest = [f"{count} {what}" for count, what in ((cell.failed, "failed"), (cell.unfinished, "unfinished")) if count]
-    return ", ".join([str(cell.repeats), *rest])
+    return ", ".join([f"{cell.repeats}{'' if cell.with_outliers is None else '*'}", *rest])
 
 
 def _gpus(count: int) -> str:
@@ -149,9 +177,12 @@ def comma_separated(report: StudyReport) -> str:
     intervals = [f"{name}{part}" for name in _FIGURES for part in ("", "_low", "_high")]
     compared = ["speedup", "throughput_speedup", "efficiency", "accuracy_difference", "accuracy_agrees"]
     counts = ["gpus", "hosts", "repeats", "failed", "unfinished", "reached_target"]
+    speeds = [f"{name}_{which}_outliers" for which in ("with", "without") for name in _SPEEDS]
     metrics = sorted({name for cell in report.cells for name in cell.metrics})
     of_metrics = [f"metrics.{name}{part}" for name in metrics for part in ("", "_low", "_high")]
-    writer.writerow([csv_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *of_metrics)])
+    writer.writerow(
+        [csv_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *speeds, *of_metrics)]
+    )
     for cell in report.cells:
         row = [*_row(cell, fields, counts), *_ends(cell.metrics.get(name) for name in metrics)]
         writer.writerow(map(csv_cell, row))
@@ -164,7 +195,13 @@ def _row(cell: CellReport, fields: Sequence[str], counts: Sequence[str]) -> list
     agreement = cell.accuracy_agreement
     row += [cell.speedup, cell.throughput_speedup, cell.efficiency]
     row += [None, None] if agreement is None else [agreement.difference, agreement.agrees]
-    return [*row, " ".join(cell.jobs)]
+    return [*row, " ".join(cell.jobs), *_means(cell.with_outliers), *_means(cell.without_outliers)]
+
+
+def _means(speeds: Speeds | None) -> list[float | None]:
+    """The means of the figures of speed; empty where the cell has no outlier."""
+    figures = [None if speeds is None else getattr(speeds, name) for name in _SPEEDS]
+    return [None if figure is None else figure.mean for figure in figures]
 
 
 def _ends(intervals: Iterable[Interval | None]) -> list[float | None]:

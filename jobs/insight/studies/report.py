@@ -14,6 +14,7 @@ from jobs.db.tables import Attempt, Job, MetricPoint, Study
 from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
+from jobs.insight.studies.outliers import outliers_of
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
 from jobs.model.states import TERMINAL
 from jobs.telemetry.ingest import ALL_RANKS
@@ -24,15 +25,24 @@ class ImpossibleTarget(ValueError):
     """The requested target can never be reached."""
 
 
-def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:
+def report_on(
+    session: Session, study_id: str, *, target: float | None = None, keep_outliers: bool = False
+) -> StudyReport:
     """The results of a study so far. `target` replaces the study's own.
+
+    With `keep_outliers` the figures of speed are those of all repeats that succeeded.
 
     Raises `jobs.insight.studies.store.StudyNotFound`, `ImpossibleTarget`.
     """
     study = get_study(session, study_id)
     goal, runs = _goal_and_runs(session, study)
     chosen = None if goal is None else _target(study, goal, target) or target_from(runs, goal)
-    cells = [cell_report(values, runs[at], goal, chosen) for at, values in enumerate(study.cells)]
+    outliers = outliers_of(runs)
+    slow = {outlier.job_id for outlier in outliers}
+    cells = [
+        cell_report(values, runs[at], goal, chosen, outliers=slow, keep_outliers=keep_outliers)
+        for at, values in enumerate(study.cells)
+    ]
     baseline = baseline_of(cells, list(study.grid))
     cells = compared_with(cells, baseline, goal)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
@@ -47,9 +57,18 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
         goal=goal,
         target=chosen,
         cells=cells,
+        outliers=outliers,
+        outliers_set_aside=not keep_outliers,
         best=best_of(cells, goal),
         findings=findings_of(
-            cells, goal=goal, varied=list(study.grid), baseline=baseline, repeats=study.repeats, on_fewer_gpus=fewer
+            cells,
+            goal=goal,
+            varied=list(study.grid),
+            baseline=baseline,
+            repeats=study.repeats,
+            on_fewer_gpus=fewer,
+            outliers=outliers,
+            keep_outliers=keep_outliers,
         ),
         notes=notes_of(session, study_id),
     )

@@ -29,6 +29,21 @@ test("repeats show how many succeeded, failed or are to come", () => {
   );
 });
 
+test("repeats have a mark if one of them stalled", () => {
+  const speeds = {
+    wall_s: null,
+    samples_per_s: null,
+    time_to_target_s: null,
+    gpu_hours_to_target: null,
+    gpu_hours: null,
+  };
+  assert.equal(repeatsText(cell({}, { with_outliers: speeds }), 3), "3*");
+  assert.equal(
+    repeatsText(cell({}, { with_outliers: speeds, repeats: 2, failed: 1 }), 3),
+    "2* of 3, 1 failed or cancelled",
+  );
+});
+
 test("a difference in accuracy says whether it is more than chance", () => {
   const agreement = (agrees: boolean | null) => ({ difference: -0.012, low: null, high: null, agrees });
   assert.equal(cellText(cell({}, { accuracy_agreement: agreement(true) }), "accuracy_agreement"), "−0.0120");

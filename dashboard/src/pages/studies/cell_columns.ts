@@ -122,12 +122,13 @@ export function columnsOf(report: StudyReport, chosenMetrics: readonly string[] 
 
 /** 3, or 1 of 3, 1 failed or cancelled, 1 to come. */
 export function repeatsText(cell: CellReport, planned: number): string {
-  if (cell.repeats === planned) return String(planned);
+  const mark = cell.with_outliers ? "*" : ""; // a run stalled
+  if (cell.repeats === planned) return planned + mark;
   const rest = [
     cell.failed > 0 ? `${cell.failed} failed or cancelled` : "",
     cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
   ].filter(Boolean);
-  return [`${cell.repeats} of ${planned}`, ...rest].join(", ");
+  return [`${cell.repeats}${mark} of ${planned}`, ...rest].join(", ");
 }
 
 /** -0.012, and whether the difference is more than chance. */

@@ -11,9 +11,10 @@ import { Findings } from "./findings.tsx";
 import { Grid } from "./grid.tsx";
 import { Header } from "./header.tsx";
 import { Notes } from "./notes.tsx";
+import { Outliers } from "./outliers.tsx";
 import styles from "./page.module.css";
 import { endedJobs } from "./state.ts";
-import { targetNow } from "./view.ts";
+import { outliersParam, targetNow } from "./view.ts";
 
 const LIVE_S = 3;
 const ENDED_S = 10; // notes are added, and jobs may be resumed
@@ -22,7 +23,8 @@ export function StudyPage({ id }: { id: string }) {
   const path = `/v1/studies/${id}`;
   const study = usePolled<Study>(path, { every_s: LIVE_S });
   const every_s = study.data?.complete ? ENDED_S : LIVE_S;
-  const polled = usePolled<StudyReport>(pathWith(`${path}/report`, { target: targetNow() }), { every_s });
+  const query = { target: targetNow(), outliers: outliersParam.value === "keep" ? "keep" : null };
+  const polled = usePolled<StudyReport>(pathWith(`${path}/report`, query), { every_s });
   const newestReport = useRef(polled.data);
   newestReport.current = polled.data ?? newestReport.current; // while the report for another target is on its way
   const report = newestReport.current;
@@ -66,6 +68,7 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
         <Findings report={report} />
         <Notes study={study} onChange={onChange} />
       </div>
+      <Outliers report={report} />
       {hasFigures && (
         <>
           <div class={styles["charts"]}>

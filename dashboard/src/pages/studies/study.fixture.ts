@@ -46,6 +46,8 @@ export function report(cells: CellReport[], parts: Partial<StudyReport> = {}): S
     goal: null,
     cells,
     best: {},
+    outliers: [],
+    outliers_set_aside: true,
     findings: [],
     notes: [],
     ...parts,

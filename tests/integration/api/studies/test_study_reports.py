@@ -55,6 +55,40 @@ def test_epochs_that_were_run_again_count_once(api: TestClient, sessions: Sessio
     assert cell["gpu_hours"]["mean"] == pytest.approx((5 + 10) / 3600)
 
 
+def test_a_repeat_that_stalled_is_set_aside_unless_it_is_asked_for(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study(grid={"gpus": [1, 2]}, repeats=3)
+    for cell, walls in zip(study["cells"], [(10, 12, 200), (5, 6, 7)], strict=True):
+        for job, wall_s in zip(cell["jobs"], walls, strict=True):
+            succeed(sessions, job["id"], wall_s, accuracies=[0.5, 0.8], gpus=cell["gpus"])
+    path, stalled = f"/v1/studies/{study['id']}/report", study["cells"][0]["jobs"][2]["id"]
+
+    report = api.get(path).json()
+    assert [(each["job_id"], each["cell"], each["figure"], each["value"]) for each in report["outliers"]] == [
+        (stalled, 0, "epoch_s", 100)
+    ]
+    assert report["outliers_set_aside"] is True
+    assert report["cells"][0]["wall_s"]["values"] == [10, 12]
+    assert report["cells"][0]["with_outliers"]["wall_s"]["values"] == [10, 12, 200]
+    assert report["cells"][0]["val_accuracy"]["values"] == [0.8] * 3
+    assert report["cells"][1]["with_outliers"] is None
+    assert report["cells"][1]["speedup"] == pytest.approx(11 / 6)
+    sentence = f"Job {stalled} (1 GPU) stalled: each epoch took 17x the median time. The figures of speed "
+    assert f"{sentence}are without it." in report["findings"]
+    page = api.get(path, params={"format": "markdown"}).text
+    assert "| gpus 1 | 74.00 ± 271.08 | 11.00 ± 12.71 |" in page
+    table = api.get(path, params={"format": "csv"}).text
+    assert [row["wall_s_with_outliers"] for row in csv.DictReader(io.StringIO(table))] == ["74.0", ""]
+
+    kept = api.get(path, params={"outliers": "keep"}).json()
+    assert (kept["outliers"], kept["outliers_set_aside"]) == (report["outliers"], False)
+    assert kept["cells"][0]["wall_s"]["values"] == [10, 12, 200]
+    assert kept["cells"][1]["speedup"] == pytest.approx(74 / 6)
+    assert f"{sentence}have it." in kept["findings"]
+    assert wrong_fields(api.get(path, params={"outliers": "drop"})) == ["outliers"]
+
+
 def test_a_study_that_has_just_begun_has_a_report(api: TestClient, submit_study: Callable[..., Json]) -> None:
     path = f"/v1/studies/{submit_study()['id']}/report"
     report = api.get(path).json()

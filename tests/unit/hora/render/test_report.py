@@ -92,6 +92,19 @@ def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None
     ]
 
 
+def test_cells_with_a_stalled_repeat_are_marked() -> None:
+    nothing = dict.fromkeys(["samples_per_s", "time_to_target_s", "gpu_hours_to_target", "gpu_hours"])
+    speeds = {
+        "with_outliers": {"wall_s": interval(74.0), **nothing},
+        "without_outliers": {"wall_s": interval(11.0, 2.0), **nothing},
+    }
+    told = report(cell(1, wall_s=interval(11.0, 2.0), **speeds), cell(2, wall_s=interval(6.0)), baseline=None)
+    assert [row["REPEATS"] for row in rows(told)] == ["2*", "2"]
+    [line] = report_lines(told)
+    assert line.startswith("* A repeat stalled. The figures of speed are those without it. Time gpus=1 batch_size=64: ")
+    assert line.endswith(" with, 11.0 s ± 2.0 without.")
+
+
 def test_the_best_figures_are_bold() -> None:
     table = report_table(report(ONE, TWO, best={"wall_s": 1}))
     (times,) = [column for column in table.columns if column.header == "TIME"]
