@@ -179,6 +179,20 @@ class Agreement(_Frozen):
     agrees: bool | None = Field(description="Null: there are too few repeats to decide")
 
 
+class CurveAgreement(_Frozen):
+    """Whether the curves of a loss agree with those of the same cell on the baseline's GPUs, epoch by epoch."""
+
+    epochs: int = Field(description="Number of epochs that are compared: those that every repeat of both cells has")
+    difference: float | None = Field(
+        description="Mean distance between the two mean curves. Null: a loss is no number, so it diverged"
+    )
+    relative: float | None = Field(description="The same as a share of the mean loss of the baseline")
+    chance: float | None = Field(
+        description="Chance alone exceeds this difference in 5 % of cases at most. Null: there are too few repeats"
+    )
+    agrees: bool | None = Field(description="Null: there are too few repeats to decide, or both cells diverged")
+
+
 class Speeds(_Frozen):
     """The figures of a cell that depend on how fast its repeats were."""
 
@@ -218,6 +232,9 @@ class CellReport(_Frozen):
     throughput_speedup: float | None = Field(description="Mean samples_per_s here / that on the baseline's GPUs")
     efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")
     accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
+    loss_agreement: dict[str, CurveAgreement] = Field(
+        {}, description="By the name of each loss that the jobs report. Empty for the baseline itself"
+    )
     with_outliers: Speeds | None = Field(
         None, description="The figures of speed over all repeats that succeeded. Null: none of them is an outlier"
     )

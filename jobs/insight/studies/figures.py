@@ -21,6 +21,8 @@ _OF_KEPT_WEIGHTS = ("val_accuracy", "val_loss")  # where Hora's own loop trained
 _LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target")
 _MORE_IS_BETTER = ("samples_per_s", "val_accuracy")
 
+Series = Mapping[int, float]  # the values of a metric by epoch, ascending; a value may be no number
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -43,6 +45,7 @@ class Run:
     summary: Mapping[str, Any]
     epochs: Sequence[Epoch]
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in the job's row
+    losses: Mapping[str, Series] = field(default_factory=dict)  # by name
 
     @property
     def is_good(self) -> bool:

@@ -42,7 +42,7 @@ def findings_of(
     if baseline is not None:
         sentences += [*_speedups(cells, baseline), *_poor_steps(cells), *_hosts(cells)]
         sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline, goal)]
-        sentences += _unequal_epochs(cells, baseline)
+        sentences += [*_loss_curves(cells, baseline), *_unequal_epochs(cells, baseline)]
     for field in varied:
         if field not in _NOT_COMPARED:
             sentences += _trade_off(cells, field, goal)
@@ -151,6 +151,28 @@ def _agreements(cells: Sequence[CellReport], baseline: Baseline, goal: Goal | No
             f"{goal.metric} on more GPUs agrees with that on {_gpus(baseline.gpus)} in {agreeing} of {len(judged)} "
             f"cell{'' if len(judged) == 1 else 's'}."
         )
+
+
+def _loss_curves(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
+    """Whether the losses take the same course on more GPUs."""
+    judged = [(cell, name, agreement) for cell in cells for name, agreement in cell.loss_agreement.items()]
+    differing = [each for each in judged if each[2].agrees is False]
+    for cell, name, agreement in differing[:_MOST_LISTED]:
+        on = f"{_where(cell)}{name} on {_gpus(cell.gpus)}"
+        if agreement.difference is None:
+            yield f"{on} has another curve than on {baseline.gpus}: one of the two diverged."
+            continue
+        away = f"{agreement.difference:.2g}" if agreement.relative is None else f"{100 * agreement.relative:.2g} %"
+        yield f"{on} was on average {away} away from its curve on {baseline.gpus}, which is more than chance."
+    if len(differing) > _MOST_LISTED:
+        yield f"{len(differing)} of {len(judged)} loss curves on more GPUs differ by more than chance."
+    for name in dict.fromkeys(name for _, name, _ in judged):
+        of_name = [agreement.agrees for _, each, agreement in judged if each == name]
+        if agreeing := of_name.count(True):
+            yield (
+                f"The curve of {name} on more GPUs agrees with that on {_gpus(baseline.gpus)} in {agreeing} of "
+                f"{len(of_name)} cell{'' if len(of_name) == 1 else 's'}."
+            )
 
 
 def _distance(cell: CellReport, agreement: Agreement, goal: Goal) -> str:

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobs.model.csv_cells import csv_cell
-from jobs.views.studies import CellReport, Goal, Interval, Speeds, StudyReport
+from jobs.views.studies import CellReport, CurveAgreement, Goal, Interval, Speeds, StudyReport
 
 _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
     "gpu_hours",
 )  # fmt: skip
 _SPEEDS = tuple(Speeds.model_fields)
+_OF_CURVES = tuple(CurveAgreement.model_fields)
 _MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
@@ -87,9 +88,10 @@ def _table(report: StudyReport) -> str:
     metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
     scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
+    losses = ["loss curves"] if any(cell.loss_agreement for cell in report.cells) else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
     heads = [*map(_markdown, metrics), *(names[name] for name in figure_names)]
-    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *heads]]
+    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *losses, *heads]]
     rows.append(["---"] * len(rows[0]))
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
@@ -97,7 +99,8 @@ def _table(report: StudyReport) -> str:
         ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
         figures = [_interval(_METRIC, cell.metrics.get(name)) for name in metrics]
         figures += [_interval(name, getattr(cell, name)) for name in figure_names]
-        rows.append([*values, *spread, _runs(cell), *ratios, *figures])
+        curves = [_markdown(_curves(cell))] if losses else []
+        rows.append([*values, *spread, _runs(cell), *ratios, *curves, *figures])
     return _lines(rows)
 
 
@@ -130,6 +133,18 @@ def _lines(rows: Sequence[Sequence[str]]) -> str:
 def _runs(cell: CellReport) -> str:
     rest = [f"{count} {what}" for count, what in ((cell.failed, "failed"), (cell.unfinished, "unfinished")) if count]
     return ", ".join([f"{cell.repeats}{'' if cell.with_outliers is None else '*'}", *rest])
+
+
+def _curves(cell: CellReport) -> str:
+    """How far the loss curves are from the baseline's: loss 0.4 %, val_loss 12 % differs."""
+    return ", ".join(f"{name} {_curve(agreement)}" for name, agreement in cell.loss_agreement.items())
+
+
+def _curve(agreement: CurveAgreement) -> str:
+    if agreement.difference is None:
+        return "diverged"
+    away = f"{agreement.difference:.2g}" if agreement.relative is None else f"{100 * agreement.relative:.2g} %"
+    return away + {True: "", False: " differs", None: " ?"}[agreement.agrees]
 
 
 def _gpus(count: int) -> str:
@@ -180,11 +195,15 @@ def comma_separated(report: StudyReport) -> str:
     speeds = [f"{name}_{which}_outliers" for which in ("with", "without") for name in _SPEEDS]
     metrics = sorted({name for cell in report.cells for name in cell.metrics})
     of_metrics = [f"metrics.{name}{part}" for name in metrics for part in ("", "_low", "_high")]
-    writer.writerow(
-        [csv_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *speeds, *of_metrics)]
-    )
+    losses = sorted({name for cell in report.cells for name in cell.loss_agreement})
+    of_losses = [f"loss_agreement.{name}.{part}" for name in losses for part in _OF_CURVES]
+    heads = (*fields, *counts, *intervals, *compared, "jobs", *speeds, *of_losses, *of_metrics)
+    writer.writerow(map(csv_cell, heads))
     for cell in report.cells:
-        row = [*_row(cell, fields, counts), *_ends(cell.metrics.get(name) for name in metrics)]
+        row = _row(cell, fields, counts)
+        for name in losses:
+            row += [getattr(cell.loss_agreement.get(name), part, None) for part in _OF_CURVES]
+        row += _ends(cell.metrics.get(name) for name in metrics)
         writer.writerow(map(csv_cell, row))
     return out.getvalue()
 

@@ -10,14 +10,15 @@ from typing import Any, Literal
 from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job, MetricPoint, Study
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
+from jobs.db.tables import Attempt, Job, Study
+from jobs.insight.studies.epoch_series import epoch_series
+from jobs.insight.studies.figures import Epoch, Run, Series, baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
+from jobs.insight.studies.loss_curves import loss_names, with_loss_agreement
 from jobs.insight.studies.outliers import outliers_of
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
 from jobs.model.states import TERMINAL
-from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.studies import Goal, StudyReport, Target
 
 
@@ -44,7 +45,7 @@ def report_on(
         for at, values in enumerate(study.cells)
     ]
     baseline = baseline_of(cells, list(study.grid))
-    cells = compared_with(cells, baseline, goal)
+    cells = with_loss_agreement(compared_with(cells, baseline, goal), runs, baseline)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
     return StudyReport(
         study_id=study.id,
@@ -98,8 +99,10 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
     ).all()
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
-    goal = goal_of(study.base, {name for row in rows for name in row.metrics})
-    epochs = {} if goal is None else _epochs(session, ids, attempts, goal.metric)
+    names = {name for row in rows for name in row.metrics}
+    goal = goal_of(study.base, names)
+    losses = loss_names(names)
+    series = epoch_series(session, ids, attempts, {*losses, "epoch_s"} | ({goal.metric} if goal else set()))
     runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
         own_attempts = attempts.get(row.id, [])
@@ -112,7 +115,8 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
             leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in own_attempts),
             summary=row.summary or {},
             metrics=row.metrics,
-            epochs=epochs.get(row.id, []),
+            epochs=[] if goal is None else _epochs(series.get(row.id, {}), goal.metric),
+            losses={name: series[row.id][name] for name in losses if name in series.get(row.id, {})},
         )
         runs[row.study_cell].append(run)
     return goal, runs
@@ -133,30 +137,10 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
     return by_job
 
 
-def _epochs(
-    session: Session, job_ids: Sequence[str], attempts: Mapping[str, Sequence[Any]], metric: str
-) -> Mapping[str, Sequence[Epoch]]:
-    """The epochs of each job in sequence. If two attempts ran an epoch, only the valid one counts.
-
-    A script whose first report ends an epoch has no time for that epoch: it is a part of the set-up.
-    """
-    point = MetricPoint
-    rows = session.execute(
-        select(point.job_id, point.name, point.epoch, point.step, point.attempt, point.value)
-        .where(point.job_id.in_(job_ids), point.name.in_([metric, "epoch_s"]), point.rank == ALL_RANKS, point.epoch > 0)
-        .order_by(point.job_id, point.step, point.attempt)
-    )
-    values: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows:
-        later = [each.resumed_step for each in attempts.get(row.job_id, ()) if each.number > row.attempt]
-        if all(step is None or row.step <= step for step in later):  # none of them ran it again
-            values[row.job_id][row.epoch][row.name] = row.value
-    return {
-        job_id: [
-            Epoch(_number(metrics.get(metric)), metrics.get("epoch_s", 0.0)) for _, metrics in sorted(by_epoch.items())
-        ]
-        for job_id, by_epoch in values.items()
-    }
+def _epochs(series: Mapping[str, Series], metric: str) -> Sequence[Epoch]:
+    """The epochs of a job with the goal's value, in sequence."""
+    times, values = series.get("epoch_s", {}), series.get(metric, {})
+    return [Epoch(_number(values.get(epoch)), times.get(epoch, 0.0)) for epoch in sorted({*times, *values})]
 
 
 def _number(value: float | None) -> float | None:

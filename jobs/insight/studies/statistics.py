@@ -35,11 +35,18 @@ def difference(values: Sequence[float], base_values: Sequence[float]) -> tuple[f
     between, total = fmean(values) - fmean(base_values), sum(squares)
     if total == 0:
         return between, between
-    shares = [
-        (square / total) ** 2 / (len(each) - 1) for square, each in zip(squares, (values, base_values), strict=True)
-    ]
-    half = student_t(max(1, int(1 / sum(shares)))) * sqrt(total)
+    half = student_t(welch_degrees(squares, (len(values), len(base_values)))) * sqrt(total)
     return between - half, between + half
+
+
+def welch_degrees(squares: Sequence[float], counts: Sequence[int]) -> int:
+    """The degrees of freedom of a difference of means, rounded down; at least 1.
+
+    `squares` are the squared standard errors of the two means, not both 0. `counts` are the numbers of their values.
+    """
+    total = sum(squares)
+    shares = [(square / total) ** 2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
+    return max(1, int(1 / sum(shares)))
 
 
 @cache

@@ -51,6 +51,21 @@ test("a difference in accuracy says whether it is more than chance", () => {
   assert.equal(cellText(cell({}, { accuracy_agreement: agreement(null) }), "accuracy_agreement"), "−0.0120 ?");
 });
 
+test("loss curves say how far they are from the baseline, and whether that is more than chance", () => {
+  const agreement = (difference: number | null, relative: number | null, agrees: boolean | null) => ({
+    epochs: 3,
+    chance: null,
+    difference,
+    relative,
+    agrees,
+  });
+  const compared = { loss: agreement(0.1, 0.004, true), val_loss: agreement(0.2, 0.123, false) };
+  const text = cellText(cell({}, { loss_agreement: compared }), "loss_agreement");
+  assert.equal(text?.replaceAll("\u00a0", " "), "loss 0.4 %, val loss 12 % differs");
+  const unclear = { loss: agreement(null, null, false), val_loss: agreement(0.25, null, null) };
+  assert.equal(cellText(cell({}, { loss_agreement: unclear }), "loss_agreement"), "loss diverged, val loss 0.25 ?");
+});
+
 test("cells without a figure sort last in both directions, and cells keep their positions in the grid", () => {
   const cells = [
     cell({ gpus: 1 }),

@@ -75,6 +75,13 @@ const FIGURES: readonly Column[] = [
     sortValue: (cell) => cell.accuracy_agreement?.difference ?? null,
     format: differenceText,
   },
+  {
+    key: "loss_agreement",
+    label: "loss curves",
+    title: "Mean distance of the loss curves from those of the same cell at the baseline",
+    sortValue: (cell) => Object.values(cell.loss_agreement)[0]?.relative ?? null,
+    format: curvesText,
+  },
   share("speedup", "speed-up", threeDigits, "Training time at the baseline divided by that of the cell"),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
@@ -115,7 +122,7 @@ export function columnsOf(report: StudyReport, chosenMetrics: readonly string[] 
     ...(report.cells.some((cell) => (cell.hosts ?? 1) > 1) ? [hosts] : []),
     repeats,
     ...metrics.filter(isGoal),
-    ...FIGURES.filter((column) => report.cells.some((cell) => column.sortValue(cell) !== null)),
+    ...FIGURES.filter((column) => report.cells.some((cell) => column.format(cell) !== "–")),
     ...metrics.filter((column) => !isGoal(column)),
   ];
 }
@@ -136,6 +143,16 @@ function differenceText({ accuracy_agreement: agreement }: CellReport): string {
   if (agreement === null) return "–";
   const difference = `${agreement.difference < 0 ? "−" : "+"}${Math.abs(agreement.difference).toFixed(4)}`;
   return agreement.agrees === null ? `${difference} ?` : agreement.agrees ? difference : `${difference} differs`;
+}
+
+/** loss 0.4 %, val loss 12 % differs. */
+function curvesText({ loss_agreement: agreements }: CellReport): string {
+  const texts = Object.entries(agreements).map(([name, { difference, relative, agrees }]) => {
+    if (difference === null) return `${metricText(name)} diverged`;
+    const away = relative === null ? number(difference, 2) : `${number(100 * relative, 2)}\u00a0%`;
+    return `${metricText(name)} ${away}${agrees === null ? " ?" : agrees ? "" : " differs"}`;
+  });
+  return texts.join(", ") || "–";
 }
 
 /** The cells with their positions in the grid, sorted by a column. Cells without a figure come last. */

@@ -29,6 +29,7 @@ export function cell(values: Record<string, unknown>, parts: Partial<CellReport>
     throughput_speedup: null,
     efficiency: null,
     accuracy_agreement: null,
+    loss_agreement: {},
     ...parts,
   };
 }

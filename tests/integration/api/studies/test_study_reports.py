@@ -89,6 +89,41 @@ def test_a_repeat_that_stalled_is_set_aside_unless_it_is_asked_for(
     assert wrong_fields(api.get(path, params={"outliers": "drop"})) == ["outliers"]
 
 
+def test_loss_curves_are_compared_without_points_that_are_void(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study(grid={"gpus": [1, 2]}, repeats=2)
+    for cell in study["cells"]:
+        for job in cell["jobs"]:
+            succeed(sessions, job["id"], 10, accuracies=[0.5, 0.8], gpus=cell["gpus"])
+            noise = 0.01 * job["repeat"]
+            curve = [(4, 2.0 + noise), (8, 1.0 + noise if cell["gpus"] == 1 else 7.0)]
+            metric_points(sessions, job["id"], curve, name="val_loss", rank=ALL_RANKS)
+            metric_points(sessions, job["id"], [(4, 1.0), (8, float("nan"))], rank=ALL_RANKS)
+    path = f"/v1/studies/{study['id']}/report"
+    assert api.get(path).json()["cells"][1]["loss_agreement"]["val_loss"]["agrees"] is False
+
+    for job in study["cells"][1]["jobs"]:  # each was restarted from the end of its first epoch
+        an_attempt(sessions, job["id"], 2, gpus=2, resumed_step=4, created_at=seconds(20), ended_at=seconds(30))
+        metric_points(sessions, job["id"], [(8, 1.0)], name="val_loss", rank=ALL_RANKS, attempt=2)
+        metric_points(sessions, job["id"], [(8, 0.5)], rank=ALL_RANKS, attempt=2)
+
+    report = api.get(path).json()
+    one, two = report["cells"]
+    assert one["loss_agreement"] == {}
+    agreement = two["loss_agreement"]["val_loss"]
+    assert (agreement["epochs"], agreement["agrees"]) == (2, True)
+    assert agreement["difference"] == pytest.approx(0.0025)
+    assert two["loss_agreement"]["loss"] == {
+        "epochs": 2, "difference": None, "relative": None, "chance": None, "agrees": False,
+    }  # fmt: skip
+    assert "The curve of val_loss on more GPUs agrees with that on 1 GPU in 1 of 1 cell." in report["findings"]
+    assert "loss on 2 GPUs has another curve than on 1: one of the two diverged." in report["findings"]
+    assert "| loss diverged, val_loss 0.17 % |" in api.get(path, params={"format": "markdown"}).text
+    table = api.get(path, params={"format": "csv"}).text
+    assert [row["loss_agreement.val_loss.agrees"] for row in csv.DictReader(io.StringIO(table))] == ["", "true"]
+
+
 def test_a_study_that_has_just_begun_has_a_report(api: TestClient, submit_study: Callable[..., Json]) -> None:
     path = f"/v1/studies/{submit_study()['id']}/report"
     report = api.get(path).json()

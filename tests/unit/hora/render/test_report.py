@@ -92,6 +92,20 @@ def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None
     ]
 
 
+def test_loss_curves_are_compared_with_the_baseline() -> None:
+    def agreement(away: float | None, agrees: bool | None, share: float | None = None) -> dict[str, Any]:
+        return {"epochs": 3, "difference": away, "relative": share, "chance": 0.1, "agrees": agrees}
+
+    curves = {
+        "loss": agreement(0.02, True, 0.004), "val_loss": agreement(0.2, False, 0.123),
+        "a_loss": agreement(None, False), "b_loss": agreement(0.25, None),
+    }  # fmt: skip
+    one, two = rows(report(cell(1), cell(2, loss_agreement=curves)))
+    assert (one["LOSS CURVES"], two["LOSS CURVES"]) == (
+        "-", "loss 0.4 %, val_loss 12 % differs, a_loss diverged, b_loss 0.25 ?"
+    )  # fmt: skip
+
+
 def test_cells_with_a_stalled_repeat_are_marked() -> None:
     nothing = dict.fromkeys(["samples_per_s", "time_to_target_s", "gpu_hours_to_target", "gpu_hours"])
     speeds = {
