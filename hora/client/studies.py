@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from hora.client.resource import Refreshable, Resource, document_with, reads, reads_pages
 from hora.service import Json, Service
 from hora.service.studies import Outliers
-from jobs.views.studies import NoteView, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
+from jobs.views.studies import NoteView, StudyCurves, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
 
 StudyLike = StudySpec | Mapping[str, Any]
 
@@ -61,6 +61,10 @@ class Study(Refreshable, StudyView):
         """
         return self._resource.report(self.id, target=target, outliers=outliers)
 
+    def curves(self) -> StudyCurves:
+        """Its learning curves so far: of each cell the mean of its repeats, and their range."""
+        return self._resource.curves(self.id)
+
 
 class Studies(Resource):
     """`client.studies`."""
@@ -71,6 +75,7 @@ class Studies(Resource):
     pause = reads(Study, Service.pause_study)
     resume = reads(Study, Service.resume_study)
     note = reads(NoteView, Service.note_study)
+    curves = reads(StudyCurves, Service.study_curves)
 
     def submit(self, study: StudyLike | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Study:
         """Submit a study, or one of these fields: `base`, `grid`, `repeats` ... It is submitted once."""

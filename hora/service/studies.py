@@ -103,6 +103,10 @@ class StudyCalls(Calls):
         answer = self._wire.send("GET", path, params=query, headers={"Accept": "*/*"})
         return answer.content if format == "png" else answer.text
 
+    def study_curves(self, study_id: str) -> Json:
+        """Its learning curves: for each metric and each cell the mean of its repeats, and their range."""
+        return self._wire.document("GET", api_path("studies", study_id, "curves"))
+
     def wait_study(
         self,
         study_id: str,

@@ -290,3 +290,27 @@ class StudyReport(_Frozen):
     best: dict[str, int] = Field(description="The best cell by `goal`, time, ...: its position in `cells`")
     findings: list[str] = Field(description="What the figures show, one sentence each")
     notes: list[NoteView] = Field(description="Oldest first")
+
+
+class CellCurve(_Frozen):
+    """The mean of the curves of a cell's repeats, over the epochs that all of them have."""
+
+    repeats: int = Field(description="Number of repeats that it is the mean of")
+    epoch: list[float] = Field(description="Ascending. Neighbouring epochs are joined where there are many")
+    mean: list[float | None] = Field(description="Null: the value of a repeat is no number")
+    low: list[float | None] = Field(description="The lowest value of any repeat")
+    high: list[float | None]
+
+
+class MetricCurves(_Frozen):
+    """A metric of all cells."""
+
+    metric: str
+    cells: list[CellCurve | None] = Field(description="Sorted as the cells of the report. Null: there is no curve")
+
+
+class StudyCurves(_Frozen):
+    """The learning curves of a study: of the goal first, then of the losses."""
+
+    study_id: str
+    curves: list[MetricCurves]

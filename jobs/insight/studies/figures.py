@@ -45,7 +45,7 @@ class Run:
     summary: Mapping[str, Any]
     epochs: Sequence[Epoch]
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in the job's row
-    losses: Mapping[str, Series] = field(default_factory=dict)  # by name
+    series: Mapping[str, Series] = field(default_factory=dict)  # of the goal and of losses, by name
 
     @property
     def is_good(self) -> bool:

@@ -50,13 +50,14 @@ def with_loss_agreement(
 
 
 def _agreements(runs: Sequence[Run], base_runs: Sequence[Run]) -> dict[str, CurveAgreement]:
-    names = dict.fromkeys(name for run in runs for name in run.losses)
+    reported = {name for run in runs for name in run.series}
+    names = [name for name in loss_names(reported) if name in reported]
     found = {name: agreement_of(_curves(runs, name), _curves(base_runs, name)) for name in names}
     return {name: agreement for name, agreement in found.items() if agreement is not None}
 
 
 def _curves(runs: Sequence[Run], name: str) -> list[Series]:
-    return [run.losses[name] for run in runs if run.is_good and run.losses.get(name)]
+    return [run.series[name] for run in runs if run.is_good and run.series.get(name)]
 
 
 def agreement_of(curves: Sequence[Series], base_curves: Sequence[Series]) -> CurveAgreement | None:

@@ -36,7 +36,7 @@ def report_on(
     Raises `jobs.insight.studies.store.StudyNotFound`, `ImpossibleTarget`.
     """
     study = get_study(session, study_id)
-    goal, runs = _goal_and_runs(session, study)
+    goal, runs = goal_and_runs(session, study)
     chosen = None if goal is None else _target(study, goal, target) or target_from(runs, goal)
     outliers = outliers_of(runs)
     slow = {outlier.job_id for outlier in outliers}
@@ -89,7 +89,7 @@ def _scaling(study: Study) -> Literal["weak", "strong"] | None:
     return "strong" if study.base.get("batch_per") == "global" else "weak"
 
 
-def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[list[Run]]]:
+def goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[list[Run]]]:
     """The goal, and the newest job of each repeat, by cell."""
     newest = newest_jobs([study.id]).subquery()
     rows = session.execute(
@@ -101,8 +101,8 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
     attempts = _attempts(session, ids)
     names = {name for row in rows for name in row.metrics}
     goal = goal_of(study.base, names)
-    losses = loss_names(names)
-    series = epoch_series(session, ids, attempts, {*losses, "epoch_s"} | ({goal.metric} if goal else set()))
+    curves = [*([goal.metric] if goal else []), *loss_names(names)]
+    series = epoch_series(session, ids, attempts, [*curves, "epoch_s"])
     runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
         own_attempts = attempts.get(row.id, [])
@@ -116,7 +116,7 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
             summary=row.summary or {},
             metrics=row.metrics,
             epochs=[] if goal is None else _epochs(series.get(row.id, {}), goal.metric),
-            losses={name: series[row.id][name] for name in losses if name in series.get(row.id, {})},
+            series={name: series[row.id][name] for name in curves if name in series.get(row.id, {})},
         )
         runs[row.study_cell].append(run)
     return goal, runs

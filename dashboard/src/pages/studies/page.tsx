@@ -7,6 +7,7 @@ import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { pathWith } from "../../query.ts";
 import { Cost, Speedup, TimeToTarget } from "./answers.tsx";
 import { CellTable } from "./cell_table.tsx";
+import { Curves } from "./curves.tsx";
 import { Findings } from "./findings.tsx";
 import { Grid } from "./grid.tsx";
 import { Header } from "./header.tsx";
@@ -41,7 +42,7 @@ export function StudyPage({ id }: { id: string }) {
       {report === undefined ? (
         <Waiting problem={undefined} subject="the report" />
       ) : (
-        <Report study={study.data} report={report} onChange={refresh} />
+        <Report study={study.data} report={report} every_s={every_s} onChange={refresh} />
       )}
     </div>
   );
@@ -55,7 +56,14 @@ function NotFound({ id }: { id: string }) {
   );
 }
 
-function Report({ study, report, onChange }: { study: Study; report: StudyReport; onChange: () => void }) {
+interface Props {
+  study: Study;
+  report: StudyReport;
+  every_s: number;
+  onChange: () => void;
+}
+
+function Report({ study, report, every_s, onChange }: Props) {
   const hasFigures = report.cells.some((cell) => cell.repeats > 0);
   return (
     <>
@@ -79,6 +87,7 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
           <div class={styles["charts"]}>
             <Grid report={report} />
           </div>
+          <Curves report={report} every_s={every_s} />
         </>
       )}
       <CellTable study={study} report={report} />

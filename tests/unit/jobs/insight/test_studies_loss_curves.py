@@ -115,8 +115,8 @@ def test_losses_are_known_by_their_names() -> None:
 
 def test_cells_are_compared_with_the_same_cell_on_the_baselines_gpus() -> None:
     def runs(gpus: int, last: float) -> list[Run]:
-        good = [replace(run(gpus=gpus), losses={"loss": {1: 1.0, 2: last + noise}}) for noise in (0, 0.001)]
-        return [*good, replace(run(gpus=gpus, status=Status.FAILED), losses={"loss": {1: 99.0}})]
+        good = [replace(run(gpus=gpus), series={"loss": {1: 1.0, 2: last + noise}}) for noise in (0, 0.001)]
+        return [*good, replace(run(gpus=gpus, status=Status.FAILED), series={"loss": {1: 99.0}})]
 
     groups = [runs(1, 0.5), runs(1, 0.1), runs(2, 0.5), runs(2, 0.5)]
     cells = [cell(group, batch_size=batch) for group, batch in zip(groups, (32, 64, 32, 64), strict=True)]
