@@ -72,6 +72,7 @@ def _columns(report: Json) -> list[_Column]:
         *target,
         _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
         _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
+        _Column("VS CPU", None, _versus_cpu),
         _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], lambda mean: f"{mean:.3g}")),
     ]
 
@@ -186,6 +187,12 @@ def _seconds(half_s: float) -> str:
 
 def _mean(interval: Json | None, text: Callable[[float], str]) -> str:
     return "-" if interval is None else text(interval["mean"])
+
+
+def _versus_cpu(cell: Json) -> str:
+    """75x: how fast it is against the same cell on CPUs."""
+    speedup = cell.get("speedup_vs_cpu")
+    return "-" if speedup is None else f"{number(speedup, 2)}x"
 
 
 def _share(share: float | None) -> str:

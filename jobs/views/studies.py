@@ -231,6 +231,14 @@ class CellReport(_Frozen):
     speedup: float | None = Field(description="Mean wall_s on the baseline's GPUs / mean wall_s here")
     throughput_speedup: float | None = Field(description="Mean samples_per_s here / that on the baseline's GPUs")
     efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")
+    speedup_vs_cpu: float | None = Field(
+        None,
+        description="Mean wall_s of the same cell on the fewest CPU slots / mean wall_s here. Null: the grid does not "
+        "vary `device`, or there is no result to compare",
+    )
+    throughput_vs_cpu: float | None = Field(
+        None, description="Mean samples_per_s here / that of the same cell on the fewest CPU slots"
+    )
     accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
     loss_agreement: dict[str, CurveAgreement] = Field(
         {}, description="By the name of each loss that the jobs report. Empty for the baseline itself"

@@ -187,18 +187,19 @@ def other_values(cell: CellReport, *without: str) -> str:
 def _against(cell: CellReport, base: CellReport | None, goal: Goal | None) -> CellReport:
     if base is None:
         return cell
-    speedup = _ratio(base.wall_s, cell.wall_s)
+    speedup = ratio(base.wall_s, cell.wall_s)
     return cell.model_copy(
         update={
             "speedup": speedup,
-            "throughput_speedup": _ratio(cell.samples_per_s, base.samples_per_s),
+            "throughput_speedup": ratio(cell.samples_per_s, base.samples_per_s),
             "efficiency": None if speedup is None else speedup * base.gpus / cell.gpus,
             "accuracy_agreement": None if cell is base else _agreement(cell, base, goal),
         }
     )
 
 
-def _ratio(above: Interval | None, below: Interval | None) -> float | None:
+def ratio(above: Interval | None, below: Interval | None) -> float | None:
+    """The ratio of two means; None if one is unknown, or the lower one is not above 0."""
     return above.mean / below.mean if above is not None and below is not None and below.mean > 0 else None
 
 

@@ -17,6 +17,7 @@ _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
     "gpu_hours",
 )  # fmt: skip
+_RATIOS = ("speedup", "throughput_speedup", "efficiency", "speedup_vs_cpu", "throughput_vs_cpu")
 _SPEEDS = tuple(Speeds.model_fields)
 _OF_CURVES = tuple(CurveAgreement.model_fields)
 _MOST_METRICS = 6  # columns of a page
@@ -88,10 +89,11 @@ def _table(report: StudyReport) -> str:
     metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
     scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
+    versus_cpu = ["vs CPU"] if any(cell.speedup_vs_cpu is not None for cell in report.cells) else []
     losses = ["loss curves"] if any(cell.loss_agreement for cell in report.cells) else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
     heads = [*map(_markdown, metrics), *(names[name] for name in figure_names)]
-    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *losses, *heads]]
+    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *versus_cpu, *losses, *heads]]
     rows.append(["---"] * len(rows[0]))
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
@@ -99,6 +101,8 @@ def _table(report: StudyReport) -> str:
         ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
         figures = [_interval(_METRIC, cell.metrics.get(name)) for name in metrics]
         figures += [_interval(name, getattr(cell, name)) for name in figure_names]
+        if versus_cpu:
+            ratios.append(_ratio(cell.speedup_vs_cpu))
         curves = [_markdown(_curves(cell))] if losses else []
         rows.append([*values, *spread, _runs(cell), *ratios, *curves, *figures])
     return _lines(rows)
@@ -190,7 +194,7 @@ def comma_separated(report: StudyReport) -> str:
     writer = csv.writer(out)
     fields = [field for field in report.varied if field != "gpus"]
     intervals = [f"{name}{part}" for name in _FIGURES for part in ("", "_low", "_high")]
-    compared = ["speedup", "throughput_speedup", "efficiency", "accuracy_difference", "accuracy_agrees"]
+    compared = [*_RATIOS, "accuracy_difference", "accuracy_agrees"]
     counts = ["gpus", "hosts", "repeats", "failed", "unfinished", "reached_target"]
     speeds = [f"{name}_{which}_outliers" for which in ("with", "without") for name in _SPEEDS]
     metrics = sorted({name for cell in report.cells for name in cell.metrics})
@@ -212,7 +216,7 @@ def _row(cell: CellReport, fields: Sequence[str], counts: Sequence[str]) -> list
     row = [_value(cell.values[field]) for field in fields] + [getattr(cell, name) for name in counts]
     row += _ends(getattr(cell, name) for name in _FIGURES)
     agreement = cell.accuracy_agreement
-    row += [cell.speedup, cell.throughput_speedup, cell.efficiency]
+    row += [getattr(cell, name) for name in _RATIOS]
     row += [None, None] if agreement is None else [agreement.difference, agreement.agrees]
     return [*row, " ".join(cell.jobs), *_means(cell.with_outliers), *_means(cell.without_outliers)]
 

@@ -41,7 +41,7 @@ class Panel(_Part):
 
 
 class Plot(_Part):
-    """A picture of up to four panels, two in a row."""
+    """A picture of panels, two in a row."""
 
     title: str
     panels: list[Panel]
@@ -70,8 +70,33 @@ def plot_of(report: StudyReport, curves: StudyCurves | None = None) -> Plot:
         if timed and target is not None:
             second = _panel(report, "gpus", f"Time to {target.metric} {target.value:g}", _time, "s of training")
     state = "" if report.complete else " (so far)"
-    panels = [first, second, *(_curves(report, each) for each in (curves.curves[:_MOST_CURVES] if curves else []))]
+    panels = [
+        first,
+        second,
+        *_against_cpu(report),
+        *(_curves(report, each) for each in (curves.curves[:_MOST_CURVES] if curves else [])),
+    ]
     return Plot(title=f"{report.name}{state}", panels=[panel for panel in panels if panel.lines])
+
+
+def _against_cpu(report: StudyReport) -> list[Panel]:
+    """The speed-up against the CPU, if the study varies the device."""
+    if all(cell.speedup_vs_cpu is None for cell in report.cells):
+        return []
+    field = "gpus" if report.baseline is not None else "device"
+    panel = _panel(report, field, "Speed-up against the CPU", _versus_cpu, "times as fast as the CPU")
+    return [panel]
+
+
+def _versus_cpu(cell: CellReport) -> _Point | None:
+    """With the interval of this cell's own time."""
+    if cell.speedup_vs_cpu is None or cell.wall_s is None:
+        return None
+    low, high = cell.wall_s.low, cell.wall_s.high
+    if low is None or high is None or low <= 0:
+        return cell.speedup_vs_cpu, None, None
+    base_s = cell.speedup_vs_cpu * cell.wall_s.mean
+    return cell.speedup_vs_cpu, base_s / high, base_s / low
 
 
 def _curves(report: StudyReport, curves: MetricCurves) -> Panel:

@@ -11,6 +11,7 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, Study
+from jobs.insight.studies.cpu_speedups import with_cpu_speedups
 from jobs.insight.studies.epoch_series import epoch_series
 from jobs.insight.studies.figures import Epoch, Run, Series, baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.findings import findings_of
@@ -46,6 +47,8 @@ def report_on(
     ]
     baseline = baseline_of(cells, list(study.grid))
     cells = with_loss_agreement(compared_with(cells, baseline, goal), runs, baseline)
+    if "device" in study.grid:
+        cells = with_cpu_speedups(cells)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
     return StudyReport(
         study_id=study.id,

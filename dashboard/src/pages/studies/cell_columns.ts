@@ -33,13 +33,18 @@ function interval(key: IntervalKey, label: string, format: (value: number) => st
   return { key, label, ...(title ? { title } : {}), sortValue: of, format: (cell) => intervalText(cell[key], format) };
 }
 
-function share(key: "speedup" | "efficiency", label: string, format: (value: number) => string, title: string): Column {
+function share(
+  key: "speedup" | "efficiency" | "speedup_vs_cpu",
+  label: string,
+  format: (value: number) => string,
+  title: string,
+): Column {
   return {
     key,
     label,
     title,
-    sortValue: (cell) => cell[key],
-    format: (cell) => (cell[key] === null ? "–" : format(cell[key])),
+    sortValue: (cell) => cell[key] ?? null,
+    format: (cell) => (cell[key] == null ? "–" : format(cell[key])),
   };
 }
 
@@ -84,6 +89,7 @@ const FIGURES: readonly Column[] = [
   },
   share("speedup", "speed-up", threeDigits, "Training time at the baseline divided by that of the cell"),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
+  share("speedup_vs_cpu", "vs CPU", threeDigits, "Training time of the same cell on CPUs divided by that of the cell"),
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
   interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
   interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),

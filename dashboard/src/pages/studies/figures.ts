@@ -19,7 +19,7 @@ export type IntervalKey =
 /** A metric that the jobs report. */
 export type MetricKey = `metrics.${string}`;
 
-export type FigureKey = IntervalKey | MetricKey | "speedup" | "efficiency";
+export type FigureKey = IntervalKey | MetricKey | "speedup" | "efficiency" | "speedup_vs_cpu";
 
 export interface Figure {
   readonly key: FigureKey;
@@ -44,6 +44,7 @@ export const FIGURES: readonly Figure[] = [
   { key: "setup_s", label: "set-up", isFromZero: true, format: duration },
   { key: "epochs_run", label: "epochs", isFromZero: true, format: fewDigits },
   { key: "speedup", label: "speed-up", isFromZero: true, format: (value) => number(value, 3) },
+  { key: "speedup_vs_cpu", label: "speed-up against the CPU", better: "more", isFromZero: true, format: fewDigits },
   { key: "efficiency", label: "efficiency", isFromZero: true, format: percent },
 ];
 
@@ -99,7 +100,7 @@ function isMetric(key: FigureKey): key is MetricKey {
 }
 
 function intervalOf(cell: CellReport, key: FigureKey): Interval | number | null {
-  return isMetric(key) ? (cell.metrics?.[metricOf(key)] ?? null) : cell[key];
+  return (isMetric(key) ? cell.metrics?.[metricOf(key)] : cell[key]) ?? null;
 }
 
 /** A figure of a cell with its interval; null if the cell has no such figure. */

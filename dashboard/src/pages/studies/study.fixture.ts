@@ -28,6 +28,8 @@ export function cell(values: Record<string, unknown>, parts: Partial<CellReport>
     speedup: null,
     throughput_speedup: null,
     efficiency: null,
+    speedup_vs_cpu: null,
+    throughput_vs_cpu: null,
     accuracy_agreement: null,
     loss_agreement: {},
     ...parts,

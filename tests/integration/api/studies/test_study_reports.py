@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from api import drawing
 from jobs.db.engine import Sessions
 from jobs.telemetry.ingest import ALL_RANKS
-from tests.integration.api.starting_rows import an_attempt, metric_points, seconds
+from tests.integration.api.starting_rows import a_host, an_attempt, metric_points, seconds
 from tests.integration.api.studies.study_jobs import Json, job_ids, succeed, wrong_fields
 
 
@@ -143,6 +143,25 @@ def test_curves_have_the_mean_and_the_range_of_each_cell(
     second = api.get(f"/v1/studies/{study['id']}/curves", headers=tag).json()["curves"][0]["cells"][1]
     assert (second["repeats"], second["mean"]) == (1, [0.5])
     assert api.get("/v1/studies/nostudy/curves").status_code == 404
+
+
+def test_a_study_of_devices_has_speedups_against_the_cpu(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    a_host(sessions, "hc")
+    a_host(sessions, "hg", kind="gpu")
+    study = submit_study(grid={"device": ["cpu", "gpu"]}, repeats=1)
+    for cell, wall_s in zip(study["cells"], (600, 8), strict=True):
+        succeed(sessions, cell["jobs"][0]["id"], wall_s, accuracies=[0.8], gpus=1)
+    path = f"/v1/studies/{study['id']}/report"
+
+    report = api.get(path).json()
+    assert [cell["speedup_vs_cpu"] for cell in report["cells"]] == [1, 75]
+    assert [cell["throughput_vs_cpu"] for cell in report["cells"]] == [1, 75]
+    assert "1 GPU ran at 75x the speed of the CPU." in report["findings"]
+    assert "| gpu | 1 | 1 | 75.00 | 8.00 |" in api.get(path, params={"format": "markdown"}).text
+    rows = list(csv.DictReader(io.StringIO(api.get(path, params={"format": "csv"}).text)))
+    assert [row["speedup_vs_cpu"] for row in rows] == ["1.0", "75.0"]
 
 
 def test_a_study_that_has_just_begun_has_a_report(api: TestClient, submit_study: Callable[..., Json]) -> None:

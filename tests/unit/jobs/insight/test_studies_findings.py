@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from jobs.insight.studies.cpu_speedups import with_cpu_speedups
 from jobs.insight.studies.figures import baseline_of, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.statistics import interval
@@ -169,6 +170,24 @@ def test_loss_curves_that_differ_are_named_and_the_others_counted() -> None:
         "Batch 64: val_loss on 4 GPUs has another curve than on 1: one of the two diverged.",
         "The curve of loss on more GPUs agrees with that on 1 GPU in 2 of 3 cells.",
     ]
+
+
+def test_speedups_against_the_cpu_are_named() -> None:
+    cells = with_cpu_speedups(
+        [cell(1, 600, device="cpu"), cell(1, 8, device="gpu"), cell(2, 300, device="cpu"), cell(2, 4, device="gpu")]
+    )
+    told = findings(*cells)
+    assert "device cpu: 2 CPU slots ran at 2x the speed of 1 (efficiency 1)." in told
+    assert "1 GPU ran at 75x the speed of the CPU." in told
+    assert "2 GPUs ran at 150x the speed of the CPU." in told
+    assert not any("instead of" in sentence for sentence in told)
+
+    many = with_cpu_speedups(
+        [cell(1, 600, device="cpu", batch_size=8), *(cell(n, 60 / n, device="gpu", batch_size=8) for n in range(1, 9))]
+    )
+    assert "8 cells ran at 10x to 80x the speed of the CPU (median 45x), fastest with 8 GPUs, batch 8." in findings(
+        *many
+    )
 
 
 def test_runs_that_stalled_are_named() -> None:
