@@ -237,10 +237,11 @@ def get_report(
 ) -> Response:
     """Get the report of a study. It is available at any time. Jobs that have not ended are left out."""
     with services.sessions() as session:
-        tag = tag_of(form, target, outliers, versions.of_report(session, study_id))
+        settings = services.settings
+        tag = tag_of(form, target, outliers, settings.gpu_hour_price, versions.of_report(session, study_id))
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        report = report_on(session, study_id, target=target, keep_outliers=outliers == "keep")
+        report = report_on(session, study_id, target=target, keep_outliers=outliers == "keep", prices=settings.prices)
         curves = curves_of(session, study_id) if form == "png" else None
     return _in_form(report, curves, form, tagged_with(tag))
 

@@ -17,6 +17,7 @@ _BEST = {
     "samples_per_s": "highest throughput",
     "val_accuracy": "most accurate",
     "gpu_hours": "fewest GPU-hours",
+    "cost": "cheapest",
     "time_to_target_s": "first at the target",
     "gpu_hours_to_target": "fewest GPU-hours to the target",
 }
@@ -74,6 +75,7 @@ def _columns(report: Json) -> list[_Column]:
         _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
         _Column("VS CPU", None, _versus_cpu),
         _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], lambda mean: f"{mean:.3g}")),
+        _Column("COST", "cost", lambda cell: _mean(cell.get("cost"), lambda mean: f"{mean:.3g}")),
     ]
 
 

@@ -201,6 +201,7 @@ class Speeds(_Frozen):
     time_to_target_s: Interval | None
     gpu_hours_to_target: Interval | None
     gpu_hours: Interval | None
+    cost: Interval | None = None
 
 
 class CellReport(_Frozen):
@@ -228,6 +229,10 @@ class CellReport(_Frozen):
     gpu_hours_to_target: Interval | None = Field(description="GPUs x the time to the target")
     reached_target: int = Field(description="Number of repeats that reached the target")
     gpu_hours: Interval | None = Field(description="Slots x leased time, including set-up")
+    cost: Interval | None = Field(
+        None,
+        description="What that time costs by the service's present prices. Null: one of the slots has no price",
+    )
     speedup: float | None = Field(description="Mean wall_s on the baseline's GPUs / mean wall_s here")
     throughput_speedup: float | None = Field(description="Mean samples_per_s here / that on the baseline's GPUs")
     efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")

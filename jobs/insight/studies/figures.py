@@ -18,7 +18,7 @@ from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Interval, 
 _SAME = 0.01  # one point of an accuracy, and one percent of another metric: anything less is no difference
 _MOST_METRICS = 100  # of a cell
 _OF_KEPT_WEIGHTS = ("val_accuracy", "val_loss")  # where Hora's own loop trained, their values are in the summary
-_LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target")
+_LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target", "cost")
 _MORE_IS_BETTER = ("samples_per_s", "val_accuracy")
 
 Series = Mapping[int, float]  # the values of a metric by epoch, ascending; a value may be no number
@@ -45,6 +45,7 @@ class Run:
     summary: Mapping[str, Any]
     epochs: Sequence[Epoch]
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in the job's row
+    cost: float | None = None  # of the leased time; None: a slot has no price
     series: Mapping[str, Series] = field(default_factory=dict)  # of the goal and of losses, by name
 
     @property
@@ -118,6 +119,7 @@ def cell_report(
         gpu_hours_to_target=speeds.gpu_hours_to_target,
         reached_target=reached_target,
         gpu_hours=speeds.gpu_hours,
+        cost=speeds.cost,
         speedup=None,
         throughput_speedup=None,
         efficiency=None,
@@ -138,6 +140,7 @@ def _speeds(runs: Sequence[Run], target: Target | None, goal: Goal | None) -> Sp
         time_to_target_s=interval(to_target_s),
         gpu_hours_to_target=interval([runs[0].gpus * time / 3600 for time in to_target_s]),
         gpu_hours=interval([run.leased_slot_s / 3600 for run in runs]),
+        cost=interval(costs) if len(costs := [run.cost for run in runs if run.cost is not None]) == len(runs) else None,
     )
 
 

@@ -15,7 +15,7 @@ from jobs.views.studies import CellReport, CurveAgreement, Goal, Interval, Speed
 
 _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
-    "gpu_hours",
+    "gpu_hours", "cost",
 )  # fmt: skip
 _RATIOS = ("speedup", "throughput_speedup", "efficiency", "speedup_vs_cpu", "throughput_vs_cpu")
 _SPEEDS = tuple(Speeds.model_fields)
@@ -23,7 +23,7 @@ _OF_CURVES = tuple(CurveAgreement.model_fields)
 _MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
-_SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds of one slot to months of many
+_SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target", "cost"})  # from seconds of one slot to months of many
 
 
 def markdown(report: StudyReport) -> str:
@@ -83,7 +83,7 @@ def _table(report: StudyReport) -> str:
     names = {
         "wall_s": "time, s", "setup_s": "set-up, s", "samples_per_s": "samples/s", "val_accuracy": "val_accuracy",
         "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU-hours to target",
-        "gpu_hours": "GPU-hours",
+        "gpu_hours": "GPU-hours", "cost": "cost",
     }  # fmt: skip
     figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
     metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]

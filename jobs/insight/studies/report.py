@@ -19,7 +19,9 @@ from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.insight.studies.loss_curves import loss_names, with_loss_agreement
 from jobs.insight.studies.outliers import outliers_of
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
+from jobs.lifecycle.attempt_devices import devices_of
 from jobs.model.states import TERMINAL
+from jobs.runtime.prices import Prices
 from jobs.views.studies import Goal, StudyReport, Target
 
 
@@ -28,7 +30,12 @@ class ImpossibleTarget(ValueError):
 
 
 def report_on(
-    session: Session, study_id: str, *, target: float | None = None, keep_outliers: bool = False
+    session: Session,
+    study_id: str,
+    *,
+    target: float | None = None,
+    keep_outliers: bool = False,
+    prices: Prices | None = None,
 ) -> StudyReport:
     """The results of a study so far. `target` replaces the study's own.
 
@@ -37,7 +44,7 @@ def report_on(
     Raises `jobs.insight.studies.store.StudyNotFound`, `ImpossibleTarget`.
     """
     study = get_study(session, study_id)
-    goal, runs = goal_and_runs(session, study)
+    goal, runs = goal_and_runs(session, study, prices)
     chosen = None if goal is None else _target(study, goal, target) or target_from(runs, goal)
     outliers = outliers_of(runs)
     slow = {outlier.job_id for outlier in outliers}
@@ -92,7 +99,7 @@ def _scaling(study: Study) -> Literal["weak", "strong"] | None:
     return "strong" if study.base.get("batch_per") == "global" else "weak"
 
 
-def goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[list[Run]]]:
+def goal_and_runs(session: Session, study: Study, prices: Prices | None = None) -> tuple[Goal | None, list[list[Run]]]:
     """The goal, and the newest job of each repeat, by cell."""
     newest = newest_jobs([study.id]).subquery()
     rows = session.execute(
@@ -102,6 +109,7 @@ def goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[lis
     ).all()
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
+    costs = {} if prices is None else _costs(session, attempts, prices)
     names = {name for row in rows for name in row.metrics}
     goal = goal_of(study.base, names)
     curves = [*([goal.metric] if goal else []), *loss_names(names)]
@@ -116,6 +124,7 @@ def goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[lis
             hosts=max((len(attempt.shares) for attempt in own_attempts), default=None),
             fewest_gpus=min((attempt.gpus for attempt in own_attempts), default=None),
             leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in own_attempts),
+            cost=costs.get(row.id),
             summary=row.summary or {},
             metrics=row.metrics,
             epochs=[] if goal is None else _epochs(series.get(row.id, {}), goal.metric),
@@ -138,6 +147,17 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
     for row in rows:
         by_job[row.job_id].append(row)
     return by_job
+
+
+def _costs(session: Session, attempts: Mapping[str, Sequence[Any]], prices: Prices) -> Mapping[str, float | None]:
+    """The cost of each job over its attempts; None if a slot has no price."""
+    every = [(job_id, attempt) for job_id, of_job in attempts.items() for attempt in of_job]
+    devices = devices_of(session, [attempt.shares for _, attempt in every])
+    costs: dict[str, float | None] = dict.fromkeys(attempts, 0.0)
+    for (job_id, attempt), of_attempt in zip(every, devices, strict=True):
+        per_hour, so_far = prices.of_all(of_attempt), costs[job_id]
+        costs[job_id] = None if per_hour is None or so_far is None else so_far + per_hour * attempt.leased_s / 3600
+    return costs
 
 
 def _epochs(series: Mapping[str, Series], metric: str) -> Sequence[Epoch]:

@@ -46,7 +46,7 @@ def welch_degrees(squares: Sequence[float], counts: Sequence[int]) -> int:
     """
     total = sum(squares)
     shares = [(square / total) ** 2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
-    return max(1, int(1 / sum(shares)))
+    return max(1, int(1 / sum(shares) + 1e-9))  # equal variances give a whole number, and must not lose one
 
 
 @cache

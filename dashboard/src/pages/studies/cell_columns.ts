@@ -30,7 +30,8 @@ const threeDigits = (value: number): string => number(value, 3);
 
 function interval(key: IntervalKey, label: string, format: (value: number) => string, title?: string): Column {
   const of = (cell: CellReport): number | null => cell[key]?.mean ?? null;
-  return { key, label, ...(title ? { title } : {}), sortValue: of, format: (cell) => intervalText(cell[key], format) };
+  const text = (cell: CellReport): string => intervalText(cell[key] ?? null, format);
+  return { key, label, ...(title ? { title } : {}), sortValue: of, format: text };
 }
 
 function share(
@@ -93,6 +94,7 @@ const FIGURES: readonly Column[] = [
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
   interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
   interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),
+  interval("cost", "cost", threeDigits, "What the GPU-hours cost by the service's present prices"),
   interval("epochs_run", "epochs", threeDigits),
   interval("setup_s", "set-up", duration),
 ];

@@ -14,7 +14,8 @@ export type IntervalKey =
   | "epochs_run"
   | "time_to_target_s"
   | "gpu_hours_to_target"
-  | "gpu_hours";
+  | "gpu_hours"
+  | "cost";
 
 /** A metric that the jobs report. */
 export type MetricKey = `metrics.${string}`;
@@ -41,6 +42,7 @@ export const FIGURES: readonly Figure[] = [
   { key: "time_to_target_s", label: "time to target", better: "less", isFromZero: true, format: duration },
   { key: "gpu_hours_to_target", label: "GPU-hours to target", better: "less", isFromZero: true, format: fewDigits },
   { key: "gpu_hours", label: "GPU-hours", better: "less", isFromZero: true, format: fewDigits },
+  { key: "cost", label: "cost", better: "less", isFromZero: true, format: fewDigits },
   { key: "setup_s", label: "set-up", isFromZero: true, format: duration },
   { key: "epochs_run", label: "epochs", isFromZero: true, format: fewDigits },
   { key: "speedup", label: "speed-up", isFromZero: true, format: (value) => number(value, 3) },

@@ -25,6 +25,7 @@ export function cell(values: Record<string, unknown>, parts: Partial<CellReport>
     gpu_hours_to_target: null,
     reached_target: 0,
     gpu_hours: null,
+    cost: null,
     speedup: null,
     throughput_speedup: null,
     efficiency: null,
