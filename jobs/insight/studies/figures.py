@@ -8,7 +8,6 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
 from jobs.insight.studies.statistics import difference, interval
@@ -154,7 +153,7 @@ def _metrics(runs: Sequence[Run], goal: Goal | None) -> dict[str, Interval]:
     names = sorted(set().union(*(run.metric_names for run in runs)), key=lambda name: (name != first, name))
     metrics = {}
     for name in names[:_MOST_METRICS]:
-        values = [value for run in runs if (value := run.figure(name)) is not None and isfinite(value)]
+        values = [value for run in runs if (value := run.figure(name)) is not None]
         if (found := interval(values)) is not None:
             metrics[name] = found
     return metrics

@@ -214,7 +214,7 @@ def _unequal_epochs(cells: Sequence[CellReport], baseline: Baseline) -> Iterator
     bases = {other_values(cell): cell for cell in cells if cell.gpus == baseline.gpus}
     for cell in cells:
         base = bases.get(other_values(cell))
-        if base is None or cell.epochs_run is None or base.epochs_run is None:
+        if base is None or cell.epochs_run is None or base.epochs_run is None or not base.epochs_run.mean:
             continue
         if abs(cell.epochs_run.mean / base.epochs_run.mean - 1) > 0.1 and cell.throughput_speedup is not None:
             yield (

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from jobs.insight.studies.figures import Run, Series, other_values
-from jobs.insight.studies.statistics import student_t, welch_degrees
+from jobs.insight.studies.statistics import is_usable, student_t, welch_degrees
 from jobs.views.studies import Baseline, CellReport, CurveAgreement
 
 _USUAL = ("loss", "val_loss")
 _IS_LOSS = re.compile(r"(^|[_./:@-])loss$", re.IGNORECASE)
 _MOST = 4  # curves of a cell
+_LEAST = 1e-150  # of the baseline's loss: of less nothing is a share
 _SAME = 0.01  # of the baseline's loss: anything less is no difference
-_LARGEST = 1e150  # of a loss: its square must be a number
 
 
 def loss_names(names: Collection[str]) -> list[str]:
@@ -78,14 +78,14 @@ def agreement_of(curves: Sequence[Series], base_curves: Sequence[Series]) -> Cur
     return CurveAgreement(
         epochs=len(epochs),
         difference=difference,
-        relative=difference / level if level else None,
+        relative=difference / level if level > _LEAST else None,
         chance=chance,
         agrees=None if chance is None else difference <= chance or difference < _SAME * level,
     )
 
 
 def _has_diverged(curve: Series) -> bool:
-    return not all(abs(value) < _LARGEST for value in curve.values())
+    return not all(map(is_usable, curve.values()))
 
 
 def _chance(here: npt.NDArray[np.float64], there: npt.NDArray[np.float64]) -> float | None:

@@ -12,13 +12,13 @@ from sqlalchemy.orm import Session
 
 from jobs.insight.studies.figures import Series
 from jobs.insight.studies.report import goal_and_runs
+from jobs.insight.studies.statistics import is_usable
 from jobs.insight.studies.store import get_study
 from jobs.views.studies import CellCurve, MetricCurves, StudyCurves
 
 _MOST_POINTS = 20_000  # of all curves of a study
 _MOST_OF_CURVE = 200
 _FEWEST_OF_CURVE = 4
-_LARGEST = 1e150  # of a value: sums of more are no numbers
 _DIGITS = 6
 
 
@@ -47,7 +47,7 @@ def mean_curve(repeats: Sequence[Series], *, most: int) -> CellCurve | None:
     if not epochs:
         return None
     values = np.array([[curve[epoch] for epoch in epochs] for curve in repeats])
-    is_known = (np.abs(values) < _LARGEST).all(axis=0)  # False for NaN too
+    is_known = np.array([all(is_usable(curve[epoch]) for curve in repeats) for epoch in epochs])
     points = [
         _point(np.array(epochs)[places], values[:, places[is_known[places]]])
         for places in np.array_split(np.arange(len(epochs)), min(most, len(epochs)))

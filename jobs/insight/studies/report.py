@@ -18,6 +18,7 @@ from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.insight.studies.loss_curves import loss_names, with_loss_agreement
 from jobs.insight.studies.outliers import outliers_of
+from jobs.insight.studies.statistics import is_usable
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
 from jobs.lifecycle.attempt_devices import devices_of
 from jobs.model.states import TERMINAL
@@ -163,8 +164,5 @@ def _costs(session: Session, attempts: Mapping[str, Sequence[Any]], prices: Pric
 def _epochs(series: Mapping[str, Series], metric: str) -> Sequence[Epoch]:
     """The epochs of a job with the goal's value, in sequence."""
     times, values = series.get("epoch_s", {}), series.get(metric, {})
-    return [Epoch(_number(values.get(epoch)), times.get(epoch, 0.0)) for epoch in sorted({*times, *values})]
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or value != value else value  # noqa: PLR0124 - NaN: a loss that diverged
+    known = {epoch: value for epoch, value in values.items() if is_usable(value)}  # not that of a loss that diverged
+    return [Epoch(known.get(epoch), times.get(epoch, 0.0)) for epoch in sorted({*times, *values})]

@@ -11,10 +11,20 @@ from statistics import fmean, variance
 from jobs.views.studies import Interval
 
 _CONFIDENCE = 0.95
+_LARGEST = 1e150  # the square of a larger number is none
+
+
+def is_usable(value: float | None) -> bool:
+    """Whether figures can be computed of a value: it is not NaN, not infinite, and its square is not either."""
+    return value is not None and abs(value) < _LARGEST
 
 
 def interval(values: Sequence[float]) -> Interval | None:
-    """The mean of n values, and mean ± t(0.975, n - 1) s / sqrt(n). One value has no interval; no value gives None."""
+    """The mean of n values, and mean ± t(0.975, n - 1) s / sqrt(n). One value has no interval; no value gives None.
+
+    Values that are not usable are left out.
+    """
+    values = [value for value in values if is_usable(value)]
     if not values:
         return None
     mean = fmean(values)

@@ -190,6 +190,10 @@ def test_speedups_against_the_cpu_are_named() -> None:
     )
 
 
+def test_a_baseline_that_ran_no_epoch_is_compared_with_nothing() -> None:
+    assert not any("epochs" in sentence for sentence in findings(cell(1, 30, epochs=0), cell(2, 20)))
+
+
 def test_runs_that_stalled_are_named() -> None:
     cells = [cell(1, 30), cell(2, 20)]
     slow = Outlier(job_id="j", cell=1, figure="samples_per_s", value=10, median=25, rule="")
