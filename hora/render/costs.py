@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hora.errors import Json
+from hora.render.text import amount
 
 
 def usage_rows(attempts: Sequence[Json], now: datetime | None = None) -> dict[str, str | None]:
@@ -14,8 +15,8 @@ def usage_rows(attempts: Sequence[Json], now: datetime | None = None) -> dict[st
     known = [hours * price for hours, price in zip(held_h, prices, strict=True) if price is not None]
     gpu_hours = sum(hours * attempt["gpus"] for hours, attempt in zip(held_h, attempts, strict=True))
     return {
-        "GPU-hours": f"{gpu_hours:.3g}" if attempts else None,
-        "cost": f"{sum(known):.3g}" if known and len(known) == len(prices) else None,
+        "GPU-hours": amount(gpu_hours) if attempts else None,
+        "cost": amount(sum(known)) if known and len(known) == len(prices) else None,
     }
 
 

@@ -10,7 +10,7 @@ from hora.errors import Json
 from hora.render.jobs import table_of
 from hora.render.metrics import ACCURACY, metric
 from hora.render.studies import note_line, value, values_line
-from hora.render.text import count, duration, heading, number, percent, plain
+from hora.render.text import amount, count, duration, heading, number, percent, plain
 
 _BEST = {
     "wall_s": "fastest",
@@ -74,8 +74,8 @@ def _columns(report: Json) -> list[_Column]:
         _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
         _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
         _Column("VS CPU", None, _versus_cpu),
-        _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], lambda mean: f"{mean:.3g}")),
-        _Column("COST", "cost", lambda cell: _mean(cell.get("cost"), lambda mean: f"{mean:.3g}")),
+        _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], amount)),
+        _Column("COST", "cost", lambda cell: _mean(cell.get("cost"), amount)),
     ]
 
 

@@ -169,7 +169,9 @@ def _interval(name: str, figure: Interval | None) -> str:
 def _number(name: str, value: float) -> str:
     if name == _METRIC:
         return f"{value:.4g}"
-    return f"{value:,.3g}" if name in _SIGNIFICANT else f"{value:,.{_DIGITS.get(name, 2)}f}"
+    if name in _SIGNIFICANT:
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,.{_DIGITS.get(name, 2)}f}"
 
 
 def _markdown(text: str) -> str:

@@ -25,6 +25,7 @@ def attempt(from_h: float, to_h: float | None, price: float | None, gpus: int = 
         ([attempt(-10, -9, 7.8), attempt(-2, -1, None)], "4", None),
         ([attempt(-1, 0, 0.0)], "2", "0"),
         ([attempt(1, None, 3.0)], "0", "0"),
+        ([attempt(-1000, None, 12.3456)], "2,000", "12,346"),
     ],
 )
 def test_usage_is_that_of_all_attempts(attempts: list[Json], gpu_hours: str | None, cost: str | None) -> None:
