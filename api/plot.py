@@ -80,7 +80,7 @@ def _draw(panel: Panel, axes: Any) -> None:
 
 
 def _draw_curve(line: Line, axes: Any, label: str | None, colour: str, dash: str) -> None:
-    """A line and its band, with gaps where values are unknown."""
+    """A line and its range, with gaps where values are unknown."""
     x, y, low, high = (np.array(values, dtype=float) for values in (line.x, line.y, line.low, line.high))
     axes.plot(
         x, y, label=label, color=colour, linewidth=1.5, linestyle=dash, marker="." if len(x) <= _FEW_POINTS else None

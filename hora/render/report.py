@@ -21,6 +21,7 @@ _BEST = {
     "time_to_target_s": "first at the target",
     "gpu_hours_to_target": "fewest GPU-hours to the target",
 }
+_MOST_MARKED = 6  # cells with a stalled repeat that are listed
 # If the page is too narrow for all columns, these are left out one by one, from the first to the last.
 EXPENDABLE = ("EPOCHS", "SET-UP", "LOSS CURVES", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TARGET", "SAMPLES/S")
 
@@ -137,6 +138,8 @@ def _outliers(report: Json) -> list[str]:
         f"{_time(cell['without_outliers'])} without"
         for cell in marked
     ]
+    if len(lines) > _MOST_MARKED:
+        lines[_MOST_MARKED:] = [f"and {len(lines) - _MOST_MARKED} more cells"]
     shown = "without" if report.get("outliers_set_aside", True) else "with"
     return [f"* A repeat stalled. The figures of speed are those {shown} it. Time {'; '.join(lines)}."]
 
@@ -224,7 +227,11 @@ def _curve(agreement: Json) -> str:
     if away is None:
         return "diverged"
     mark = {True: "", False: " differs", None: " ?"}[agreement["agrees"]]
-    return (f"{away:.2g}" if share is None else f"{100 * share:.2g} %") + mark
+    return (amount(away) if share is None else f"{_two_digits(100 * share)} %") + mark
+
+
+def _two_digits(percents: float) -> str:
+    return f"{percents:.0f}" if percents >= 10 else f"{percents:.2g}"
 
 
 def _metric(cell: Json, name: str) -> str:

@@ -32,9 +32,9 @@ test("the x extent covers all lines, and is null without points", () => {
   assert.equal(xExtent([line([], [])]), null);
 });
 
-test("the y extent covers the bands of the lines", () => {
-  const banded = { ...line([0, 1, 2], [5, 6, 7]), band: { low: [4, 3, Number.NaN], high: [6, 9, 99] } };
-  assert.deepEqual(yExtent([banded], [0, 1]), [3, 9]);
+test("the y extent covers the spread of the lines", () => {
+  const spreading = { ...line([0, 1, 2], [5, 6, 7]), spread: { low: [4, 3, Number.NaN], high: [6, 9, 99] } };
+  assert.deepEqual(yExtent([spreading], [0, 1]), [3, 9]);
 });
 
 test("the y extent covers the points in the range, and skips gaps and infinities", () => {

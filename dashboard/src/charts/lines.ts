@@ -13,8 +13,8 @@ export interface Line {
   readonly ys: Numbers;
   /** The same line smoothed; then `ys` itself is drawn faintly behind it. */
   readonly smooth?: Numbers;
-  /** How far values spread around the line, as a pale band. As many as `xs`; NaN is a gap. */
-  readonly band?: { readonly low: Numbers; readonly high: Numbers };
+  /** How far values spread around the line, as a pale area. As many as `xs`; NaN is a gap. */
+  readonly spread?: { readonly low: Numbers; readonly high: Numbers };
   /** A colour of tokens.css, by its name. */
   readonly colour: string;
   readonly dash?: readonly number[];
@@ -87,7 +87,7 @@ function extentOf(lines: readonly Line[], above: number, indexRange: (line: Line
   let greatest = Number.NEGATIVE_INFINITY;
   for (const line of lines) {
     const [first, end] = indexRange(line);
-    for (const ys of line.band === undefined ? [line.ys] : [line.ys, line.band.low, line.band.high])
+    for (const ys of line.spread === undefined ? [line.ys] : [line.ys, line.spread.low, line.spread.high])
       for (let i = first; i < end; i++) {
         const y = ys[i] as number;
         if (!(y > above && y < Number.POSITIVE_INFINITY)) continue;

@@ -188,7 +188,7 @@ def _loss_curves(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[st
         if agreement.difference is None:
             yield f"{on} has another curve than on {baseline.gpus}: one of the two diverged."
             continue
-        away = f"{agreement.difference:.2g}" if agreement.relative is None else f"{100 * agreement.relative:.2g} %"
+        away = short(agreement.difference) if agreement.relative is None else f"{short(100 * agreement.relative)} %"
         yield f"{on} was on average {away} away from its curve on {baseline.gpus}, which is more than chance."
     if len(differing) > _MOST_LISTED:
         yield f"{len(differing)} of {len(judged)} loss curves on more GPUs differ by more than chance."

@@ -124,10 +124,8 @@ def _outliers(report: StudyReport) -> list[str]:
         ]
         values = ", ".join(f"{field} {_text(value)}" for field, value in cell.values.items()) or "all"
         rows.append([_markdown(values), *pairs])
-    stalled = (
-        f"Jobs that stalled (a `*` after the number of runs; {report.outliers[0].rule}). The table above {of_table}."
-    )
-    return [stalled, _lines(rows)]
+    rule = f"Runs that stalled are marked with \\*. They took {report.outliers[0].rule}. The table above {of_table}."
+    return [rule, _lines(rows)]
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> str:
@@ -136,7 +134,8 @@ def _lines(rows: Sequence[Sequence[str]]) -> str:
 
 def _runs(cell: CellReport) -> str:
     rest = [f"{count} {what}" for count, what in ((cell.failed, "failed"), (cell.unfinished, "unfinished")) if count]
-    return ", ".join([f"{cell.repeats}{'' if cell.with_outliers is None else '*'}", *rest])
+    mark = "" if cell.with_outliers is None else "\\*"
+    return ", ".join([f"{cell.repeats}{mark}", *rest])
 
 
 def _curves(cell: CellReport) -> str:
@@ -147,7 +146,9 @@ def _curves(cell: CellReport) -> str:
 def _curve(agreement: CurveAgreement) -> str:
     if agreement.difference is None:
         return "diverged"
-    away = f"{agreement.difference:.2g}" if agreement.relative is None else f"{100 * agreement.relative:.2g} %"
+    away = f"{agreement.difference:.2g}"
+    if agreement.relative is not None:
+        away = f"{100 * agreement.relative:{'.0f' if agreement.relative >= 0.1 else '.2g'}} %"
     return away + {True: "", False: " differs", None: " ?"}[agreement.agrees]
 
 

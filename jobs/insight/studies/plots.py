@@ -18,7 +18,7 @@ class _Part(BaseModel):
 
 
 class Line(_Part):
-    """Points with their error bars or their band, which may be missing; `x` ascends."""
+    """Points with their error bars or their range, which may be missing; `x` ascends."""
 
     label: str
     x: list[float]
@@ -37,7 +37,7 @@ class Panel(_Part):
     ticks: list[str] | None = None
     ideal: Line | None = None
     boundary: float | None = None  # jobs left of it ran on one host, right of it on more
-    are_curves: bool = False  # many points: a band in place of error bars, and no marks
+    are_curves: bool = False  # many points: a shaded range in place of error bars, and no marks
 
 
 class Plot(_Part):

@@ -6,7 +6,7 @@ import { cell, report, SCALING } from "./study.fixture.ts";
 const NONE: ReadonlySet<string> = new Set();
 const curve = (repeats = 3) => ({ repeats, epoch: [1, 2], mean: [0.5, null], low: [0.4, null], high: [0.6, null] });
 
-test("each cell with a curve has a line in its own colour, with a band and gaps", () => {
+test("each cell with a curve has a line in its own colour, with a spread and gaps", () => {
   const lines = curveLines(SCALING, [curve(), null, curve(1), null], NONE);
   assert.deepEqual(
     lines.map(({ key, name, colour }) => [key, name, colour]),
@@ -16,15 +16,15 @@ test("each cell with a curve has a line in its own colour, with a band and gaps"
     ],
   );
   assert.deepEqual([...((lines[0]?.ys ?? []) as Float64Array)], [0.5, Number.NaN]);
-  assert.deepEqual([...((lines[0]?.band?.high ?? []) as Float64Array)], [0.6, Number.NaN]);
-  assert.equal(lines[1]?.band, undefined, "one repeat has no range");
+  assert.deepEqual([...((lines[0]?.spread?.high ?? []) as Float64Array)], [0.6, Number.NaN]);
+  assert.equal(lines[1]?.spread, undefined, "one repeat has no range");
 });
 
-test("many cells have no bands until all but a few are hidden", () => {
+test("many cells have no spreads until all but a few are hidden", () => {
   const cells = Array.from({ length: 9 }, (_, seed) => cell({ seed }));
   const curves = cells.map(() => curve());
-  const bands = (hidden: ReadonlySet<string>) =>
-    curveLines(report(cells), curves, hidden).filter(({ band }) => band !== undefined).length;
-  assert.equal(bands(NONE), 0);
-  assert.equal(bands(new Set(["4"])), 9);
+  const spreads = (hidden: ReadonlySet<string>) =>
+    curveLines(report(cells), curves, hidden).filter(({ spread }) => spread !== undefined).length;
+  assert.equal(spreads(NONE), 0);
+  assert.equal(spreads(new Set(["4"])), 9);
 });

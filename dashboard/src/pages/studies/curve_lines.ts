@@ -5,8 +5,8 @@ import type { Line } from "../../charts/lines.ts";
 import { runColour, runDash } from "../../charts/palette.ts";
 import { othersKey } from "./figures.ts";
 
-/** More bands than this cover each other. */
-const MOST_BANDS = 8;
+/** More areas than this cover each other. */
+const MOST_SPREADS = 8;
 
 /** The lines of a metric. A cell has the same colour on every chart. `hidden` are keys of lines that are not shown. */
 export function curveLines(
@@ -18,8 +18,8 @@ export function curveLines(
     const cell = report.cells[place];
     return curve === null || cell === undefined ? [] : [lineOf(curve, othersKey(cell) || "all", place)];
   });
-  const hasRoom = lines.filter(({ key }) => !hidden.has(key)).length <= MOST_BANDS;
-  return hasRoom ? lines : lines.map(({ band: _, ...line }) => line);
+  const hasRoom = lines.filter(({ key }) => !hidden.has(key)).length <= MOST_SPREADS;
+  return hasRoom ? lines : lines.map(({ spread: _, ...line }) => line);
 }
 
 function lineOf({ epoch, mean, low, high, repeats }: CellCurve, name: string, place: number): Line {
@@ -28,7 +28,7 @@ function lineOf({ epoch, mean, low, high, repeats }: CellCurve, name: string, pl
     name,
     xs: epoch,
     ys: numbers(mean),
-    ...(repeats > 1 ? { band: { low: numbers(low), high: numbers(high) } } : {}),
+    ...(repeats > 1 ? { spread: { low: numbers(low), high: numbers(high) } } : {}),
     colour: runColour(place),
     dash: runDash(place),
   };

@@ -33,7 +33,8 @@ export function Curves({ report, every_s }: Props) {
     <Panel title="Learning curves" tools={<Zoom scope={scope} unitX="tens" />}>
       <p class={styles["explanation"]}>
         A line is the mean of a cell's runs over the epochs that all of them have.{" "}
-        {report.repeats > 1 && "The band is from the lowest to the highest run; more than eight lines have none. "}
+        {report.repeats > 1 &&
+          "The shaded area is from the lowest to the highest run; more than eight lines have none. "}
         <a href={`/compare?study=${report.study_id}`}>Compare single runs</a>
       </p>
       <div class={styles["charts"]}>

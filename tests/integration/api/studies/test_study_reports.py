@@ -77,6 +77,8 @@ def test_a_repeat_that_stalled_is_set_aside_unless_it_is_asked_for(
     sentence = f"Job {stalled} (1 GPU) stalled: each epoch took 17x the median time. The figures of speed "
     assert f"{sentence}are without it." in report["findings"]
     page = api.get(path, params={"format": "markdown"}).text
+    assert "| 1 | 3\\* |" in page
+    assert "They took more than 1.5 x the median time, and" in page
     assert "| gpus 1 | 74.00 ± 271.08 | 11.00 ± 12.71 |" in page
     table = api.get(path, params={"format": "csv"}).text
     assert [row["wall_s_with_outliers"] for row in csv.DictReader(io.StringIO(table))] == ["74.0", ""]

@@ -98,11 +98,11 @@ def test_loss_curves_are_compared_with_the_baseline() -> None:
 
     curves = {
         "loss": agreement(0.02, True, 0.004), "val_loss": agreement(0.2, False, 0.123),
-        "a_loss": agreement(None, False), "b_loss": agreement(0.25, None),
+        "a_loss": agreement(None, False), "b_loss": agreement(9, None, 123.4),
     }  # fmt: skip
     one, two = rows(report(cell(1), cell(2, loss_agreement=curves)))
     assert (one["LOSS CURVES"], two["LOSS CURVES"]) == (
-        "-", "loss 0.4 %, val_loss 12 % differs, a_loss diverged, b_loss 0.25 ?"
+        "-", "loss 0.4 %, val_loss 12 % differs, a_loss diverged, b_loss 12340 % ?"
     )  # fmt: skip
 
 
