@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")
 mpl.rcParams["text.parse_math"] = False  # a $ in a name is a $
@@ -26,6 +27,8 @@ mpl.rcParams["font.family"] = ["DejaVu Sans", *(name for name in _MORE_FONTS if 
 _MOST_IN_LEGEND = 10
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]  # Okabe and Ito: for all eyes
 _MARKS = "osD^vP*"
+_DASHES = ("-", "--")
+_FEW_POINTS = 10  # of a curve: they have marks, so that a single one is visible
 
 
 def main() -> None:
@@ -38,16 +41,17 @@ def main() -> None:
 
 
 def figure_of(plot: Plot) -> Figure:
-    """The figure of a plot, with its panels side by side."""
+    """The figure of a plot, with two panels side by side in each row."""
     count = max(1, len(plot.panels))
-    figure = Figure(figsize=(1 + 5.5 * count, 4.6), layout="constrained")
+    rows, columns = (count + 1) // 2, min(2, count)
+    figure = Figure(figsize=(1 + 5.5 * columns, 0.4 + 4.2 * rows), layout="constrained")
     title = _cut(plot.title, 128)
     figure.suptitle(title if plot.panels else f"{title}: no results yet", wrap=True)
-    axes = figure.subplots(1, count, squeeze=False)[0]
+    axes = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel, panel_axes in zip(plot.panels, axes, strict=False):
         _draw(panel, panel_axes)
-    if not plot.panels:
-        axes[0].set_axis_off()
+    for panel_axes in axes[len(plot.panels) :]:
+        panel_axes.set_axis_off()
     return figure
 
 
@@ -55,6 +59,9 @@ def _draw(panel: Panel, axes: Any) -> None:
     for number, line in enumerate(panel.lines):
         label = (_cut(line.label, 40) or None) if number < _MOST_IN_LEGEND else None
         colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+        if panel.are_curves:
+            _draw_curve(line, axes, label, colour, _DASHES[number // len(_COLOURS) % len(_DASHES)])
+            continue
         x, style = line.x, "-"
         if panel.ticks is not None:  # nothing lies between two texts; lines side by side stay apart
             apart = min(0.08, 0.8 / len(panel.lines))
@@ -72,12 +79,21 @@ def _draw(panel: Panel, axes: Any) -> None:
         axes.legend(fontsize="small", title=_left_out(panel), title_fontsize="small")
 
 
+def _draw_curve(line: Line, axes: Any, label: str | None, colour: str, dash: str) -> None:
+    """A line and its range, with gaps where values are unknown."""
+    x, y, low, high = (np.array(values, dtype=float) for values in (line.x, line.y, line.low, line.high))
+    axes.plot(
+        x, y, label=label, color=colour, linewidth=1.5, linestyle=dash, marker="." if len(x) <= _FEW_POINTS else None
+    )
+    axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
 def _errors(line: Line) -> list[list[float]] | None:
     """How far each error bar goes down and up; none where no point has any."""
     if all(low is None for low in line.low):
         return None
-    down = [0.0 if low is None else y - low for y, low in zip(line.y, line.low, strict=True)]
-    up = [0.0 if high is None else high - y for y, high in zip(line.y, line.high, strict=True)]
+    down = [0.0 if low is None or y is None else y - low for y, low in zip(line.y, line.low, strict=True)]
+    up = [0.0 if high is None or y is None else high - y for y, high in zip(line.y, line.high, strict=True)]
     return [down, up]
 
 
@@ -92,7 +108,7 @@ def _set_axes(panel: Panel, axes: Any) -> None:
         axes.set_xticks(range(len(panel.ticks)), [_cut(tick, 24) for tick in panel.ticks])
         if sum(map(len, panel.ticks)) > 60:
             axes.tick_params(axis="x", labelrotation=30)
-    elif len(xs) <= 8:
+    elif len(xs) <= 8 and not panel.are_curves:
         if len(xs) > 2 and xs[0] > 0 and xs[-1] / xs[0] > 16:
             axes.set_xscale("log", base=2)  # GPU counts are usually 1, 2, 4, 8, ...
             if panel.ideal is not None:
@@ -102,7 +118,7 @@ def _set_axes(panel: Panel, axes: Any) -> None:
         axes.xaxis.set_minor_locator(FixedLocator([]))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(8))
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=panel.are_curves))
     if panel.ideal is not None and axes.get_yscale() == "linear":
         axes.set_ylim(bottom=0)
 

@@ -6,6 +6,7 @@ from fastapi import Body, Depends, Path, Response
 from pydantic import ValidationError
 
 from api.callers import ADMIN_ONLY, CallerHere, router
+from api.costs import TAKES_A_TURN
 from api.deps import (
     JSON,
     MERGE_PATCH,
@@ -22,6 +23,7 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from jobs.model.problems import InvalidSpec, field_problems
 from jobs.people import audit, projects
+from jobs.people.project_costs import cost_this_month
 from jobs.views.base import Listed
 from jobs.views.projects import NewProject, ProjectChanges, ProjectView
 
@@ -77,11 +79,19 @@ def list_projects(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor 
     return Listed[ProjectView].model_validate(page)
 
 
-@routes.get("/projects/{project}", response_model=ProjectView, responses=UNCHANGED | _NO_SUCH_PROJECT)
+@routes.get(
+    "/projects/{project}",
+    response_model=ProjectView,
+    responses=UNCHANGED | _NO_SUCH_PROJECT,
+    dependencies=[TAKES_A_TURN],
+)
 def get_project(project: ProjectPath, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Get a project, with its usage."""
     with services.sessions() as session:
         view = ProjectView.model_validate(projects.state_of(session, project))
+        if (prices := services.settings.prices) is not None:
+            cost = cost_this_month(session, project, prices)
+            view = view.model_copy(update={"usage": view.usage.model_copy(update={"cost": cost})})
     return answer_or_304(view, if_none_match)
 
 

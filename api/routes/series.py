@@ -13,6 +13,7 @@ from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
 from api.problems import invalid
 from jobs.lifecycle import history
+from jobs.lifecycle.attempt_devices import devices_of
 from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import MAX_GPUS
@@ -239,4 +240,11 @@ def list_attempts(
     with services.sessions() as session:
         get_job(session, job_id)
         page = history.attempts(session, job_id, limit=limit, cursor=cursor)
-    return answer_or_304(Listed[AttemptView].model_validate(page), if_none_match)
+        views = [AttemptView.model_validate(attempt) for attempt in page.items]
+        if (prices := services.settings.prices) is not None:
+            devices = devices_of(session, [attempt.shares for attempt in page.items])
+            views = [
+                view.model_copy(update={"price_per_hour": prices.of_all(of_attempt)})
+                for view, of_attempt in zip(views, devices, strict=True)
+            ]
+    return answer_or_304(Listed[AttemptView](items=views, next_cursor=page.next_cursor), if_none_match)

@@ -31,6 +31,7 @@ from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, study_tag, tag_of, tagged_with, unchanged
 from api.routes.jobs import Key
 from jobs.insight.studies import control, formats, store
+from jobs.insight.studies.mean_curves import curves_of
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
 from jobs.model.problems import InvalidSpec, field_problems
@@ -40,6 +41,7 @@ from jobs.views.base import Listed
 from jobs.views.studies import (
     NoteText,
     NoteView,
+    StudyCurves,
     StudyLine,
     StudyPreview,
     StudyReport,
@@ -227,18 +229,40 @@ def get_report(
     form: Annotated[
         Form, Query(alias="format", description="`json`, a page (`markdown`), a table (`csv`) or a picture (`png`)")
     ] = "json",
+    outliers: Annotated[
+        Literal["set_aside", "keep"],
+        Query(description="`keep`: repeats that stalled count in the figures of speed too"),
+    ] = "set_aside",
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get the report of a study. It is available at any time. Jobs that have not ended are left out."""
     with services.sessions() as session:
-        tag = tag_of(form, target, versions.of_report(session, study_id))
+        settings = services.settings
+        tag = tag_of(form, target, outliers, settings.gpu_hour_price, versions.of_report(session, study_id))
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        report = report_on(session, study_id, target=target)
-    return _in_form(report, form, tagged_with(tag))
+        report = report_on(session, study_id, target=target, keep_outliers=outliers == "keep", prices=settings.prices)
+        curves = curves_of(session, study_id) if form == "png" else None
+    return _in_form(report, curves, form, tagged_with(tag))
 
 
-def _in_form(report: StudyReport, form: Form, headers: dict[str, str]) -> Response:
+@routes.get(
+    "/studies/{study_id}/curves",
+    response_model=StudyCurves,
+    responses=UNCHANGED | _NO_SUCH_STUDY,
+    dependencies=[TAKES_A_TURN],
+)
+def get_study_curves(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
+    """Get the learning curves of a study: for each cell the mean of the repeats that succeeded, and their range."""
+    with services.sessions() as session:
+        tag = tag_of("curves", versions.of_report(session, study_id))
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
+        curves = curves_of(session, study_id)
+    return answer_with(curves, tag)
+
+
+def _in_form(report: StudyReport, curves: StudyCurves | None, form: Form, headers: dict[str, str]) -> Response:
     match form:
         case "json":
             return as_json(report, headers=headers)
@@ -248,4 +272,4 @@ def _in_form(report: StudyReport, form: Form, headers: dict[str, str]) -> Respon
             named = {"Content-Disposition": f'inline; filename="study-{report.study_id}.csv"'}
             return Response(formats.comma_separated(report), headers=headers | named, media_type="text/csv")
         case "png":
-            return Response(png_of(plot_of(report)), headers=headers, media_type="image/png")
+            return Response(png_of(plot_of(report, curves)), headers=headers, media_type="image/png")

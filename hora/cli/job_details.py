@@ -1,4 +1,4 @@
-"""A job with its newest attempt, its analysis and its advice, fetched together. Used by `hora show`."""
+"""A job with its attempts, its analysis and its advice, fetched together. Used by `hora show`."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +16,20 @@ class JobDetails:
     """A job with what belongs to it. `missing` has a sentence for each part that the service could not give."""
 
     job: Json
-    attempt: Json | None  # the newest one
-    hosts: list[Json]  # of that attempt, as they are now
+    attempts: list[Json]  # oldest first
+    hosts: list[Json]  # of the newest attempt, as they are now
     analysis: Json | None
     advice: list[Json]
     missing: list[str]
 
+    @property
+    def attempt(self) -> Json | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
 
 def fetch_details(client: Service, job_id: str) -> JobDetails:
-    """The job, its newest attempt, its analysis and its advice: four requests at the same time.
+    """The job, its attempts, its analysis and its advice: four requests at the same time.
 
     Errors of the analysis and the advice are noted and not raised: a job without them is still worth showing.
     """
@@ -42,9 +47,8 @@ def fetch_details(client: Service, job_id: str) -> JobDetails:
         attempts = pool.submit(client.attempts, job_id)
         analysis = pool.submit(if_possible, client.analysis, "analysis")
         advice = pool.submit(if_possible, client.advice, "advice")
-    newest_attempt = attempts.result()[-1] if attempts.result() else None
-    hosts = hosts_of(client, newest_attempt)
-    return JobDetails(job.result(), newest_attempt, hosts, analysis.result(), advice.result() or [], missing)
+    hosts = hosts_of(client, attempts.result()[-1] if attempts.result() else None)
+    return JobDetails(job.result(), attempts.result(), hosts, analysis.result(), advice.result() or [], missing)
 
 
 def hosts_of(client: Service, attempt: Json | None) -> list[Json]:

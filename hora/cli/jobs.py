@@ -166,6 +166,7 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
     from hora.cli.watch import watch_job
     from hora.connection import connect
     from hora.render.analysis import advice_rows, analysis_rows
+    from hora.render.costs import usage_rows
     from hora.render.jobs import job_details
 
     with connect() as client:
@@ -175,7 +176,7 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
             print_json(client.job(job_id))
             return
         details = fetch_details(client, job_id)
-    more = analysis_rows(details.analysis) | advice_rows(details.advice)
+    more = usage_rows(details.attempts) | analysis_rows(details.analysis) | advice_rows(details.advice)
     display(job_details(details.job, attempt=details.attempt, hosts=details.hosts, more=more))
     for sentence in details.missing:
         say(sentence)

@@ -13,6 +13,7 @@ from hora.cli.output import ENDLESS
 from hora.render.report import EXPENDABLE, report_lines, report_table
 from hora.render.text import plain_lines
 from hora.service import HoraError, Json, Service
+from hora.service.studies import Outliers
 
 Format = Literal["table", "markdown", "csv", "json", "png"]
 _BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".csv": "csv", ".json": "json", ".png": "png"}
@@ -23,18 +24,27 @@ def format_for(output: str | None) -> Format:
     return _BY_SUFFIX.get(Path(output or "").suffix.lower(), "table")
 
 
-def fetch(client: Service, study_id: str, format: Format, target: float | None, console: Console) -> bytes:  # noqa: A002
+def fetch(
+    client: Service,
+    study_id: str,
+    format: Format,  # noqa: A002 - the option's name
+    target: float | None,
+    console: Console,
+    *,
+    keep_outliers: bool = False,
+) -> bytes:
     """The report in a format. A table fits `console`."""
+    outliers: Outliers | None = "keep" if keep_outliers else None
     match format:
         case "png":
-            return client.report(study_id, target=target, format="png")
+            return client.report(study_id, target=target, outliers=outliers, format="png")
         case "markdown" | "csv":
-            text = client.report(study_id, target=target, format=format)
+            text = client.report(study_id, target=target, outliers=outliers, format=format)
             return (plain_lines(text) if console.is_terminal else text).encode()
-        case "json":
-            return f"{json.dumps(client.report(study_id, target=target), indent=2)}\n".encode()
-        case "table":
-            return report_text(client.report(study_id, target=target), console).encode()
+    report = client.report(study_id, target=target, outliers=outliers)
+    if format == "json":
+        return f"{json.dumps(report, indent=2)}\n".encode()
+    return report_text(report, console).encode()
 
 
 def report_text(report: Json, console: Console) -> str:

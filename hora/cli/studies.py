@@ -86,6 +86,9 @@ def report(
         float | None,
         typer.Option(metavar="ACCURACY", help="Measure time and GPU-hours to this validation accuracy, 0 to 1."),
     ] = None,
+    keep_outliers: Annotated[
+        bool, typer.Option("--keep-outliers", help="Count repeats that stalled in the figures of speed too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Report the time, throughput, accuracy, speed-up and cost of each cell of a study, so far."""
@@ -97,7 +100,7 @@ def report(
     if chosen == "png" and output is None and console.is_terminal:
         raise typer.BadParameter("a terminal cannot show a PNG picture: give -o FILE, or use a pipe")
     with connect() as client:
-        content = fetch(client, study_id, chosen, target, console)
+        content = fetch(client, study_id, chosen, target, console, keep_outliers=keep_outliers)
     write(content, output)
 
 

@@ -7,7 +7,8 @@ from pydantic import ConfigDict
 
 from hora.client.resource import Refreshable, Resource, document_with, reads, reads_pages
 from hora.service import Json, Service
-from jobs.views.studies import NoteView, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
+from hora.service.studies import Outliers
+from jobs.views.studies import NoteView, StudyCurves, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
 
 StudyLike = StudySpec | Mapping[str, Any]
 
@@ -53,9 +54,16 @@ class Study(Refreshable, StudyView):
         """Add a note to it."""
         return self._resource.note(self.id, text)
 
-    def report(self, *, target: float | None = None) -> StudyReport:
-        """Its results so far. Time and GPU-hours are measured to the validation accuracy `target`."""
-        return self._resource.report(self.id, target=target)
+    def report(self, *, target: float | None = None, outliers: Outliers | None = None) -> StudyReport:
+        """Its results so far. Time and GPU-hours are measured to the validation accuracy `target`.
+
+        With `outliers="keep"` the figures of speed have the repeats that stalled too.
+        """
+        return self._resource.report(self.id, target=target, outliers=outliers)
+
+    def curves(self) -> StudyCurves:
+        """Its learning curves so far: of each cell the mean of its repeats, and their range."""
+        return self._resource.curves(self.id)
 
 
 class Studies(Resource):
@@ -67,6 +75,7 @@ class Studies(Resource):
     pause = reads(Study, Service.pause_study)
     resume = reads(Study, Service.resume_study)
     note = reads(NoteView, Service.note_study)
+    curves = reads(StudyCurves, Service.study_curves)
 
     def submit(self, study: StudyLike | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Study:
         """Submit a study, or one of these fields: `base`, `grid`, `repeats` ... It is submitted once."""
@@ -79,26 +88,42 @@ class Studies(Resource):
 
     @overload
     def report(
-        self, study_id: str, *, target: float | None = None, format: Literal["json"] = "json"
+        self,
+        study_id: str,
+        *,
+        target: float | None = None,
+        outliers: Outliers | None = None,
+        format: Literal["json"] = "json",
     ) -> StudyReport: ...
     @overload
-    def report(self, study_id: str, *, target: float | None = None, format: Literal["markdown", "csv"]) -> str: ...
-    @overload
-    def report(self, study_id: str, *, target: float | None = None, format: Literal["png"]) -> bytes: ...
     def report(
         self,
         study_id: str,
         *,
         target: float | None = None,
+        outliers: Outliers | None = None,
+        format: Literal["markdown", "csv"],
+    ) -> str: ...
+    @overload
+    def report(
+        self, study_id: str, *, target: float | None = None, outliers: Outliers | None = None, format: Literal["png"]
+    ) -> bytes: ...
+    def report(
+        self,
+        study_id: str,
+        *,
+        target: float | None = None,
+        outliers: Outliers | None = None,
         format: Literal["json", "markdown", "csv", "png"] = "json",  # noqa: A002 - what the API calls it
     ) -> StudyReport | str | bytes:
         """The study's results: a model, a text, or the bytes of a picture.
 
-        Time and GPU-hours are measured to the validation accuracy `target`.
+        Time and GPU-hours are measured to the validation accuracy `target`. With `outliers="keep"` the figures of
+        speed have the repeats that stalled too.
         """
         if format == "json":
-            return self._read(StudyReport, self._service.report(study_id, target=target))
-        return self._service.report(study_id, target=target, format=format)
+            return self._read(StudyReport, self._service.report(study_id, target=target, outliers=outliers))
+        return self._service.report(study_id, target=target, outliers=outliers, format=format)
 
     def wait(
         self,

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from hora.errors import Json
 from hora.render.jobs import facts, table_of
-from hora.render.text import plain
+from hora.render.text import amount, plain
 
 
 def projects_table(projects: Iterable[Json]) -> Table:
@@ -35,6 +35,7 @@ def project_facts(project: Json) -> Table:
             "slots": f"{slots} leased",
             "queue": f"{queued} jobs",
             "GPU-hours": f"{gpu_hours} this month, which ends at {plain(renews_at)} 00:00 UTC",
+            "cost": None if project["usage"].get("cost") is None else f"{amount(project['usage']['cost'])} this month",
             "storage": f"{storage} GB of checkpoints and artifacts",
             "priority": _ceiling(project.get("max_priority")),
             "share": _share(project),

@@ -10,18 +10,20 @@ from hora.errors import Json
 from hora.render.jobs import table_of
 from hora.render.metrics import ACCURACY, metric
 from hora.render.studies import note_line, value, values_line
-from hora.render.text import count, duration, heading, number, percent, plain
+from hora.render.text import amount, count, duration, heading, number, percent, plain
 
 _BEST = {
     "wall_s": "fastest",
     "samples_per_s": "highest throughput",
     "val_accuracy": "most accurate",
     "gpu_hours": "fewest GPU-hours",
+    "cost": "cheapest",
     "time_to_target_s": "first at the target",
     "gpu_hours_to_target": "fewest GPU-hours to the target",
 }
+_MOST_MARKED = 6  # cells with a stalled repeat that are listed
 # If the page is too narrow for all columns, these are left out one by one, from the first to the last.
-EXPENDABLE = ("EPOCHS", "SET-UP", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TARGET", "SAMPLES/S")
+EXPENDABLE = ("EPOCHS", "SET-UP", "LOSS CURVES", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TARGET", "SAMPLES/S")
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,20 @@ def _columns(report: Json) -> list[_Column]:
     return [
         *hosts,
         _Column("REPEATS", None, lambda cell: _repeats(cell, report["repeats"])),
-        _Column("TIME", "wall_s", lambda cell: _interval(cell["wall_s"], duration, _seconds)),
+        _Column("TIME", "wall_s", _time),
         _Column("SET-UP", None, lambda cell: _mean(cell["setup_s"], duration)),
         _Column("SAMPLES/S", "samples_per_s", lambda cell: _interval(cell["samples_per_s"], count, count)),
         *of_goal,
         _Column("VAL ACCURACY", "val_accuracy", lambda cell: _interval(cell["val_accuracy"], number, number)),
         _Column("VS BASELINE", None, lambda cell: _difference(cell, of_accuracy=goal == ACCURACY)),
+        _Column("LOSS CURVES", None, _curves),
         _Column("EPOCHS", None, lambda cell: _mean(cell["epochs_run"], lambda mean: f"{mean:g}"[:4])),
         *target,
         _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
         _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
-        _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], lambda mean: f"{mean:.3g}")),
+        _Column("VS CPU", None, _versus_cpu),
+        _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], amount)),
+        _Column("COST", "cost", lambda cell: _mean(cell.get("cost"), amount)),
     ]
 
 
@@ -83,6 +88,7 @@ def report_lines(report: Json) -> list[str]:
         *_goal(report.get("goal")),
         *_target(report["target"]),
         *_host_boundary(report["cells"]),
+        *_outliers(report),
         *_best_cells(report),
         *(f"- {plain(finding)}" for finding in report["findings"]),
         *(f"Note, {note_line(note)}" for note in report.get("notes") or []),
@@ -122,6 +128,22 @@ def _host_boundary(cells: Iterable[Json]) -> list[str]:
     return [f"| Host boundary: from {least} GPUs on, cells are spread over several hosts; gradients go between them."]
 
 
+def _outliers(report: Json) -> list[str]:
+    """What the mark of cells with outliers means, and their times with and without them."""
+    marked = [cell for cell in report["cells"] if cell.get("with_outliers")]
+    if not marked:
+        return []
+    lines = [
+        f"{values_line(cell['values']) or 'the cell'}: {_time(cell['with_outliers'])} with, "
+        f"{_time(cell['without_outliers'])} without"
+        for cell in marked
+    ]
+    if len(lines) > _MOST_MARKED:
+        lines[_MOST_MARKED:] = [f"and {len(lines) - _MOST_MARKED} more cells"]
+    shown = "without" if report.get("outliers_set_aside", True) else "with"
+    return [f"* A repeat stalled. The figures of speed are those {shown} it. Time {'; '.join(lines)}."]
+
+
 def _best_cells(report: Json) -> list[str]:
     cells: list[Json] = report["cells"]
     goal = (report.get("goal") or {}).get("metric", ACCURACY)
@@ -147,7 +169,8 @@ def _hosts(cell: Json) -> str:
 
 def _repeats(cell: Json, asked: int) -> str:
     """2, or 1 of 3 where the others failed, were cancelled or go on."""
-    return str(asked) if cell["repeats"] == asked else f"{cell['repeats']} of {asked}"
+    mark = "*" if cell.get("with_outliers") else ""  # a repeat stalled: the findings name it
+    return f"{asked}{mark}" if cell["repeats"] == asked else f"{cell['repeats']}{mark} of {asked}"
 
 
 def _interval(interval: Json | None, text: Callable[[float], str], half: Callable[[float], str]) -> str:
@@ -159,12 +182,22 @@ def _interval(interval: Json | None, text: Callable[[float], str], half: Callabl
     return f"{text(interval['mean'])} ± {half((interval['high'] - interval['low']) / 2)}"
 
 
+def _time(cell: Json) -> str:
+    return _interval(cell["wall_s"], duration, _seconds)
+
+
 def _seconds(half_s: float) -> str:
     return f"{half_s:.1f}" if half_s < 60 else duration(half_s)
 
 
 def _mean(interval: Json | None, text: Callable[[float], str]) -> str:
     return "-" if interval is None else text(interval["mean"])
+
+
+def _versus_cpu(cell: Json) -> str:
+    """75x: how fast it is against the same cell on CPUs."""
+    speedup = cell.get("speedup_vs_cpu")
+    return "-" if speedup is None else f"{number(speedup, 2)}x"
 
 
 def _share(share: float | None) -> str:
@@ -181,6 +214,24 @@ def _difference(cell: Json, *, of_accuracy: bool) -> str:
     if not of_accuracy:
         return f"{away:+.4g}{mark}"
     return f"{round(away, 4) + 0.0:+.4f}{mark}"  # + 0.0: no -0.0000
+
+
+def _curves(cell: Json) -> str:
+    """How far the loss curves are from the baseline's: loss 0.4 %, val_loss 12 % differs."""
+    agreements = (cell.get("loss_agreement") or {}).items()
+    return ", ".join(f"{plain(name)} {_curve(agreement)}" for name, agreement in agreements) or "-"
+
+
+def _curve(agreement: Json) -> str:
+    away, share = agreement["difference"], agreement["relative"]
+    if away is None:
+        return "diverged"
+    mark = {True: "", False: " differs", None: " ?"}[agreement["agrees"]]
+    return (amount(away) if share is None else f"{_two_digits(100 * share)} %") + mark
+
+
+def _two_digits(percents: float) -> str:
+    return f"{percents:.0f}" if percents >= 10 else f"{percents:.2g}"
 
 
 def _metric(cell: Json, name: str) -> str:

@@ -42,6 +42,11 @@ def count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
+def amount(value: float) -> str:
+    """A figure of any size with three digits: 0.00512, 12.3, 1,235."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def gigabytes(value: float) -> str:
     """Bytes in GB of 10^9."""
     return f"{value / 1e9:.1f} GB"

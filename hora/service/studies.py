@@ -12,6 +12,8 @@ from hora.service.waiting import wait_for_end
 if TYPE_CHECKING:
     from jobs.views.studies import StudySpec
 
+Outliers = Literal["set_aside", "keep"]
+
 
 class StudyCalls(Calls):
     """The requests about studies."""
@@ -58,27 +60,52 @@ class StudyCalls(Calls):
         return self._wire.document("POST", api_path("studies", study_id, "notes"), json={"text": text})
 
     @overload
-    def report(self, study_id: str, *, target: float | None = None, format: Literal["json"] = "json") -> Json: ...
-    @overload
-    def report(self, study_id: str, *, target: float | None = None, format: Literal["markdown", "csv"]) -> str: ...
-    @overload
-    def report(self, study_id: str, *, target: float | None = None, format: Literal["png"]) -> bytes: ...
     def report(
         self,
         study_id: str,
         *,
         target: float | None = None,
+        outliers: Outliers | None = None,
+        format: Literal["json"] = "json",
+    ) -> Json: ...
+    @overload
+    def report(
+        self,
+        study_id: str,
+        *,
+        target: float | None = None,
+        outliers: Outliers | None = None,
+        format: Literal["markdown", "csv"],
+    ) -> str: ...
+    @overload
+    def report(
+        self, study_id: str, *, target: float | None = None, outliers: Outliers | None = None, format: Literal["png"]
+    ) -> bytes: ...
+    def report(
+        self,
+        study_id: str,
+        *,
+        target: float | None = None,
+        outliers: Outliers | None = None,
         format: Literal["json", "markdown", "csv", "png"] = "json",  # noqa: A002 - what the API calls it
     ) -> Json | str | bytes:
         """The study's results: a mapping, a text, or the bytes of a picture.
 
-        Time and GPU-hours are measured to the validation accuracy `target`.
+        Time and GPU-hours are measured to the validation accuracy `target`. With `outliers="keep"` the figures of
+        speed have the repeats that stalled too.
         """
-        path, query = api_path("studies", study_id, "report"), {"target": target, "format": format}
+        path, query = (
+            api_path("studies", study_id, "report"),
+            {"target": target, "outliers": outliers, "format": format},
+        )
         if format == "json":
             return self._wire.document("GET", path, params=query)
         answer = self._wire.send("GET", path, params=query, headers={"Accept": "*/*"})
         return answer.content if format == "png" else answer.text
+
+    def study_curves(self, study_id: str) -> Json:
+        """Its learning curves: for each metric and each cell the mean of its repeats, and their range."""
+        return self._wire.document("GET", api_path("studies", study_id, "curves"))
 
     def wait_study(
         self,

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jobs.runtime.default_home import default_home
 from jobs.runtime.outbound_addresses import Allowed, allowed_from
+from jobs.runtime.prices import Prices, prices_from
 from jobs.runtime.rank_variables import rank_variables
 
 # Between two roots, and not the colon of s3:// or of a port.
@@ -101,6 +102,11 @@ def _environments(text: str) -> str:
 
 def _rank_env(text: str) -> str:
     rank_variables(text)
+    return text
+
+
+def _prices(text: str) -> str:
+    prices_from(text)
     return text
 
 
@@ -488,6 +494,13 @@ class Settings(BaseSettings):
         30.0, description="For how long the deliveries of a [webhook](webhooks.md) are listed."
     )
 
+    gpu_hour_price: Annotated[str, AfterValidator(_prices)] = Field(
+        "",
+        max_length=8192,
+        description="What an hour of a slot costs, to show [costs](operations.md#costs) beside GPU-hours: `2.5` for"
+        " all, or by model `default=2.5,h100=3.9,cpu=0.04`. For the api.",
+    )
+
     webhook_allow: Annotated[str, AfterValidator(_webhook_targets)] = Field(
         "",
         description="Host names, addresses and networks (CIDR), separated by commas. Webhooks may point to them"
@@ -559,6 +572,11 @@ class Settings(BaseSettings):
     def rank_variables(self) -> dict[str, str]:
         """The variables of `rank_env`."""
         return rank_variables(self.rank_env)
+
+    @property
+    def prices(self) -> Prices | None:
+        """What an hour of a slot costs; None: nothing is known."""
+        return prices_from(self.gpu_hour_price)
 
     @property
     def environment_paths(self) -> dict[str, str]:

@@ -227,3 +227,7 @@ class AttemptView(View):
     ended_at: datetime | None
     end_reason: EndReason | None
     error: str | None
+    price_per_hour: float | None = Field(
+        None,
+        description="What an hour of all its slots costs by the service's present prices. Null: one has no price",
+    )

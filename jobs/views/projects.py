@@ -70,6 +70,11 @@ class UsageView(View):
     slots: int = Field(description="Slots that its jobs hold")
     queued: int = Field(description="Jobs in the queue, including paused ones")
     gpu_hours: float = Field(description="GPU-hours in this calendar month (UTC), including those of running jobs")
+    cost: float | None = Field(
+        None,
+        description="What these GPU-hours cost by the service's present prices. Null: a slot has no price, or this is "
+        "no answer about a single project",
+    )
     renews_at: datetime = Field(description="When the next month begins and `gpu_hours` starts again at 0")
     storage_gb: float = Field(description="What the checkpoints and artifacts of its jobs take, in units of 10^9 bytes")
 

@@ -179,6 +179,31 @@ class Agreement(_Frozen):
     agrees: bool | None = Field(description="Null: there are too few repeats to decide")
 
 
+class CurveAgreement(_Frozen):
+    """Whether the curves of a loss agree with those of the same cell on the baseline's GPUs, epoch by epoch."""
+
+    epochs: int = Field(description="Number of epochs that are compared: those that every repeat of both cells has")
+    difference: float | None = Field(
+        description="Mean distance between the two mean curves. Null: a loss is no number, so it diverged"
+    )
+    relative: float | None = Field(description="The same as a share of the mean loss of the baseline")
+    chance: float | None = Field(
+        description="Chance alone exceeds this difference in 5 % of cases at most. Null: there are too few repeats"
+    )
+    agrees: bool | None = Field(description="Null: there are too few repeats to decide, or both cells diverged")
+
+
+class Speeds(_Frozen):
+    """The figures of a cell that depend on how fast its repeats were."""
+
+    wall_s: Interval | None
+    samples_per_s: Interval | None
+    time_to_target_s: Interval | None
+    gpu_hours_to_target: Interval | None
+    gpu_hours: Interval | None
+    cost: Interval | None = None
+
+
 class CellReport(_Frozen):
     """One combination of values, over the repeats that succeeded."""
 
@@ -204,10 +229,42 @@ class CellReport(_Frozen):
     gpu_hours_to_target: Interval | None = Field(description="GPUs x the time to the target")
     reached_target: int = Field(description="Number of repeats that reached the target")
     gpu_hours: Interval | None = Field(description="Slots x leased time, including set-up")
+    cost: Interval | None = Field(
+        None,
+        description="What that time costs by the service's present prices. Null: one of the slots has no price",
+    )
     speedup: float | None = Field(description="Mean wall_s on the baseline's GPUs / mean wall_s here")
     throughput_speedup: float | None = Field(description="Mean samples_per_s here / that on the baseline's GPUs")
     efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")
+    speedup_vs_cpu: float | None = Field(
+        None,
+        description="Mean wall_s of the same cell on the fewest CPU slots / mean wall_s here. Null: the grid does not "
+        "vary `device`, or there is no result to compare",
+    )
+    throughput_vs_cpu: float | None = Field(
+        None, description="Mean samples_per_s here / that of the same cell on the fewest CPU slots"
+    )
     accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
+    loss_agreement: dict[str, CurveAgreement] = Field(
+        {}, description="By the name of each loss that the jobs report. Empty for the baseline itself"
+    )
+    with_outliers: Speeds | None = Field(
+        None, description="The figures of speed over all repeats that succeeded. Null: none of them is an outlier"
+    )
+    without_outliers: Speeds | None = Field(None, description="The same without the outliers")
+
+
+class Outlier(_Frozen):
+    """A repeat that stalled: it was far slower than the other repeats of its cell."""
+
+    job_id: str
+    cell: int = Field(description="Position in `cells`")
+    figure: Literal["samples_per_s", "epoch_s"] = Field(
+        description="What shows it. `epoch_s`: `wall_s` / `epochs_run` of the job"
+    )
+    value: float
+    median: float = Field(description="The median of the cell's repeats")
+    rule: str = Field(description="The rule in words")
 
 
 class Baseline(_Frozen):
@@ -239,6 +296,34 @@ class StudyReport(_Frozen):
     goal: Goal | None = Field(None, description="Null: it is not known before the jobs report metrics")
     target: Target | None
     cells: list[CellReport]
+    outliers: list[Outlier] = Field([], description="The repeats that stalled, sorted by cell and repeat")
+    outliers_set_aside: bool = Field(
+        True, description="Whether the cells' figures of speed are those without the outliers"
+    )
     best: dict[str, int] = Field(description="The best cell by `goal`, time, ...: its position in `cells`")
     findings: list[str] = Field(description="What the figures show, one sentence each")
     notes: list[NoteView] = Field(description="Oldest first")
+
+
+class CellCurve(_Frozen):
+    """The mean of the curves of a cell's repeats, over the epochs that all of them have."""
+
+    repeats: int = Field(description="Number of repeats that it is the mean of")
+    epoch: list[float] = Field(description="Ascending. Neighbouring epochs are joined where there are many")
+    mean: list[float | None] = Field(description="Null: the value of a repeat is no number")
+    low: list[float | None] = Field(description="The lowest value of any repeat")
+    high: list[float | None]
+
+
+class MetricCurves(_Frozen):
+    """A metric of all cells."""
+
+    metric: str
+    cells: list[CellCurve | None] = Field(description="Sorted as the cells of the report. Null: there is no curve")
+
+
+class StudyCurves(_Frozen):
+    """The learning curves of a study: of the goal first, then of the losses."""
+
+    study_id: str
+    curves: list[MetricCurves]

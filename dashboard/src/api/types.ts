@@ -51,7 +51,10 @@ export type StudyLine = Schemas["StudyLine"];
 export type Study = Schemas["StudyView"];
 export type Interval = Schemas["Interval"];
 export type CellReport = Schemas["CellReport"];
+export type Outlier = Schemas["Outlier"];
 export type StudyReport = Schemas["StudyReport"];
+export type StudyCurves = Schemas["StudyCurves"];
+export type CellCurve = Schemas["CellCurve"];
 export type Note = Schemas["NoteView"];
 
 /** A page of a list. */

@@ -32,6 +32,11 @@ test("the x extent covers all lines, and is null without points", () => {
   assert.equal(xExtent([line([], [])]), null);
 });
 
+test("the y extent covers the spread of the lines", () => {
+  const spreading = { ...line([0, 1, 2], [5, 6, 7]), spread: { low: [4, 3, Number.NaN], high: [6, 9, 99] } };
+  assert.deepEqual(yExtent([spreading], [0, 1]), [3, 9]);
+});
+
 test("the y extent covers the points in the range, and skips gaps and infinities", () => {
   const one = line([0, 1, 2, 3, 4], [100, 1, Number.NaN, 3, -100]);
   assert.deepEqual(yExtent([one], [1, 3]), [1, 3]);

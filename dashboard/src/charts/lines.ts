@@ -13,6 +13,8 @@ export interface Line {
   readonly ys: Numbers;
   /** The same line smoothed; then `ys` itself is drawn faintly behind it. */
   readonly smooth?: Numbers;
+  /** How far values spread around the line, as a pale area. As many as `xs`; NaN is a gap. */
+  readonly spread?: { readonly low: Numbers; readonly high: Numbers };
   /** A colour of tokens.css, by its name. */
   readonly colour: string;
   readonly dash?: readonly number[];
@@ -84,14 +86,14 @@ function extentOf(lines: readonly Line[], above: number, indexRange: (line: Line
   let least = Number.POSITIVE_INFINITY;
   let greatest = Number.NEGATIVE_INFINITY;
   for (const line of lines) {
-    const { ys } = line;
     const [first, end] = indexRange(line);
-    for (let i = first; i < end; i++) {
-      const y = ys[i] as number;
-      if (!(y > above && y < Number.POSITIVE_INFINITY)) continue;
-      if (y < least) least = y;
-      if (y > greatest) greatest = y;
-    }
+    for (const ys of line.spread === undefined ? [line.ys] : [line.ys, line.spread.low, line.spread.high])
+      for (let i = first; i < end; i++) {
+        const y = ys[i] as number;
+        if (!(y > above && y < Number.POSITIVE_INFINITY)) continue;
+        if (y < least) least = y;
+        if (y > greatest) greatest = y;
+      }
   }
   return least <= greatest ? [least, greatest] : null;
 }

@@ -24,6 +24,7 @@ export type Along = (value: number) => number;
 
 const FEW = 40;
 const FAINT = 0.35;
+const PALE = 0.14;
 const RIM = 2.5; // pixels of the page, so that a point on the edge is whole
 
 export function drawLines(field: Field, lines: readonly Line[]): void {
@@ -33,12 +34,36 @@ export function drawLines(field: Field, lines: readonly Line[]): void {
   ctx.beginPath();
   ctx.rect(box.left - rim, box.top - rim, box.width + 2 * rim, box.height + 2 * rim);
   ctx.clip();
+  for (const line of lines) drawSpread(field, line);
   for (const { smooth, ...line } of lines) if (smooth !== undefined) drawLine(field, line, 1, FAINT);
   for (const line of lines) {
     drawLine(field, line.smooth === undefined ? line : { ...line, ys: line.smooth }, 1.5, 1, line.dash);
     drawPoints(field, line);
   }
   ctx.restore();
+}
+
+/** Fill the area of a line's spread, stretch by stretch between its gaps. */
+function drawSpread({ ctx, range, toX, toY }: Field, { xs, spread, colour: name }: Line): void {
+  if (spread === undefined) return;
+  ctx.fillStyle = colour(name);
+  ctx.globalAlpha = PALE;
+  const [first, end] = inView(xs, range);
+  for (let from = first; from < end; from++) {
+    let to = from;
+    while (
+      to < end &&
+      Number.isFinite(toY(spread.low[to] as number)) &&
+      Number.isFinite(toY(spread.high[to] as number))
+    )
+      to++;
+    ctx.beginPath();
+    for (let i = from; i < to; i++) ctx.lineTo(toX(xs[i] as number), toY(spread.high[i] as number));
+    for (let i = to - 1; i >= from; i--) ctx.lineTo(toX(xs[i] as number), toY(spread.low[i] as number));
+    ctx.fill();
+    from = to;
+  }
+  ctx.globalAlpha = 1;
 }
 
 function drawLine(

@@ -9,9 +9,10 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from jobs.insight.advice.past import CPU, PastJob, comparable
+from jobs.insight.advice.past import PastJob, comparable
 from jobs.insight.advice.throughput import Throughput
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
+from jobs.lifecycle.attempt_devices import CPU
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import Model
 from jobs.model.goals import goal_metric

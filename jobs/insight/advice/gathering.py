@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Job, MetricPoint
 from jobs.insight.advice.evidence import ACCURACY, Base, Cluster, Data, Evidence
-from jobs.insight.advice.past import CPU, MIXED, past_jobs, sizes_in, summary_in, where_they_ran
+from jobs.insight.advice.past import MIXED, past_jobs, sizes_in, summary_in, where_they_ran
+from jobs.lifecycle.attempt_devices import CPU
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import MODELS

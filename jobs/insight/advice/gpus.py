@@ -9,9 +9,9 @@ from jobs.insight.advice.batch import batch_and_rate
 from jobs.insight.advice.cache import streaming_and_cache
 from jobs.insight.advice.changes import changed, half_gpus, is_possible, plan_of, times_gpus
 from jobs.insight.advice.evidence import WORTH, Evidence, Proposal, gain, less_time, percent
-from jobs.insight.advice.past import CPU
 from jobs.insight.advice.throughput import batch_on
 from jobs.insight.advice.warnings import FEWEST_STEPS, HALF_OF_A_DOUBLING
+from jobs.lifecycle.attempt_devices import CPU
 from jobs.views.advice import Rule
 from jobs.views.analysis import FindingKind
 

@@ -5,7 +5,7 @@ was frozen, and in their cache: `comparable` leaves those out.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,15 @@ from pydantic import ValidationError
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job, Slot
+from jobs.db.tables import Attempt, Job
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
+from jobs.lifecycle.attempt_devices import CPU, devices_of
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, ScriptSummary, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 
 _MOST = 200  # the newest ones: more would not change a mean, and each costs time
-CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model's name
 MIXED = " + "  # between the names, if a job ran on several models at once
 
 
@@ -120,28 +120,16 @@ def where_they_ran(session: Session, job_ids: Sequence[str]) -> dict[str, RanOn]
         .where(Attempt.job_id.in_(job_ids))
         .order_by(Attempt.job_id, Attempt.number)
     ).all()
-    shares = [share for attempt in attempts for share in attempt.shares]
-    present = _present_devices(session, {share["host"] for share in shares if not share.get("devices")})
+    devices = devices_of(session, [attempt.shares for attempt in attempts])
     gpus: dict[str, set[int]] = {}
     ran_on = {}
-    for attempt in attempts:
+    for attempt, of_attempt in zip(attempts, devices, strict=True):
         counts = gpus.setdefault(attempt.job_id, set())
         counts.add(attempt.gpus)
-        used = {device for share in attempt.shares for device in _devices_of(share, present)}
+        used = set(of_attempt)
         device = MIXED.join(sorted(filter(None, used))) if None not in used else None
         ran_on[attempt.job_id] = RanOn(attempt.host, device or None, max(len(attempt.shares), 1), len(counts) == 1)
     return ran_on
-
-
-def _devices_of(share: Mapping[str, Any], present: Mapping[tuple[str, int], str]) -> Iterable[str | None]:
-    """The device of each slot of a share. Attempts of earlier versions do not say; None if their slot is gone."""
-    return share.get("devices") or [present.get((share["host"], index)) for index in share["slots"]]
-
-
-def _present_devices(session: Session, hosts: Collection[str]) -> dict[tuple[str, int], str]:
-    """The device of each slot of these hosts now: `cpu`, or the model of its GPU."""
-    rows = session.execute(select(Slot.host, Slot.index, Slot.kind, Slot.name).where(Slot.host.in_(hosts)))
-    return {(host, index): CPU if kind == CPU else name for host, index, kind, name in rows}
 
 
 def sizes_in(dataset: Mapping[str, Any] | None) -> DatasetSizes | None:

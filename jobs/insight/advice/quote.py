@@ -9,9 +9,10 @@ from statistics import median
 
 from sqlalchemy.orm import Session
 
-from jobs.insight.advice.past import CPU, MIXED, PastJob, comparable, past_jobs
+from jobs.insight.advice.past import MIXED, PastJob, comparable, past_jobs
 from jobs.insight.advice.throughput import Reading, Throughput, batch_on, range_of
 from jobs.insight.advice.warnings import StorageLimits, warnings_about
+from jobs.lifecycle.attempt_devices import CPU
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec

@@ -6,20 +6,21 @@ person can check it by hand.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
 from jobs.insight.studies.statistics import difference, interval
 from jobs.model.states import TERMINAL, Status
-from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Interval, Target
+from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Interval, Speeds, Target
 
 _SAME = 0.01  # one point of an accuracy, and one percent of another metric: anything less is no difference
 _MOST_METRICS = 100  # of a cell
 _OF_KEPT_WEIGHTS = ("val_accuracy", "val_loss")  # where Hora's own loop trained, their values are in the summary
-_LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target")
+_LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target", "cost")
 _MORE_IS_BETTER = ("samples_per_s", "val_accuracy")
+
+Series = Mapping[int, float]  # the values of a metric by epoch, ascending; a value may be no number
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Run:
     summary: Mapping[str, Any]
     epochs: Sequence[Epoch]
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in the job's row
+    cost: float | None = None  # of the leased time; None: a slot has no price
+    series: Mapping[str, Series] = field(default_factory=dict)  # of the goal and of losses, by name
 
     @property
     def is_good(self) -> bool:
@@ -77,36 +80,66 @@ class Run:
         return {name for name in names if self.figure(name) is not None}
 
 
-def cell_report(values: Mapping[str, Any], runs: Sequence[Run], goal: Goal | None, target: Target | None) -> CellReport:
-    """The figures of one cell by itself. `runs` are by repeat."""
+def cell_report(
+    values: Mapping[str, Any],
+    runs: Sequence[Run],
+    goal: Goal | None,
+    target: Target | None,
+    *,
+    outliers: Collection[str] = (),
+    keep_outliers: bool = False,
+) -> CellReport:
+    """The figures of one cell by itself. `runs` are by repeat; `outliers` are ids of jobs that stalled."""
     good = [run for run in runs if run.is_good]
-    gpus = runs[0].gpus
+    steady = [run for run in good if run.job_id not in outliers]
+    has_outliers = len(steady) < len(good)
     times = [None if target is None or goal is None else run.seconds_to(target.value, goal) for run in good]
-    reached = [time for time in times if time is not None]
-    time_to_target = interval(reached) if len(reached) == len(good) else None
+    reached_target = sum(time is not None for time in times)
+    is_timed = reached_target == len(good)
+    with_outliers = _speeds(good, target if is_timed else None, goal)
+    without_outliers = _speeds(steady, target if is_timed else None, goal) if has_outliers else with_outliers
+    speeds = with_outliers if keep_outliers else without_outliers
     hosts = [run.hosts for run in runs if run.hosts is not None]
     return CellReport(
         values=dict(values),
-        gpus=gpus,
+        gpus=runs[0].gpus,
         hosts=max(hosts, default=None),
         jobs=[run.job_id for run in runs],
         repeats=len(good),
         failed=sum(run.status in (Status.FAILED, Status.CANCELLED) for run in runs),
         unfinished=sum(run.status not in TERMINAL for run in runs),
-        wall_s=_interval(good, "wall_s"),
+        wall_s=speeds.wall_s,
         setup_s=_interval(good, "setup_s"),
-        samples_per_s=_interval(good, "train_samples_per_s"),
+        samples_per_s=speeds.samples_per_s,
         val_accuracy=_interval(good, "val_accuracy"),
         metrics=_metrics(good, goal),
         epochs_run=_interval(good, "epochs_run"),
-        time_to_target_s=time_to_target,
-        gpu_hours_to_target=interval([gpus * time / 3600 for time in reached]) if time_to_target else None,
-        reached_target=len(reached),
-        gpu_hours=interval([run.leased_slot_s / 3600 for run in good]),
+        time_to_target_s=speeds.time_to_target_s,
+        gpu_hours_to_target=speeds.gpu_hours_to_target,
+        reached_target=reached_target,
+        gpu_hours=speeds.gpu_hours,
+        cost=speeds.cost,
         speedup=None,
         throughput_speedup=None,
         efficiency=None,
         accuracy_agreement=None,
+        with_outliers=with_outliers if has_outliers else None,
+        without_outliers=without_outliers if has_outliers else None,
+    )
+
+
+def _speeds(runs: Sequence[Run], target: Target | None, goal: Goal | None) -> Speeds:
+    """The figures of speed of these runs. With a target, all of them reached it."""
+    to_target_s = []
+    if target is not None and goal is not None:
+        to_target_s = [time for run in runs if (time := run.seconds_to(target.value, goal)) is not None]
+    return Speeds(
+        wall_s=_interval(runs, "wall_s"),
+        samples_per_s=_interval(runs, "train_samples_per_s"),
+        time_to_target_s=interval(to_target_s),
+        gpu_hours_to_target=interval([runs[0].gpus * time / 3600 for time in to_target_s]),
+        gpu_hours=interval([run.leased_slot_s / 3600 for run in runs]),
+        cost=interval(costs) if len(costs := [run.cost for run in runs if run.cost is not None]) == len(runs) else None,
     )
 
 
@@ -120,7 +153,7 @@ def _metrics(runs: Sequence[Run], goal: Goal | None) -> dict[str, Interval]:
     names = sorted(set().union(*(run.metric_names for run in runs)), key=lambda name: (name != first, name))
     metrics = {}
     for name in names[:_MOST_METRICS]:
-        values = [value for run in runs if (value := run.figure(name)) is not None and isfinite(value)]
+        values = [value for run in runs if (value := run.figure(name)) is not None]
         if (found := interval(values)) is not None:
             metrics[name] = found
     return metrics
@@ -156,18 +189,19 @@ def other_values(cell: CellReport, *without: str) -> str:
 def _against(cell: CellReport, base: CellReport | None, goal: Goal | None) -> CellReport:
     if base is None:
         return cell
-    speedup = _ratio(base.wall_s, cell.wall_s)
+    speedup = ratio(base.wall_s, cell.wall_s)
     return cell.model_copy(
         update={
             "speedup": speedup,
-            "throughput_speedup": _ratio(cell.samples_per_s, base.samples_per_s),
+            "throughput_speedup": ratio(cell.samples_per_s, base.samples_per_s),
             "efficiency": None if speedup is None else speedup * base.gpus / cell.gpus,
             "accuracy_agreement": None if cell is base else _agreement(cell, base, goal),
         }
     )
 
 
-def _ratio(above: Interval | None, below: Interval | None) -> float | None:
+def ratio(above: Interval | None, below: Interval | None) -> float | None:
+    """The ratio of two means; None if one is unknown, or the lower one is not above 0."""
     return above.mean / below.mean if above is not None and below is not None and below.mean > 0 else None
 
 

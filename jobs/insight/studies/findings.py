@@ -3,27 +3,32 @@
 First come speed (whether more GPUs pay, and where they stop to) and the goal, then reasons to be careful.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
 from jobs.insight.studies.figures import groups_over_gpus, of_goal, other_values
+from jobs.insight.studies.phrases import (
+    capitalized,
+    gpu_count,
+    host_count,
+    phrase,
+    short,
+    slot_count,
+    times,
+    values_of,
+    where,
+)
 from jobs.insight.studies.statistics import difference
-from jobs.views.studies import Agreement, Baseline, CellReport, Goal
+from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Outlier
 
 _MOST_LISTED = 6  # more comparisons of a kind share a sentence
 _AS_FAST = 0.03  # a ratio this close to 1 is no difference
 _A_POINT = 0.01
 _WORTH_OF_GOAL = 0.02  # a change of another goal than an accuracy, as a share of it
 _WORTH_MENTIONING = 1.1  # ratio of throughputs
-_NOT_COMPARED = frozenset({"gpus", "seed", "placement"})
-_PHRASES = {
-    "batch_size": "batch {}",
-    "learning_rate": "learning rate {}",
-    "dataset.fraction": "{} of the data",
-}
-_NAMED_BY_VALUE = frozenset({"dataset", "dataset.source", "model", "model.name"})
+_NOT_COMPARED = frozenset({"gpus", "seed", "placement", "device"})
 
 
 def findings_of(
@@ -34,17 +39,20 @@ def findings_of(
     baseline: Baseline | None,
     repeats: int,
     on_fewer_gpus: Sequence[str] = (),
+    outliers: Sequence[Outlier] = (),
+    keep_outliers: bool = False,
 ) -> list[str]:
     """The sentences. `on_fewer_gpus` are jobs that ran on fewer GPUs than they asked for."""
     sentences: list[str] = []
     if baseline is not None:
         sentences += [*_speedups(cells, baseline), *_poor_steps(cells), *_hosts(cells)]
         sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline, goal)]
-        sentences += _unequal_epochs(cells, baseline)
+        sentences += [*_loss_curves(cells, baseline), *_unequal_epochs(cells, baseline)]
+    sentences += _against_cpu(cells)
     for field in varied:
         if field not in _NOT_COMPARED:
             sentences += _trade_off(cells, field, goal)
-    return [*sentences, *_cautions(cells, repeats, on_fewer_gpus)]
+    return [*sentences, *_stalled(cells, outliers, keep_outliers), *_cautions(cells, repeats, on_fewer_gpus)]
 
 
 def _speedups(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
@@ -53,25 +61,45 @@ def _speedups(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
     compared = [cell for group in largest for cell in group if cell.gpus != baseline.gpus]
     if len(compared) <= _MOST_LISTED:
         for cell in compared:
-            yield f"{_where(cell)}{_speed(cell, baseline)} (efficiency {_figure(cell.efficiency)})."
+            yield f"{where(cell)}{_speed(cell, baseline)} (efficiency {short(cell.efficiency)})."
         return
     for gpus in sorted({cell.gpus for cell in compared}):
         same_count = [cell for cell in compared if cell.gpus == gpus]
         speedups = [cell.speedup for cell in same_count if cell.speedup is not None]
         fastest = max(same_count, key=lambda cell: cell.speedup or 0.0)
         yield (
-            f"{_gpus(gpus)} ran at {_times(min(speedups))} to {_times(max(speedups))} the speed of {baseline.gpus} "
-            f"(median {_times(median(speedups))}), fastest with {_values(fastest)}."
+            f"{gpu_count(gpus)} ran at {times(min(speedups))} to {times(max(speedups))} the speed of {baseline.gpus} "
+            f"(median {times(median(speedups))}), fastest with {values_of(fastest)}."
         )
 
 
 def _speed(cell: CellReport, baseline: Baseline) -> str:
     speedup = cell.speedup or 1.0
     if abs(speedup - 1) <= _AS_FAST:
-        return f"{_gpus(cell.gpus)} were no faster than {baseline.gpus}: {_times(speedup)} the speed"
+        return f"{slot_count(cell)} were no faster than {baseline.gpus}: {times(speedup)} the speed"
     if speedup < 1:
-        return f"{_gpus(cell.gpus)} were slower than {baseline.gpus}: {_times(speedup)} the speed"
-    return f"{_gpus(cell.gpus)} ran at {_times(speedup)} the speed of {baseline.gpus}"
+        return f"{slot_count(cell)} were slower than {baseline.gpus}: {times(speedup)} the speed"
+    return f"{slot_count(cell)} ran at {times(speedup)} the speed of {baseline.gpus}"
+
+
+def _against_cpu(cells: Sequence[CellReport]) -> Iterator[str]:
+    """How fast the cells on other devices are, against the same cell on CPUs."""
+    compared = [cell for cell in cells if cell.speedup_vs_cpu is not None and cell.values.get("device") != "cpu"]
+    if len(compared) <= _MOST_LISTED:
+        for cell in compared:
+            by_throughput = ""
+            if cell.throughput_vs_cpu and abs(cell.throughput_vs_cpu / (cell.speedup_vs_cpu or 1) - 1) > 0.1:
+                by_throughput = f", and {times(cell.throughput_vs_cpu)} by throughput"
+            speed = times(cell.speedup_vs_cpu or 0.0)
+            yield f"{where(cell, 'device')}{slot_count(cell)} ran at {speed} the speed of the CPU{by_throughput}."
+        return
+    speedups = [cell.speedup_vs_cpu or 0.0 for cell in compared]
+    fastest = max(compared, key=lambda cell: cell.speedup_vs_cpu or 0.0)
+    with_values = [slot_count(fastest), values_of(fastest, "device")]
+    yield (
+        f"{len(compared)} cells ran at {times(min(speedups))} to {times(max(speedups))} the speed of the CPU (median "
+        f"{times(median(speedups))}), fastest with {', '.join(filter(None, with_values))}."
+    )
 
 
 def _poor_steps(cells: Sequence[CellReport]) -> Iterator[str]:
@@ -86,18 +114,18 @@ def _poor_steps(cells: Sequence[CellReport]) -> Iterator[str]:
     if len(poor) <= _MOST_LISTED:
         for few, many, gain in poor:
             on_more_hosts = (few.hosts or 0) < (many.hosts or 0)
-            few_on, many_on = (f" on {_hosts_of(cell)}" if on_more_hosts else "" for cell in (few, many))
+            few_on, many_on = (f" on {host_count(cell)}" if on_more_hosts else "" for cell in (few, many))
             yield (
-                f"{_where(many)}{_gpus(many.gpus)}{many_on} ran at {_times(gain)} the speed of {few.gpus}{few_on} "
-                f"(ideal: {_times(many.gpus / few.gpus)})."
+                f"{where(many)}{slot_count(many)}{many_on} ran at {times(gain)} the speed of {few.gpus}{few_on} "
+                f"(ideal: {times(many.gpus / few.gpus)})."
             )
         return
     for counts in sorted({(few.gpus, many.gpus) for few, many, _ in poor}):
         gains = [gain for few, many, gain in poor if (few.gpus, many.gpus) == counts]
         total = sum((few.gpus, many.gpus) == counts for few, many, _ in steps)
         yield (
-            f"{_gpus(counts[1])} ran at {_times(min(gains))} to {_times(max(gains))} the speed of {counts[0]} "
-            f"(ideal: {_times(counts[1] / counts[0])}) in {len(gains)} of {total} cells."
+            f"{gpu_count(counts[1])} ran at {times(min(gains))} to {times(max(gains))} the speed of {counts[0]} "
+            f"(ideal: {times(counts[1] / counts[0])}) in {len(gains)} of {total} cells."
         )
 
 
@@ -112,8 +140,8 @@ def _hosts(cells: Sequence[CellReport]) -> Iterator[str]:
         ratio = many.wall_s.mean / few.wall_s.mean if few.wall_s.mean > 0 else 1.0
         if ratio > 1 + _AS_FAST:
             yield (
-                f"{_where(few, 'placement')}{_gpus(many.gpus)} were slower on {_hosts_of(many)} than on {few.hosts}: "
-                f"{_times(ratio)} the time."
+                f"{where(few, 'placement')}{slot_count(many)} were slower on {host_count(many)} than on {few.hosts}: "
+                f"{times(ratio)} the time."
             )
 
 
@@ -140,15 +168,37 @@ def _agreements(cells: Sequence[CellReport], baseline: Baseline, goal: Goal | No
     differing = [(cell, agreement) for cell, agreement in judged if agreement.agrees is False]
     for cell, agreement in differing[:_MOST_LISTED]:
         yield (
-            f"{_where(cell)}{goal.metric} on {_gpus(cell.gpus)} was {_distance(cell, agreement, goal)} "
+            f"{where(cell)}{goal.metric} on {slot_count(cell)} was {_distance(cell, agreement, goal)} "
             f"{'above' if agreement.difference > 0 else 'below'} that on {baseline.gpus}, which is more than chance."
         )
     agreeing = sum(agreement.agrees is True for _, agreement in judged)
     if agreeing:
         yield (
-            f"{goal.metric} on more GPUs agrees with that on {_gpus(baseline.gpus)} in {agreeing} of {len(judged)} "
+            f"{goal.metric} on more GPUs agrees with that on {gpu_count(baseline.gpus)} in {agreeing} of {len(judged)} "
             f"cell{'' if len(judged) == 1 else 's'}."
         )
+
+
+def _loss_curves(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
+    """Whether the losses take the same course on more GPUs."""
+    judged = [(cell, name, agreement) for cell in cells for name, agreement in cell.loss_agreement.items()]
+    differing = [each for each in judged if each[2].agrees is False]
+    for cell, name, agreement in differing[:_MOST_LISTED]:
+        on = f"{where(cell)}{name} on {slot_count(cell)}"
+        if agreement.difference is None:
+            yield f"{on} has another curve than on {baseline.gpus}: one of the two diverged."
+            continue
+        away = short(agreement.difference) if agreement.relative is None else f"{short(100 * agreement.relative)} %"
+        yield f"{on} was on average {away} away from its curve on {baseline.gpus}, which is more than chance."
+    if len(differing) > _MOST_LISTED:
+        yield f"{len(differing)} of {len(judged)} loss curves on more GPUs differ by more than chance."
+    for name in dict.fromkeys(name for _, name, _ in judged):
+        of_name = [agreement.agrees for _, each, agreement in judged if each == name]
+        if agreeing := of_name.count(True):
+            yield (
+                f"The curve of {name} on more GPUs agrees with that on {gpu_count(baseline.gpus)} in {agreeing} of "
+                f"{len(of_name)} cell{'' if len(of_name) == 1 else 's'}."
+            )
 
 
 def _distance(cell: CellReport, agreement: Agreement, goal: Goal) -> str:
@@ -164,13 +214,13 @@ def _unequal_epochs(cells: Sequence[CellReport], baseline: Baseline) -> Iterator
     bases = {other_values(cell): cell for cell in cells if cell.gpus == baseline.gpus}
     for cell in cells:
         base = bases.get(other_values(cell))
-        if base is None or cell.epochs_run is None or base.epochs_run is None:
+        if base is None or cell.epochs_run is None or base.epochs_run is None or not base.epochs_run.mean:
             continue
         if abs(cell.epochs_run.mean / base.epochs_run.mean - 1) > 0.1 and cell.throughput_speedup is not None:
             yield (
-                f"{_where(cell)}{_gpus(cell.gpus)} trained for {_figure(cell.epochs_run.mean)} epochs, {baseline.gpus} "
-                f"for {_figure(base.epochs_run.mean)}. The speed-up includes this; by throughput it is "
-                f"{_times(cell.throughput_speedup)}."
+                f"{where(cell)}{slot_count(cell)} trained for {short(cell.epochs_run.mean)} epochs, {baseline.gpus} "
+                f"for {short(base.epochs_run.mean)}. The speed-up includes this; by throughput it is "
+                f"{times(cell.throughput_speedup)}."
             )
 
 
@@ -193,11 +243,11 @@ def _trade_off(cells: Sequence[CellReport], field: str, goal: Goal | None) -> It
     effects = []
     rate = _throughput_ratio(pairs)
     if rate >= _WORTH_MENTIONING or rate <= 1 / _WORTH_MENTIONING:
-        effects.append(f"{_times(rate)} the samples per second")
+        effects.append(f"{times(rate)} the samples per second")
     effects += _change_of_goal(pairs, goal)
     if effects:
-        sentence = f"{_phrase(field, changed)} instead of {_phrase(field, base)}: {', '.join(effects)}."
-        yield _capitalized(sentence)
+        sentence = f"{phrase(field, changed)} instead of {phrase(field, base)}: {', '.join(effects)}."
+        yield capitalized(sentence)
 
 
 def _worst_and_best(cells: Sequence[CellReport], field: str, values: list[Any], goal: Goal | None) -> tuple[Any, Any]:
@@ -246,6 +296,20 @@ def _pairs(cells: Sequence[CellReport], field: str, base: Any, changed: Any) -> 
     return [(before, after) for before, after in pairs if before is not None]
 
 
+def _stalled(cells: Sequence[CellReport], outliers: Sequence[Outlier], keep_outliers: bool) -> Iterator[str]:
+    """The repeats that were far slower than the others of their cell, and whether the figures have them."""
+    left_out = "The figures of speed have it" if keep_outliers else "The figures of speed are without it"
+    for outlier in outliers[:_MOST_LISTED]:
+        slower = max(outlier.value, outlier.median) / min(outlier.value, outlier.median)
+        cell = cells[outlier.cell]
+        values = [text for text in (values_of(cell), slot_count(cell) if "gpus" in cell.values else "") if text]
+        in_cell = f" ({', '.join(values)})" if values else ""
+        unit = "sample" if outlier.figure == "samples_per_s" else "epoch"
+        yield f"Job {outlier.job_id}{in_cell} stalled: each {unit} took {times(slower)} the median time. {left_out}."
+    if len(outliers) > _MOST_LISTED:
+        yield f"{len(outliers)} jobs stalled in all: `outliers` of the report lists them."
+
+
 def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence[str]) -> Iterator[str]:
     total = len(cells) * repeats
     failed, unfinished = sum(cell.failed for cell in cells), sum(cell.unfinished for cell in cells)
@@ -260,46 +324,3 @@ def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence
         yield f"Jobs {ids} ran partly on fewer GPUs than they asked for: their figures are misleading."
     if repeats == 1:
         yield "Each cell ran once, so nothing shows how much of a difference is chance: use 3 repeats."
-
-
-def _where(cell: CellReport, *without: str) -> str:
-    """The values of a cell, as the beginning of a sentence about it."""
-    values = _values(cell, *without)
-    return f"{_capitalized(values)}: " if values else ""
-
-
-def _values(cell: CellReport, *without: str) -> str:
-    return ", ".join(_phrase(field, value) for field, value in cell.values.items() if field not in ("gpus", *without))
-
-
-def _capitalized(text: str) -> str:
-    return text[0].upper() + text[1:] if text.startswith(("batch ", "learning rate ")) else text
-
-
-def _phrase(field: str, value: Any) -> str:
-    text = value if isinstance(value, str) else _object(value) if isinstance(value, dict) else _plain(value)
-    return text if field in _NAMED_BY_VALUE else _PHRASES.get(field, field + " {}").format(text)
-
-
-def _object(value: Mapping[str, Any]) -> str:
-    return " ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'' if count == 1 else 's'}"
-
-
-def _hosts_of(cell: CellReport) -> str:
-    return f"{cell.hosts} host{'' if cell.hosts == 1 else 's'}"
-
-
-def _times(ratio: float) -> str:
-    return f"{_figure(ratio)}x"
-
-
-def _figure(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"

@@ -11,16 +11,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobs.model.csv_cells import csv_cell
-from jobs.views.studies import CellReport, Goal, Interval, StudyReport
+from jobs.views.studies import CellReport, CurveAgreement, Goal, Interval, Speeds, StudyReport
 
 _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
-    "gpu_hours",
+    "gpu_hours", "cost",
 )  # fmt: skip
+_RATIOS = ("speedup", "throughput_speedup", "efficiency", "speedup_vs_cpu", "throughput_vs_cpu")
+_SPEEDS = tuple(Speeds.model_fields)
+_OF_CURVES = tuple(CurveAgreement.model_fields)
 _MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
-_SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds of one slot to months of many
+_SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target", "cost"})  # from seconds of one slot to months of many
 
 
 def markdown(report: StudyReport) -> str:
@@ -29,6 +32,7 @@ def markdown(report: StudyReport) -> str:
     if report.findings:
         parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
     parts.append(_table(report))
+    parts += _outliers(report)
     parts.append(
         "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
         "GPU-hours are all of the leased time."
@@ -79,15 +83,17 @@ def _table(report: StudyReport) -> str:
     names = {
         "wall_s": "time, s", "setup_s": "set-up, s", "samples_per_s": "samples/s", "val_accuracy": "val_accuracy",
         "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU-hours to target",
-        "gpu_hours": "GPU-hours",
+        "gpu_hours": "GPU-hours", "cost": "cost",
     }  # fmt: skip
     figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
     metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
     scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
+    versus_cpu = ["vs CPU"] if any(cell.speedup_vs_cpu is not None for cell in report.cells) else []
+    losses = ["loss curves"] if any(cell.loss_agreement for cell in report.cells) else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
     heads = [*map(_markdown, metrics), *(names[name] for name in figure_names)]
-    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *heads]]
+    rows = [[*map(_markdown, fields), *hosts, "runs", *scaled, *versus_cpu, *losses, *heads]]
     rows.append(["---"] * len(rows[0]))
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
@@ -95,13 +101,55 @@ def _table(report: StudyReport) -> str:
         ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
         figures = [_interval(_METRIC, cell.metrics.get(name)) for name in metrics]
         figures += [_interval(name, getattr(cell, name)) for name in figure_names]
-        rows.append([*values, *spread, _runs(cell), *ratios, *figures])
+        if versus_cpu:
+            ratios.append(_ratio(cell.speedup_vs_cpu))
+        curves = [_markdown(_curves(cell))] if losses else []
+        rows.append([*values, *spread, _runs(cell), *ratios, *curves, *figures])
+    return _lines(rows)
+
+
+def _outliers(report: StudyReport) -> list[str]:
+    """What the cells with outliers look like with them and without."""
+    cells = [cell for cell in report.cells if cell.with_outliers is not None and cell.without_outliers is not None]
+    if not cells:
+        return []
+    of_table = "is without them" if report.outliers_set_aside else "has them"
+    rows = [["cell", "time, s: with", "without", "samples/s: with", "without", "GPU-hours: with", "without"]]
+    rows.append(["---"] * len(rows[0]))
+    for cell in cells:
+        pairs = [
+            _interval(name, getattr(speeds, name))
+            for name in ("wall_s", "samples_per_s", "gpu_hours")
+            for speeds in (cell.with_outliers, cell.without_outliers)
+        ]
+        values = ", ".join(f"{field} {_text(value)}" for field, value in cell.values.items()) or "all"
+        rows.append([_markdown(values), *pairs])
+    rule = f"Runs that stalled are marked with \\*. They took {report.outliers[0].rule}. The table above {of_table}."
+    return [rule, _lines(rows)]
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _runs(cell: CellReport) -> str:
     rest = [f"{count} {what}" for count, what in ((cell.failed, "failed"), (cell.unfinished, "unfinished")) if count]
-    return ", ".join([str(cell.repeats), *rest])
+    mark = "" if cell.with_outliers is None else "\\*"
+    return ", ".join([f"{cell.repeats}{mark}", *rest])
+
+
+def _curves(cell: CellReport) -> str:
+    """How far the loss curves are from the baseline's: loss 0.4 %, val_loss 12 % differs."""
+    return ", ".join(f"{name} {_curve(agreement)}" for name, agreement in cell.loss_agreement.items())
+
+
+def _curve(agreement: CurveAgreement) -> str:
+    if agreement.difference is None:
+        return "diverged"
+    away = f"{agreement.difference:.2g}"
+    if agreement.relative is not None:
+        away = f"{100 * agreement.relative:{'.0f' if agreement.relative >= 0.1 else '.2g'}} %"
+    return away + {True: "", False: " differs", None: " ?"}[agreement.agrees]
 
 
 def _gpus(count: int) -> str:
@@ -122,7 +170,9 @@ def _interval(name: str, figure: Interval | None) -> str:
 def _number(name: str, value: float) -> str:
     if name == _METRIC:
         return f"{value:.4g}"
-    return f"{value:,.3g}" if name in _SIGNIFICANT else f"{value:,.{_DIGITS.get(name, 2)}f}"
+    if name in _SIGNIFICANT:
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,.{_DIGITS.get(name, 2)}f}"
 
 
 def _markdown(text: str) -> str:
@@ -147,13 +197,20 @@ def comma_separated(report: StudyReport) -> str:
     writer = csv.writer(out)
     fields = [field for field in report.varied if field != "gpus"]
     intervals = [f"{name}{part}" for name in _FIGURES for part in ("", "_low", "_high")]
-    compared = ["speedup", "throughput_speedup", "efficiency", "accuracy_difference", "accuracy_agrees"]
+    compared = [*_RATIOS, "accuracy_difference", "accuracy_agrees"]
     counts = ["gpus", "hosts", "repeats", "failed", "unfinished", "reached_target"]
+    speeds = [f"{name}_{which}_outliers" for which in ("with", "without") for name in _SPEEDS]
     metrics = sorted({name for cell in report.cells for name in cell.metrics})
     of_metrics = [f"metrics.{name}{part}" for name in metrics for part in ("", "_low", "_high")]
-    writer.writerow([csv_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs", *of_metrics)])
+    losses = sorted({name for cell in report.cells for name in cell.loss_agreement})
+    of_losses = [f"loss_agreement.{name}.{part}" for name in losses for part in _OF_CURVES]
+    heads = (*fields, *counts, *intervals, *compared, "jobs", *speeds, *of_losses, *of_metrics)
+    writer.writerow(map(csv_cell, heads))
     for cell in report.cells:
-        row = [*_row(cell, fields, counts), *_ends(cell.metrics.get(name) for name in metrics)]
+        row = _row(cell, fields, counts)
+        for name in losses:
+            row += [getattr(cell.loss_agreement.get(name), part, None) for part in _OF_CURVES]
+        row += _ends(cell.metrics.get(name) for name in metrics)
         writer.writerow(map(csv_cell, row))
     return out.getvalue()
 
@@ -162,9 +219,15 @@ def _row(cell: CellReport, fields: Sequence[str], counts: Sequence[str]) -> list
     row = [_value(cell.values[field]) for field in fields] + [getattr(cell, name) for name in counts]
     row += _ends(getattr(cell, name) for name in _FIGURES)
     agreement = cell.accuracy_agreement
-    row += [cell.speedup, cell.throughput_speedup, cell.efficiency]
+    row += [getattr(cell, name) for name in _RATIOS]
     row += [None, None] if agreement is None else [agreement.difference, agreement.agrees]
-    return [*row, " ".join(cell.jobs)]
+    return [*row, " ".join(cell.jobs), *_means(cell.with_outliers), *_means(cell.without_outliers)]
+
+
+def _means(speeds: Speeds | None) -> list[float | None]:
+    """The means of the figures of speed; empty where the cell has no outlier."""
+    figures = [None if speeds is None else getattr(speeds, name) for name in _SPEEDS]
+    return [None if figure is None else figure.mean for figure in figures]
 
 
 def _ends(intervals: Iterable[Interval | None]) -> list[float | None]:

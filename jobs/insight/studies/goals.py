@@ -13,6 +13,7 @@ from jobs.model.spec import GoalSpec
 from jobs.views.studies import Goal, Target
 
 _MOST_CELLS = 0.75  # the share of cells with results that reach a target chosen from them
+_LEAST = 1e-150  # of a target: digits of less cannot be counted
 _OF_OWN_LOOP = ("val_accuracy",)  # every job without code measures it
 
 
@@ -58,7 +59,7 @@ def target_from(cells: Sequence[Sequence[Run]], goal: Goal) -> Target | None:
 
 def _rounded(value: float, goal: Goal) -> float:
     """The value with two digits, or an accuracy in whole percent, rounded to the side that is easier to reach."""
-    if value == 0:
+    if abs(value) < _LEAST:
         return 0.0
     places = 2 if goal.is_accuracy else 1 - floor(log10(abs(value)))
     scale = 10.0**places

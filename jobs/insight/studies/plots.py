@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from jobs.insight.studies.figures import of_goal
-from jobs.views.studies import CellReport, Goal, Interval, StudyReport
+from jobs.views.studies import CellReport, Goal, Interval, MetricCurves, StudyCurves, StudyReport
 
 
 class _Part(BaseModel):
@@ -18,11 +18,11 @@ class _Part(BaseModel):
 
 
 class Line(_Part):
-    """Points with their error bars, which may be missing; `x` ascends."""
+    """Points with their error bars or their range, which may be missing; `x` ascends."""
 
     label: str
     x: list[float]
-    y: list[float]
+    y: list[float | None]
     low: list[float | None]
     high: list[float | None]
 
@@ -37,20 +37,27 @@ class Panel(_Part):
     ticks: list[str] | None = None
     ideal: Line | None = None
     boundary: float | None = None  # jobs left of it ran on one host, right of it on more
+    are_curves: bool = False  # many points: a shaded range in place of error bars, and no marks
 
 
 class Plot(_Part):
-    """A picture of one or two panels, side by side."""
+    """A picture of panels, two in a row."""
 
     title: str
     panels: list[Panel]
 
 
+_MOST_CURVES = 2
+_MOST_CELLS = 14  # of which curves are drawn
+
 _Point = tuple[float, float | None, float | None]  # a value and its interval
 
 
-def plot_of(report: StudyReport) -> Plot:
-    """Speed-up and time or the goal over GPUs; if GPUs do not vary, throughput and the goal over another field."""
+def plot_of(report: StudyReport, curves: StudyCurves | None = None) -> Plot:
+    """Speed-up and time or the goal over GPUs; if GPUs do not vary, throughput and the goal over another field.
+
+    Below them the first two of the learning curves, unless there are too many cells to tell them apart.
+    """
     target = report.target
     timed = target is not None and any(cell.time_to_target_s is not None for cell in report.cells)
     field = report.varied[0] if report.varied else ""
@@ -63,7 +70,51 @@ def plot_of(report: StudyReport) -> Plot:
         if timed and target is not None:
             second = _panel(report, "gpus", f"Time to {target.metric} {target.value:g}", _time, "s of training")
     state = "" if report.complete else " (so far)"
-    return Plot(title=f"{report.name}{state}", panels=[panel for panel in (first, second) if panel.lines])
+    panels = [
+        first,
+        second,
+        *_against_cpu(report),
+        *(_curves(report, each) for each in (curves.curves[:_MOST_CURVES] if curves else [])),
+    ]
+    return Plot(title=f"{report.name}{state}", panels=[panel for panel in panels if panel.lines])
+
+
+def _against_cpu(report: StudyReport) -> list[Panel]:
+    """The speed-up against the CPU, if the study varies the device."""
+    if all(cell.speedup_vs_cpu is None for cell in report.cells):
+        return []
+    field = "gpus" if report.baseline is not None else "device"
+    panel = _panel(report, field, "Speed-up against the CPU", _versus_cpu, "times as fast as the CPU")
+    return [panel]
+
+
+def _versus_cpu(cell: CellReport) -> _Point | None:
+    """With the interval of this cell's own time."""
+    if cell.speedup_vs_cpu is None or cell.wall_s is None:
+        return None
+    low, high = cell.wall_s.low, cell.wall_s.high
+    if low is None or high is None or low <= 0:
+        return cell.speedup_vs_cpu, None, None
+    base_s = cell.speedup_vs_cpu * cell.wall_s.mean
+    return cell.speedup_vs_cpu, base_s / high, base_s / low
+
+
+def _curves(report: StudyReport, curves: MetricCurves) -> Panel:
+    """A metric over epochs: a line for each cell with the range of its repeats."""
+    pairs = [(cell, curve) for cell, curve in zip(report.cells, curves.cells, strict=True) if curve is not None]
+    lines = [
+        Line(label=_key(cell), x=curve.epoch, y=curve.mean, low=curve.low, high=curve.high)
+        for cell, curve in pairs[: _MOST_CELLS + 1]
+    ]
+    repeats = max((curve.repeats for _, curve in pairs), default=1)
+    title = curves.metric + (": mean, lowest and highest repeat" if repeats > 1 else "")
+    return Panel(
+        title=title,
+        x_label="epoch",
+        y_label=curves.metric,
+        lines=lines if len(lines) <= _MOST_CELLS else [],
+        are_curves=True,
+    )
 
 
 def _of_goal(report: StudyReport, field: str) -> Panel:
@@ -152,7 +203,7 @@ def _of(figure: Interval | None) -> _Point | None:
     return figure.mean, None if figure.low is None else max(0.0, figure.low), figure.high
 
 
-def _key(cell: CellReport, without: str) -> str:
+def _key(cell: CellReport, without: str = "") -> str:
     return ", ".join(f"{field} {_text(value)}" for field, value in cell.values.items() if field != without)
 
 

@@ -10,13 +10,19 @@ from typing import Any, Literal
 from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job, MetricPoint, Study
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
+from jobs.db.tables import Attempt, Job, Study
+from jobs.insight.studies.cpu_speedups import with_cpu_speedups
+from jobs.insight.studies.epoch_series import epoch_series
+from jobs.insight.studies.figures import Epoch, Run, Series, baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
+from jobs.insight.studies.loss_curves import loss_names, with_loss_agreement
+from jobs.insight.studies.outliers import outliers_of
+from jobs.insight.studies.statistics import is_usable
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
+from jobs.lifecycle.attempt_devices import devices_of
 from jobs.model.states import TERMINAL
-from jobs.telemetry.ingest import ALL_RANKS
+from jobs.runtime.prices import Prices
 from jobs.views.studies import Goal, StudyReport, Target
 
 
@@ -24,17 +30,33 @@ class ImpossibleTarget(ValueError):
     """The requested target can never be reached."""
 
 
-def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:
+def report_on(
+    session: Session,
+    study_id: str,
+    *,
+    target: float | None = None,
+    keep_outliers: bool = False,
+    prices: Prices | None = None,
+) -> StudyReport:
     """The results of a study so far. `target` replaces the study's own.
+
+    With `keep_outliers` the figures of speed are those of all repeats that succeeded.
 
     Raises `jobs.insight.studies.store.StudyNotFound`, `ImpossibleTarget`.
     """
     study = get_study(session, study_id)
-    goal, runs = _goal_and_runs(session, study)
+    goal, runs = goal_and_runs(session, study, prices)
     chosen = None if goal is None else _target(study, goal, target) or target_from(runs, goal)
-    cells = [cell_report(values, runs[at], goal, chosen) for at, values in enumerate(study.cells)]
+    outliers = outliers_of(runs)
+    slow = {outlier.job_id for outlier in outliers}
+    cells = [
+        cell_report(values, runs[at], goal, chosen, outliers=slow, keep_outliers=keep_outliers)
+        for at, values in enumerate(study.cells)
+    ]
     baseline = baseline_of(cells, list(study.grid))
-    cells = compared_with(cells, baseline, goal)
+    cells = with_loss_agreement(compared_with(cells, baseline, goal), runs, baseline)
+    if "device" in study.grid:
+        cells = with_cpu_speedups(cells)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
     return StudyReport(
         study_id=study.id,
@@ -47,9 +69,18 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
         goal=goal,
         target=chosen,
         cells=cells,
+        outliers=outliers,
+        outliers_set_aside=not keep_outliers,
         best=best_of(cells, goal),
         findings=findings_of(
-            cells, goal=goal, varied=list(study.grid), baseline=baseline, repeats=study.repeats, on_fewer_gpus=fewer
+            cells,
+            goal=goal,
+            varied=list(study.grid),
+            baseline=baseline,
+            repeats=study.repeats,
+            on_fewer_gpus=fewer,
+            outliers=outliers,
+            keep_outliers=keep_outliers,
         ),
         notes=notes_of(session, study_id),
     )
@@ -69,7 +100,7 @@ def _scaling(study: Study) -> Literal["weak", "strong"] | None:
     return "strong" if study.base.get("batch_per") == "global" else "weak"
 
 
-def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[list[Run]]]:
+def goal_and_runs(session: Session, study: Study, prices: Prices | None = None) -> tuple[Goal | None, list[list[Run]]]:
     """The goal, and the newest job of each repeat, by cell."""
     newest = newest_jobs([study.id]).subquery()
     rows = session.execute(
@@ -79,8 +110,11 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
     ).all()
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
-    goal = goal_of(study.base, {name for row in rows for name in row.metrics})
-    epochs = {} if goal is None else _epochs(session, ids, attempts, goal.metric)
+    costs = {} if prices is None else _costs(session, attempts, prices)
+    names = {name for row in rows for name in row.metrics}
+    goal = goal_of(study.base, names)
+    curves = [*([goal.metric] if goal else []), *loss_names(names)]
+    series = epoch_series(session, ids, attempts, [*curves, "epoch_s"])
     runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
         own_attempts = attempts.get(row.id, [])
@@ -91,9 +125,11 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
             hosts=max((len(attempt.shares) for attempt in own_attempts), default=None),
             fewest_gpus=min((attempt.gpus for attempt in own_attempts), default=None),
             leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in own_attempts),
+            cost=costs.get(row.id),
             summary=row.summary or {},
             metrics=row.metrics,
-            epochs=epochs.get(row.id, []),
+            epochs=[] if goal is None else _epochs(series.get(row.id, {}), goal.metric),
+            series={name: series[row.id][name] for name in curves if name in series.get(row.id, {})},
         )
         runs[row.study_cell].append(run)
     return goal, runs
@@ -114,31 +150,19 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
     return by_job
 
 
-def _epochs(
-    session: Session, job_ids: Sequence[str], attempts: Mapping[str, Sequence[Any]], metric: str
-) -> Mapping[str, Sequence[Epoch]]:
-    """The epochs of each job in sequence. If two attempts ran an epoch, only the valid one counts.
-
-    A script whose first report ends an epoch has no time for that epoch: it is a part of the set-up.
-    """
-    point = MetricPoint
-    rows = session.execute(
-        select(point.job_id, point.name, point.epoch, point.step, point.attempt, point.value)
-        .where(point.job_id.in_(job_ids), point.name.in_([metric, "epoch_s"]), point.rank == ALL_RANKS, point.epoch > 0)
-        .order_by(point.job_id, point.step, point.attempt)
-    )
-    values: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows:
-        later = [each.resumed_step for each in attempts.get(row.job_id, ()) if each.number > row.attempt]
-        if all(step is None or row.step <= step for step in later):  # none of them ran it again
-            values[row.job_id][row.epoch][row.name] = row.value
-    return {
-        job_id: [
-            Epoch(_number(metrics.get(metric)), metrics.get("epoch_s", 0.0)) for _, metrics in sorted(by_epoch.items())
-        ]
-        for job_id, by_epoch in values.items()
-    }
+def _costs(session: Session, attempts: Mapping[str, Sequence[Any]], prices: Prices) -> Mapping[str, float | None]:
+    """The cost of each job over its attempts; None if a slot has no price."""
+    every = [(job_id, attempt) for job_id, of_job in attempts.items() for attempt in of_job]
+    devices = devices_of(session, [attempt.shares for _, attempt in every])
+    costs: dict[str, float | None] = dict.fromkeys(attempts, 0.0)
+    for (job_id, attempt), of_attempt in zip(every, devices, strict=True):
+        per_hour, so_far = prices.of_all(of_attempt), costs[job_id]
+        costs[job_id] = None if per_hour is None or so_far is None else so_far + per_hour * attempt.leased_s / 3600
+    return costs
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None or value != value else value  # noqa: PLR0124 - NaN: a loss that diverged
+def _epochs(series: Mapping[str, Series], metric: str) -> Sequence[Epoch]:
+    """The epochs of a job with the goal's value, in sequence."""
+    times, values = series.get("epoch_s", {}), series.get(metric, {})
+    known = {epoch: value for epoch, value in values.items() if is_usable(value)}  # not that of a loss that diverged
+    return [Epoch(known.get(epoch), times.get(epoch, 0.0)) for epoch in sorted({*times, *values})]

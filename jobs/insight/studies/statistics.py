@@ -11,10 +11,20 @@ from statistics import fmean, variance
 from jobs.views.studies import Interval
 
 _CONFIDENCE = 0.95
+_LARGEST = 1e150  # the square of a larger number is none
+
+
+def is_usable(value: float | None) -> bool:
+    """Whether figures can be computed of a value: it is not NaN, not infinite, and its square is not either."""
+    return value is not None and abs(value) < _LARGEST
 
 
 def interval(values: Sequence[float]) -> Interval | None:
-    """The mean of n values, and mean ± t(0.975, n - 1) s / sqrt(n). One value has no interval; no value gives None."""
+    """The mean of n values, and mean ± t(0.975, n - 1) s / sqrt(n). One value has no interval; no value gives None.
+
+    Values that are not usable are left out.
+    """
+    values = [value for value in values if is_usable(value)]
     if not values:
         return None
     mean = fmean(values)
@@ -35,11 +45,18 @@ def difference(values: Sequence[float], base_values: Sequence[float]) -> tuple[f
     between, total = fmean(values) - fmean(base_values), sum(squares)
     if total == 0:
         return between, between
-    shares = [
-        (square / total) ** 2 / (len(each) - 1) for square, each in zip(squares, (values, base_values), strict=True)
-    ]
-    half = student_t(max(1, int(1 / sum(shares)))) * sqrt(total)
+    half = student_t(welch_degrees(squares, (len(values), len(base_values)))) * sqrt(total)
     return between - half, between + half
+
+
+def welch_degrees(squares: Sequence[float], counts: Sequence[int]) -> int:
+    """The degrees of freedom of a difference of means, rounded down; at least 1.
+
+    `squares` are the squared standard errors of the two means, not both 0. `counts` are the numbers of their values.
+    """
+    total = sum(squares)
+    shares = [(square / total) ** 2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
+    return max(1, int(1 / sum(shares) + 1e-9))  # equal variances give a whole number, and must not lose one
 
 
 @cache

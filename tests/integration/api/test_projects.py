@@ -55,7 +55,7 @@ def test_a_project_is_created_changed_and_read(api: TestClient) -> None:
     project = created.json()
     assert project["is_open"] is True
     assert (project["max_slots"], project["max_queued"], project["max_gpu_hours"]) == (4, None, 100)
-    unused = {"slots": 0, "queued": 0, "gpu_hours": 0, "storage_gb": 0, "renews_at": None}
+    unused = {"slots": 0, "queued": 0, "gpu_hours": 0, "cost": None, "storage_gb": 0, "renews_at": None}
     assert project["usage"] | {"renews_at": None} == unused
     assert (project["members"], project["archived_at"], project["revision"]) == ([], None, 1)
     problem(api.post("/v1/projects", json=document), 409, "project-exists")

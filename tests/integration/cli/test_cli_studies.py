@@ -68,6 +68,8 @@ def test_a_study_is_watched_to_its_report(
 def test_a_report_is_printed_in_every_format(stack: Stack, client: Service, study_id: str, short_folder: Path) -> None:
     report = json.loads(hora(stack.home, "report", study_id, "--json").stdout)
     assert report == client.report(study_id)
+    kept = json.loads(hora(stack.home, "report", study_id, "--json", "--keep-outliers").stdout)
+    assert (report["outliers_set_aside"], kept["outliers_set_aside"]) == (True, False)
     for cell in report["cells"]:
         (job,) = (client.job(job_id) for job_id in cell["jobs"])
         assert cell["wall_s"]["mean"] == pytest.approx(job["summary"]["wall_s"])

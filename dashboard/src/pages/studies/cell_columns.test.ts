@@ -29,11 +29,41 @@ test("repeats show how many succeeded, failed or are to come", () => {
   );
 });
 
+test("repeats have a mark if one of them stalled", () => {
+  const speeds = {
+    wall_s: null,
+    samples_per_s: null,
+    time_to_target_s: null,
+    gpu_hours_to_target: null,
+    gpu_hours: null,
+  };
+  assert.equal(repeatsText(cell({}, { with_outliers: speeds }), 3), "3*");
+  assert.equal(
+    repeatsText(cell({}, { with_outliers: speeds, repeats: 2, failed: 1 }), 3),
+    "2* of 3, 1 failed or cancelled",
+  );
+});
+
 test("a difference in accuracy says whether it is more than chance", () => {
   const agreement = (agrees: boolean | null) => ({ difference: -0.012, low: null, high: null, agrees });
   assert.equal(cellText(cell({}, { accuracy_agreement: agreement(true) }), "accuracy_agreement"), "−0.0120");
   assert.equal(cellText(cell({}, { accuracy_agreement: agreement(false) }), "accuracy_agreement"), "−0.0120 differs");
   assert.equal(cellText(cell({}, { accuracy_agreement: agreement(null) }), "accuracy_agreement"), "−0.0120 ?");
+});
+
+test("loss curves say how far they are from the baseline, and whether that is more than chance", () => {
+  const agreement = (difference: number | null, relative: number | null, agrees: boolean | null) => ({
+    epochs: 3,
+    chance: null,
+    difference,
+    relative,
+    agrees,
+  });
+  const compared = { loss: agreement(0.1, 0.004, true), val_loss: agreement(0.2, 0.123, false) };
+  const text = cellText(cell({}, { loss_agreement: compared }), "loss_agreement");
+  assert.equal(text?.replaceAll("\u00a0", " "), "loss 0.4 %, val loss 12 % differs");
+  const unclear = { loss: agreement(null, null, false), val_loss: agreement(0.25, null, null) };
+  assert.equal(cellText(cell({}, { loss_agreement: unclear }), "loss_agreement"), "loss diverged, val loss 0.25 ?");
 });
 
 test("cells without a figure sort last in both directions, and cells keep their positions in the grid", () => {

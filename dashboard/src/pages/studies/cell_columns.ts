@@ -30,16 +30,22 @@ const threeDigits = (value: number): string => number(value, 3);
 
 function interval(key: IntervalKey, label: string, format: (value: number) => string, title?: string): Column {
   const of = (cell: CellReport): number | null => cell[key]?.mean ?? null;
-  return { key, label, ...(title ? { title } : {}), sortValue: of, format: (cell) => intervalText(cell[key], format) };
+  const text = (cell: CellReport): string => intervalText(cell[key] ?? null, format);
+  return { key, label, ...(title ? { title } : {}), sortValue: of, format: text };
 }
 
-function share(key: "speedup" | "efficiency", label: string, format: (value: number) => string, title: string): Column {
+function share(
+  key: "speedup" | "efficiency" | "speedup_vs_cpu",
+  label: string,
+  format: (value: number) => string,
+  title: string,
+): Column {
   return {
     key,
     label,
     title,
-    sortValue: (cell) => cell[key],
-    format: (cell) => (cell[key] === null ? "–" : format(cell[key])),
+    sortValue: (cell) => cell[key] ?? null,
+    format: (cell) => (cell[key] == null ? "–" : format(cell[key])),
   };
 }
 
@@ -75,11 +81,20 @@ const FIGURES: readonly Column[] = [
     sortValue: (cell) => cell.accuracy_agreement?.difference ?? null,
     format: differenceText,
   },
+  {
+    key: "loss_agreement",
+    label: "loss curves",
+    title: "Mean distance of the loss curves from those of the same cell at the baseline",
+    sortValue: (cell) => Object.values(cell.loss_agreement)[0]?.relative ?? null,
+    format: curvesText,
+  },
   share("speedup", "speed-up", threeDigits, "Training time at the baseline divided by that of the cell"),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
+  share("speedup_vs_cpu", "vs CPU", threeDigits, "Training time of the same cell on CPUs divided by that of the cell"),
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
   interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
   interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),
+  interval("cost", "cost", threeDigits, "What the GPU-hours cost by the service's present prices"),
   interval("epochs_run", "epochs", threeDigits),
   interval("setup_s", "set-up", duration),
 ];
@@ -115,19 +130,20 @@ export function columnsOf(report: StudyReport, chosenMetrics: readonly string[] 
     ...(report.cells.some((cell) => (cell.hosts ?? 1) > 1) ? [hosts] : []),
     repeats,
     ...metrics.filter(isGoal),
-    ...FIGURES.filter((column) => report.cells.some((cell) => column.sortValue(cell) !== null)),
+    ...FIGURES.filter((column) => report.cells.some((cell) => column.format(cell) !== "–")),
     ...metrics.filter((column) => !isGoal(column)),
   ];
 }
 
 /** 3, or 1 of 3, 1 failed or cancelled, 1 to come. */
 export function repeatsText(cell: CellReport, planned: number): string {
-  if (cell.repeats === planned) return String(planned);
+  const mark = cell.with_outliers ? "*" : ""; // a run stalled
+  if (cell.repeats === planned) return planned + mark;
   const rest = [
     cell.failed > 0 ? `${cell.failed} failed or cancelled` : "",
     cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
   ].filter(Boolean);
-  return [`${cell.repeats} of ${planned}`, ...rest].join(", ");
+  return [`${cell.repeats}${mark} of ${planned}`, ...rest].join(", ");
 }
 
 /** -0.012, and whether the difference is more than chance. */
@@ -135,6 +151,16 @@ function differenceText({ accuracy_agreement: agreement }: CellReport): string {
   if (agreement === null) return "–";
   const difference = `${agreement.difference < 0 ? "−" : "+"}${Math.abs(agreement.difference).toFixed(4)}`;
   return agreement.agrees === null ? `${difference} ?` : agreement.agrees ? difference : `${difference} differs`;
+}
+
+/** loss 0.4 %, val loss 12 % differs. */
+function curvesText({ loss_agreement: agreements }: CellReport): string {
+  const texts = Object.entries(agreements).map(([name, { difference, relative, agrees }]) => {
+    if (difference === null) return `${metricText(name)} diverged`;
+    const away = relative === null ? number(difference, 2) : `${number(100 * relative, 2)}\u00a0%`;
+    return `${metricText(name)} ${away}${agrees === null ? " ?" : agrees ? "" : " differs"}`;
+  });
+  return texts.join(", ") || "–";
 }
 
 /** The cells with their positions in the grid, sorted by a column. Cells without a figure come last. */

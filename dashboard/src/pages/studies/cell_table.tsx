@@ -45,6 +45,7 @@ export function CellTable({ study, report }: { study: Study; report: StudyReport
         Means of the repeats that succeeded
         {report.repeats > 1 ? ", ± half of the 95 % interval (Student's t); one repeat has no interval" : ""}. ★ is the
         best cell of a column.
+        {report.outliers.length > 0 && " * One of its runs stalled."}
       </p>
     </Panel>
   );

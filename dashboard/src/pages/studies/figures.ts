@@ -14,12 +14,13 @@ export type IntervalKey =
   | "epochs_run"
   | "time_to_target_s"
   | "gpu_hours_to_target"
-  | "gpu_hours";
+  | "gpu_hours"
+  | "cost";
 
 /** A metric that the jobs report. */
 export type MetricKey = `metrics.${string}`;
 
-export type FigureKey = IntervalKey | MetricKey | "speedup" | "efficiency";
+export type FigureKey = IntervalKey | MetricKey | "speedup" | "efficiency" | "speedup_vs_cpu";
 
 export interface Figure {
   readonly key: FigureKey;
@@ -41,9 +42,11 @@ export const FIGURES: readonly Figure[] = [
   { key: "time_to_target_s", label: "time to target", better: "less", isFromZero: true, format: duration },
   { key: "gpu_hours_to_target", label: "GPU-hours to target", better: "less", isFromZero: true, format: fewDigits },
   { key: "gpu_hours", label: "GPU-hours", better: "less", isFromZero: true, format: fewDigits },
+  { key: "cost", label: "cost", better: "less", isFromZero: true, format: fewDigits },
   { key: "setup_s", label: "set-up", isFromZero: true, format: duration },
   { key: "epochs_run", label: "epochs", isFromZero: true, format: fewDigits },
   { key: "speedup", label: "speed-up", isFromZero: true, format: (value) => number(value, 3) },
+  { key: "speedup_vs_cpu", label: "speed-up against the CPU", better: "more", isFromZero: true, format: fewDigits },
   { key: "efficiency", label: "efficiency", isFromZero: true, format: percent },
 ];
 
@@ -99,7 +102,7 @@ function isMetric(key: FigureKey): key is MetricKey {
 }
 
 function intervalOf(cell: CellReport, key: FigureKey): Interval | number | null {
-  return isMetric(key) ? (cell.metrics?.[metricOf(key)] ?? null) : cell[key];
+  return (isMetric(key) ? cell.metrics?.[metricOf(key)] : cell[key]) ?? null;
 }
 
 /** A figure of a cell with its interval; null if the cell has no such figure. */

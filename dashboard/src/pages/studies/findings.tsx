@@ -11,6 +11,7 @@ const BEST: Readonly<Record<string, string>> = {
   val_accuracy: "most accurate",
   goal: "best by the goal",
   gpu_hours: "fewest GPU-hours",
+  cost: "cheapest",
   time_to_target_s: "first at the target",
   gpu_hours_to_target: "fewest GPU-hours to the target",
 };

@@ -7,13 +7,15 @@ import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { pathWith } from "../../query.ts";
 import { Cost, Speedup, TimeToTarget } from "./answers.tsx";
 import { CellTable } from "./cell_table.tsx";
+import { Curves } from "./curves.tsx";
 import { Findings } from "./findings.tsx";
 import { Grid } from "./grid.tsx";
 import { Header } from "./header.tsx";
 import { Notes } from "./notes.tsx";
+import { Outliers } from "./outliers.tsx";
 import styles from "./page.module.css";
 import { endedJobs } from "./state.ts";
-import { targetNow } from "./view.ts";
+import { outliersParam, targetNow } from "./view.ts";
 
 const LIVE_S = 3;
 const ENDED_S = 10; // notes are added, and jobs may be resumed
@@ -22,7 +24,8 @@ export function StudyPage({ id }: { id: string }) {
   const path = `/v1/studies/${id}`;
   const study = usePolled<Study>(path, { every_s: LIVE_S });
   const every_s = study.data?.complete ? ENDED_S : LIVE_S;
-  const polled = usePolled<StudyReport>(pathWith(`${path}/report`, { target: targetNow() }), { every_s });
+  const query = { target: targetNow(), outliers: outliersParam.value === "keep" ? "keep" : null };
+  const polled = usePolled<StudyReport>(pathWith(`${path}/report`, query), { every_s });
   const newestReport = useRef(polled.data);
   newestReport.current = polled.data ?? newestReport.current; // while the report for another target is on its way
   const report = newestReport.current;
@@ -39,7 +42,7 @@ export function StudyPage({ id }: { id: string }) {
       {report === undefined ? (
         <Waiting problem={undefined} subject="the report" />
       ) : (
-        <Report study={study.data} report={report} onChange={refresh} />
+        <Report study={study.data} report={report} every_s={every_s} onChange={refresh} />
       )}
     </div>
   );
@@ -53,7 +56,14 @@ function NotFound({ id }: { id: string }) {
   );
 }
 
-function Report({ study, report, onChange }: { study: Study; report: StudyReport; onChange: () => void }) {
+interface Props {
+  study: Study;
+  report: StudyReport;
+  every_s: number;
+  onChange: () => void;
+}
+
+function Report({ study, report, every_s, onChange }: Props) {
   const hasFigures = report.cells.some((cell) => cell.repeats > 0);
   return (
     <>
@@ -66,6 +76,7 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
         <Findings report={report} />
         <Notes study={study} onChange={onChange} />
       </div>
+      <Outliers report={report} />
       {hasFigures && (
         <>
           <div class={styles["charts"]}>
@@ -76,6 +87,7 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
           <div class={styles["charts"]}>
             <Grid report={report} />
           </div>
+          <Curves report={report} every_s={every_s} />
         </>
       )}
       <CellTable study={study} report={report} />

@@ -25,10 +25,14 @@ export function cell(values: Record<string, unknown>, parts: Partial<CellReport>
     gpu_hours_to_target: null,
     reached_target: 0,
     gpu_hours: null,
+    cost: null,
     speedup: null,
     throughput_speedup: null,
     efficiency: null,
+    speedup_vs_cpu: null,
+    throughput_vs_cpu: null,
     accuracy_agreement: null,
+    loss_agreement: {},
     ...parts,
   };
 }
@@ -46,6 +50,8 @@ export function report(cells: CellReport[], parts: Partial<StudyReport> = {}): S
     goal: null,
     cells,
     best: {},
+    outliers: [],
+    outliers_set_aside: true,
     findings: [],
     notes: [],
     ...parts,

@@ -4,6 +4,8 @@ import { param } from "../../url.ts";
 
 /** The value of the goal to which time and GPU-hours are measured. */
 export const targetParam = param("target");
+/** `keep`: runs that stalled count in the figures of speed. */
+export const outliersParam = param("outliers");
 /** The figure of the bars and of the matrix; empty for the one that suits the study. */
 export const figureParam = param("figure");
 /** Metrics with a column beside those that have one by default. */

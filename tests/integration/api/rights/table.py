@@ -223,6 +223,7 @@ ROWS = (
     # Studies
     row("GET /v1/studies", READ),
     row("GET /v1/studies/{study_id}", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
+    row("GET /v1/studies/{study_id}/curves", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
     row("GET /v1/studies/{study_id}/report", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
     row(
         "POST /v1/studies", SUBMIT,

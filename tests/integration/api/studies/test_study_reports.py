@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from api import drawing
 from jobs.db.engine import Sessions
 from jobs.telemetry.ingest import ALL_RANKS
-from tests.integration.api.starting_rows import an_attempt, metric_points, seconds
+from tests.integration.api.starting_rows import a_host, an_attempt, metric_points, seconds
 from tests.integration.api.studies.study_jobs import Json, job_ids, succeed, wrong_fields
 
 
@@ -53,6 +53,117 @@ def test_epochs_that_were_run_again_count_once(api: TestClient, sessions: Sessio
     [cell] = report["cells"]
     assert cell["time_to_target_s"]["mean"] == pytest.approx(1 + 2 + 2)
     assert cell["gpu_hours"]["mean"] == pytest.approx((5 + 10) / 3600)
+
+
+def test_a_repeat_that_stalled_is_set_aside_unless_it_is_asked_for(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study(grid={"gpus": [1, 2]}, repeats=3)
+    for cell, walls in zip(study["cells"], [(10, 12, 200), (5, 6, 7)], strict=True):
+        for job, wall_s in zip(cell["jobs"], walls, strict=True):
+            succeed(sessions, job["id"], wall_s, accuracies=[0.5, 0.8], gpus=cell["gpus"])
+    path, stalled = f"/v1/studies/{study['id']}/report", study["cells"][0]["jobs"][2]["id"]
+
+    report = api.get(path).json()
+    assert [(each["job_id"], each["cell"], each["figure"], each["value"]) for each in report["outliers"]] == [
+        (stalled, 0, "epoch_s", 100)
+    ]
+    assert report["outliers_set_aside"] is True
+    assert report["cells"][0]["wall_s"]["values"] == [10, 12]
+    assert report["cells"][0]["with_outliers"]["wall_s"]["values"] == [10, 12, 200]
+    assert report["cells"][0]["val_accuracy"]["values"] == [0.8] * 3
+    assert report["cells"][1]["with_outliers"] is None
+    assert report["cells"][1]["speedup"] == pytest.approx(11 / 6)
+    sentence = f"Job {stalled} (1 GPU) stalled: each epoch took 17x the median time. The figures of speed "
+    assert f"{sentence}are without it." in report["findings"]
+    page = api.get(path, params={"format": "markdown"}).text
+    assert "| 1 | 3\\* |" in page
+    assert "They took more than 1.5 x the median time, and" in page
+    assert "| gpus 1 | 74.00 ± 271.08 | 11.00 ± 12.71 |" in page
+    table = api.get(path, params={"format": "csv"}).text
+    assert [row["wall_s_with_outliers"] for row in csv.DictReader(io.StringIO(table))] == ["74.0", ""]
+
+    kept = api.get(path, params={"outliers": "keep"}).json()
+    assert (kept["outliers"], kept["outliers_set_aside"]) == (report["outliers"], False)
+    assert kept["cells"][0]["wall_s"]["values"] == [10, 12, 200]
+    assert kept["cells"][1]["speedup"] == pytest.approx(74 / 6)
+    assert f"{sentence}have it." in kept["findings"]
+    assert wrong_fields(api.get(path, params={"outliers": "drop"})) == ["outliers"]
+
+
+def test_loss_curves_are_compared_without_points_that_are_void(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study(grid={"gpus": [1, 2]}, repeats=2)
+    for cell in study["cells"]:
+        for job in cell["jobs"]:
+            succeed(sessions, job["id"], 10, accuracies=[0.5, 0.8], gpus=cell["gpus"])
+            noise = 0.01 * job["repeat"]
+            curve = [(4, 2.0 + noise), (8, 1.0 + noise if cell["gpus"] == 1 else 7.0)]
+            metric_points(sessions, job["id"], curve, name="val_loss", rank=ALL_RANKS)
+            metric_points(sessions, job["id"], [(4, 1.0), (8, float("nan"))], rank=ALL_RANKS)
+    path = f"/v1/studies/{study['id']}/report"
+    assert api.get(path).json()["cells"][1]["loss_agreement"]["val_loss"]["agrees"] is False
+
+    for job in study["cells"][1]["jobs"]:  # each was restarted from the end of its first epoch
+        an_attempt(sessions, job["id"], 2, gpus=2, resumed_step=4, created_at=seconds(20), ended_at=seconds(30))
+        metric_points(sessions, job["id"], [(8, 1.0)], name="val_loss", rank=ALL_RANKS, attempt=2)
+        metric_points(sessions, job["id"], [(8, 0.5)], rank=ALL_RANKS, attempt=2)
+
+    report = api.get(path).json()
+    one, two = report["cells"]
+    assert one["loss_agreement"] == {}
+    agreement = two["loss_agreement"]["val_loss"]
+    assert (agreement["epochs"], agreement["agrees"]) == (2, True)
+    assert agreement["difference"] == pytest.approx(0.0025)
+    assert two["loss_agreement"]["loss"] == {
+        "epochs": 2, "difference": None, "relative": None, "chance": None, "agrees": False,
+    }  # fmt: skip
+    assert "The curve of val_loss on more GPUs agrees with that on 1 GPU in 1 of 1 cell." in report["findings"]
+    assert "loss on 2 GPUs has another curve than on 1: one of the two diverged." in report["findings"]
+    assert "| loss diverged, val_loss 0.17 % |" in api.get(path, params={"format": "markdown"}).text
+    table = api.get(path, params={"format": "csv"}).text
+    assert [row["loss_agreement.val_loss.agrees"] for row in csv.DictReader(io.StringIO(table))] == ["", "true"]
+
+
+def test_curves_have_the_mean_and_the_range_of_each_cell(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study(grid={"gpus": [1, 2]}, repeats=2)
+    for job, accuracies in zip(study["cells"][0]["jobs"], ([0.5, 0.8], [0.7, 0.9]), strict=True):
+        succeed(sessions, job["id"], 10, accuracies=accuracies, gpus=1)
+        metric_points(sessions, job["id"], [(4, 2.0), (8, float("nan"))], rank=ALL_RANKS)
+    answer = api.get(f"/v1/studies/{study['id']}/curves")
+
+    gaps = {"repeats": 2, "epoch": [1, 2], "mean": [2, None], "low": [2, None], "high": [2, None]}
+    known = {"repeats": 2, "epoch": [1, 2], "mean": [0.6, 0.85], "low": [0.5, 0.8], "high": [0.7, 0.9]}
+    curves = [{"metric": "val_accuracy", "cells": [known, None]}, {"metric": "loss", "cells": [gaps, None]}]
+    assert answer.json() == {"study_id": study["id"], "curves": curves}
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert api.get(f"/v1/studies/{study['id']}/curves", headers=tag).status_code == 304
+    succeed(sessions, study["cells"][1]["jobs"][0]["id"], 10, accuracies=[0.5], gpus=2)
+    second = api.get(f"/v1/studies/{study['id']}/curves", headers=tag).json()["curves"][0]["cells"][1]
+    assert (second["repeats"], second["mean"]) == (1, [0.5])
+    assert api.get("/v1/studies/nostudy/curves").status_code == 404
+
+
+def test_a_study_of_devices_has_speedups_against_the_cpu(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    a_host(sessions, "hc")
+    a_host(sessions, "hg", kind="gpu")
+    study = submit_study(grid={"device": ["cpu", "gpu"]}, repeats=1)
+    for cell, wall_s in zip(study["cells"], (600, 8), strict=True):
+        succeed(sessions, cell["jobs"][0]["id"], wall_s, accuracies=[0.8], gpus=1)
+    path = f"/v1/studies/{study['id']}/report"
+
+    report = api.get(path).json()
+    assert [cell["speedup_vs_cpu"] for cell in report["cells"]] == [1, 75]
+    assert [cell["throughput_vs_cpu"] for cell in report["cells"]] == [1, 75]
+    assert "1 GPU ran at 75x the speed of the CPU." in report["findings"]
+    assert "| gpu | 1 | 1 | 75.00 | 8.00 |" in api.get(path, params={"format": "markdown"}).text
+    rows = list(csv.DictReader(io.StringIO(api.get(path, params={"format": "csv"}).text)))
+    assert [row["speedup_vs_cpu"] for row in rows] == ["1.0", "75.0"]
 
 
 def test_a_study_that_has_just_begun_has_a_report(api: TestClient, submit_study: Callable[..., Json]) -> None:

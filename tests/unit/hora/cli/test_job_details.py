@@ -29,7 +29,7 @@ def details(*absent: str, status: int = 500) -> JobDetails:
 
 
 def test_details_hold_the_job_its_newest_attempt_with_its_hosts_its_analysis_and_its_advice() -> None:
-    assert details() == JobDetails({"id": "x"}, SECOND, [HOST], {"findings": []}, [{"number": 1}], [])
+    assert details() == JobDetails({"id": "x"}, [{"number": 1}, SECOND], [HOST], {"findings": []}, [{"number": 1}], [])
 
 
 def test_an_unavailable_part_is_named_and_the_rest_is_shown() -> None:

@@ -114,3 +114,10 @@ def test_idle_slots_are_fields_with_values() -> None:
     for wrong in ("", "below", "below=", "=5", "below=5,,for_s=60"):
         with pytest.raises(typer.BadParameter, match="is not NAME=VALUE"):
             sent(wrong)
+
+
+def test_the_cost_of_a_project_is_shown_if_it_is_known() -> None:
+    priced = project()
+    priced["usage"] |= {"cost": 1234.4}
+    assert facts_of(project_facts(priced))["cost"] == "1,234 this month"
+    assert "cost" not in facts_of(project_facts(project()))

@@ -92,6 +92,33 @@ def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None
     ]
 
 
+def test_loss_curves_are_compared_with_the_baseline() -> None:
+    def agreement(away: float | None, agrees: bool | None, share: float | None = None) -> dict[str, Any]:
+        return {"epochs": 3, "difference": away, "relative": share, "chance": 0.1, "agrees": agrees}
+
+    curves = {
+        "loss": agreement(0.02, True, 0.004), "val_loss": agreement(0.2, False, 0.123),
+        "a_loss": agreement(None, False), "b_loss": agreement(9, None, 123.4),
+    }  # fmt: skip
+    one, two = rows(report(cell(1), cell(2, loss_agreement=curves)))
+    assert (one["LOSS CURVES"], two["LOSS CURVES"]) == (
+        "-", "loss 0.4 %, val_loss 12 % differs, a_loss diverged, b_loss 12340 % ?"
+    )  # fmt: skip
+
+
+def test_cells_with_a_stalled_repeat_are_marked() -> None:
+    nothing = dict.fromkeys(["samples_per_s", "time_to_target_s", "gpu_hours_to_target", "gpu_hours"])
+    speeds = {
+        "with_outliers": {"wall_s": interval(74.0), **nothing},
+        "without_outliers": {"wall_s": interval(11.0, 2.0), **nothing},
+    }
+    told = report(cell(1, wall_s=interval(11.0, 2.0), **speeds), cell(2, wall_s=interval(6.0)), baseline=None)
+    assert [row["REPEATS"] for row in rows(told)] == ["2*", "2"]
+    [line] = report_lines(told)
+    assert line.startswith("* A repeat stalled. The figures of speed are those without it. Time gpus=1 batch_size=64: ")
+    assert line.endswith(" with, 11.0 s ± 2.0 without.")
+
+
 def test_the_best_figures_are_bold() -> None:
     table = report_table(report(ONE, TWO, best={"wall_s": 1}))
     (times,) = [column for column in table.columns if column.header == "TIME"]

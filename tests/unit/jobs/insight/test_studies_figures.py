@@ -1,47 +1,16 @@
 """The figures of a cell from those of its jobs, and how cells are compared."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
+from jobs.insight.studies.figures import baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.model.states import Status
 from jobs.views.studies import Baseline, CellReport, Goal, Target
+from tests.unit.jobs.insight.study_runs import ACCURACY, cell, run
 
-ACCURACY, MAE = Goal(metric="val_accuracy", mode="max"), Goal(metric="val_mae", mode="min")
-
-
-def run(
-    wall_s: float = 10.0,
-    *,
-    gpus: int = 1,
-    status: Status = Status.SUCCEEDED,
-    accuracies: Sequence[float | None] = (0.5, 0.9),
-    hosts: int | None = 1,
-    metrics: dict[str, float | None] | None = None,
-    **summary: Any,
-) -> Run:
-    """A job whose epochs took a second each."""
-    figures = {"wall_s": wall_s, "setup_s": 2.0, "train_samples_per_s": 1000 / wall_s, "val_accuracy": 0.9}
-    good = status is Status.SUCCEEDED
-    return Run(
-        job_id=f"{gpus}x{wall_s:g}",
-        status=status,
-        gpus=gpus,
-        hosts=hosts,
-        fewest_gpus=gpus,
-        leased_slot_s=gpus * (wall_s + 2.0),
-        summary=figures | {"epochs_run": len(accuracies)} | summary if good else {},
-        epochs=[Epoch(accuracy, 1.0) for accuracy in accuracies],
-        metrics={name: {"last": 99.0, "best": best, "best_epoch": 1} for name, best in (metrics or {}).items()},
-    )
-
-
-def cell(runs: Sequence[Run], target: float | None = None, goal: Goal = ACCURACY, **values: Any) -> CellReport:
-    chosen = None if target is None else Target(value=target, chosen_by="request")
-    return cell_report({"gpus": runs[0].gpus, **values}, runs, goal, chosen)
+MAE = Goal(metric="val_mae", mode="min")
 
 
 def mean(cell: CellReport, name: str) -> float | None:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from jobs.insight.studies.cpu_speedups import with_cpu_speedups
 from jobs.insight.studies.figures import baseline_of, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.statistics import interval
-from jobs.views.studies import CellReport, Goal
+from jobs.views.studies import CellReport, CurveAgreement, Goal, Outlier
 
 ACCURACY = Goal(metric="val_accuracy", mode="max")
 
@@ -150,3 +151,54 @@ def test_cautions_are_listed_last() -> None:
         "Job x ran partly on fewer GPUs than it asked for: its figures are misleading.",
         "Each cell ran once, so nothing shows how much of a difference is chance: use 3 repeats.",
     ]
+
+
+def test_loss_curves_that_differ_are_named_and_the_others_counted() -> None:
+    def compared(gpus: int, **agreements: CurveAgreement) -> CellReport:
+        return cell(gpus, 30, batch_size=64).model_copy(update={"loss_agreement": agreements})
+
+    def agreement(away: float | None, agrees: bool | None) -> CurveAgreement:
+        return CurveAgreement(epochs=9, difference=away, relative=away, chance=0.01, agrees=agrees)
+
+    cells = [
+        compared(1), compared(2, loss=agreement(0.001, True), val_loss=agreement(0.123, False)),
+        compared(4, loss=agreement(0.001, True), val_loss=agreement(None, False)),
+        compared(8, loss=agreement(0.5, None)),
+    ]  # fmt: skip
+    assert [sentence for sentence in findings(*cells) if "curve" in sentence] == [
+        "Batch 64: val_loss on 2 GPUs was on average 12 % away from its curve on 1, which is more than chance.",
+        "Batch 64: val_loss on 4 GPUs has another curve than on 1: one of the two diverged.",
+        "The curve of loss on more GPUs agrees with that on 1 GPU in 2 of 3 cells.",
+    ]
+
+
+def test_speedups_against_the_cpu_are_named() -> None:
+    cells = with_cpu_speedups(
+        [cell(1, 600, device="cpu"), cell(1, 8, device="gpu"), cell(2, 300, device="cpu"), cell(2, 4, device="gpu")]
+    )
+    told = findings(*cells)
+    assert "device cpu: 2 CPU slots ran at 2x the speed of 1 (efficiency 1)." in told
+    assert "1 GPU ran at 75x the speed of the CPU." in told
+    assert "2 GPUs ran at 150x the speed of the CPU." in told
+    assert not any("instead of" in sentence for sentence in told)
+
+    many = with_cpu_speedups(
+        [cell(1, 600, device="cpu", batch_size=8), *(cell(n, 60 / n, device="gpu", batch_size=8) for n in range(1, 9))]
+    )
+    assert "8 cells ran at 10x to 80x the speed of the CPU (median 45x), fastest with 8 GPUs, batch 8." in findings(
+        *many
+    )
+
+
+def test_a_baseline_that_ran_no_epoch_is_compared_with_nothing() -> None:
+    assert not any("epochs" in sentence for sentence in findings(cell(1, 30, epochs=0), cell(2, 20)))
+
+
+def test_runs_that_stalled_are_named() -> None:
+    cells = [cell(1, 30), cell(2, 20)]
+    slow = Outlier(job_id="j", cell=1, figure="samples_per_s", value=10, median=25, rule="")
+    told = findings_of(
+        cells, goal=None, varied=["gpus"], baseline=None, repeats=3, outliers=[slow] * 8, keep_outliers=True
+    )
+    sentence = "Job j (2 GPUs) stalled: each sample took 2.5x the median time. The figures of speed have it."
+    assert told == [*[sentence] * 6, "8 jobs stalled in all: `outliers` of the report lists them."]

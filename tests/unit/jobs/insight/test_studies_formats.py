@@ -9,7 +9,7 @@ from jobs.insight.studies.figures import Epoch, Run, baseline_of, cell_report, c
 from jobs.insight.studies.formats import comma_separated, markdown
 from jobs.insight.studies.plots import plot_of
 from jobs.model.states import Status
-from jobs.views.studies import Goal, NoteView, StudyReport, Target
+from jobs.views.studies import CellCurve, Goal, MetricCurves, NoteView, StudyCurves, StudyReport, Target
 
 GOAL, MAE = Goal(metric="val_accuracy", mode="max"), Goal(metric="val_mae", mode="min")
 TARGET = Target(value=0.5, chosen_by="study")
@@ -144,6 +144,23 @@ def test_plot_without_varied_gpus_has_the_first_field_on_its_axis() -> None:
         ("seed 1", [0, 1], [500, 500]),
         ("seed 2", [0, 1], [500, 500]),
     ]
+
+
+def test_the_first_two_learning_curves_of_a_few_cells_are_drawn() -> None:
+    def curves(cells: int) -> StudyCurves:
+        curve = CellCurve(repeats=2, epoch=[1, 2], mean=[2, None], low=[1, None], high=[3, None])
+        of_cells = [None, *[curve] * (cells - 1)]
+        return StudyCurves(study_id="s", curves=[MetricCurves(metric=name, cells=of_cells) for name in "abc"])
+
+    cells = [({"gpus": 1, "batch_size": batch}, [16.0]) for batch in range(1, 16)]
+    *_, a, b = plot_of(report(*cells[:3]), curves(3)).panels
+    assert (a.title, a.x_label, b.y_label) == ("a: mean, lowest and highest repeat", "epoch", "b")
+    assert [(line.label, line.y, line.low) for line in a.lines] == [
+        ("gpus 1, batch_size 2", [2, None], [1, None]), ("gpus 1, batch_size 3", [2, None], [1, None]),
+    ]  # fmt: skip
+    assert len(plot_of(report(*cells), curves(15)).panels) == 4
+    cells.append(({"gpus": 1, "batch_size": 16}, [16.0]))
+    assert len(plot_of(report(*cells), curves(16)).panels) == 2
 
 
 def test_a_study_without_results_has_no_panels() -> None:

@@ -1,5 +1,7 @@
 """Student's t and Welch's interval against published figures."""
 
+import math
+
 import pytest
 
 from jobs.insight.studies.statistics import difference, interval, student_t
@@ -47,3 +49,16 @@ def test_welch_interval_without_spread_is_a_point_and_of_a_single_value_none() -
     assert difference([2.0], [1.0, 1.5]) is None
     low, high = difference([1.0, 1.0 + 1e-160], [1.0, 3.0]) or (0.0, 0.0)
     assert low < -1 < high
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308, -1e200])
+def test_values_that_cannot_be_averaged_are_left_out(odd: float) -> None:
+    found = interval([odd, 1.0, odd, 3.0])
+    assert found is not None
+    assert (found.mean, found.values) == (2.0, [1.0, 3.0])
+    assert interval([odd, odd]) is None
+
+
+def test_equal_variances_keep_all_degrees_of_freedom() -> None:
+    low, high = difference([0.1, 0.2, 0.3], [1.1, 1.2, 1.3]) or (0.0, 0.0)
+    assert high - low == pytest.approx(2 * student_t(4) * math.sqrt(2 * 0.01 / 3))

@@ -2,10 +2,11 @@
 
 import { useRef, useState } from "preact/hooks";
 import type { Attempt, Job, JobEvent } from "../../../api/types.ts";
-import { duration, moment, words } from "../../../format.ts";
+import { duration, moment, number, words } from "../../../format.ts";
 import { endOf } from "../reasons.ts";
 import { useNow } from "../use_job.ts";
 import { AttemptsTable } from "./attempts_table.tsx";
+import { usageOf } from "./costs.ts";
 import { type Phase, type Segment, segmentsOf, setUpParts, totalsOf } from "./segments.ts";
 import styles from "./timeline.module.css";
 
@@ -35,6 +36,7 @@ export function Timeline({ job, attempts, events }: Props) {
     1,
     segments.reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0),
   );
+  const { gpuHours, cost } = usageOf(attempts, nowMs);
   const selected = shownIndex === null ? undefined : segments[shownIndex];
   return (
     <section class={styles["timeline"]} aria-label="Timeline">
@@ -47,6 +49,16 @@ export function Timeline({ job, attempts, events }: Props) {
               <strong>{duration(seconds)}</strong>
             </li>
           ))}
+          {attempts.length > 0 && (
+            <li>
+              GPU-hours <strong>{number(gpuHours, 3)}</strong>
+            </li>
+          )}
+          {attempts.length > 0 && cost !== null && (
+            <li>
+              cost <strong>{number(cost, 3)}</strong>
+            </li>
+          )}
         </ul>
         <p class={styles["detail"]}>
           {selected === undefined

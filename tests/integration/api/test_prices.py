@@ -1,0 +1,82 @@
+"""What jobs cost: an hour of an attempt's slots, and the cells of a report, by the prices of the service."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api.main import app_for
+from jobs.db.engine import Sessions
+from jobs.model.states import Status
+from jobs.runtime.settings import Settings
+from tests.integration.api.starting_rows import TOKEN, a_host, an_attempt, seconds
+from tests.integration.api.studies.study_jobs import Json, bring_to
+
+
+@pytest.fixture
+def configuration(configuration: Settings) -> Settings:
+    return configuration.model_copy(update={"gpu_hour_price": "default=2,h100=4,cpu=0.1"})
+
+
+def share(*devices: str, host: str = "ha") -> Json:
+    return {"host": host, "slots": list(range(len(devices))), "devices": list(devices)}
+
+
+def test_each_slot_of_an_attempt_has_the_price_of_its_own_model(api: TestClient, sessions: Sessions) -> None:
+    job_id = api.post("/v1/jobs", json={"dataset": "digits"}).json()["id"]
+    shares = [share("NVIDIA H100 80GB HBM3", "Tesla T4"), share("NVIDIA H100 80GB HBM3", "cpu", host="hb")]
+    an_attempt(sessions, job_id, 1, gpus=4, shares=shares)
+    a_host(sessions, "hc", slots=2)
+    an_attempt(sessions, job_id, 2, gpus=1, shares=[{"host": "hc", "slots": [0]}])
+    an_attempt(sessions, job_id, 3, gpus=1, shares=[{"host": "gone", "slots": [0]}])
+
+    path = f"/v1/jobs/{job_id}/attempts"
+    prices = [attempt["price_per_hour"] for attempt in api.get(path).json()["items"]]
+    assert prices == pytest.approx([4 + 2 + 4 + 0.1, 0.1, 2])
+
+
+def test_cells_of_a_report_have_the_cost_of_all_attempts(
+    api: TestClient, sessions: Sessions, configuration: Settings
+) -> None:
+    grid = {"base": {"dataset": "digits"}, "grid": {"batch_size": [32, 64]}}
+    study = api.post("/v1/studies", json=grid).json()
+    job_ids = [cell["jobs"][0]["id"] for cell in study["cells"]]
+    for job_id, devices in zip(job_ids, (["cpu", "Tesla T4"], ["NVIDIA H100 NVL"]), strict=True):
+        bring_to(sessions, job_id, Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED, wall_s=10, epochs_run=1)
+        for number, device in enumerate(devices, 1):
+            times = {"created_at": seconds(0), "ended_at": seconds(1800 * number)}
+            an_attempt(sessions, job_id, number, gpus=1, shares=[share(device)], **times)
+    path = f"/v1/studies/{study['id']}/report"
+
+    answer = api.get(path)
+    report = answer.json()
+    assert [cell["cost"]["mean"] for cell in report["cells"]] == pytest.approx([0.05 + 2, 2])
+    assert report["best"]["cost"] == 1
+    page = api.get(path, params={"format": "markdown"}).text
+    assert "| GPU-hours | cost |" in page
+    assert "| 1.5 | 2.05 |" in page
+    assert "cost,cost_low,cost_high" in api.get(path, params={"format": "csv"}).text
+
+    tag = {"If-None-Match": answer.headers["etag"], "Authorization": f"Bearer {TOKEN}"}
+    for price, cost in (("h100=4", None), ("1", 1.5)):
+        other = configuration.model_copy(update={"gpu_hour_price": price})
+        with TestClient(app_for(other)) as client:
+            cell = client.get(path, headers=tag).json()["cells"][0]  # another price is another answer
+            assert (cell["cost"] and cell["cost"]["mean"]) == cost
+
+
+def test_a_project_has_the_cost_of_this_month(api: TestClient, sessions: Sessions) -> None:
+    job_id = api.post("/v1/jobs", json={"dataset": "digits"}).json()["id"]
+    month = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+    def hold(number: int, from_h: float, to_h: float | None, *devices: str) -> None:
+        times = [None if hours is None else month + timedelta(hours=hours) for hours in (from_h, to_h)]
+        values = {"created_at": times[0], "ended_at": times[1], "gpus": len(devices), "shares": [share(*devices)]}
+        an_attempt(sessions, job_id, number, **values)
+
+    assert api.get("/v1/projects/default").json()["usage"]["cost"] == 0
+    hold(1, -90, -80, "Tesla T4")
+    hold(2, -1, 1, "NVIDIA H100 NVL", "Tesla T4")
+    hold(3, 2, 3, "cpu", "cpu")
+    assert api.get("/v1/projects/default").json()["usage"]["cost"] == pytest.approx(4 + 2 + 0.2)
+    assert api.get("/v1/projects").json()["items"][0]["usage"]["cost"] is None
