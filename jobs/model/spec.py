@@ -24,6 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.goals import best_by, is_better_lower
 from jobs.model.pools import POOL
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
@@ -45,7 +46,6 @@ from jobs.model.spec_parts import (
     AllreduceSpec,
     CheckpointSpec,
     Column,
-    DatasetSpec,
     EarlyStopping,
     EpochMetric,
     GoalSpec,

@@ -10,5 +10,6 @@ arrays       collections in memory; resize: to another size
 indexed      parts whose samples are read by number; shuffling: which samples come when
 parquet      parts that are streamed; cache: raw files kept on local disk
 classes      from labels to classes; fingerprint: identifies one state of the data
-augment      flips and rotations of training samples; prefetch: batches made ahead; decoded: samples kept as they are
+augment      how training samples are changed; transforms: the changes of images
+prefetch     batches made ahead; decoded: samples kept as they are
 """

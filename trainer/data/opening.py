@@ -70,7 +70,14 @@ class Dataset:
         )
         batches = self.train.train(schedule, epoch=epoch, first=first)
         if spec.own_dataset.augment:
-            augmenting = augmented(batches, spec.own_dataset.augment, schedule, epoch=epoch, first=first)
+            augmenting = augmented(
+                batches,
+                spec.own_dataset.augment,
+                schedule,
+                epoch=epoch,
+                first=first,
+                value_range=self.facts.value_range or (0.0, 1.0),
+            )
             return placed(prefetched(augmenting), place)
         return placed(batches if self.train.is_quick else prefetched(batches), place)
 

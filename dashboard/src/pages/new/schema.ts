@@ -9,6 +9,7 @@ export interface Schema {
   readonly $ref?: string;
   readonly type?: string;
   readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
   readonly enum?: readonly string[];
   readonly default?: Json;
   readonly description?: string;
@@ -28,8 +29,8 @@ export interface OpenApi {
 }
 
 /**
- * `part` switches an object on or off, `sizes` is a fixed row of integers, `pairs` is an object of strings, `json` is any
- * other list or object.
+ * `part` switches an object on or off, `choices` is a list of names that may have objects too, `sizes` is a fixed row of
+ * integers, `pairs` is an object of strings, `json` is any other list or object.
  */
 export type Kind =
   | "text"
@@ -124,7 +125,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
     description: property.description ?? "",
     defaultValue: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
-    options: enumOf(property) ?? property.items?.enum ?? [],
+    options: enumOf(property) ?? namesIn(property.items) ?? [],
     limits: limitsOf(property),
   };
 }
@@ -137,11 +138,16 @@ function enumOf(property: Schema): readonly string[] | undefined {
   return [property, ...(property.anyOf ?? [])].find((branch) => branch.enum !== undefined)?.enum;
 }
 
+/** The names that may be items of a list, beside objects. */
+function namesIn(items: Schema | undefined): readonly string[] | undefined {
+  return [items, ...(items?.oneOf ?? [])].find((branch) => branch?.enum !== undefined)?.enum;
+}
+
 function kindOf(property: Schema): Kind {
   if (enumOf(property) !== undefined) return "choice";
   if (allows(property, "array")) {
     const isFixed = [property, ...(property.anyOf ?? [])].some((branch) => branch.prefixItems !== undefined);
-    return isFixed ? "sizes" : property.items?.enum === undefined ? "json" : "choices";
+    return isFixed ? "sizes" : namesIn(property.items) === undefined ? "json" : "choices";
   }
   if (allows(property, "object")) return typeof property.additionalProperties === "object" ? "json" : "pairs";
   if (allows(property, "boolean")) return "flag";
