@@ -1,7 +1,7 @@
 """The views of rows that several routes answer with."""
 
 from jobs.db.tables import Job, Token
-from jobs.model.spec import knows_epochs
+from jobs.model.documents import knows_epochs
 from jobs.model.stored_spec import with_defaults
 from jobs.scheduling.queue import Standing
 from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView

@@ -10,6 +10,7 @@ import tensorflow as tf
 from trainer.averaging import Averaged
 from trainer.data.interfaces import Batch
 from trainer.errors import BadData
+from trainer.losses import Loss, cross_entropy, hits
 
 StepFunction = Callable[..., tf.Tensor]
 GradientFunction = Callable[[tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
@@ -29,26 +30,28 @@ class Tally(NamedTuple):
     allreduce_s: float
 
 
-def make_gradients(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, jit: bool = False) -> GradientFunction:
+def make_gradients(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, *, loss_of: Loss = cross_entropy, jit: bool = False
+) -> GradientFunction:
     """A function: (features, labels) -> the gradients of the trainable weights, and this rank's loss and accuracy.
 
+    Labels are int32 (sample,) or, of mixed samples, float32 (sample, class); the step is traced once for each kind.
     With `jit` XLA compiles it, and all its results are ready at the same time. It changes what a forward pass changes:
     the moving statistics of BatchNorm, and the states of random generators.
     """
-    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     weights = model.trainable_variables
 
     def gradients_of(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(features, training=True)
-            loss = loss_of(labels, logits) + _penalty(model)
+            loss = tf.reduce_mean(loss_of(labels, logits)) + _penalty(model)
             scaled_loss = optimizer.scale_loss(loss)  # as it is, except in mixed_float16
         gradients = tape.gradient(
             scaled_loss,
             [variable.value for variable in weights],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that an external network does not use
         )
-        return list(map(_dense, gradients, weights)), tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
+        return list(map(_dense, gradients, weights)), tf.stack([loss, tf.reduce_mean(hits(labels, logits))])
 
     if not jit:
         return gradients_of  # no function of TensorFlow: as a call in a graph, it could give all results at its end
@@ -101,16 +104,15 @@ def make_train_step(
 
 def make_evaluation_step(model: keras.Model, *, jit: bool = False) -> StepFunction:
     """A step: (features, labels, weights) -> sums of loss, of hits and of weights on this rank."""
-    losses_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
 
     @tf.function(autograph=False, jit_compile=jit)  # type: ignore[untyped-decorator]
     def evaluation_step(features: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         logits = model(features, training=False)
-        losses = losses_of(labels, logits) + _penalty(model)
+        losses = cross_entropy(labels, logits) + _penalty(model)
         return tf.stack(
             [
                 tf.reduce_sum(losses * weights),
-                tf.reduce_sum(_hits(logits, labels) * weights),
+                tf.reduce_sum(hits(labels, logits) * weights),
                 tf.reduce_sum(weights),
             ]
         )
@@ -128,7 +130,3 @@ def _dense(gradient: tf.Tensor | tf.IndexedSlices, weight: keras.Variable) -> tf
 def _penalty(model: keras.Model) -> tf.Tensor:
     """What an external network adds to the loss, such as by regularizers. It is part of the loss, as in Keras's fit."""
     return tf.add_n([tf.zeros(()), *(tf.cast(loss, tf.float32) for loss in model.losses)])
-
-
-def _hits(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels), tf.float32)

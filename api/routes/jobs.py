@@ -29,9 +29,10 @@ from api.row_views import job_view
 from jobs.data.resolving import without_options
 from jobs.db.tables import Job
 from jobs.lifecycle import store
+from jobs.model.documents import merged
 from jobs.model.job_changes import parse_changes
 from jobs.model.problems import FieldProblem, InvalidSpec
-from jobs.model.spec import merged, parse_spec, spec_from
+from jobs.model.spec import parse_spec, spec_from
 from jobs.people import audit, job_changes
 from jobs.views.jobs import JobView, Preview
 

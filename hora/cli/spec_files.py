@@ -11,8 +11,9 @@ from typing import Any
 
 from hora.cli.spec_code import with_whole_paths
 from hora.errors import Json
+from jobs.model.documents import set_field
 from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
-from jobs.model.spec import MAX_BYTES, SHORTHAND, set_field, spec_from
+from jobs.model.spec import MAX_BYTES, SHORTHAND, spec_from
 from jobs.model.yaml_text import load_yaml
 
 

@@ -9,6 +9,7 @@ from jobs.intake.metric_book import Value
 from jobs.intake.probe_progress import ProbeIntake, ProbeRecord
 from jobs.intake.script_reports import Place, Placed, ScriptReports
 from jobs.lifecycle.store import Lease
+from jobs.model.documents import knows_epochs
 from jobs.model.plan import Plan
 from jobs.model.records import (
     CheckpointSaved,
@@ -30,7 +31,7 @@ from jobs.model.records import (
     Summarized,
     parse_record,
 )
-from jobs.model.spec import knows_epochs, spec_from
+from jobs.model.spec import spec_from
 from jobs.model.states import EventKind, Status
 from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, LogRow, MetricRow, event_row
 

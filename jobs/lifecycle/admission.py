@@ -16,8 +16,9 @@ from jobs.model.augment_fields import QUARTER_TURNS, name_of
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
-from jobs.model.spec import Spec, is_plain_url
+from jobs.model.spec import Spec
 from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthetic_of
+from jobs.runtime.data_roots import is_plain_url
 
 
 @dataclass(frozen=True)

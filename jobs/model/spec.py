@@ -6,9 +6,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 """
 
 import json
-import re
-from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,21 +15,15 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
-    ValidationInfo,
     WithJsonSchema,
-    field_validator,
-    model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.goals import best_by, is_better_lower
 from jobs.model.pools import POOL
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
-from jobs.model.problems import InvalidSpec, field_problems, wrong_inner_field
+from jobs.model.problems import InvalidSpec, field_problems
 from jobs.model.script_fields import (
-    LOOP_DATASET_FIELDS,
-    MOST_COMMAND_BYTES,
     Argument,
     Digest,
     EnvironmentName,
@@ -59,6 +51,7 @@ from jobs.model.spec_parts import (
     Source,
     SpecPart,
 )
+from jobs.model.spec_rules import SpecRules
 from jobs.model.synthetic import SyntheticData, WrongSynthetic, is_synthetic, synthetic_of
 from jobs.model.yaml_text import load_yaml
 
@@ -66,8 +59,7 @@ __all__ = [
     "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
     "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "IdleSpec", "ModelSpec",
     "Name", "Pixels", "ProbeSpec", "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic",
-    "is_plain_url", "is_synthetic", "knows_batch", "knows_epochs", "merged", "parse_spec", "set_field", "spec_from",
-    "synthetic_of",
+    "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
@@ -89,8 +81,6 @@ DEFAULT_PRIORITY = 50
 MOST_LABELS = 64
 
 MAX_BYTES = 1024 * 1024
-# A server or a driver may read these as a step up, a query, or a second filesystem around the first.
-_AMBIGUOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 MAX_GPUS = 4096
 
 
@@ -106,7 +96,7 @@ def _with_shorthand(name: str, text: Any, part: type[SpecPart]) -> BeforeValidat
     )
 
 
-class Spec(SpecPart):
+class Spec(SpecRules):
     """A training job to submit. A field that is left out has its default."""
 
     name: Name = Field(
@@ -322,129 +312,6 @@ class Spec(SpecPart):
         description="Makes the job a [batch probe](probe.md) instead of a training. `{}` uses the defaults of a probe.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_of_script(cls, document: Any) -> Any:
-        if isinstance(document, dict) and document.get("code") is not None:
-            return {"model": None, "early_stopping": None, **document}
-        return document
-
-    # A rule over two fields is checked at the later one, so that the answer names a field.
-    @field_validator("command")
-    @classmethod
-    def _comes_with_code(cls, command: list[str] | None, info: ValidationInfo) -> list[str] | None:
-        if "code" not in info.data:  # it has a problem of its own
-            return command
-        if info.data["code"] is not None and command is None:
-            raise ValueError("code needs a command: the program and its arguments, such as [python, train.py]")
-        if info.data["code"] is None and command is not None:
-            raise ValueError("there is no code to run it in: send an archive with POST /v1/code, or use `hora run`")
-        if command is not None:
-            if not command[0].strip():
-                raise ValueError("the first text is the program, and it is empty")
-            if sum(map(len, command)) > MOST_COMMAND_BYTES:
-                raise ValueError(f"may have {MOST_COMMAND_BYTES} characters in all")
-        return command
-
-    @field_validator("params", "env", "requirements")
-    @classmethod
-    def _only_for_scripts(cls, value: object, info: ValidationInfo) -> object:
-        if value and info.data.get("code", "") is None:
-            raise ValueError(f"{info.field_name} is for scripts, and there is no code")
-        return value
-
-    @field_validator("environment")
-    @classmethod
-    def _environment_of_script(cls, environment: str, info: ValidationInfo) -> str:
-        if environment != "default" and info.data.get("code", "") is None:
-            raise ValueError("environment is for scripts, and there is no code")
-        return environment
-
-    @field_validator("dataset")
-    @classmethod
-    def _fits_who_reads_it(cls, dataset: DatasetSpec | None, info: ValidationInfo) -> DatasetSpec | None:
-        if info.data.get("code", "") is None and dataset is None:
-            raise PydanticCustomError("missing", "Field required")
-        if info.data.get("code") and dataset is not None:
-            for name in LOOP_DATASET_FIELDS:
-                if (value := getattr(dataset, name)) != DatasetSpec.model_fields[name].default:
-                    message = "a script reads its data itself, so this has no effect: hand it over in params"
-                    raise wrong_inner_field(name, value, message)
-        return dataset
-
-    @field_validator("model")
-    @classmethod
-    def _is_given_unless_script(cls, model: ModelSpec | None, info: ValidationInfo) -> ModelSpec | None:
-        if info.data.get("code", "") is None and model is None:
-            raise ValueError("only a script has no model")
-        if info.data.get("code") and model is not None:
-            raise ValueError("a script builds its own model: hand its name over in params")
-        return model
-
-    @field_validator("optimizer", "precision", "jit", "allreduce", "probe")
-    @classmethod
-    def _is_of_the_own_loop(cls, value: object, info: ValidationInfo) -> object:
-        if info.data.get("code") and value != cls.model_fields[str(info.field_name)].default:
-            raise ValueError("a script trains in its own loop, so this has no effect: hand it over in params")
-        return value
-
-    @field_validator("checkpoint")
-    @classmethod
-    def _saves_when_the_script_does(cls, checkpoint: CheckpointSpec, info: ValidationInfo) -> CheckpointSpec:
-        if info.data.get("code") and checkpoint.every_epochs != CheckpointSpec().every_epochs:
-            message = "a script decides itself when to save, so this has no effect: hand it over in params"
-            raise wrong_inner_field("every_epochs", checkpoint.every_epochs, message)
-        return checkpoint
-
-    @field_validator("goal")
-    @classmethod
-    def _is_reported(cls, goal: GoalSpec | None, info: ValidationInfo) -> GoalSpec | None:
-        if goal is not None and info.data.get("code", "") is None:
-            _require_epoch_metric("metric", goal.metric)
-        return goal
-
-    @field_validator("early_stopping")
-    @classmethod
-    def _monitors_what_is_reported(cls, stopping: EarlyStopping | None, info: ValidationInfo) -> EarlyStopping | None:
-        if stopping is None or "code" not in info.data:
-            return stopping
-        goal: GoalSpec | None = info.data.get("goal")
-        if info.data["code"] is None:
-            _require_epoch_metric("monitor", stopping.monitor)
-            if goal is None or "monitor" in stopping.model_fields_set:
-                return stopping
-            return stopping.model_copy(update={"monitor": goal.metric})
-        if "restore_best_weights" in stopping.model_fields_set and stopping.restore_best_weights:
-            message = "a script keeps its weights itself: leave this out"
-            raise wrong_inner_field("restore_best_weights", stopping.restore_best_weights, message)
-        if "monitor" not in stopping.model_fields_set and goal is None:
-            raise ValueError("say which metric of the script to monitor: set monitor here, or goal")
-        monitor = stopping.monitor if "monitor" in stopping.model_fields_set or goal is None else goal.metric
-        return stopping.model_copy(update={"monitor": monitor, "restore_best_weights": False})
-
-    @field_validator("min_gpus")
-    @classmethod
-    def _no_more_than_gpus(cls, min_gpus: int | None, info: ValidationInfo) -> int | None:
-        gpus = info.data.get("gpus")
-        if min_gpus is not None and gpus is not None and min_gpus > gpus:
-            raise ValueError(f"min_gpus is {min_gpus}, more than gpus ({gpus})")
-        return min_gpus
-
-    @field_validator("gpu_model", "gpu_memory_gb", "mixed_gpus")
-    @classmethod
-    def _only_with_gpus(cls, value: object, info: ValidationInfo) -> object:
-        if value and info.data.get("device") == "cpu":
-            raise ValueError(f"{info.field_name} chooses GPUs, but device is cpu")
-        return value
-
-    @field_validator("batch_size")
-    @classmethod
-    def _divides_over_gpus(cls, batch_size: int, info: ValidationInfo) -> int:
-        gpus = info.data.get("gpus")
-        if info.data.get("batch_per") == "global" and gpus and batch_size % gpus:
-            raise ValueError(f"a global batch of {batch_size} does not divide by {gpus} gpus")
-        return batch_size
-
     @property
     def own_dataset(self) -> DatasetSpec:
         """The dataset of a job that Hora trains in its own loop, which always has one."""
@@ -474,13 +341,6 @@ class Spec(SpecPart):
         return is_better_lower(metric, self.goal)
 
 
-def _require_epoch_metric(field: str, metric: str) -> None:
-    if metric not in EPOCH_METRICS:
-        similar = get_close_matches(metric, EPOCH_METRICS, n=1)
-        meant = f"; did you mean {similar[0]}?" if similar else ""
-        raise wrong_inner_field(field, metric, f"no such metric; there are: {', '.join(EPOCH_METRICS)}{meant}")
-
-
 def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -> Spec:
     """Read a spec from JSON or YAML text. Raises `InvalidSpec`."""
     return _validated(text if syntax == "json" else json.dumps(load_yaml(text)))
@@ -489,51 +349,6 @@ def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -
 def spec_from(document: dict[str, Any]) -> Spec:
     """Read a spec from a parsed document, such as a stored spec. Raises `InvalidSpec`."""
     return _validated(json.dumps(document))
-
-
-def knows_epochs(spec: Mapping[str, Any]) -> bool:
-    """Whether a stored spec says how many epochs there will be. The default says nothing about a script's own loop."""
-    return spec.get("code") is None or spec.get("epochs") != Spec.model_fields["epochs"].default
-
-
-def knows_batch(spec: Mapping[str, Any]) -> bool:
-    """Whether a stored spec says which batch is used. Its default says nothing about a script's own loop."""
-    if spec.get("code") is None or spec["batch_size"] != Spec.model_fields["batch_size"].default:
-        return True
-    return any("{batch_size}" in argument or "{global_batch}" in argument for argument in spec["command"])
-
-
-def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> None:
-    """Set the field at the path `names` of a spec's document, which may have plain strings in place of objects."""
-    *parents, last = names
-    parent = document
-    for name in parents:
-        inner = parent.get(name)
-        if isinstance(inner, str) and name in SHORTHAND:
-            inner = {SHORTHAND[name]: inner}
-        parent[name] = inner if isinstance(inner, dict) else {}
-        parent = parent[name]
-    parent[last] = value
-
-
-def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the changes applied: objects are merged, every other value replaces the old one.
-
-    Null is a value, as in a spec: `{"early_stopping": None}` turns early stopping off.
-    """
-    result = dict(document)
-    for key, value in changes.items():
-        before = result.get(key)
-        both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(before, value) if both else value  # type: ignore[arg-type]
-    return result
-
-
-def is_plain_url(url: str) -> bool:
-    """Whether all servers and drivers read a URL in the same way: it has no steps up, escapes, query or user."""
-    host, *parts = url.partition("://")[2].removesuffix("/").split("/")
-    has_steps = not {".", ".."}.isdisjoint([host, *parts])
-    return not (_AMBIGUOUS_IN_URL.search(url) or "@" in host or has_steps or "" in parts)
 
 
 def _validated(text: str | bytes) -> Spec:

@@ -1,14 +1,17 @@
-"""Paths below the data roots: what jobs may read of a host. Used by ranks and by the launcher of scripts.
+"""Paths and URLs below the data roots: what jobs may read. Used by ranks and by the launcher of scripts.
 
 Standard library only. A link inside a root that leads out of it is not followed.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 LOCAL_SCHEMES = ("file://", "local://")
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where Debian's package puts it
+# A server or a driver may read these as a step up, a query, or a second filesystem around the first.
+_AMBIGUOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 
 
 def path_below(source: str, roots: Iterable[str]) -> str | None:
@@ -43,3 +46,10 @@ def fashion_mnist(roots: Iterable[str]) -> Path | None:
     """The folder of Fashion-MNIST: `fashion-mnist` below a data root, or that of Debian's package."""
     folders = [*(Path(root, "fashion-mnist") for root in roots if "://" not in root), FASHION_MNIST]
     return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def is_plain_url(url: str) -> bool:
+    """Whether all servers and drivers read a URL in the same way: it has no steps up, escapes, query or user."""
+    host, *parts = url.partition("://")[2].removesuffix("/").split("/")
+    has_steps = not {".", ".."}.isdisjoint([host, *parts])
+    return not (_AMBIGUOUS_IN_URL.search(url) or "@" in host or has_steps or "" in parts)

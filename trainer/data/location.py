@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.model.os_errors import without_paths
-from jobs.model.spec import is_plain_url
-from jobs.runtime.data_roots import LOCAL_SCHEMES, folders_of, is_in, path_below, path_of
+from jobs.runtime.data_roots import LOCAL_SCHEMES, folders_of, is_in, is_plain_url, path_below, path_of
 from trainer.errors import BadData
 
 

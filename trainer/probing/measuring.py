@@ -9,18 +9,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from jobs.model.launch import Launch
 from jobs.model.plan import Plan
 from jobs.model.records import ProbePoint, ProbeStepped
 from jobs.model.spec import ProbeSpec
 from trainer import distributed
-from trainer.data.interfaces import Batch
+from trainer.data.interfaces import Batch, Features, Labels
 from trainer.data.opening import Dataset
 from trainer.distributed import Ranks, fail_together
 from trainer.errors import is_out_of_memory
@@ -145,5 +147,13 @@ class Measuring:
 
 def dynamic(step: StepFunction, shape: tuple[int, ...], dtype: str) -> StepFunction:
     """A step that is traced once for batches of every size; samples are of this shape."""
-    signature = [tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), tf.int32), tf.TensorSpec((), tf.float32)]
-    return tf.function(step, input_signature=signature, autograph=False, jit_compile=False)  # type: ignore[no-any-return]
+
+    @cache
+    def traced(labels: tf.TensorSpec) -> StepFunction:
+        signature = [tf.TensorSpec((None, *shape), dtype), labels, tf.TensorSpec((), tf.float32)]
+        return tf.function(step, input_signature=signature, autograph=False, jit_compile=False)  # type: ignore[no-any-return]
+
+    def for_any_batch(features: Features, labels: Labels, wish: NDArray[np.float32]) -> tf.Tensor:
+        return traced(tf.TensorSpec((None, *labels.shape[1:]), labels.dtype))(features, labels, wish)
+
+    return for_any_batch

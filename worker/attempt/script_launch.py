@@ -19,12 +19,13 @@ from jobs.data.code import CodeNotFound, pieces_of
 from jobs.data.resolving import sizes_in
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Slot
+from jobs.model.documents import knows_batch
 from jobs.model.launch import ScriptLaunch, ScriptPackages
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.model.pools import is_pool
 from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE, UnknownPlaceholder, filled_in
 from jobs.model.script_values import placeholders
-from jobs.model.spec import Spec, knows_batch
+from jobs.model.spec import Spec
 from jobs.model.states import EndReason
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings

@@ -8,9 +8,10 @@ from typing import Any
 
 from jobs.lifecycle.admission import unsupported
 from jobs.lifecycle.site_policy import SitePolicy
+from jobs.model.documents import merged
 from jobs.model.plan import SCALING_OF_OPTIMIZER, DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan
 from jobs.model.problems import InvalidSpec
-from jobs.model.spec import Spec, merged, spec_from
+from jobs.model.spec import Spec, spec_from
 
 Change = dict[str, Any]
 

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from jobs.insight.studies.goals import goal_of, impossible
+from jobs.model.documents import set_field
 from jobs.model.printable import MOST_IN_NAME, cleaned
 from jobs.model.problems import FieldProblem, InvalidSpec
-from jobs.model.spec import Spec, set_field, spec_from
+from jobs.model.spec import Spec, spec_from
 from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {

@@ -1,6 +1,7 @@
 """The training and the evaluation step on one rank; what ranks do together is tested under horovodrun."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import horovod.tensorflow as hvd
 import keras
@@ -46,12 +47,13 @@ def step(
     optimizer: keras.optimizers.Optimizer,
     wish: NDArray[np.float32] = NO_WISH,
     *,
+    labels: NDArray[Any] = LABELS,
     jit: bool = False,
 ) -> Tally:
     optimizer.build(model.trainable_variables)
     gradients_of = make_gradients(model, optimizer, jit=jit)
     train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
-    return Tally(*train_step(FEATURES, LABELS, wish).numpy().tolist())
+    return Tally(*train_step(FEATURES, labels, wish).numpy().tolist())
 
 
 def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() -> None:
@@ -62,6 +64,18 @@ def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() ->
     assert tally.own_accuracy == tally.accuracy == np.mean(logits.argmax(axis=1) == LABELS)
     assert (tally.wishes, tally.allreduce_s) == (1.0, 0.0)
     assert not np.array_equal(model.weights[0].numpy(), before.weights[0].numpy())
+
+
+def test_shares_of_classes_train_as_the_numbers_of_classes_do() -> None:
+    """Mixed samples have float labels. Those that are not mixed are one class in full."""
+    models = [network(), network()]
+    tallies = [
+        step(model, keras.optimizers.SGD(0.1), labels=labels)
+        for model, labels in zip(models, (LABELS, np.eye(3, dtype=np.float32)[LABELS]), strict=True)
+    ]
+    assert tallies[0] == pytest.approx(tallies[1], rel=1e-6)
+    for one, other in zip(models[0].weights, models[1].weights, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
 
 
 def test_penalty_of_a_regularizer_is_part_of_the_loss() -> None:

@@ -8,9 +8,10 @@ from jobs.insight.advice.past import PastJob
 from jobs.insight.advice.rules import advice_on
 from jobs.lifecycle.run_durations import key_of
 from jobs.model.catalog import MODELS
+from jobs.model.documents import merged
 from jobs.model.plan import DatasetSizes, resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint, Summary
-from jobs.model.spec import Spec, merged, spec_from
+from jobs.model.spec import Spec, spec_from
 from jobs.model.states import Status
 from jobs.views.advice import Advice
 from jobs.views.analysis import Analysis, Finding, FindingKind, Learning, Ledger, StepShares

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from jobs.model.spec import MAX_SECONDS, Spec, parse_spec, set_field
+from jobs.model.documents import set_field
+from jobs.model.spec import MAX_SECONDS, Spec, parse_spec
 from tests.unit.jobs.model.spec_documents import problems_of, smallest
 
 

@@ -1,0 +1,46 @@
+"""The losses, against their formulas in NumPy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from trainer.losses import cross_entropy, hits, training_loss
+
+GENERATOR = np.random.default_rng(7)
+LOGITS = (3 * GENERATOR.standard_normal((6, 4))).astype(np.float32)
+LABELS = np.array([0, 1, 2, 3, 3, 0], np.int32)
+MIXED = GENERATOR.dirichlet(np.ones(4), 6).astype(np.float32)
+WEIGHTS = (0.5, 1.0, 2.0, 8.0)
+
+
+def of_numpy(shares: NDArray[Any]) -> NDArray[Any]:
+    chances = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+    losses: NDArray[Any] = -(shares * np.log(chances)).sum(axis=1)
+    return losses
+
+
+def test_cross_entropy_takes_the_number_or_the_shares_of_classes() -> None:
+    np.testing.assert_allclose(cross_entropy(tf.constant(LABELS), LOGITS), of_numpy(np.eye(4)[LABELS]), rtol=1e-5)
+    np.testing.assert_allclose(cross_entropy(tf.constant(MIXED), LOGITS), of_numpy(MIXED), rtol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_loss_of_training_is_that_of_smoothed_labels_times_the_weight_of_the_class(
+    smoothing: float, weights: tuple[float, ...] | None
+) -> None:
+    loss = training_loss(label_smoothing=smoothing, class_weights=weights)
+    scale = np.ones(4) if weights is None else np.array(weights)
+    of_class = [scale[name] * of_numpy((1 - smoothing) * np.eye(4)[[name] * 6] + smoothing / 4) for name in range(4)]
+    by_class = np.stack(of_class, axis=1)  # (sample, class): the loss if the sample were of the class
+    np.testing.assert_allclose(loss(tf.constant(LABELS), tf.constant(LOGITS)), by_class[range(6), LABELS], rtol=1e-5)
+    np.testing.assert_allclose(loss(tf.constant(MIXED), tf.constant(LOGITS)), (MIXED * by_class).sum(axis=1), rtol=1e-5)
+
+
+def test_a_hit_is_the_class_with_the_largest_share() -> None:
+    expected = LOGITS.argmax(axis=1)
+    assert hits(tf.constant(LABELS), tf.constant(LOGITS)).numpy().tolist() == (expected == LABELS).tolist()
+    assert hits(tf.constant(MIXED), LOGITS).numpy().tolist() == (expected == MIXED.argmax(axis=1)).tolist()

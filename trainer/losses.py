@@ -1,0 +1,43 @@
+"""The losses of training and of evaluation, from logits. Used by `trainer.steps`.
+
+Labels are int32 (sample,), the number of the class. In training they may be float32 (sample, class): the share of each
+class in a mixed sample.
+"""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # labels, logits (sample, class) -> the loss of each sample
+
+
+def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """-sum over the classes of share x log(chance), of each sample."""
+    if labels.dtype.is_integer:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return -tf.reduce_sum(labels * tf.nn.log_softmax(logits), axis=1)
+
+
+def training_loss(*, label_smoothing: float = 0.0, class_weights: Sequence[float] | None = None) -> Loss:
+    """The cross-entropy with smoothed labels (Szegedy et al. 2015, arXiv:1512.00567), each class by its weight.
+
+    Smoothing gives every class the share `label_smoothing` / classes. The loss of a sample counts as often as its class
+    weighs; that of a mixed sample is the mean of the losses of its classes, by their shares.
+    """
+    if not label_smoothing and class_weights is None:
+        return cross_entropy
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        shares = tf.one_hot(labels, logits.shape[1]) if labels.dtype.is_integer else labels
+        if class_weights is not None:
+            shares *= tf.constant(class_weights, tf.float32)
+        of_all = tf.reduce_mean(shares, axis=1, keepdims=True)
+        return cross_entropy(shares + label_smoothing * (of_all - shares), logits)
+
+    return loss
+
+
+def hits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """1.0 where the largest logit is at the label, or at the class with the largest share; else 0.0."""
+    largest = labels if labels.dtype.is_integer else tf.argmax(labels, axis=1, output_type=tf.int32)
+    return tf.cast(tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), largest), tf.float32)
