@@ -14,6 +14,7 @@ from jobs.lifecycle.script_admission import script_problems
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.augment_fields import QUARTER_TURNS, name_of
 from jobs.model.catalog import DATASETS, MODELS
+from jobs.model.dataset_fields import NO_BALANCE
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
@@ -90,6 +91,8 @@ def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[Fie
     if built_in is not None and dataset.format not in ("auto", built_in.format):
         message = f"{built_in.name} has the format {built_in.format!r}; leave this at 'auto'"
         yield FieldProblem("dataset.format", message, dataset.format)
+    if dataset.balance and dataset.format == "parquet":
+        yield FieldProblem("dataset.balance", NO_BALANCE, "true")
     if built_in is None and dataset.format == "synthetic":
         message = "synthetic data has no path: set dataset.source to 'synthetic'"
         yield FieldProblem("dataset.format", message, dataset.format)

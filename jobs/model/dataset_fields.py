@@ -2,10 +2,15 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from jobs.model.augment_fields import AugmentItem
 from jobs.model.spec_parts import Column, Pixels, Share, Source, SpecPart
+
+NO_BALANCE = (
+    "Parquet is streamed, so samples cannot be chosen by their class: set class_weights to balanced, or write files"
+    " with equal classes"
+)
 
 
 class DatasetSpec(SpecPart):
@@ -40,6 +45,18 @@ class DatasetSpec(SpecPart):
         description="The share of the training part to use. It is the same samples on every rank and after every"
         " restart.",
     )
+    samples: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000_000,
+        description="How many samples of the training part to use, in place of `fraction`. A smaller number takes some"
+        " of the samples of a larger one.",
+    )
+    balance: bool = Field(
+        False,
+        description="Take as many samples of each class as the rarest class has in the training part, before `fraction`"
+        " or `samples`. [Not for streamed data](data.md#parts).",
+    )
     sharding: Literal["shard", "steps"] = Field(
         "shard",
         description="How ranks divide an epoch. `shard`: all samples are shuffled, each rank takes its part, then makes"
@@ -66,3 +83,15 @@ class DatasetSpec(SpecPart):
         " quarter rotations. Each time a sample is used, the original or one of them is drawn, all with the same"
         " chance. Objects such as `{name: crop, padding: 4}` are steps, each with a chance of its own.",
     )
+
+    @field_validator("samples")
+    @classmethod
+    def _excludes_fraction(cls, samples: int | None, info: ValidationInfo) -> int | None:
+        fraction = info.data.get("fraction", 1.0)
+        if samples is not None and fraction != 1.0:
+            raise ValueError(f"fraction is {fraction:g}: give one of the two")
+        return samples
+
+    def used_samples(self, available: int) -> int:
+        """How many samples of a training part are to be used; may be more than it has."""
+        return round(available * self.fraction) if self.samples is None else self.samples

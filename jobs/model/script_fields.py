@@ -24,8 +24,17 @@ _RESERVED = frozenset({
 })  # fmt: skip
 
 # What the loop of Hora does and a script does itself. `params` is the way to hand such a choice over.
-LOOP_FIELDS = ("model", "optimizer", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs")
-LOOP_DATASET_FIELDS = ("fraction", "sharding", "shuffle_buffer", "cache", "augment")
+LOOP_FIELDS = (
+    "model",
+    "optimizer",
+    "validation_steps",
+    "precision",
+    "jit",
+    "allreduce",
+    "probe",
+    "checkpoint.every_epochs",
+)
+LOOP_DATASET_FIELDS = ("fraction", "samples", "balance", "sharding", "shuffle_buffer", "cache", "augment")
 
 
 def _env_name(name: str) -> str:

@@ -229,6 +229,13 @@ class Spec(SpecRules):
         le=100_000_000,
         description="The steps of one epoch. `null`: as many as the data fills with global batches.",
     )
+    validation_steps: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="Validate on so many global batches only: the same samples in every epoch, chosen at random."
+        " `null`: on the whole validation part.",
+    )
     goal: GoalSpec | None = Field(
         None,
         description="Which metric says how good the job is, and whether lower is better. `null`: `val_accuracy`, or for"

@@ -83,7 +83,7 @@ class SpecRules(SpecPart):
             raise ValueError("a script builds its own model: hand its name over in params")
         return model
 
-    @field_validator("optimizer", "precision", "jit", "allreduce", "probe", check_fields=False)
+    @field_validator("optimizer", "validation_steps", "precision", "jit", "allreduce", "probe", check_fields=False)
     @classmethod
     def _is_of_the_own_loop(cls, value: object, info: ValidationInfo) -> object:
         if info.data.get("code") and value != cls.model_fields[str(info.field_name)].default:

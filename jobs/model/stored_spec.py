@@ -6,13 +6,15 @@ Called by whoever writes a spec into a row or tells specs apart by a digest, and
 from collections.abc import Mapping
 from typing import Any
 
+from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.spec import Spec
 
 # The fields that came after the first release.
 _LATER_FIELDS = (
     "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
-    "requirements", "goal", "pool", "after", "idle",
+    "requirements", "goal", "pool", "after", "idle", "validation_steps",
 )  # fmt: skip
+_LATER_DATASET_FIELDS = ("samples", "balance")
 
 
 def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:
@@ -25,12 +27,19 @@ def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:
     for name in _LATER_FIELDS:
         if getattr(spec, name) == Spec.model_fields[name].default:
             document.pop(name, None)
+    for name in _LATER_DATASET_FIELDS if document.get("dataset") else ():
+        if getattr(spec.dataset, name) == DatasetSpec.model_fields[name].default:
+            document["dataset"].pop(name, None)
     return document
 
 
 def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     """A stored spec with every later field."""
-    return {**_LATER_DEFAULTS, **document}
+    whole = {**_LATER_DEFAULTS, **document}
+    if whole.get("dataset"):
+        whole["dataset"] = {**_LATER_DATASET_DEFAULTS, **whole["dataset"]}
+    return whole
 
 
 _LATER_DEFAULTS = Spec.model_construct().model_dump(mode="json", include=set(_LATER_FIELDS))
+_LATER_DATASET_DEFAULTS = {name: DatasetSpec.model_fields[name].default for name in _LATER_DATASET_FIELDS}

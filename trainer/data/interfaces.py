@@ -95,8 +95,13 @@ class Part(Protocol):
         dropped. If it is more, another pass follows without a gap. Raises `BadData`.
         """
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
-        """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank."""
+    def evaluate(
+        self, *, rank: int, ranks: int, per_rank: int, samples: int | None = None
+    ) -> Generator[EvaluationBatch, None, None]:
+        """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank.
+
+        Or so many of its `samples`: always the same ones, from all over it.
+        """
 
     def rows(self, start: int, stop: int) -> Iterator[Batch]:
         """The samples at the positions start..stop of the part, each once, in batches of any size. Raises `BadData`.

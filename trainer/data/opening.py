@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.model.dataset_fields import NO_BALANCE
 from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.spec import DatasetSpec, Spec
@@ -16,7 +17,7 @@ from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names
 from trainer.data.formats import Collections, collections_of
 from trainer.data.images.decoded import DecodedPart, decoded
-from trainer.data.indexed import IndexedPart
+from trainer.data.indexed import IndexedPart, balanced
 from trainer.data.interfaces import (
     Batch,
     EvaluationBatch,
@@ -82,10 +83,11 @@ class Dataset:
         return placed(batches if self.train.is_quick else prefetched(batches), place)
 
     def evaluation_batches(
-        self, part: Part, *, rank: int, ranks: int, per_rank: int, place: Place | None = None
-    ) -> Generator[EvaluationBatch, None, None]:
+        self, part: Part, *, rank: int, ranks: int, per_rank: int, samples: int | None = None,
+        place: Place | None = None,
+    ) -> Generator[EvaluationBatch, None, None]:  # fmt: skip
         """This rank's batches of one of the parts; see `Part.evaluate`, and `train_batches` for `place`."""
-        batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
+        batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank, samples=samples)
         in_memory = isinstance(part, IndexedPart) and part.in_memory
         return placed(batches if in_memory else prefetched(batches), place)
 
@@ -154,6 +156,10 @@ class OpenedSource:
             part: collection.part(merged_surveys[part], target, self._selection(part))
             for part, collection in self.collections.items()
         }
+        if self.spec.balance:
+            if not isinstance(parts["train"], IndexedPart):
+                raise BadData(f"dataset.balance: {NO_BALANCE}")
+            parts["train"] = balanced(parts["train"], name=self.collections["train"].name)
         if "validation" not in parts:
             parts["validation"] = self.collections["train"].part(
                 merged_surveys["train"], target, self._selection("validation")

@@ -20,6 +20,7 @@ class Stream(IntEnum):
     ORDER = 2
     RANK_ORDER = 3
     AUGMENT = 4
+    EVALUATION = 5
 
 
 def selected(samples: int, selection: Selection) -> Indices:
@@ -29,6 +30,11 @@ def selected(samples: int, selection: Selection) -> Indices:
     shuffled = np.random.default_rng((selection.seed, Stream.SPLIT)).permutation(samples)
     train = Selection("train", selection.share).size_of(samples)
     return shuffled[:train] if selection.side == "train" else shuffled[train:]
+
+
+def evaluated(indices: Indices, samples: int | None) -> Indices:
+    """Some samples of a part, the same ones for every job. They are mixed, as the files may be sorted by class."""
+    return np.random.default_rng((Stream.EVALUATION,)).permutation(indices)[:samples]
 
 
 def rank_batches(schedule: SampleSchedule, *, epoch: int, first: int) -> Iterator[Indices]:

@@ -39,7 +39,7 @@ def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | Non
     dataset, cluster = e.spec.own_dataset, e.cluster
     if dataset.cache == "memory" or data.format not in _DECODED or cluster is None or cluster.memory_bytes is None:
         return None
-    size_bytes = data.decoded_bytes(dataset.fraction)
+    size_bytes = data.decoded_bytes(dataset)
     limit_gb = e.site.cache_limit_gb
     if size_bytes > _OF_A_HOST * cluster.memory_bytes or (limit_gb is not None and size_bytes > limit_gb * _GB):
         return None

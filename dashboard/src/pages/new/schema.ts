@@ -75,13 +75,16 @@ const MAY_BE_NONE: ReadonlySet<string> = new Set([
 /** What Hora's own loop does and a script does itself, as in `jobs/model/script_fields.py`: fields, and whole parts. */
 const OF_LOOP: ReadonlySet<string> = new Set([
   "optimizer",
+  "validation_steps",
   "precision",
   "jit",
   "allreduce",
   "probe",
   "checkpoint.every_epochs",
   "early_stopping.restore_best_weights",
-  ...["fraction", "sharding", "shuffle_buffer", "cache", "cache_limit_gb", "augment"].map((name) => `dataset.${name}`),
+  ...["fraction", "samples", "balance", "sharding", "shuffle_buffer", "cache", "cache_limit_gb", "augment"].map(
+    (name) => `dataset.${name}`,
+  ),
 ]);
 
 /** Whether a script can have no other value of a field than its default. */

@@ -76,6 +76,20 @@ def test_fraction_reduces_only_the_training_part() -> None:
     assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (675, 150, 5)
 
 
+def test_samples_are_counted_and_no_more_than_there_are() -> None:
+    plan = resolve_plan(spec_of(dataset={"source": "digits", "samples": 640}), SIZES)
+    assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (640, 150, 5)
+    with pytest.raises(UnworkablePlan, match="there are 1350 training samples, not 1351") as refused:
+        resolve_plan(spec_of(dataset={"source": "digits", "samples": 1351}), SIZES)
+    assert refused.value.field == "dataset.samples"
+
+
+@pytest.mark.parametrize(("asked", "steps", "samples"), [(None, 2, 150), (1, 1, 128), (2, 2, 150), (9, 2, 150)])
+def test_validation_takes_so_many_batches_at_most(asked: int | None, steps: int, samples: int) -> None:
+    plan = resolve_plan(spec_of(validation_steps=asked), SIZES)
+    assert (plan.validation_steps, plan.validation_samples) == (steps, samples)
+
+
 @pytest.mark.parametrize(("train", "steps"), [(127, None), (128, 1), (255, 1), (256, 2)])
 def test_an_epoch_has_whole_batches_only(train: int, steps: int | None) -> None:
     sizes = DatasetSizes(train=train, validation=1)

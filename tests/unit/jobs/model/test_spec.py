@@ -19,6 +19,8 @@ dataset:
   image_size: [96, 96]
   validation: 0.1
   fraction: 1.0
+  samples: 5000
+  balance: true
   sharding: shard
   shuffle_buffer: 4096
   cache: none
@@ -44,6 +46,7 @@ gpu_memory_gb: 79.5
 mixed_gpus: true
 epochs: 30
 steps_per_epoch: null
+validation_steps: 20
 goal: {metric: val_accuracy, mode: max}
 early_stopping: {monitor: val_accuracy, patience: 3, min_delta: 0.001, restore_best_weights: true}
 checkpoint: {every_epochs: 1, keep: 2}
