@@ -14,6 +14,7 @@ QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 
 Chance = Annotated[float, Field(gt=0, le=1)]
 Strength = Annotated[float, Field(ge=0, le=1)]
+Alpha = Annotated[float, Field(ge=0.01, le=100)]
 _PartOfArea = Annotated[float, Field(gt=0, le=1)]
 _WidthToHeight = Annotated[float, Field(ge=0.01, le=100)]
 Areas = Annotated[tuple[_PartOfArea, _PartOfArea], Field(strict=False)]
@@ -88,7 +89,21 @@ class Erase(_Boxes):
     ratio: Ratios = (0.3, 3.3333)
 
 
-_Step = VariantStep | Crop | ResizedCrop | Color | Erase
+class Mixup(AugmentStep):
+    """Blends two samples and their labels by a share from Beta(alpha, alpha) (Zhang et al. 2017, arXiv:1710.09412)."""
+
+    name: Literal["mixup"]
+    alpha: Alpha = 0.2
+
+
+class Cutmix(AugmentStep):
+    """Puts a part of another image into each, and blends the labels by the area (Yun et al. 2019, arXiv:1905.04899)."""
+
+    name: Literal["cutmix"]
+    alpha: Alpha = 1.0
+
+
+_Step = VariantStep | Crop | ResizedCrop | Color | Erase | Mixup | Cutmix
 _STEPS: tuple[type[AugmentStep], ...] = get_args(_Step)
 _STEP_OF = {name: step for step in _STEPS for name in get_args(step.model_fields["name"].annotation)}
 
@@ -108,7 +123,9 @@ AugmentItem = Annotated[
     | Annotated[Crop, Tag(f"{BRANCH}Crop")]
     | Annotated[ResizedCrop, Tag(f"{BRANCH}ResizedCrop")]
     | Annotated[Color, Tag(f"{BRANCH}Color")]
-    | Annotated[Erase, Tag(f"{BRANCH}Erase")],
+    | Annotated[Erase, Tag(f"{BRANCH}Erase")]
+    | Annotated[Mixup, Tag(f"{BRANCH}Mixup")]
+    | Annotated[Cutmix, Tag(f"{BRANCH}Cutmix")],
     Discriminator(
         _branch_of,
         custom_error_type="augmentation",

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from jobs.model.augment_fields import AugmentItem
+from jobs.model.augment_fields import AugmentItem, Cutmix, Mixup
 from jobs.model.spec_parts import Column, Pixels, Share, Source, SpecPart
 
 NO_BALANCE = (
@@ -91,6 +91,14 @@ class DatasetSpec(SpecPart):
         if samples is not None and fraction != 1.0:
             raise ValueError(f"fraction is {fraction:g}: give one of the two")
         return samples
+
+    @field_validator("augment")
+    @classmethod
+    def _mixes_last(cls, augment: list[AugmentItem]) -> list[AugmentItem]:
+        mixes = [isinstance(item, Mixup | Cutmix) for item in augment]
+        if mixes != sorted(mixes):
+            raise ValueError("mixup and cutmix come last: they mix samples that are changed already")
+        return augment
 
     def used_samples(self, available: int) -> int:
         """How many samples of a training part are to be used; may be more than it has."""

@@ -10,6 +10,6 @@ arrays       collections in memory; resize: to another size
 indexed      parts whose samples are read by number; shuffling: which samples come when
 parquet      parts that are streamed; cache: raw files kept on local disk
 classes      from labels to classes; fingerprint: identifies one state of the data
-augment      how training samples are changed; transforms: the changes of images
+augment      how training samples are changed; transforms: the changes of images; mixing: mixup and cutmix; groups: by threads
 prefetch     batches made ahead; decoded: samples kept as they are
 """

@@ -2,32 +2,46 @@
 
 The plain names of the list are variants. Each use of a sample takes the sample itself or one of them, all with equal
 probability. The objects are steps, each with a chance of its own. All are applied in the order of the list, and the
-variants where the first of them stands.
+variants where the first of them stands. The steps that mix samples come last.
 
 The choices of a step of the training are drawn for the whole global batch from the seed, the epoch and the step, and
 each rank takes its share. So they are the same on 1 rank and on n, and in a run that continues from a checkpoint.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
 
 import numpy as np
 
-from jobs.model.augment_fields import QUARTER_TURNS, AugmentItem, AugmentStep, Color, Crop, name_of, variants_in
-from trainer.data.interfaces import Batch, Features, SampleSchedule, Shape
-from trainer.data.shuffling import Stream
-from trainer.data.transforms import DRAWS, VARIANTS, Range, transformed
+from jobs.model.augment_fields import (
+    QUARTER_TURNS,
+    AugmentItem,
+    AugmentStep,
+    Color,
+    Crop,
+    Cutmix,
+    Mixup,
+    name_of,
+    variants_in,
+)
+from trainer.data.groups import InGroups
+from trainer.data.interfaces import Batch, Features, Indices, SampleSchedule, Shape
+from trainer.data.mixing import mixed
+from trainer.data.shuffling import Stream, places
+from trainer.data.transforms import DRAWS, Range, transformed, variant
 from trainer.errors import BadData
 
 Place = tuple[int, int]  # an epoch, and a step of it from 0
-_Change = Callable[[Features, Place], Features]
+_Change = partial[None]  # of (images, place, in groups)
 
 
 def check_augment(items: Sequence[AugmentItem], shape: Shape) -> None:
     """Raise `BadData` if samples of this shape cannot be changed so."""
     for item in items:
         name = name_of(item)
+        if isinstance(item, Mixup):
+            continue
         if len(shape) != 3:
             raise BadData(f"dataset.augment: {name} needs images, and the samples are rows of {shape[0]} columns")
         height, width, channels = shape
@@ -56,56 +70,76 @@ def augmented(
     epoch: int,
     first: int,
     value_range: Range = (0.0, 255.0),
+    classes: int = 2,
+    threads: int = 1,
 ) -> Iterator[Batch]:
-    """The batches from step `first` (from 0) of `epoch` on, their samples changed."""
+    """The batches from step `first` (from 0) of `epoch` on, their samples changed by some threads.
+
+    `value_range` is that of pixels. If samples are mixed, the labels are the shares of the `classes`.
+    """
+    mixers = [item for item in items if isinstance(item, Mixup | Cutmix)]
     changes = _changes(items, schedule, value_range)
-    for place, (features, labels) in zip(_places(schedule, epoch, first), batches, strict=False):
-        changed = features.copy()  # the reader may still use these arrays
+    with ThreadPoolExecutor(threads, thread_name_prefix="augment") as pool:
+        in_groups = InGroups(pool, threads)
+        if changes:
+            batches = _changed(batches, changes, in_groups, places(schedule, epoch, first))
+        if mixers:
+            batches = mixed(batches, mixers, schedule, in_groups, classes=classes, epoch=epoch, first=first)
+        yield from batches
+
+
+def _changed(
+    batches: Iterator[Batch], changes: Sequence[_Change], in_groups: InGroups, steps: Iterator[Place]
+) -> Iterator[Batch]:
+    for place, (features, labels) in zip(steps, batches, strict=False):
+        images = features.copy()  # the reader may still use these arrays
         for change in changes:
-            changed = change(changed, place)
-        yield Batch(changed, labels)
-
-
-def _places(schedule: SampleSchedule, epoch: int, first: int) -> Iterator[Place]:
-    for number in count(epoch):
-        yield from ((number, step) for step in range(first, schedule.steps))
-        first = 0
+            change(images, place, in_groups)
+        yield Batch(images, labels)
 
 
 def _changes(items: Sequence[AugmentItem], schedule: SampleSchedule, value_range: Range) -> list[_Change]:
+    """What is done to the images of a batch, one after the other."""
     changes: list[_Change] = []
     names = variants_in(items)
     for position, item in enumerate(items, start=1):
-        if isinstance(item, AugmentStep):
+        if isinstance(item, str):
+            if item == names[0] and _in_variants not in {change.func for change in changes}:
+                changes.append(partial(_in_variants, names, schedule))
+        elif not isinstance(item, Mixup | Cutmix):
             changes.append(partial(_by_chance, item, position, schedule, value_range))
-        elif names and item == names[0]:
-            changes.append(partial(_in_variants, names, schedule))
-            names = []
     return changes
 
 
-def _in_variants(names: Sequence[str], schedule: SampleSchedule, images: Features, place: Place) -> Features:
-    """Each image itself or one of the variants."""
+def _in_variants(
+    names: Sequence[str], schedule: SampleSchedule, images: Features, place: Place, in_groups: InGroups
+) -> None:
+    """Leave each image as it is, or put one of the variants in its place."""
     generator = np.random.default_rng((schedule.seed, Stream.AUGMENT, *place))
-    choices = generator.integers(len(names) + 1, size=schedule.global_batch)[_own(schedule)]
+    choices = generator.integers(len(names) + 1, size=schedule.global_batch)[schedule.own_places]
+
     for number, name in enumerate(names, start=1):
-        chosen = choices == number
-        images[chosen] = VARIANTS[name](images[chosen])
-    return images
+
+        def change(group: Indices, name: str = name) -> None:
+            images[group] = variant(name, images[group])
+
+        in_groups(change, np.flatnonzero(choices == number), images)
 
 
 def _by_chance(
-    step: AugmentStep, position: int, schedule: SampleSchedule, value_range: Range, images: Features, place: Place
-) -> Features:
-    """Those images that the chance of a step meets are changed by it. The position in the list is part of the seed."""
+    step: AugmentStep,
+    position: int,
+    schedule: SampleSchedule,
+    value_range: Range,
+    images: Features,
+    place: Place,
+    in_groups: InGroups,
+) -> None:
+    """Change those images that the chance of a step meets. Its position in the list is part of the seed."""
     generator = np.random.default_rng((schedule.seed, Stream.AUGMENT, *place, position))
-    draws = generator.random((schedule.global_batch, 1 + DRAWS))[_own(schedule)]
-    chosen = draws[:, 0] < step.chance
-    if chosen.all():
-        return transformed(step, images, draws[:, 1:], value_range)
-    images[chosen] = transformed(step, images[chosen], draws[chosen, 1:], value_range)
-    return images
+    draws = generator.random((schedule.global_batch, 1 + DRAWS))[schedule.own_places]
 
+    def change(group: Indices) -> None:
+        images[group] = transformed(step, images[group], draws[group, 1:], value_range)
 
-def _own(schedule: SampleSchedule) -> slice:
-    return slice(schedule.rank * schedule.per_rank, (schedule.rank + 1) * schedule.per_rank)
+    in_groups(change, np.flatnonzero(draws[:, 0] < step.chance), images)

@@ -49,6 +49,7 @@ class Dataset:
     train: Part
     validation: Part
     test: Part | None
+    threads: int = 1  # that change training samples
 
     def train_batches(
         self, spec: Spec, plan: Plan, *, rank: int, epoch: int, first: int, place: Place | None = None
@@ -78,6 +79,8 @@ class Dataset:
                 epoch=epoch,
                 first=first,
                 value_range=self.facts.value_range or (0.0, 1.0),
+                classes=len(self.facts.classes),
+                threads=self.threads,
             )
             return placed(prefetched(augmenting), place)
         return placed(batches if self.train.is_quick else prefetched(batches), place)
@@ -139,7 +142,7 @@ class OpenedSource:
             _check_unchanged(expected, samples=merged_surveys["train"].samples, facts=facts)
         if self.spec.cache == "memory":
             parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
-        return Dataset(facts, parts["train"], parts["validation"], parts.get("test"))
+        return Dataset(facts, parts["train"], parts["validation"], parts.get("test"), self.host.threads)
 
     def _shapes(self, merged_surveys: Mapping[str, Survey]) -> dict[str, Shape]:
         """The shape of each part's samples; encoded images are decoded in colour when any part is."""

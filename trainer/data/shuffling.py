@@ -21,6 +21,7 @@ class Stream(IntEnum):
     RANK_ORDER = 3
     AUGMENT = 4
     EVALUATION = 5
+    MIX = 6
 
 
 def selected(samples: int, selection: Selection) -> Indices:
@@ -37,6 +38,13 @@ def evaluated(indices: Indices, samples: int | None) -> Indices:
     return np.random.default_rng((Stream.EVALUATION,)).permutation(indices)[:samples]
 
 
+def places(schedule: SampleSchedule, epoch: int, first: int) -> Iterator[tuple[int, int]]:
+    """(epoch, step from 0) of every step from step `first` of `epoch` on, without end."""
+    for number in count(epoch):
+        yield from ((number, step) for step in range(first, schedule.steps))
+        first = 0
+
+
 def rank_batches(schedule: SampleSchedule, *, epoch: int, first: int) -> Iterator[Indices]:
     """This rank's samples of every step from step `first` of `epoch` on, epoch after epoch, without end."""
     for number in count(epoch):
@@ -50,11 +58,10 @@ def _epoch_batches(schedule: SampleSchedule, *, epoch: int, first: int) -> Itera
         seed = (schedule.seed, Stream.RANK_ORDER, epoch, schedule.rank)
         yield from _batches(schedule.samples, size=schedule.per_rank, seed=seed, first=first)
         return
-    own_samples = slice(schedule.rank * schedule.per_rank, (schedule.rank + 1) * schedule.per_rank)
     for batch in global_batches(
         schedule.samples, global_batch=schedule.global_batch, seed=schedule.seed, epoch=epoch, first=first
     ):
-        yield batch[own_samples]
+        yield batch[schedule.own_places]
 
 
 def global_batches(samples: int, *, global_batch: int, seed: int, epoch: int, first: int = 0) -> Iterator[Indices]:

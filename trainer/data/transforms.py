@@ -16,7 +16,7 @@ Range = tuple[float, float]  # the smallest and the largest value of a pixel: bl
 Draws = NDArray[np.float64]  # (image, number) from 0 to 1
 DRAWS = 4  # numbers for an image, whatever the step
 
-VARIANTS: dict[str, Callable[[Features], Features]] = {
+_VARIANTS: dict[str, Callable[[Features], Features]] = {
     "flip_horizontal": lambda images: images[:, :, ::-1],
     "flip_vertical": lambda images: images[:, ::-1],
     "rotate_90": lambda images: np.rot90(images, 1, axes=(1, 2)),  # counter-clockwise
@@ -32,7 +32,7 @@ def transformed(step: AugmentStep, images: Features, draws: Draws, value_range: 
     """The images changed by a step. `draws` has `DRAWS` random numbers from 0 to 1 for each image."""
     match step:
         case VariantStep():
-            return np.ascontiguousarray(VARIANTS[step.name](images))
+            return variant(step.name, images)
         case Crop():
             return cropped(images, draws, padding=step.padding, black=value_range[0])
         case ResizedCrop():
@@ -42,6 +42,15 @@ def transformed(step: AugmentStep, images: Features, draws: Draws, value_range: 
         case Erase():
             return erased(images, draws, step, value_range)
     raise AssertionError(step)
+
+
+def variant(name: str, images: Features) -> Features:
+    """The images flipped or rotated."""
+    view = _VARIANTS[name](images)
+    turned = np.empty(view.shape, images.dtype)
+    for channel in range(view.shape[-1]):  # NumPy copies such a view by its last axis, which is too short
+        turned[..., channel] = view[..., channel]
+    return turned
 
 
 def cropped(images: Features, draws: Draws, *, padding: int, black: float) -> Features:
@@ -92,18 +101,21 @@ def recoloured(images: Features, draws: Draws, step: Color, value_range: Range) 
         for strength, draw in zip((step.brightness, step.contrast, step.saturation), draws[:, :3].T, strict=True)
     )
     grey = _GREY if channels == 3 else np.full(channels, 1 / channels)
-    to_grey = np.tile(grey, (channels, 1))  # (channel out, channel in)
     maps = np.broadcast_to(brightness * contrast * np.eye(channels), (len(images), channels, channels))
-    if channels == 3:
-        maps = (saturation * np.eye(3) + (1 - saturation) * to_grey) @ maps
+    if channels == 3:  # (channel out, channel in)
+        maps = (saturation * np.eye(3) + (1 - saturation) * np.tile(grey, (3, 1))) @ maps
         if step.hue:
             maps = _turns(2 * np.pi * step.hue * (2 * draws[:, 3] - 1)) @ maps
-    pixels = images.reshape(len(images), -1, channels).astype(np.float32) - np.float32(low)
-    means = pixels.mean(axis=1) @ grey  # of the brightness of each image
-    shift = ((1 - contrast) * brightness)[:, :, 0] * means[:, np.newaxis]
-    changed = pixels @ maps.transpose(0, 2, 1).astype(np.float32)
-    changed += (shift + low).astype(np.float32)[:, np.newaxis]
-    return _as(images.dtype, np.clip(changed, low, high, out=changed)).reshape(images.shape)
+    towards_mean = (brightness * (1 - contrast)).ravel()
+    changed = np.empty_like(images, order="C")
+    for target, image, map_, share in zip(changed, images, maps.astype(np.float32), towards_mean, strict=True):
+        pixels = image.reshape(-1, channels).astype(np.float32)
+        pixels -= np.float32(low)
+        mean = float((pixels @ grey.astype(np.float32)).mean())
+        pixels = pixels @ map_.T
+        pixels += np.float32(share * mean + low)
+        target[:] = _as(images.dtype, np.clip(pixels, low, high, out=pixels)).reshape(image.shape)
+    return changed
 
 
 def erased(images: Features, draws: Draws, step: Erase, value_range: Range) -> Features:

@@ -118,7 +118,7 @@ class ParquetPart:
         rows = len(batch.labels) if batch else 0
         weights = (np.arange(size) < rows).astype(np.float32)
         if batch and rows == size:
-            return EvaluationBatch(batch.features, batch.labels, weights)
+            return EvaluationBatch(batch.features, np.asarray(batch.labels, np.int32), weights)
         features = np.zeros((size, *self._reader.target.shape), self._reader.dtype)
         labels = np.zeros(size, np.int32)
         if batch:
