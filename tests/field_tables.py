@@ -41,7 +41,8 @@ def default_of(field: FieldInfo) -> str:
     if not isinstance(field.default, BaseModel):
         return f"`{json.dumps(field.default)}`"
     changed = field.default.model_dump(exclude_defaults=True)
-    return f"`{json.dumps(changed['name'])}`" if changed else "on"
+    name = changed if isinstance(changed, str) else changed.get("name")
+    return f"`{json.dumps(name)}`" if name else "on"
 
 
 def _default_setting(value: Any) -> str:

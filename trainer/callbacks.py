@@ -1,6 +1,6 @@
 """What happens around steps and epochs: one class, one job. Called by the loop, in the order the session lists them.
 
-WarmUp            sets the learning rate
+LearningRate      sets the learning rate
 EarlyStopping     remembers the best epoch and says when to stop
 Checkpointing     saves the state from which a restart continues
 
@@ -24,10 +24,10 @@ from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.runtime.files import bytes_below
 from trainer.checkpoint import saved_in
 from trainer.errors import NoSpace
-from trainer.plan import learning_rate_of
 from trainer.recorder import Records
+from trainer.schedules import learning_rate_of
 from trainer.space import wait_for_space
-from trainer.state import Progress, Stopping
+from trainer.state import Plateau, Progress, Stopping
 
 Weights = list[NDArray[Any]]
 
@@ -102,20 +102,57 @@ class Callback:
         """After every validation, on all ranks."""
 
 
-class WarmUp(Callback):
-    """Sets the optimizer's learning rate for each update. After the warm-up it is the rate of the plan."""
+class LearningRate(Callback):
+    """Sets the optimizer's learning rate for each update, and lowers it on plateaus where the schedule says so.
 
-    def __init__(self, plan: Plan, optimizer: keras.optimizers.Optimizer) -> None:
+    It watches plateaus on every rank and on averaged metrics, so all ranks have the same rate. The epochs of the
+    warm-up are no plateau.
+    """
+
+    def __init__(self, spec: Spec, plan: Plan, plateau: Plateau, optimizer: keras.optimizers.Optimizer) -> None:
         self._rate = math.nan
         self._plan = plan
+        self._schedule = spec.schedule
+        self._plateau = plateau
         self._optimizer = optimizer
+        monitor = spec.schedule.monitor or spec.best_by(EPOCH_METRICS)
+        assert monitor is not None, "some epoch metric always counts"
+        self._monitor, self._is_lower_better = monitor, spec.is_lower_better(monitor)
+
+    def of(self, update: int) -> float:
+        """The rate of an update, counted from 0."""
+        return learning_rate_of(self._plan, self._schedule, update, lowered=self._plateau.lowered)
 
     def on_step_begin(self, update: int) -> None:
         """Set the rate where it changes."""
-        rate = learning_rate_of(self._plan, update)
+        rate = self.of(update)
         if rate != self._rate:
             self._rate = rate
             self._optimizer.learning_rate = rate
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Lower the rate if the epoch is the last one of a plateau."""
+        schedule, plateau = self._schedule, self._plateau
+        if schedule.name != "plateau":
+            return
+        assert schedule.min_delta is not None
+        assert schedule.patience is not None
+        value = epoch.monitored[self._monitor]
+        if improves(value, plateau.best, is_lower_better=self._is_lower_better, min_delta=schedule.min_delta):
+            plateau.best, plateau.wait = value, 0
+        elif epoch.epoch > self._plan.warmup_epochs:
+            plateau.wait += 1
+        if plateau.wait >= schedule.patience:
+            plateau.lowered += 1
+            plateau.wait = 0
+
+
+def improves(value: float, best: float | None, *, is_lower_better: bool, min_delta: float) -> bool:
+    """Whether a value is better than the best one so far, by more than `min_delta`. NaN is worse than any number."""
+    if best is None or math.isnan(best):
+        return best is None or not math.isnan(value)
+    gain = best - value if is_lower_better else value - best
+    return gain > min_delta  # never true of NaN
 
 
 class EarlyStopping(Callback):
@@ -161,7 +198,7 @@ class EarlyStopping(Callback):
         state, value = self.state, epoch.monitored[self._monitor]
         state.last_epoch, state.last_metrics = epoch.epoch, epoch.metrics
         state.epochs_s += epoch.pace.epoch_s
-        if self._is_better(value):
+        if improves(value, state.best, is_lower_better=self._is_lower_better, min_delta=self._min_delta):
             state.best, state.best_epoch, state.best_metrics = value, epoch.epoch, epoch.metrics
             state.wait, state.after_best_s = 0, 0.0
             if self.restores:
@@ -171,13 +208,6 @@ class EarlyStopping(Callback):
         state.wait += 1
         if self._spec is not None and state.wait >= self._spec.patience:
             state.stopped = True
-
-    def _is_better(self, value: float) -> bool:
-        best = self.state.best
-        if best is None or math.isnan(best):
-            return best is None or not math.isnan(value)
-        gain = best - value if self._is_lower_better else value - best
-        return gain > self._min_delta  # never true of NaN
 
 
 class Checkpointing(Callback):

@@ -18,7 +18,7 @@ import tensorflow as tf
 from jobs.model.plan import Plan
 from jobs.runtime.files import make_private
 from trainer.callbacks import Callback, Epoch, Step
-from trainer.plan import learning_rate_of, steps_of
+from trainer.plan import steps_of
 
 # We write protocol buffers ourselves: the first use of tf.summary takes 0.1 s, and it runs ops between the steps.
 _Event, _SessionLog, _Summary = tf.compat.v1.Event, tf.compat.v1.SessionLog, tf.compat.v1.Summary
@@ -92,9 +92,11 @@ class EpochEvents(Callback):
 class StepEvents(Callback):
     """Writes each so many steps of this rank, as Keras's callback names them: run `steps`, tags `batch_loss`, ..."""
 
-    def __init__(self, folder: Path, *, plan: Plan, attempt: int, first_step: int) -> None:
+    def __init__(
+        self, folder: Path, rate_of: Callable[[int], float], *, plan: Plan, attempt: int, first_step: int
+    ) -> None:
         self._steps = EventFile(folder / "steps", attempt=attempt, first_step=first_step)
-        self._plan = plan
+        self._rate_of = rate_of
         self._begun_updates: deque[int] = deque()  # one may begin before the last one ends
         self._global_batch = plan.global_batch
         self._every = -(-plan.epochs * steps_of(plan)[0] // _MOST_STEPS)
@@ -113,7 +115,7 @@ class StepEvents(Callback):
             {
                 "batch_loss": step.metrics["loss"],
                 "batch_accuracy": step.metrics["accuracy"],
-                "batch_learning_rate": learning_rate_of(self._plan, update),
+                "batch_learning_rate": self._rate_of(update),
                 "samples_per_s": self._global_batch / step.step_time_s,
                 "step_time_s": step.step_time_s,
                 "data_wait_s": step.data_wait_s,

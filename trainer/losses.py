@@ -4,9 +4,15 @@ Labels are int32 (sample,), the number of the class. In training they may be flo
 class in a mixed sample.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import tensorflow as tf
+
+from trainer.data.interfaces import Facts
+from trainer.errors import BadData
+
+_NAMED = 10  # classes in a message
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # labels, logits (sample, class) -> the loss of each sample
 
@@ -35,6 +41,24 @@ def training_loss(*, label_smoothing: float = 0.0, class_weights: Sequence[float
         return cross_entropy(shares + label_smoothing * (of_all - shares), logits)
 
     return loss
+
+
+def weights_of_classes(asked: Literal["balanced"] | Mapping[str, float] | None, facts: Facts) -> list[float] | None:
+    """The weight of each class in the loss of training. Raises `BadData` for a class that the data does not have.
+
+    `balanced`: samples / (classes x samples of the class), over the classes that have samples, so that all classes sum
+    to the same and the mean over the samples is 1 (King and Zeng 2001; scikit-learn has the same formula).
+    """
+    if asked is None:
+        return None
+    if asked == "balanced":
+        used = sum(count > 0 for count in facts.counts)
+        return [sum(facts.counts) / (used * count) if count else 0.0 for count in facts.counts]
+    unknown = sorted(asked.keys() - set(facts.classes))
+    if unknown:
+        some = ", ".join(facts.classes[:_NAMED]) + (", ..." if len(facts.classes) > _NAMED else "")
+        raise BadData(f"class_weights.{unknown[0]}: there is no such class; the data has: {some}")
+    return [asked.get(name, 1.0) for name in facts.classes]
 
 
 def hits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

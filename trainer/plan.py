@@ -21,14 +21,3 @@ def steps_of(plan: Plan) -> tuple[int, int]:
     assert plan.steps_per_epoch is not None
     assert plan.validation_steps is not None
     return plan.steps_per_epoch, plan.validation_steps
-
-
-def learning_rate_of(plan: Plan, update: int) -> float:
-    """The rate of an update counted from 0: linear from the base rate to the plan's over the warm-up epochs.
-
-    The gradual warm-up of Goyal et al. 2017, arXiv:1706.02677, per step.
-    """
-    warmup_steps = plan.warmup_epochs * steps_of(plan)[0]
-    if update >= warmup_steps:
-        return plan.learning_rate
-    return plan.base_learning_rate + (plan.learning_rate - plan.base_learning_rate) * update / warmup_steps

@@ -27,7 +27,12 @@ from trainer.trainable import build_train_step
 
 
 def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Outcome:
-    """Run this rank of the probe. Raises `TrainerError`, or whatever goes wrong in TensorFlow and Horovod."""
+    """Run this rank of the probe. Raises `TrainerError`, or whatever goes wrong in TensorFlow and Horovod.
+
+    A step of the probe is one batch, also for a job that accumulates.
+    """
+    spec = launch.spec
+    launch = launch.model_copy(update={"spec": spec.model_copy(update={"accumulate": 1})})
     phases = Phases(recorder, started_at)
     opened = open_all(launch, phases)
     job_recorder: Records = recorder if opened.ranks.rank == 0 else NullRecorder()
@@ -38,7 +43,7 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
 
     points, ended_by = search(launch.spec, opened, measuring)
     train_samples = opened.plan.train_samples or 0
-    findings = findings_of(points, ended_by, launch.spec, train_samples=train_samples)
+    findings = findings_of(points, ended_by, spec, train_samples=train_samples)
     watch.stage = Stage.FINISHING
     print(findings.why, flush=True)
     job_recorder.write(ProbeEnded(at=time.time(), findings=findings))

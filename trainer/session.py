@@ -6,6 +6,7 @@ Importing this module imports TensorFlow, Keras and Horovod.
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from jobs.model.records import PhaseEnded, Planned, Summarized, Summary
 from jobs.runtime.files import make_private
 from trainer import distributed
 from trainer.artifacts import save_classes, save_network
-from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of
+from trainer.callbacks import Callback, Checkpointing, EarlyStopping, LearningRate, Weights, weights_of
 from trainer.checkpoint import CheckpointStore
 from trainer.data.interfaces import Host
 from trainer.data.opening import Dataset, open_source
@@ -181,15 +182,16 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     checkpointing = Checkpointing(
         write_checkpoint, session.job_recorder, state.progress, every_epochs=spec.checkpoint.every_epochs
     )
+    learning_rate = LearningRate(spec, plan, state.plateau, trainable.optimizer)
     callbacks: list[Callback] = [
-        WarmUp(plan, trainable.optimizer),
+        learning_rate,
         RankRecording(session.recorder, global_batch=plan.global_batch),
         DamageWatch(session.dataset, session.job_recorder, name=spec.own_dataset.source),
         early_stopping,
         EpochRecording(session.job_recorder, lambda: trainable.learning_rate),
     ]
     if session.ranks.rank == 0:
-        callbacks += event_files(session)
+        callbacks += event_files(session, learning_rate.of)
     # Last: what a checkpoint contains has been recorded before it is saved.
     callbacks.append(checkpointing)
     loop = Loop(
@@ -211,13 +213,13 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     return loop, early_stopping
 
 
-def event_files(session: Session) -> list[Callback]:
+def event_files(session: Session, rate_of: Callable[[int], float]) -> list[Callback]:
     """The callbacks that write TensorBoard's files. They continue at the position of the run."""
     folder, attempt, progress = session.events_dir, session.launch.attempt, session.state.progress
     trainable, plan = session.trainable, session.plan
     return [
         EpochEvents(folder, lambda: trainable.learning_rate, attempt=attempt, first_epoch=progress.epoch),
-        StepEvents(folder, plan=plan, attempt=attempt, first_step=progress.step + 1),
+        StepEvents(folder, rate_of, plan=plan, attempt=attempt, first_step=progress.step + 1),
     ]
 
 

@@ -57,6 +57,15 @@ class Stopping:
 
 
 @dataclass
+class Plateau:
+    """What a schedule that lowers the rate on plateaus remembers."""
+
+    best: float | None = None
+    wait: int = 0  # epochs since the best one, or since the rate was lowered
+    lowered: int = 0  # how often
+
+
+@dataclass
 class State:
     """All of a checkpoint but its arrays."""
 
@@ -64,6 +73,7 @@ class State:
     global_batch: int
     progress: Progress = field(default_factory=Progress)
     stopping: Stopping = field(default_factory=Stopping)
+    plateau: Plateau = field(default_factory=Plateau)
 
     def on_plan(self, *, ranks: int, global_batch: int, steps_per_epoch: int) -> "State":
         """The same place in the data for another global batch. At most one batch is trained on twice."""
@@ -91,4 +101,5 @@ class State:
             global_batch=document["global_batch"],
             progress=Progress(**document["progress"]),
             stopping=Stopping(**document["stopping"]),
+            plateau=Plateau(**document.get("plateau", {})),  # older checkpoints have none
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -56,6 +56,34 @@ def make_gradients(
     if not jit:
         return gradients_of  # no function of TensorFlow: as a call in a graph, it could give all results at its end
     return tf.function(gradients_of, autograph=False, jit_compile=True)  # type: ignore[no-any-return]
+
+
+def accumulated(gradients_of: GradientFunction, model: keras.Model, *, parts: int) -> GradientFunction:
+    """A function as `make_gradients` makes, for batches of `parts` equal parts. Its results are the mean of theirs.
+
+    The parts run one after the other, in the sequence of the samples, so that the memory holds what one of them needs.
+    A batch norm takes its statistics from one part at a time.
+    """
+    if parts == 1:
+        return gradients_of
+    weights = model.trainable_variables
+
+    def gradients_of_all(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        by_part = [tf.reshape(array, (parts, -1, *array.shape[1:])) for array in (features, labels)]
+
+        def add(part: tf.Tensor, sums: list[tf.Tensor], figures: tf.Tensor) -> Any:
+            gradients, own_figures = gradients_of(*(array[part] for array in by_part))
+            added = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
+            return part + 1, added, figures + own_figures
+
+        start = (0, [tf.zeros(weight.shape, weight.dtype) for weight in weights], tf.zeros(2))
+        # A loop of the graph: parts that it lists one by one could run at the same time.
+        _, sums, figures = tf.while_loop(
+            lambda part, *_: part < parts, add, start, parallel_iterations=1, maximum_iterations=parts
+        )
+        return [total / parts for total in sums], figures / parts
+
+    return gradients_of_all
 
 
 def check_compiles(gradients_of: GradientFunction, batch: Batch) -> None:

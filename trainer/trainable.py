@@ -16,11 +16,19 @@ from trainer.callbacks import Weights, weights_of
 from trainer.checkpoint import Checkpoint, CheckpointStore
 from trainer.data.interfaces import Batch, Facts
 from trainer.distributed import Ranks, fail_together
+from trainer.losses import training_loss, weights_of_classes
 from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
 from trainer.pipeline import PIPELINES
 from trainer.plan import steps_of
 from trainer.state import State
-from trainer.steps import StepFunction, check_compiles, make_evaluation_step, make_gradients, make_train_step
+from trainer.steps import (
+    StepFunction,
+    accumulated,
+    check_compiles,
+    make_evaluation_step,
+    make_gradients,
+    make_train_step,
+)
 
 _SEED_STRIDE = 1_000_003  # between the random seeds of two ranks
 
@@ -68,9 +76,13 @@ def build_train_step(
 ) -> StepFunction:
     """The step of a job. `alone` makes it without the other ranks. Raises `BadData` if XLA cannot compile it."""
     spec = launch.spec
-    gradients_of = make_gradients(model, optimizer, jit=spec.jit)
+    loss_of = training_loss(
+        label_smoothing=spec.label_smoothing, class_weights=weights_of_classes(spec.class_weights, facts)
+    )
+    gradients_of = make_gradients(model, optimizer, loss_of=loss_of, jit=spec.jit)
     if spec.jit:
         check_compiles(gradients_of, blank_batch(facts, plan))
+    gradients_of = accumulated(gradients_of, model, parts=plan.accumulate)
     averaging = PIPELINES[launch.device].averaging(spec.allreduce)
     if alone:
         averaging = replace(averaging, exchange=on_this_rank)
@@ -78,7 +90,7 @@ def build_train_step(
 
 
 def blank_batch(facts: Facts, plan: Plan) -> Batch:
-    """A batch of this rank with nothing on it."""
+    """A batch of a GPU with nothing on it."""
     size = plan.per_gpu_batch
     return Batch(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32))
 

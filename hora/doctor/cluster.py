@@ -216,7 +216,7 @@ def _request_of(job: Json) -> SlotRequest:
         device=spec.get("device", "auto"),
         placement=spec.get("placement", "pack"),
         fewest_gpus=spec.get("min_gpus") if job.get("attempt") else None,  # its first attempt needs all its GPUs
-        global_batch=spec.get("batch_size") if spec.get("batch_per") == "global" else None,
+        global_batch=spec["batch_size"] // spec.get("accumulate", 1) if spec.get("batch_per") == "global" else None,
         gpu_model=spec.get("gpu_model"),
         gpu_memory_gb=spec.get("gpu_memory_gb"),
         mixed_gpus=spec.get("mixed_gpus", False),

@@ -21,7 +21,8 @@ MOST_DURATIONS = 5  # stored for each kind of job
 # that hardly change it.
 _IRRELEVANT = {
     "name", "project", "labels", "goal", "priority", "after", "placement", "pool", "min_gpus", "max_restarts",
-    "time_limit_s", "stall_timeout_s", "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed", "idle",
+    "time_limit_s", "stall_timeout_s", "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "schedule",
+    "weight_decay", "clip_norm", "label_smoothing", "class_weights", "seed", "idle",
 }  # fmt: skip
 
 _WORK: Any = {
@@ -37,6 +38,7 @@ _WORK: Any = {
     "device": True,
     "jit": True,
     "allreduce": True,
+    "accumulate": True,
 }
 
 

@@ -27,7 +27,7 @@ def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> Non
     parent = document
     for name in parents:
         inner = parent.get(name)
-        if isinstance(inner, str) and name in SHORTHAND:
+        if isinstance(inner, str) and name in SHORTHAND and "params" not in names:
             inner = {SHORTHAND[name]: inner}
         parent[name] = inner if isinstance(inner, dict) else {}
         parent = parent[name]
@@ -37,11 +37,19 @@ def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> Non
 def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the changes applied: objects are merged, every other value replaces the old one.
 
-    Null is a value, as in a spec: `{"early_stopping": None}` turns early stopping off.
+    Null is a value, as in a spec: `{"early_stopping": None}` turns early stopping off. A plain string of the document
+    is merged as the object that it stands for.
     """
     result = dict(document)
-    for key, value in changes.items():
-        before = result.get(key)
-        both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(before, value) if both else value  # type: ignore[arg-type]
+    for name, value in changes.items():
+        before = result.get(name)
+        if isinstance(before, str) and name in SHORTHAND:
+            before = {SHORTHAND[name]: before}
+        result[name] = _merged(before, value)
     return result
+
+
+def _merged(before: Any, value: Any) -> Any:
+    if not (isinstance(before, Mapping) and isinstance(value, Mapping)):
+        return value
+    return {**before, **{name: _merged(before.get(name), inner) for name, inner in value.items()}}

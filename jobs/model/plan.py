@@ -10,13 +10,13 @@ from math import ceil
 
 from pydantic import BaseModel, ConfigDict
 
-from jobs.model.spec import Spec
+from jobs.model.spec import OptimizerSpec, Spec
 
 _EXPONENT = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "two_thirds": 2 / 3}
 # How the rate of each optimizer grows with the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide
-# by the size of the gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
-SCALING_OF_OPTIMIZER = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
-VALUES_OF_OPTIMIZER = {"sgd": 1, "adam": 2, "nadam": 2}  # that each keeps for a trained parameter
+# by the size of the gradients: Krizhevsky 2014, arXiv:1404.5997, Malladi et al. 2022, arXiv:2205.10287, and for lamb
+# You et al. 2019, arXiv:1904.00962.
+SCALING_OF_OPTIMIZER: dict[str, str] = {"sgd": "linear", **dict.fromkeys(("adam", "adamw", "lamb", "nadam"), "sqrt")}
 
 
 class UnworkablePlan(ValueError):
@@ -38,7 +38,10 @@ class DatasetSizes(BaseModel):
 
 
 class Plan(BaseModel):
-    """The figures that a run uses. Sizes and step counts are null while the dataset's size is unknown."""
+    """The figures that a run uses. Sizes and step counts are null while the dataset's size is unknown.
+
+    The batch of a GPU is what it holds in memory at a time. The global batch is that of an update.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,6 +59,28 @@ class Plan(BaseModel):
     train_samples: int | None = None
     validation_samples: int | None = None
     test_samples: int | None = None
+
+    @property
+    def per_gpu_samples(self) -> int:
+        """Samples of an update on each GPU: of all its batches, if it accumulates the gradients of several."""
+        return self.global_batch // self.gpus
+
+    @property
+    def accumulate(self) -> int:
+        """Batches of each GPU in an update."""
+        return self.per_gpu_samples // self.per_gpu_batch
+
+
+def values_of_optimizer(optimizer: OptimizerSpec) -> int:
+    """How many values an optimizer keeps for each trained parameter."""
+    if optimizer.name == "sgd":
+        return 1 if optimizer.momentum else 0
+    return 2
+
+
+def batches_in_batch_size(spec: Spec, *, gpus: int | None = None) -> int:
+    """How many batches of a GPU the `batch_size` of a spec holds."""
+    return (spec.gpus if gpus is None else gpus) * spec.accumulate if spec.batch_per == "global" else 1
 
 
 def split_sizes(samples: int, validation: float) -> tuple[int, int]:
@@ -81,10 +106,12 @@ def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = N
     Raises `UnworkablePlan` if an epoch would have no step or a part would be empty.
     """
     gpus = spec.gpus if gpus is None else gpus
-    if spec.batch_per == "global" and spec.batch_size % gpus:
-        raise UnworkablePlan("batch_size", f"a global batch of {spec.batch_size} does not divide by {gpus} gpus")
-    per_gpu_batch = spec.batch_size // gpus if spec.batch_per == "global" else spec.batch_size
-    global_batch = per_gpu_batch * gpus
+    batches = batches_in_batch_size(spec, gpus=gpus)
+    if spec.batch_size % batches:
+        over = f"{gpus} gpus" + (f" x {spec.accumulate} batches" if spec.accumulate > 1 else "")
+        raise UnworkablePlan("batch_size", f"a global batch of {spec.batch_size} does not divide by {over}")
+    per_gpu_batch = spec.batch_size // batches
+    global_batch = per_gpu_batch * gpus * spec.accumulate
     base_batch = spec.base_batch or per_gpu_batch
     factor = lr_factor(spec.lr_scaling, global_batch=global_batch, base_batch=base_batch)
     plan = Plan(
@@ -99,10 +126,14 @@ def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = N
         epochs=spec.epochs,
         steps_per_epoch=spec.steps_per_epoch,
     )
-    return plan if sizes is None else plan.model_copy(update=_counts(spec, sizes, global_batch))
+    return (
+        plan
+        if sizes is None
+        else plan.model_copy(update=_counts(spec, sizes, global_batch, at_once=per_gpu_batch * gpus))
+    )
 
 
-def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int) -> dict[str, int]:
+def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int, *, at_once: int) -> dict[str, int]:
     train_samples = spec.own_dataset.used_samples(sizes.train)
     if spec.is_script:  # it reads the data in its own way: these figures are a proposal
         return {
@@ -119,13 +150,13 @@ def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int) -> dict[str, int
         raise UnworkablePlan(
             "batch_size", f"a global batch of {global_batch} is larger than the {train_samples} training samples"
         )
-    validation_steps = ceil(sizes.validation / global_batch)
+    validation_steps = ceil(sizes.validation / at_once)
     if spec.validation_steps is not None:
         validation_steps = min(validation_steps, spec.validation_steps)
     return {
         "steps_per_epoch": spec.steps_per_epoch or train_samples // global_batch,
         "validation_steps": validation_steps,
         "train_samples": train_samples,
-        "validation_samples": min(sizes.validation, validation_steps * global_batch),
+        "validation_samples": min(sizes.validation, validation_steps * at_once),
         "test_samples": sizes.test,
     }

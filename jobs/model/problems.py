@@ -20,7 +20,7 @@ from jobs.model.goals import METRIC_NAME
 from jobs.model.pools import POOL
 
 # No fields of the spec, although pydantic puts them into a path: the branch of a union, and the mark of a key.
-_NO_FIELDS = {"constrained-float", "constrained-str", "[key]"}
+_NO_FIELDS = {"constrained-float", "constrained-str", "[key]", "[text]", "[object]"}
 BRANCH = "branch:"  # and the name of a class: the tag of a branch of a union, which pydantic puts into a path too
 
 _WORDS_BY_TYPE = {

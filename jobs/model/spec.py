@@ -7,7 +7,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 
 import json
 from collections.abc import Collection
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,14 @@ from jobs.model.goals import best_by, is_better_lower
 from jobs.model.pools import POOL
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
 from jobs.model.problems import InvalidSpec, field_problems
+from jobs.model.recipe_fields import (
+    ClassWeights,
+    OptimizerName,
+    OptimizerSpec,
+    ScheduleName,
+    ScheduleSpec,
+    from_name,
+)
 from jobs.model.script_fields import (
     Argument,
     Digest,
@@ -58,8 +66,8 @@ from jobs.model.yaml_text import load_yaml
 __all__ = [
     "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
     "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "IdleSpec", "ModelSpec",
-    "Name", "Pixels", "ProbeSpec", "ProjectName", "Share", "Source", "Spec", "SyntheticData", "WrongSynthetic",
-    "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
+    "Name", "OptimizerSpec", "Pixels", "ProbeSpec", "ProjectName", "ScheduleSpec", "Share", "Source", "Spec",
+    "SyntheticData", "WrongSynthetic", "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
@@ -85,7 +93,7 @@ MAX_GPUS = 4096
 
 
 # For these objects a plain string is allowed. It sets the field named here.
-SHORTHAND = {"dataset": "source", "model": "name"}
+SHORTHAND = {"dataset": "source", "model": "name", "optimizer": "name", "schedule": "name"}
 
 
 def _with_shorthand(name: str, text: Any, part: type[SpecPart]) -> BeforeValidator:
@@ -93,6 +101,17 @@ def _with_shorthand(name: str, text: Any, part: type[SpecPart]) -> BeforeValidat
     field = SHORTHAND[name]
     return BeforeValidator(
         lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=text | part | None
+    )
+
+
+def _by_name(part: type[SpecPart], names: Any, default: str | None = None) -> tuple[BeforeValidator, ...]:
+    """Accept a plain name in place of the `part`, and null for the default."""
+    accept = from_name(get_args(names))
+    return (
+        BeforeValidator(
+            lambda value: accept(default if value is None else value),
+            json_schema_input_type=names | part if default is None else names | part | None,
+        ),
     )
 
 
@@ -196,6 +215,13 @@ class Spec(SpecRules):
         le=1_048_576,
         description="Samples in one step: of each GPU, or with `batch_per: global` of all GPUs together.",
     )
+    accumulate: int = Field(
+        1,
+        ge=1,
+        le=10_000,
+        description="How many batches of a GPU make a step, one after the other in the memory of one. The step averages"
+        " their gradients, and the [global batch](spec.md#accumulate) is so many times as large.",
+    )
     learning_rate: float = Field(0.001, gt=0, le=1000, description="The rate before scaling.")
     lr_scaling: Literal["none", "linear", "sqrt", "two_thirds"] = Field(
         "none",
@@ -214,8 +240,43 @@ class Spec(SpecRules):
         le=10_000,
         description="The number of epochs in which the rate climbs from `learning_rate` to its scaled value.",
     )
-    optimizer: Literal["adam", "nadam", "sgd"] = Field(
-        "adam", description="`adam`, `nadam`, or `sgd` with a momentum of 0.9."
+    schedule: Annotated[ScheduleSpec, *_by_name(ScheduleSpec, ScheduleName, "constant")] = Field(
+        ScheduleSpec(name="constant"),
+        json_schema_extra={"default": "constant"},
+        description="How the rate falls [after the warm-up](spec.md#schedules): a name as a plain string, or an object"
+        " with the fields of a schedule.",
+    )
+    optimizer: Annotated[OptimizerSpec, *_by_name(OptimizerSpec, OptimizerName)] = Field(
+        OptimizerSpec(name="adam"),
+        json_schema_extra={"default": "adam"},
+        description="The [optimizer](spec.md#optimizers): a name as a plain string, or an object with the fields of an"
+        " optimizer.",
+    )
+    weight_decay: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="How strongly a step pulls weights towards 0, but [no biases and norms](spec.md#weight-decay)."
+        " `null`: 0.01 for `adamw` and `lamb`, 0 for the others.",
+    )
+    clip_norm: float | None = Field(
+        None,
+        ge=1e-6,
+        le=1e9,
+        description="The longest that the gradients of a step may be, all weights together, after they were averaged"
+        " over the ranks. Longer ones are shortened. `null`: any length.",
+    )
+    label_smoothing: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="The share of each label that training spreads over all classes. Validation counts whole labels.",
+    )
+    class_weights: ClassWeights | None = Field(
+        None,
+        description="How much a sample of each class [counts in the loss of training](spec.md#class-weights):"
+        " `balanced` for the same sum in every class, or an object with weights by the names of classes. Classes that"
+        " are not named have 1.",
     )
     epochs: int = Field(
         30,
@@ -233,8 +294,8 @@ class Spec(SpecRules):
         None,
         ge=1,
         le=100_000_000,
-        description="Validate on so many global batches only: the same samples in every epoch, chosen at random."
-        " `null`: on the whole validation part.",
+        description="Validate on so many batches of all GPUs only: the same samples in every epoch, chosen at"
+        " random. `null`: on the whole validation part.",
     )
     goal: GoalSpec | None = Field(
         None,

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.problems import wrong_inner_field
+from jobs.model.recipe_fields import ScheduleSpec
 from jobs.model.script_fields import LOOP_DATASET_FIELDS, MOST_COMMAND_BYTES
 from jobs.model.spec_parts import (
     EPOCH_METRICS,
@@ -83,7 +84,10 @@ class SpecRules(SpecPart):
             raise ValueError("a script builds its own model: hand its name over in params")
         return model
 
-    @field_validator("optimizer", "validation_steps", "precision", "jit", "allreduce", "probe", check_fields=False)
+    @field_validator(
+        "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
+        "validation_steps", "precision", "jit", "allreduce", "probe", check_fields=False,
+    )  # fmt: skip
     @classmethod
     def _is_of_the_own_loop(cls, value: object, info: ValidationInfo) -> object:
         if info.data.get("code") and value != cls.model_fields[str(info.field_name)].default:
@@ -146,6 +150,21 @@ class SpecRules(SpecPart):
         if info.data.get("batch_per") == "global" and gpus and batch_size % gpus:
             raise ValueError(f"a global batch of {batch_size} does not divide by {gpus} gpus")
         return batch_size
+
+    @field_validator("accumulate", check_fields=False)
+    @classmethod
+    def _divides_the_batch(cls, accumulate: int, info: ValidationInfo) -> int:
+        batch, gpus = info.data.get("batch_size"), info.data.get("gpus")
+        if info.data.get("batch_per") == "global" and batch and gpus and batch % (gpus * accumulate):
+            raise ValueError(f"a global batch of {batch} does not divide by {gpus} gpus x {accumulate} batches")
+        return accumulate
+
+    @field_validator("schedule", check_fields=False)
+    @classmethod
+    def _watches_what_is_reported(cls, schedule: ScheduleSpec) -> ScheduleSpec:
+        if schedule.monitor is not None:
+            _require_epoch_metric("monitor", schedule.monitor)
+        return schedule
 
 
 def _require_epoch_metric(field: str, metric: str) -> None:

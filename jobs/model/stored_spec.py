@@ -12,7 +12,8 @@ from jobs.model.spec import Spec
 # The fields that came after the first release.
 _LATER_FIELDS = (
     "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
-    "requirements", "goal", "pool", "after", "idle", "validation_steps",
+    "requirements", "goal", "pool", "after", "idle", "accumulate", "schedule", "weight_decay", "clip_norm",
+    "label_smoothing", "class_weights", "validation_steps",
 )  # fmt: skip
 _LATER_DATASET_FIELDS = ("samples", "balance")
 

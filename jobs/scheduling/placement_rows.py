@@ -238,6 +238,7 @@ def select_queued_jobs() -> Select[Any]:
     """The columns of a queued job that `queued_job_of` reads."""
     last = select(Attempt.shares).where(Attempt.job_id == Job.id, Attempt.number == Job.attempt).scalar_subquery()
     is_restart = Job.attempt > 0
+    accumulate = func.coalesce(Job.spec["accumulate"].as_integer(), 1)
     return select(
         Job.id, Job.priority, Job.created_at, CREATED_S.label("created_s"), Job.gpus, Job.project,
         Job.owner, Job.level,
@@ -247,7 +248,9 @@ def select_queued_jobs() -> Select[Any]:
         TIME_LIMIT_S,
         # The first attempt gets all GPUs that the job asks for.
         case((is_restart, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),
-        case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
+        case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer() // accumulate)).label(
+            "global_batch"
+        ),
         case((is_restart, last), else_=null()).label("last_shares"),
         # Specs of older versions do not have these.
         Job.spec["gpu_model"].astext.label("gpu_model"),

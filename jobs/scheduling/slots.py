@@ -62,7 +62,7 @@ class SlotRequest:
     placement: str = "pack"  # pack, single_host or spread
     last_hosts: tuple[str, ...] = ()
     fewest_gpus: int | None = None  # the fewest GPUs with which it runs; None: `gpus`
-    global_batch: int | None = None  # if the global batch is fixed: it must be divisible by the number of GPUs
+    global_batch: int | None = None  # of all GPUs at a time, if it is fixed: it must divide by the number of GPUs
     gpu_model: str | None = None
     gpu_memory_gb: float | None = None
     mixed_gpus: bool = False

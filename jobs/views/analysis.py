@@ -136,6 +136,7 @@ class FindingKind(StrEnum):
     COMPUTE_BOUND = "compute_bound"  # as it should be
     STALLED = "stalled"
     OVERFITS = "overfits"
+    NOT_LEARNING = "not_learning"  # the training loss is that of a guess, or worse
     UNEVEN = "uneven"
     UNDERUSED = "underused"  # the slots are not fully used although nothing waits for data or for other ranks
     SPIKY = "spiky"

@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from jobs.model.recipe_fields import OPTIMIZERS
 from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", ["adam", "nadam", "sgd"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_learns_in_every_precision(name: str, precision: str) -> None:
-    model, optimizer = model_and_optimizer(spec_with(optimizer=name, precision=precision))
+    model, optimizer = model_and_optimizer(
+        spec_with(optimizer=name, precision=precision, weight_decay=1e-3, clip_norm=10)
+    )
     count = len(optimizer.variables)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     generator = np.random.default_rng(5)

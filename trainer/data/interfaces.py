@@ -225,3 +225,4 @@ class Facts:
     classes: tuple[str, ...]
     sizes: DatasetSizes
     damaged: dict[str, str]
+    counts: tuple[int, ...] = ()  # samples of each class, in the collection of the training part

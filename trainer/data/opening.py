@@ -9,6 +9,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jobs.model.dataset_fields import NO_BALANCE
 from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
@@ -64,7 +66,7 @@ class Dataset:
             samples=plan.train_samples,
             rank=rank,
             ranks=plan.gpus,
-            per_rank=plan.per_gpu_batch,
+            per_rank=plan.per_gpu_samples,
             steps=plan.steps_per_epoch,
             seed=spec.seed,
             sharding=spec.own_dataset.sharding,
@@ -193,7 +195,14 @@ class OpenedSource:
                 test=len(parts["test"]) if "test" in parts else 0,
             ),
             damaged={name: why for survey in merged_surveys.values() for name, why in survey.damaged.items()},
+            counts=self._counts(merged_surveys["train"], target, parts["train"]),
         )
+
+    def _counts(self, survey: Survey, target: Target, part: Part) -> tuple[int, ...]:
+        """Samples of each class: of the balanced part where it is, else of its whole collection."""
+        if self.spec.balance and isinstance(part, IndexedPart):
+            return tuple(np.bincount(part.labels[part.indices], minlength=len(target.classes)).tolist())
+        return tuple(survey.labels.get(name, 0) for name in target.classes)
 
 
 def open_source(spec: DatasetSpec, *, seed: int, host: Host) -> OpenedSource:

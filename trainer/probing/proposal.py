@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from jobs.model.plan import SCALING_OF_OPTIMIZER, lr_factor
+from jobs.model.plan import SCALING_OF_OPTIMIZER, batches_in_batch_size, lr_factor
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.spec import Spec
 from trainer.probing.knee import find_knee
@@ -38,7 +38,7 @@ def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, 
         ended_by=ended_by,
         knee_batch=None if knee is None else fitting[knee].per_gpu_batch,
         largest_batch=fitting[-1].per_gpu_batch,
-        batch_size=per_gpu_batch * (spec.gpus if spec.batch_per == "global" else 1),
+        batch_size=per_gpu_batch * batches_in_batch_size(spec),
         learning_rate=rate,
         why=" ".join(filter(None, (proposal.reason, why_rate, _waiting(proposal.point)))),
     )
@@ -76,31 +76,35 @@ def _at_end(fitting: Sequence[ProbePoint], ended_by: EndedBy) -> _Proposal:
 
 def _with_enough_steps(at_limit: _Proposal, fitting: Sequence[ProbePoint], spec: Spec, train_samples: int) -> _Proposal:
     """The proposal, or a smaller batch where an epoch would be over in a few steps."""
-    if spec.steps_per_epoch is not None or train_samples // at_limit.point.global_batch >= _LEAST_STEPS:
+
+    def steps_with(point: ProbePoint) -> int:
+        return train_samples // (point.global_batch * spec.accumulate)
+
+    if spec.steps_per_epoch is not None or steps_with(at_limit.point) >= _LEAST_STEPS:
         return at_limit
-    spec_batch = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
-    allowed = [p for p in fitting if train_samples // p.global_batch >= _LEAST_STEPS or p.per_gpu_batch <= spec_batch]
+    spec_batch = spec.batch_size // batches_in_batch_size(spec)
+    allowed = [point for point in fitting if steps_with(point) >= _LEAST_STEPS or point.per_gpu_batch <= spec_batch]
     point = min(at_limit.point, (allowed or fitting[:1])[-1], key=lambda point: point.per_gpu_batch)
     if point is at_limit.point:
         return at_limit
-    few, steps = train_samples // at_limit.point.global_batch, train_samples // point.global_batch
+    few, steps = steps_with(at_limit.point), steps_with(point)
     why = f"But then an epoch would be {few} step{'s' * (few != 1)}; with {point.per_gpu_batch} it is {steps}."
     return _Proposal(point, f"{at_limit.reason} {why}")
 
 
 def _rate_for(per_gpu_batch: int, spec: Spec) -> tuple[float, str]:
     """The rate for a batch of one GPU, to 3 digits, and why; as the spec's `learning_rate` means it."""
-    spec_batch = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
+    spec_batch = spec.batch_size // batches_in_batch_size(spec)
     if per_gpu_batch == spec_batch:
         return spec.learning_rate, "The spec has that batch already."
     if spec.lr_scaling != "none" and spec.base_batch is not None:
         return spec.learning_rate, f"The rate follows by itself: lr_scaling is {spec.lr_scaling}, base_batch is given."
-    rule = SCALING_OF_OPTIMIZER[spec.optimizer]
+    rule = SCALING_OF_OPTIMIZER[spec.optimizer.name]
     full_factor = lr_factor(rule, global_batch=per_gpu_batch, base_batch=spec_batch)
     factor = min(full_factor, _MOST_AT_ONCE)
     rate = float(f"{spec.learning_rate * factor:.3g}")
     why = f"The batch changes from {spec_batch} per GPU by {per_gpu_batch / spec_batch:g}, so the rate by {factor:.3g}"
-    why += f" ({'linear' if rule == 'linear' else 'square root'} for {spec.optimizer}"
+    why += f" ({'linear' if rule == 'linear' else 'square root'} for {spec.optimizer.name}"
     why += f"; {full_factor:.3g} is too much at once)" if full_factor > factor else ")"
     return rate, why + ("; warm it up." if rule == "linear" and factor > 1 else ".")
 

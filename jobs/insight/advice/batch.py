@@ -4,13 +4,15 @@ Measurements come first: other jobs with the same work, and batch probes. If a j
 show what a larger batch brings. If nothing was measured and slots have capacity left, the advice is a probe.
 """
 
+import math
 from statistics import fmean
 from typing import Any
 
 from jobs.insight.advice.changes import changed, is_possible, lower_rate, smaller_batch, times_batch
 from jobs.insight.advice.evidence import ACCURACY, WORTH, Evidence, Proposal, gain, less_time, percent
+from jobs.insight.advice.past import PastJob
 from jobs.insight.advice.warnings import FEWEST_STEPS
-from jobs.model.plan import resolve_plan
+from jobs.model.plan import batches_in_batch_size, resolve_plan
 from jobs.model.records import Summary
 from jobs.model.spec import ProbeSpec
 from jobs.model.states import EndReason, Status
@@ -30,9 +32,11 @@ def batch_and_rate(e: Evidence) -> Proposal | None:
     if e.spec.is_script:
         return None  # nobody knows whether it uses the plan's batch
     if e.status is Status.FAILED:
-        return _smaller_batch(e) or _lower_rate(e)
+        return _smaller_batch(e) or _rate_that_is_finite(e) or _rate_that_learns(e)
     if e.spec.probe is not None:
         return _batch_of_the_probe(e)
+    if (lower := _rate_that_learns(e)) is not None:
+        return lower
     if e.finding(FindingKind.INPUT_BOUND) is not None:
         return None  # more samples a step would mean longer waits
     return _measured_batch(e) or _fewer_messages(e) or _a_probe(e)
@@ -46,7 +50,7 @@ def _smaller_batch(e: Evidence) -> Proposal | None:
     per_gpu = max(fitting, default=own_batch // 2)
     if per_gpu < 1:
         return None
-    batch_size = per_gpu * (e.spec.gpus if e.spec.batch_per == "global" else 1)
+    batch_size = per_gpu * batches_in_batch_size(e.spec)
     figures = {"per_gpu_batch": own_batch, "largest_that_fitted": max(fitting, default=None)}
     reason = f"It ran out of memory with {own_batch} samples per GPU" + (
         f"; {per_gpu} fitted before." if fitting else "."
@@ -56,25 +60,46 @@ def _smaller_batch(e: Evidence) -> Proposal | None:
     return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, gain("It is more likely to fit into memory."))
 
 
-def _lower_rate(e: Evidence) -> Proposal | None:
+def _rate_that_is_finite(e: Evidence) -> Proposal | None:
     # The trainer's own words: `trainer.errors.Diverged`.
     if e.error is None or "the loss is" not in e.error or "learning rate" not in e.error:
         return None
+    return _lower_rate(e, f"The loss was no longer a number with a rate of {e.plan.learning_rate:g}.")
+
+
+def _rate_that_learns(e: Evidence) -> Proposal | None:
+    finding = e.finding(FindingKind.NOT_LEARNING)
+    if finding is None:
+        return None
+    guess = finding.evidence.get("loss_of_guess")
+    return _lower_rate(e, finding.text, most_loss=guess if isinstance(guess, float) else None)
+
+
+def _lower_rate(e: Evidence, reason: str, *, most_loss: float | None = None) -> Proposal:
+    """The largest rate below the job's with which past jobs came to a loss below `most_loss`; else a tenth of it."""
     own_rate = e.plan.learning_rate
     lower = [
         job.plan.learning_rate
         for job in e.alike
-        if job.spec.optimizer == e.spec.optimizer and job.plan.learning_rate < own_rate and job.spec.probe is None
+        if job.spec.optimizer == e.spec.optimizer
+        and job.plan.learning_rate < own_rate
+        and job.spec.probe is None
+        and (most_loss is None or _loss_of(job) < most_loss)
     ]
     rate = max(lower, default=own_rate / _RATE_STEP)
     change = lower_rate(e.spec, rate / e.plan.lr_factor)
     figures = {"learning_rate": own_rate, "largest_that_trained": max(lower, default=None)}
-    reason = f"The loss was no longer a number with a rate of {own_rate:g}" + (
-        f"; a job with the same work trained with {rate:g}." if lower else "."
-    )
+    if lower:
+        reason += f" A job with the same work trained with {rate:g}."
     warmup = " with a warm-up" if "warmup_epochs" in change else ""
     action = f"Lower the learning rate to {rate:.3g}{warmup}."
     return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, gain("It is more likely to train."))
+
+
+def _loss_of(job: PastJob) -> float:
+    """The validation loss that a job reached; infinite if it is not known."""
+    loss = None if job.summary is None else job.summary.val_loss
+    return math.inf if loss is None else loss
 
 
 def _batch_of_the_probe(e: Evidence) -> Proposal | None:

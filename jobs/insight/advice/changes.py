@@ -67,7 +67,7 @@ def smaller_batch(spec: Spec, batch_size: int) -> Change:
     change = {"batch_size": batch_size, **_as_many_samples(spec, ratio)}
     if spec.lr_scaling != "none":  # the policy lowers the rate, given the batch that the rate belongs to
         return _new(spec, {**change, "base_batch": _base_batch(spec)})
-    policy = SCALING_OF_OPTIMIZER[spec.optimizer]
+    policy = SCALING_OF_OPTIMIZER[spec.optimizer.name]
     rate = spec.learning_rate * lr_factor(policy, global_batch=batch_size, base_batch=spec.batch_size)
     return _new(spec, {**change, "learning_rate": float(f"{rate:.3g}")})
 
@@ -85,7 +85,7 @@ def warmup_of(spec: Spec) -> int:
 
 def _growing_rate(spec: Spec) -> Change:
     """Makes the rate follow the batch, from the rate at the spec's own batch."""
-    policy = SCALING_OF_OPTIMIZER[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
+    policy = SCALING_OF_OPTIMIZER[spec.optimizer.name] if spec.lr_scaling == "none" else spec.lr_scaling
     return {"lr_scaling": policy, "base_batch": _base_batch(spec), "warmup_epochs": warmup_of(spec)}
 
 

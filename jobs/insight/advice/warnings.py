@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from jobs.insight.advice.past import PastJob
-from jobs.model.plan import VALUES_OF_OPTIMIZER, Plan
+from jobs.model.plan import Plan, values_of_optimizer
 from jobs.model.spec import EPOCH_METRICS, Spec
 from jobs.views.advice import Quote
 
@@ -141,7 +141,7 @@ def _storage(spec: Spec, alike: Sequence[PastJob], storage: StorageLimits) -> It
     if summary is None or storage.job_gb is None:
         return
     kept_models = 1 if spec.early_stopping is None else 2  # the best weights are in a checkpoint too
-    optimizer_bytes = VALUES_OF_OPTIMIZER[spec.optimizer] * _BYTES_A_VALUE * summary.trainable_parameters
+    optimizer_bytes = values_of_optimizer(spec.optimizer) * _BYTES_A_VALUE * summary.trainable_parameters
     checkpoint_gb = (kept_models * summary.model_bytes + optimizer_bytes) / 1e9
     artifact_gb = _MODELS_IN_ARTIFACTS * summary.model_bytes / 1e9
     limit = f"more than the {storage.job_gb:g} GB that a job may keep on a host"

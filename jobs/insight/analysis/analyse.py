@@ -24,7 +24,7 @@ from jobs.insight.analysis.steps import Split
 from jobs.insight.analysis.verdicts import Facts, findings
 from jobs.views.analysis import Analysis, Stall
 
-VERSION = 5  # of the stored analyses: increase it when the same rows lead to another answer
+VERSION = 6  # of the stored analyses: increase it when the same rows lead to another answer
 MOST_STALLS = 20
 _SETTLED_AFTER = timedelta(minutes=1)  # the last samples and lines of a job arrive a little after its end
 

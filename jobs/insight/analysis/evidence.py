@@ -148,4 +148,5 @@ class Evidence:
     steps: Sequence[Steps] = ()
     samples: Sequence[SlotSamples] = ()
     metrics: Collection[str] = ()  # the names of what it reported
+    classes: int | None = None  # of its dataset
     one_gpu_step_s: float | None = None  # the median step of the same work on one GPU, with the same batch on it

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import fmean, median
 from typing import Any
 
@@ -17,6 +17,8 @@ _LAST = 3  # epochs that represent the end of the training
 _LEAST_AFTER = 5  # epochs after the best validation: early stopping waits for about as many
 _LEAST_RISE = 0.2  # of the validation loss over its least, or of another metric from its best
 _OVER_NOISE = 3  # times what it changes from one epoch to the next
+_FAST_FALL = 0.95  # of the loss of the epoch before
+_LEAST_WAY = 0.1  # of a weight: updates x rate, about the most that Adam changes it; it begins at about 0.1
 _LEAST_GAIN = 0.1  # of the training loss meanwhile, or of another metric
 
 
@@ -131,6 +133,29 @@ def overfits(losses: Sequence[tuple[float, float]]) -> bool:
     goes_on = fmean(value for _, value in after[half:]) > fmean(value for _, value in after[:half])
     rises = end - then > max(_LEAST_RISE * abs(then), _OVER_NOISE * noise)
     return goes_on and rises and train_then - train_end > _LEAST_GAIN * abs(train_then)
+
+
+def loss_of_guess(spec: Mapping[str, Any], classes: int | None) -> float | None:
+    """The training loss of a network that gives all classes the same chance: ln(classes), whatever the labels are.
+
+    None if something else is a part of the loss: weights of single classes, or what an external network adds to it.
+    """
+    if classes is None or spec.get("code") or isinstance(spec.get("class_weights"), dict):
+        return None
+    return None if ":" in spec["model"]["name"] else math.log(classes)
+
+
+def losses_above(epochs: Sequence[EpochFigures], guess: float, *, rate: float, steps: int) -> list[float]:
+    """The training losses of the last epochs, if at least three are above that of a guess, and it does not fall fast.
+
+    A rate that is too low leaves the loss there too. So the updates of these epochs, `steps` in each with this `rate`,
+    must have been able to change weights.
+    """
+    losses = [figures.values["loss"] for figures in epochs if "loss" in figures.values]
+    above = list(takewhile(lambda loss: loss > guess, reversed(losses)))[::-1]
+    if len(above) < _LAST or above[-1] < _FAST_FALL * above[-2]:
+        return []
+    return above if rate * steps * len(above) >= _LEAST_WAY else []
 
 
 def _rise(losses: Sequence[tuple[float, float]]) -> float | None:

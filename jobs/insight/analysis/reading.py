@@ -43,6 +43,7 @@ def evidence_of(session: Session, job: Job) -> Evidence:
         ended=job.status in TERMINAL,
         spec=job.spec,
         metrics=list(job.metrics),
+        classes=None if job.classes is None else len(job.classes),
         plan=job.plan,
         summary=job.summary,
         on_gpu=on_gpu,

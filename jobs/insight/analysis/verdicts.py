@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from jobs.insight.analysis.communication import Basis, Communication
 from jobs.insight.analysis.evidence import Evidence, SlotSamples
+from jobs.insight.analysis.learning import loss_of_guess, losses_above
 from jobs.insight.analysis.stalls import Pause
 from jobs.insight.analysis.steps import Pattern
 from jobs.insight.analysis.utilization import mean_busy
@@ -54,7 +55,7 @@ class _Weighed:
 
 def findings(facts: Facts) -> list[Finding]:
     """The findings, sorted by weight, the weightiest first."""
-    weighed = [*_stalled(facts), *_learned(facts), *_set_up(facts), *_uneven(facts)]
+    weighed = [*_stalled(facts), *_not_learning(facts), *_learned(facts), *_set_up(facts), *_uneven(facts)]
     pattern = facts.pattern
     if pattern is not None and pattern.steps >= LEAST_STEPS and pattern.seconds >= LEAST_STEPS_S:
         bound = [*_input(pattern), *_communication(pattern, facts.communication)]
@@ -169,6 +170,25 @@ def _cause(pause: Pause) -> str:
         StallCause.COMMUNICATION: ": all ranks were in the exchange of gradients",
         StallCause.UNKNOWN: "",
     }[pause.cause]
+
+
+def _not_learning(facts: Facts) -> Iterator[_Weighed]:
+    evidence = facts.evidence
+    guess = loss_of_guess(evidence.spec, evidence.classes)
+    rate, steps = evidence.plan.get("learning_rate"), evidence.plan.get("steps_per_epoch")
+    if guess is None or rate is None or steps is None:
+        return
+    losses = losses_above(evidence.epochs, guess, rate=rate, steps=steps)
+    if not losses:
+        return
+    yield _Weighed(1.0, Finding(
+        kind=FindingKind.NOT_LEARNING,
+        text=f"The training loss has been above {guess:.3f} for {len(losses)} epochs ({losses[-1]:.4g} in the last"
+             f" one): a guess among {evidence.classes} classes does as well. The learning rate of {rate:.4g} is"
+             " probably too high.",
+        evidence={"loss": _rounded(losses[-1]), "loss_of_guess": _rounded(guess), "epochs": len(losses),
+                  "classes": evidence.classes, "learning_rate": _rounded(rate)},
+    ))  # fmt: skip
 
 
 def _learned(facts: Facts) -> Iterator[_Weighed]:

@@ -1,6 +1,7 @@
 """Event files as TensorBoard reads them: each epoch and step once, and failed writes that do not end the job."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.event_files import event_points
 from tests.unit.trainer.made_up import epoch
 from trainer.callbacks import Step
 from trainer.event_files import EpochEvents, EventFile, StepEvents, add_test
+from trainer.schedules import learning_rate_of
 
 
 def metrics(loss: float) -> dict[str, float]:
@@ -49,10 +51,10 @@ def test_tensorboard_shows_each_epoch_once_after_several_attempts(tmp_path: Path
 
 def test_steps_of_a_new_attempt_continue_from_the_checkpoint(tmp_path: Path) -> None:
     plan = plan_of(steps_per_epoch=10, epochs=2)
-    first = StepEvents(tmp_path, plan=plan, attempt=9, first_step=1)
+    first = StepEvents(tmp_path, float, plan=plan, attempt=9, first_step=1)
     for number in range(1, 8):
         make(first, number, loss=9.0)
-    second = StepEvents(tmp_path, plan=plan, attempt=10, first_step=4)  # 3 were in the checkpoint
+    second = StepEvents(tmp_path, float, plan=plan, attempt=10, first_step=4)  # 3 were in the checkpoint
     for number in (4, 5):
         make(second, number, loss=4.0)
     assert event_points(tmp_path / "steps", "batch_loss") == [(1, 9.0), (2, 9.0), (3, 9.0), (4, 4.0), (5, 4.0)]
@@ -63,7 +65,8 @@ def test_a_step_has_its_own_rate_although_the_next_one_has_begun(tmp_path: Path)
     fields = {"dataset": "digits", "batch_size": 10, "learning_rate": 0.5, "base_batch": 5, "lr_scaling": "linear"}
     spec = spec_from({**fields, "warmup_epochs": 1, "epochs": 2})
     plan = resolve_plan(spec, DatasetSizes(train=40, validation=10, test=0))
-    events = StepEvents(tmp_path, plan=plan, attempt=1, first_step=1)
+    rate_of = partial(learning_rate_of, plan, spec.schedule)
+    events = StepEvents(tmp_path, rate_of, plan=plan, attempt=1, first_step=1)
     events.on_step_begin(0)
     for number in (1, 2, 3):
         events.on_step_begin(number)
@@ -74,7 +77,7 @@ def test_a_step_has_its_own_rate_although_the_next_one_has_begun(tmp_path: Path)
 @pytest.mark.parametrize(("steps_per_epoch", "epochs", "every"), [(100, 10, 1), (100, 11, 2), (30_000, 90, 2700)])
 def test_long_run_writes_only_every_nth_step(tmp_path: Path, steps_per_epoch: int, epochs: int, every: int) -> None:
     plan = plan_of(steps_per_epoch=steps_per_epoch, epochs=epochs)
-    events = StepEvents(tmp_path, plan=plan, attempt=1, first_step=1)
+    events = StepEvents(tmp_path, float, plan=plan, attempt=1, first_step=1)
     for number in range(1, 3 * every + 1):
         make(events, number, loss=number)
     assert event_points(tmp_path / "steps", "batch_loss") == [(every * n, every * n) for n in (1, 2, 3)]

@@ -7,7 +7,10 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.losses import cross_entropy, hits, training_loss
+from jobs.model.plan import DatasetSizes
+from trainer.data.interfaces import Facts
+from trainer.errors import BadData
+from trainer.losses import cross_entropy, hits, training_loss, weights_of_classes
 
 GENERATOR = np.random.default_rng(7)
 LOGITS = (3 * GENERATOR.standard_normal((6, 4))).astype(np.float32)
@@ -38,6 +41,26 @@ def test_loss_of_training_is_that_of_smoothed_labels_times_the_weight_of_the_cla
     by_class = np.stack(of_class, axis=1)  # (sample, class): the loss if the sample were of the class
     np.testing.assert_allclose(loss(tf.constant(LABELS), tf.constant(LOGITS)), by_class[range(6), LABELS], rtol=1e-5)
     np.testing.assert_allclose(loss(tf.constant(MIXED), tf.constant(LOGITS)), (MIXED * by_class).sum(axis=1), rtol=1e-5)
+
+
+def facts(*counts: int) -> Facts:
+    classes = ("cat", "dog", "emu")
+    return Facts("arrays", (2,), "float32", None, None, classes, DatasetSizes(train=1, validation=1), {}, counts)
+
+
+def test_balanced_classes_sum_to_the_same_and_the_mean_over_the_samples_is_1() -> None:
+    weights = weights_of_classes("balanced", facts(80, 15, 5))
+    assert weights is not None
+    sums = [weight * count for weight, count in zip(weights, (80, 15, 5), strict=True)]
+    assert sums == pytest.approx([100 / 3] * 3)
+    assert weights_of_classes("balanced", facts(6, 0, 2)) == pytest.approx([8 / 12, 0, 8 / 4])  # one has no sample
+
+
+def test_weights_are_by_the_names_of_classes() -> None:
+    assert weights_of_classes(None, facts()) is None
+    assert weights_of_classes({"dog": 2.5}, facts()) == [1.0, 2.5, 1.0]
+    with pytest.raises(BadData, match=r"^class_weights.fox: there is no such class; the data has: cat, dog, emu$"):
+        weights_of_classes({"dog": 1, "fox": 1}, facts())
 
 
 def test_a_hit_is_the_class_with_the_largest_share() -> None:

@@ -1,28 +1,32 @@
-"""The optimizers, in every precision, as the training step uses them."""
+"""The optimizers, in every precision, as the training step uses them; and their rules, against their formulas."""
 
-from typing import get_args
+from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from jobs.model.plan import SCALING_OF_OPTIMIZER, VALUES_OF_OPTIMIZER
-from jobs.model.spec import Spec
+from jobs.model.plan import SCALING_OF_OPTIMIZER, values_of_optimizer
+from jobs.model.recipe_fields import OPTIMIZERS
 from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
 
-OPTIMIZERS = get_args(Spec.model_fields["optimizer"].annotation)
+RATE, DECAY = 0.05, 0.1
+Arrays = list[NDArray[np.float32]]
 
 
 def test_the_plan_knows_every_optimizer() -> None:
-    assert sorted(OPTIMIZERS) == sorted(SCALING_OF_OPTIMIZER) == sorted(VALUES_OF_OPTIMIZER)
+    assert sorted(OPTIMIZERS) == sorted(SCALING_OF_OPTIMIZER)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizer_keeps_as_many_values_of_a_parameter_as_the_plan_says(name: str) -> None:
-    model, optimizer = model_and_optimizer(spec_with(optimizer=name))
+@pytest.mark.parametrize("name", [*OPTIMIZERS, {"name": "sgd", "momentum": 0}])
+def test_optimizer_keeps_as_many_values_of_a_parameter_as_the_plan_says(name: Any) -> None:
+    spec = spec_with(optimizer=name)
+    model, optimizer = model_and_optimizer(spec)
     values = sum(tf.size(variable).numpy() for variable in optimizer.variables)
     trainable = sum(tf.size(variable).numpy() for variable in model.trainable_variables)
-    assert round(values / trainable, 2) == VALUES_OF_OPTIMIZER[name]
+    assert round(values / trainable, 2) == values_of_optimizer(spec.optimizer)
 
 
 def test_an_overflow_in_half_precision_changes_no_weight() -> None:
@@ -44,3 +48,75 @@ def test_optimizer_starts_at_the_planned_rate_or_at_the_warm_up_base_rate(precis
     )
     _, optimizer = model_and_optimizer(asked)
     assert float(optimizer.learning_rate) == pytest.approx(0.01 if warmup_epochs else 0.02)
+
+
+def gradients_like(weights: Arrays, steps: int = 5) -> list[Arrays]:
+    generator = np.random.default_rng(3)
+    return [[generator.standard_normal(weight.shape).astype(np.float32) for weight in weights] for _ in range(steps)]
+
+
+def updated(precision: str = "float32", **fields: Any) -> tuple[list[bool], list[Arrays], Arrays, Arrays]:
+    """Which weights decay, the gradients of some updates, and the weights before and after these."""
+    model, optimizer = model_and_optimizer(spec_with(learning_rate=RATE, precision=precision, **fields))
+    weights = model.trainable_variables
+    for weight in weights:
+        weight.assign(weight + 0.5)  # some begin at 0
+    before = [weight.numpy() for weight in weights]
+    steps = gradients_like(before)
+    for gradients in steps:
+        optimizer.apply([tf.constant(optimizer.scale_loss(gradient)) for gradient in gradients], weights)
+    return [weight.name == "kernel" for weight in weights], steps, before, [weight.numpy() for weight in weights]
+
+
+def assert_close(weights: Arrays, expected: Arrays) -> None:
+    for weight, value in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(weight, value, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_sgd_decays_through_its_momentum_as_published_recipes_mean_it(precision: str, nesterov: bool) -> None:
+    fields = {"optimizer": {"name": "sgd", "momentum": 0.8, "nesterov": nesterov}, "weight_decay": DECAY}
+    decays, steps, weights, after = updated(precision, clip_norm=2.0, **fields)
+    moved = [np.zeros_like(weight) for weight in weights]
+    for gradients in steps:
+        length = float(np.sqrt(sum(float(np.square(gradient).sum()) for gradient in gradients)))
+        for at, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
+            pulled = gradient * min(1.0, 2.0 / length) + DECAY * decays[at] * weight
+            moved[at] = 0.8 * moved[at] - RATE * pulled
+            weights[at] = weight + (0.8 * moved[at] - RATE * pulled if nesterov else moved[at])
+    assert_close(after, weights)
+    assert sum(decays) == len(decays) / 2  # kernels, and no biases
+
+
+@pytest.mark.parametrize("name", ["adam", "nadam"])
+def test_coupled_decay_is_a_part_of_the_gradient(name: str) -> None:
+    decays, steps, weights, after = updated(optimizer={"name": name, "beta_1": 0.8}, weight_decay=DECAY)
+    plain = {"adam": keras.optimizers.Adam, "nadam": keras.optimizers.Nadam}[name](RATE, beta_1=0.8)
+    variables = [keras.Variable(weight) for weight in weights]
+    for gradients in steps:
+        pulled = [
+            gradient + DECAY * does * variable.numpy()
+            for gradient, does, variable in zip(gradients, decays, variables, strict=True)
+        ]
+        plain.apply(pulled, variables)
+    assert_close(after, [variable.numpy() for variable in variables])
+
+
+@pytest.mark.parametrize("decay", [None, 0, DECAY])
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_decoupled_decay_shrinks_the_weight_itself(name: str, decay: float | None) -> None:
+    decays, steps, weights, after = updated(optimizer=name, **({} if decay is None else {"weight_decay": decay}))
+    share = 0.01 if decay is None else decay
+    means, squares = ([np.zeros_like(weight) for weight in weights] for _ in range(2))
+    for number, gradients in enumerate(steps, start=1):
+        for at, gradient in enumerate(gradients):
+            means[at] = 0.9 * means[at] + 0.1 * gradient
+            squares[at] = 0.999 * squares[at] + 0.001 * gradient**2
+            unbiased = 1 - 0.999**number
+            epsilon = 1e-7 / (1 if name == "lamb" else np.sqrt(unbiased))  # Keras's Adam adds it before the correction
+            step = means[at] / (1 - 0.9**number) / (np.sqrt(squares[at] / unbiased) + epsilon)
+            step = step + share * decays[at] * weights[at]
+            ratio = np.linalg.norm(weights[at]) / np.linalg.norm(step) if name == "lamb" else 1.0
+            weights[at] = weights[at] - RATE * ratio * step
+    assert_close(after, weights)

@@ -10,7 +10,7 @@ from jobs.model.spec import spec_from
 from trainer.data.interfaces import Host
 from trainer.data.opening import open_source
 from trainer.errors import BadData
-from trainer.plan import learning_rate_of, settle_plan
+from trainer.plan import settle_plan
 
 SIZES = DatasetSizes(train=1000, validation=100, test=50)
 
@@ -30,14 +30,3 @@ def test_settled_plan_equals_the_plan_shown_at_submission(tmp_path: Path) -> Non
 def test_a_batch_larger_than_the_data_is_bad_data() -> None:
     with pytest.raises(BadData, match=r"^batch_size: a global batch of 2000 is larger"):
         plan(batch_size=1000)
-
-
-def test_first_update_uses_the_planned_rate_without_warm_up() -> None:
-    assert learning_rate_of(plan(), 0) == 0.1
-
-
-def test_warm_up_rises_linearly_per_step_from_the_base_rate_to_the_planned_rate() -> None:
-    warm = plan(warmup_epochs=2, lr_scaling="linear")  # 10 steps an epoch, 0.1 -> 0.2
-    assert [learning_rate_of(warm, update) for update in (0, 5, 10, 20, 1000)] == pytest.approx(
-        [0.1, 0.125, 0.15, 0.2, 0.2]
-    )

@@ -14,7 +14,7 @@ from trainer.averaging import Averaging
 from trainer.data.interfaces import Batch
 from trainer.errors import BadData
 from trainer.models import moving_statistics
-from trainer.steps import Tally, check_compiles, make_evaluation_step, make_gradients, make_train_step
+from trainer.steps import Tally, accumulated, check_compiles, make_evaluation_step, make_gradients, make_train_step
 
 FEATURES = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
 LABELS = np.arange(8, dtype=np.int32) % 3
@@ -76,6 +76,26 @@ def test_shares_of_classes_train_as_the_numbers_of_classes_do() -> None:
     assert tallies[0] == pytest.approx(tallies[1], rel=1e-6)
     for one, other in zip(models[0].weights, models[1].weights, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_an_update_of_several_parts_averages_their_gradients_and_runs_them_one_after_the_other(jit: bool) -> None:
+    model, by_hand = network(), network()
+    optimizer = keras.optimizers.SGD(1.0)
+    optimizer.build(model.trainable_variables)
+    gradients_of = accumulated(make_gradients(model, optimizer, jit=jit), model, parts=4)
+    train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
+    tally = Tally(*train_step(FEATURES, LABELS, NO_WISH).numpy().tolist())
+
+    one_part = make_gradients(by_hand, optimizer)
+    parts = [one_part(FEATURES[at : at + 2], tf.constant(LABELS[at : at + 2])) for at in range(0, 8, 2)]
+    assert (tally.loss, tally.accuracy) == pytest.approx(np.mean([figures for _, figures in parts], axis=0), rel=1e-5)
+    for weight, old, *gradients in zip(
+        model.trainable_variables, by_hand.trainable_variables, *(part for part, _ in parts), strict=True
+    ):
+        np.testing.assert_allclose(weight.numpy(), old.numpy() - np.mean(gradients, axis=0), atol=1e-5)
+    for statistic, expected in zip(moving_statistics(model), moving_statistics(by_hand), strict=True):
+        np.testing.assert_allclose(statistic.numpy(), expected.numpy(), atol=1e-6)  # four times moved
 
 
 def test_penalty_of_a_regularizer_is_part_of_the_loss() -> None:

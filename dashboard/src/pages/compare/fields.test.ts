@@ -69,6 +69,18 @@ test("a setting that only some jobs have counts as differing", () => {
   );
 });
 
+test("an optimizer has its name in one column, written as a plain name or as an object", () => {
+  const { differing, shared } = settingsAmong([
+    job("a", { spec: { optimizer: "sgd" } }),
+    job("b", { spec: { optimizer: { name: "sgd", momentum: 0.9, nesterov: true } } }),
+  ]);
+  assert.deepEqual(
+    differing.map(({ key }) => key),
+    ["optimizer.momentum", "optimizer.nesterov"],
+  );
+  assert.deepEqual(shared, [{ label: "optimizer", text: "sgd" }]);
+});
+
 test("a running job has the figures of its progress as results", () => {
   const live = job("a", { progress: { metrics: { val_accuracy: 0.5 }, samples_per_s: 100 } });
   assert.equal(accuracy.valueIn(live), 0.5);

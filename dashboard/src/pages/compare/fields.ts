@@ -49,6 +49,9 @@ const OWN_AFTER = FIRST.indexOf("model.name") + 0.5; // where a script's own set
 // A name identifies a run and is not a setting.
 const NO_SETTINGS: ReadonlySet<string> = new Set(["name"]);
 
+// A plain name, or an object with a name and fields of that name.
+const BY_NAME = ["optimizer", "schedule"];
+
 /** Whether a setting is the script's own, with a name that a person chose. */
 function isOwn(key: string): boolean {
   return key.startsWith("params.") || key.startsWith("env.");
@@ -98,6 +101,11 @@ export function settingsOf(job: Job): ReadonlyMap<string, Value> {
   if (made !== undefined) return made;
   const found = flattened(job.spec);
   for (const name of NO_SETTINGS) found.delete(name);
+  for (const name of BY_NAME) {
+    const value = found.get(`${name}.name`);
+    if (value !== undefined) found.set(name, value);
+    found.delete(`${name}.name`);
+  }
   if (Array.isArray(job.spec["command"])) found.set("command", commandText(job.spec["command"] as string[]));
   for (const [name, value] of flattened(job.plan, "plan.")) found.set(name, value);
   settings.set(job, found);

@@ -25,7 +25,18 @@ export const DOCUMENT: OpenApi = {
           },
           learning_rate: { type: "number", default: 0.001, exclusiveMinimum: 0, maximum: 1000 },
           min_gpus: { anyOf: [{ type: "integer", minimum: 1, maximum: 4096 }, NULL], default: null },
-          optimizer: { type: "string", enum: ["adam", "nadam", "sgd"], default: "adam" },
+          optimizer: {
+            anyOf: [{ type: "string", enum: ["adam", "nadam", "sgd"] }, ref("OptimizerSpec")],
+            default: "adam",
+          },
+          class_weights: {
+            anyOf: [
+              { type: "string" },
+              { type: "object", additionalProperties: { type: "number", exclusiveMinimum: 0 } },
+              NULL,
+            ],
+            default: null,
+          },
           early_stopping: { anyOf: [ref("EarlyStopping"), NULL] },
           goal: { anyOf: [ref("GoalSpec"), NULL], default: null },
           labels: { type: "object", default: {} },
@@ -62,6 +73,13 @@ export const DOCUMENT: OpenApi = {
           name: { type: "string" },
           freeze_base: { type: "boolean", default: true },
           dropout: { type: "number", default: 0, minimum: 0, exclusiveMaximum: 1 },
+        },
+      },
+      OptimizerSpec: {
+        required: ["name"],
+        properties: {
+          name: { type: "string", enum: ["adam", "nadam", "sgd"] },
+          momentum: { anyOf: [{ type: "number", minimum: 0, exclusiveMaximum: 1 }, NULL], default: null },
         },
       },
       GoalSpec: {

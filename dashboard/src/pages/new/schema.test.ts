@@ -22,7 +22,9 @@ test("fields of every kind are found, also inside parts", () => {
     batch_size: "integer",
     learning_rate: "number",
     min_gpus: "integer",
-    optimizer: "choice",
+    "optimizer.name": "choice",
+    "optimizer.momentum": "number",
+    class_weights: "json",
     early_stopping: "part",
     "early_stopping.patience": "integer",
     goal: "part",
@@ -38,6 +40,7 @@ test("defaults come from the schema, and a required field has none", () => {
   assert.equal(FIELDS.get("batch_size")?.defaultValue, 32);
   assert.equal(FIELDS.get("dataset.source")?.defaultValue, undefined);
   assert.equal(FIELDS.get("model.name")?.defaultValue, "lenet5");
+  assert.equal(FIELDS.get("optimizer.name")?.defaultValue, "adam");
   assert.deepEqual(FIELDS.get("early_stopping")?.defaultValue, {});
   assert.equal(FIELDS.get("probe")?.defaultValue, null);
   assert.equal(FIELDS.get("min_gpus")?.isNullable, true);
@@ -52,7 +55,14 @@ test("a script needs no dataset, has no model, and does not stop early by defaul
 
 test("a script has no use for the choices of Hora's own loop", () => {
   const paths = [...FIELDS.values()].filter(isOfLoop).map(({ path }) => path);
-  assert.deepEqual(paths, ["dataset.augment", "optimizer", "probe", "probe.smallest"]);
+  assert.deepEqual(paths, [
+    "dataset.augment",
+    "optimizer.name",
+    "optimizer.momentum",
+    "class_weights",
+    "probe",
+    "probe.smallest",
+  ]);
 });
 
 test("a choice may be null", () => {

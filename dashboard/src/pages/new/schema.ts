@@ -60,22 +60,30 @@ export interface Field {
 }
 
 /** By object: the field that a plain string sets, if it is written instead of the object. */
-export const SHORTHAND: Readonly<Record<string, string>> = { dataset: "source", model: "name" };
+export const SHORTHAND: Readonly<Record<string, string>> = {
+  dataset: "source",
+  model: "name",
+  optimizer: "name",
+  schedule: "name",
+};
 
 /** A field of a script: it needs no dataset, has no model, and stops early only if asked to. */
 export function ofScript(field: Field): Field {
   return MAY_BE_NONE.has(field.path) ? { ...field, defaultValue: null } : field;
 }
 
-const MAY_BE_NONE: ReadonlySet<string> = new Set([
-  ...Object.entries(SHORTHAND).map(([part, main]) => `${part}.${main}`),
-  "early_stopping",
-]);
+const MAY_BE_NONE: ReadonlySet<string> = new Set(["dataset.source", "model.name", "early_stopping"]);
 
 /** What Hora's own loop does and a script does itself, as in `jobs/model/script_fields.py`: fields, and whole parts. */
 const OF_LOOP: ReadonlySet<string> = new Set([
+  "accumulate",
+  "schedule",
   "optimizer",
   "validation_steps",
+  "weight_decay",
+  "clip_norm",
+  "label_smoothing",
+  "class_weights",
   "precision",
   "jit",
   "allreduce",
@@ -152,7 +160,8 @@ function kindOf(property: Schema): Kind {
     const isFixed = [property, ...(property.anyOf ?? [])].some((branch) => branch.prefixItems !== undefined);
     return isFixed ? "sizes" : namesIn(property.items) === undefined ? "json" : "choices";
   }
-  if (allows(property, "object")) return typeof property.additionalProperties === "object" ? "json" : "pairs";
+  const object = [property, ...(property.anyOf ?? [])].find((branch) => branch.type === "object");
+  if (object !== undefined) return typeof object.additionalProperties === "object" ? "json" : "pairs";
   if (allows(property, "boolean")) return "flag";
   if (allows(property, "integer")) return "integer";
   if (allows(property, "number")) return allows(property, "string") ? "text_or_number" : "number";

@@ -4,11 +4,13 @@
 import type { components } from "../../api/schema.d.ts";
 
 type Schemas = components["schemas"];
-type Part = "dataset" | "model" | "checkpoint";
+type Part = "dataset" | "model" | "checkpoint" | "schedule" | "optimizer";
 export type Path =
   | Exclude<keyof Schemas["Spec"], Part>
   | `dataset.${keyof Schemas["DatasetSpec"]}`
   | `model.${keyof Schemas["ModelSpec"]}`
+  | `schedule.${keyof Schemas["ScheduleSpec"]}`
+  | `optimizer.${keyof Schemas["OptimizerSpec"]}`
   | `early_stopping.${keyof Schemas["EarlyStopping"]}`
   | `checkpoint.${keyof Schemas["CheckpointSpec"]}`
   | `probe.${keyof Schemas["ProbeSpec"]}`
@@ -93,12 +95,30 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   lr_scaling: { group: "batch", label: "Rate scaling" },
   base_batch: { group: "batch", label: "Base batch", unit: "samples", empty: "the batch of one GPU" },
   warmup_epochs: { group: "batch", label: "Warm-up", unit: "epochs" },
+  accumulate: { group: "batch", label: "Accumulate", unit: "batches" },
+  "schedule.name": { group: "batch", label: "Schedule" },
+  "schedule.final": { group: "batch", label: "Cosine: final share", empty: "0" },
+  "schedule.epochs": { group: "batch", label: "Steps: after epochs", empty: "none" },
+  "schedule.factor": { group: "batch", label: "Schedule's factor", empty: "0.1" },
+  "schedule.monitor": { group: "batch", label: "Plateau: monitor", empty: "what decides which epoch is best" },
+  "schedule.patience": { group: "batch", label: "Plateau: patience", unit: "epochs", empty: "2" },
+  "schedule.min_delta": { group: "batch", label: "Plateau: minimum improvement", empty: "0.001" },
+  "schedule.least": { group: "batch", label: "Plateau: least rate", empty: "0" },
   probe: { group: "batch", label: "Batch probe" },
   "probe.smallest": { group: "batch", label: "Smallest batch", unit: "samples" },
   "probe.largest": { group: "batch", label: "Largest batch", unit: "samples" },
   "probe.seconds": { group: "batch", label: "Time per batch", unit: "s" },
 
-  optimizer: { group: "training", label: "Optimizer" },
+  "optimizer.name": { group: "training", label: "Optimizer" },
+  "optimizer.momentum": { group: "training", label: "Momentum", empty: "0.9" },
+  "optimizer.nesterov": { group: "training", label: "Nesterov" },
+  "optimizer.beta_1": { group: "training", label: "Beta 1", empty: "0.9" },
+  "optimizer.beta_2": { group: "training", label: "Beta 2", empty: "0.999" },
+  "optimizer.epsilon": { group: "training", label: "Epsilon", empty: "1e-7" },
+  weight_decay: { group: "training", label: "Weight decay", empty: "by the optimizer" },
+  clip_norm: { group: "training", label: "Clip norm", empty: "any length" },
+  label_smoothing: { group: "training", label: "Label smoothing" },
+  class_weights: { group: "training", label: "Class weights", empty: "all 1" },
   precision: { group: "training", label: "Precision" },
   goal: { group: "training", label: "Goal" },
   "goal.metric": { group: "training", label: "Goal's metric" },
@@ -134,6 +154,8 @@ const GROUP_OF_PART: Readonly<Record<string, GroupId>> = {
   early_stopping: "stopping",
   checkpoint: "stopping",
   goal: "training",
+  schedule: "batch",
+  optimizer: "training",
 };
 
 /** The words of a field. A field that is not above gets its name as label, in the group of its part. */

@@ -10,7 +10,7 @@ from jobs.insight.advice.rules import advice_on
 from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.states import EndReason, Status
-from jobs.views.analysis import FindingKind, Imbalance
+from jobs.views.analysis import Finding, FindingKind, Imbalance
 from tests.unit.jobs.insight.advice_inputs import a_job, a_probe, after, only, past, shares
 
 K = FindingKind
@@ -132,6 +132,19 @@ def test_lower_rate_is_advised_if_the_loss_is_nan() -> None:
     scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
     assert scaled.change == {"learning_rate": 0.0001, "warmup_epochs": 3}
     assert advice_on(replace(a_job(), **failed | {"error": "a rank died"})) == []
+
+
+def test_lower_rate_is_advised_while_and_after_a_job_learns_nothing() -> None:
+    for status in (Status.RUNNING, Status.SUCCEEDED, Status.CANCELLED):
+        advice = only(replace(a_job(FindingKind.NOT_LEARNING), status=status))
+        assert (advice.change, advice.why) == ({"learning_rate": 0.0001}, "It is not_learning.")
+    past_jobs = (past("b", learning_rate=0.0005, summary={"val_loss": None}), past("c", learning_rate=0.0002))
+    finding = Finding(kind=FindingKind.NOT_LEARNING, text="It is stuck.", evidence={"loss_of_guess": 2.303})
+    e = a_job(past=past_jobs)
+    e = replace(e, analysis=e.analysis.model_copy(update={"findings": [finding]}))
+    advice = only(e)
+    assert advice.change == {"learning_rate": 0.0002}, "the other one is not known to have learned"
+    assert advice.why == "It is stuck. A job with the same work trained with 0.0002."
 
 
 def test_training_with_the_proposed_batch_and_rate_is_advised_after_a_probe() -> None:

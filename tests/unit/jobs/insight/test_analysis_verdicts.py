@@ -136,6 +136,39 @@ def test_a_job_whose_validation_loss_rises_overfits() -> None:
     assert finding.text.startswith("The validation loss rose 74 % above its minimum")
 
 
+@pytest.mark.parametrize(
+    ("losses", "count"),
+    [
+        ([2.4, 2.31, 2.305, 2.31], 4),
+        ([9.0, 5.0, 3.0], 0),  # it falls, and may go on
+        ([31717.0, 224.3, 180.8, 180.2], 4),
+        ([2.4, 2.5], 0),
+        ([2.4, 2.5, 2.4, 2.30], 0),
+        ([2.2, 2.31, 2.4, 2.35], 3),  # worse than before
+    ],
+)
+def test_a_loss_above_that_of_a_guess_is_a_rate_that_is_too_high(losses: list[float], count: int) -> None:
+    spec = {**inputs.SPEC, "model": {"name": "mlp"}}
+    fields = {
+        "spec": spec,
+        "plan": {"learning_rate": 5.0, "steps_per_epoch": 10},
+        "classes": 10,
+        "epochs": inputs.epochs(losses, losses),
+    }
+    findings = analysed(inputs.evidence(**fields, ended=False)).findings
+    assert [one.evidence["epochs"] for one in findings] == [count] * (count > 0)
+    for one in findings:
+        assert one.kind is K.NOT_LEARNING
+        assert one.text.startswith(f"The training loss has been above 2.303 for {count} epochs ({losses[-1]:.4g} in")
+        assert one.text.endswith("The learning rate of 5 is probably too high.")
+    for other in (
+        {"spec": spec | {"class_weights": {"a": 2}}}, {"spec": spec | {"model": {"name": "own:build"}}},
+        {"spec": spec | {"code": "9" * 64}}, {"classes": None}, {"plan": {}},
+        {"plan": {"learning_rate": 1e-6, "steps_per_epoch": 100}},
+    ):  # fmt: skip
+        assert K.NOT_LEARNING not in kinds(inputs.evidence(**fields | other))
+
+
 def test_ranks_that_compute_for_different_times_are_uneven() -> None:
     finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], 0.0, [0.0, 0.05])))
 

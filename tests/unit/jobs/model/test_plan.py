@@ -111,6 +111,8 @@ def test_global_batch_that_does_not_divide_by_the_gpus_is_refused_by_its_field()
     with pytest.raises(UnworkablePlan) as refused:
         resolve_plan(spec_of(batch_per="global"), SIZES, gpus=3)
     assert refused.value.field == "batch_size"
+    with pytest.raises(UnworkablePlan, match="a global batch of 64 does not divide by 3 gpus x 2 batches"):
+        resolve_plan(spec_of(batch_per="global", accumulate=2), SIZES, gpus=3)
 
 
 def test_a_split_loses_no_sample() -> None:
@@ -120,21 +122,23 @@ def test_a_split_loses_no_sample() -> None:
 
 @given(
     gpus=st.integers(1, 64),
+    accumulate=st.integers(1, 8),
     batch=st.integers(1, 512),
     per=st.sampled_from(["gpu", "global"]),
     train=st.integers(1, 100_000),
     validation=st.integers(1, 10_000),
 )
 def test_validation_covers_every_sample_and_training_uses_whole_batches(
-    gpus: int, batch: int, per: str, train: int, validation: int
+    gpus: int, accumulate: int, batch: int, per: str, train: int, validation: int
 ) -> None:
-    batch_size = batch * gpus if per == "global" else batch
-    global_batch = batch * gpus
+    at_once, global_batch = batch * gpus, batch * gpus * accumulate
     assume(train >= global_batch)
-    spec = spec_of(gpus=gpus, batch_size=batch_size, batch_per=per)
+    batch_size = global_batch if per == "global" else batch
+    spec = spec_of(gpus=gpus, accumulate=accumulate, batch_size=batch_size, batch_per=per)
     plan = resolve_plan(spec, DatasetSizes(train=train, validation=validation))
-    assert plan.global_batch == plan.per_gpu_batch * plan.gpus == global_batch
+    assert (plan.per_gpu_batch, plan.global_batch, plan.accumulate) == (batch, global_batch, accumulate)
+    assert (plan.per_gpu_samples, plan.base_batch) == (batch * accumulate, batch)
     assert plan.validation_steps is not None
     assert plan.steps_per_epoch is not None
-    assert (plan.validation_steps - 1) * global_batch < validation <= plan.validation_steps * global_batch
+    assert (plan.validation_steps - 1) * at_once < validation <= plan.validation_steps * at_once
     assert 0 <= train - plan.steps_per_epoch * global_batch < global_batch

@@ -32,12 +32,18 @@ model:
   freeze_base: true
   dropout: 0.0
 batch_size: 32
+accumulate: 2
 batch_per: gpu
 learning_rate: 0.004
 lr_scaling: none
 base_batch: 32
 warmup_epochs: 0
-optimizer: adam
+schedule: {name: step, epochs: [10, 20], factor: 0.1}
+optimizer: {name: sgd, momentum: 0.9, nesterov: true}
+weight_decay: 0.0001
+clip_norm: 5.0
+label_smoothing: 0.1
+class_weights: {crack: 2.5, whole: 1}
 gpus: 8
 min_gpus: 8
 device: auto

@@ -1,0 +1,112 @@
+"""Schedules, optimizers and class weights of a spec: by name or as an object, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jobs.model.documents import merged, set_field
+from jobs.model.recipe_fields import OPTIMIZERS, SCHEDULES
+from jobs.model.spec import Spec, spec_from
+from jobs.model.stored_spec import stored_spec
+from tests.unit.jobs.model.spec_documents import problems_of, smallest
+
+NEEDED: dict[str, dict[str, Any]] = {"exponential": {"factor": 0.9}, "step": {"epochs": [80, 120]}}
+NESTEROV = {"name": "sgd", "momentum": 0.9, "nesterov": True}
+
+
+def spec_with(**fields: Any) -> Spec:
+    return spec_from(smallest(**fields))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_with_its_defaults_is_a_plain_name_in_documents(name: str) -> None:
+    for written in (name, {"name": name}, {"name": name, "momentum": None, "beta_1": None}):
+        assert stored_spec(spec_with(optimizer=written))["optimizer"] == name
+    assert spec_with(optimizer={"name": "sgd", "momentum": 0.9, "nesterov": False}) == spec_with(optimizer="sgd")
+
+
+def test_an_optimizer_with_a_field_of_its_own_is_an_object_with_all_fields_of_its_name() -> None:
+    assert stored_spec(spec_with(optimizer={"name": "sgd", "nesterov": True}))["optimizer"] == NESTEROV
+    adam = {"name": "adam", "beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-7}
+    assert stored_spec(spec_with(optimizer={"name": "adam", "beta_2": 0.98}))["optimizer"] == adam
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_survives_a_round_trip(name: str) -> None:
+    spec = spec_with(schedule={"name": name, **NEEDED.get(name, {})})
+    assert spec_from(json.loads(spec.model_dump_json())) == spec
+    assert ("schedule" in stored_spec(spec)) == (name != "constant")  # which older versions do not know
+    assert spec_with(schedule=None).schedule.name == "constant"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ({"optimizer": "rmsprop"}, "optimizer", "must be 'adam', 'adamw', 'lamb', 'nadam' or 'sgd'"),
+        ({"optimizer": None}, "optimizer", "must be a name, or an object with a name"),
+        ({"optimizer": ["sgd"]}, "optimizer", "must be a name, or an object with a name"),
+        ({"optimizer": {"momentum": 0.5}}, "optimizer.name", "Field required"),
+        ({"optimizer": {"name": "SGD"}}, "optimizer.name", "must be 'adam', 'adamw', 'lamb', 'nadam' or 'sgd'"),
+        ({"optimizer": {"name": "adam", "momentum": 0.5}}, "optimizer.momentum", "adam has no momentum; it has beta_1"),
+        ({"optimizer": {"name": "sgd", "beta_1": 0.5}}, "optimizer.beta_1", "sgd has no beta_1; it has momentum, nes"),
+        ({"optimizer": {"name": "sgd", "momentum": 1}}, "optimizer.momentum", "less than 1"),
+        ({"optimizer": {"name": "sgd", "momentun": 0.5}}, "optimizer.momentun", "did you mean `momentum`?"),
+        ({"optimizer": {**NESTEROV, "momentum": 0}}, "optimizer.nesterov", "needs a momentum above 0"),
+        ({"optimizer": {"name": "adamw", "epsilon": 0}}, "optimizer.epsilon", "greater than or equal"),
+        ({"schedule": "steps"}, "schedule", "must be 'constant', 'cosine'"),
+        ({"schedule": "step"}, "schedule.epochs", "step needs epochs, such as [80, 120]"),
+        ({"schedule": "exponential"}, "schedule.factor", "exponential needs factor, such as 0.95"),
+        ({"schedule": {"name": "cosine", "factor": 0.5}}, "schedule.factor", "cosine has no factor; it has final"),
+        ({"schedule": {"name": "constant", "final": 0}}, "schedule.final", "constant has no final"),
+        ({"schedule": {"name": "step", "epochs": [9, 3]}}, "schedule.epochs", "must rise"),
+        ({"schedule": {"name": "step", "epochs": [3, 3]}}, "schedule.epochs", "must rise"),
+        ({"schedule": {"name": "step", "epochs": [0]}}, "schedule.epochs.0", "greater than or equal to 1"),
+        ({"schedule": {"name": "step", "epochs": list(range(1, 1002))}}, "schedule.epochs", "at most 1000"),
+        ({"schedule": {"name": "plateau", "factor": 1}}, "schedule.factor", "less than 1"),
+        ({"schedule": {"name": "plateau", "monitor": "val_los"}}, "schedule.monitor", "did you mean val_loss?"),
+        ({"weight_decay": -0.1}, "weight_decay", "greater than or equal to 0"),
+        ({"weight_decay": float("nan")}, "weight_decay", "finite"),
+        ({"clip_norm": 0}, "clip_norm", "greater than"),
+        ({"label_smoothing": 1}, "label_smoothing", "less than 1"),
+        ({"accumulate": 0}, "accumulate", "greater than or equal to 1"),
+        ({"accumulate": 2.5}, "accumulate", "must be a whole number"),
+        ({"accumulate": 3, "batch_per": "global"}, "accumulate", "batch of 64 does not divide by 2 gpus x 3 batches"),
+        ({"class_weights": "equal"}, "class_weights", "must be 'balanced'"),
+        ({"class_weights": [1, 2]}, "class_weights", "must be an object with fields"),
+        ({"class_weights": {}}, "class_weights", "at least 1 item"),
+        ({"class_weights": {"cat": 0}}, "class_weights.cat", "greater than 0"),
+        ({"class_weights": {"cat": "2"}}, "class_weights.cat", "must be a number"),
+        ({"class_weights": {"a\nb": 2}}, "class_weights.a\nb", "must be one line of text"),
+    ],
+)  # fmt: skip
+def test_a_wrong_part_of_a_recipe_is_named_by_its_field(fields: dict[str, Any], field: str, message: str) -> None:
+    (problem,) = problems_of(smallest(**fields))
+    assert problem.field == field
+    assert message in problem.message
+
+
+def test_a_script_has_no_recipe() -> None:
+    script = {"code": "9" * 64, "command": ["python", "train.py"]}
+    fields = {
+        "schedule": "cosine", "optimizer": "adamw", "weight_decay": 0, "clip_norm": 1, "label_smoothing": 0.1,
+        "accumulate": 2, "class_weights": "balanced",
+    }  # fmt: skip
+    found = problems_of(script | fields)
+    assert sorted(problem.field for problem in found) == sorted(fields)
+    assert all("a script trains in its own loop" in problem.message for problem in found)
+    assert spec_from(script).schedule.name == "constant"
+
+
+def test_a_field_of_a_plain_name_is_set_and_merged() -> None:
+    document = {"optimizer": "sgd"}
+    assert merged(document, {"optimizer": {"nesterov": True}}) == {"optimizer": {"name": "sgd", "nesterov": True}}
+    set_field(document, ["optimizer", "momentum"], 0.8)
+    assert document == {"optimizer": {"name": "sgd", "momentum": 0.8}}
+
+
+def test_the_names_of_parameters_stand_for_no_object() -> None:
+    document: dict[str, Any] = {"params": {"optimizer": "sgd"}}
+    set_field(document, ["params", "optimizer", "lr"], 1)
+    assert document == {"params": {"optimizer": {"lr": 1}}}
+    assert merged({"params": {"model": "a"}}, {"params": {"model": {"b": 1}}}) == {"params": {"model": {"b": 1}}}
