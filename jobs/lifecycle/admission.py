@@ -14,7 +14,7 @@ from jobs.lifecycle.script_admission import script_problems
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.augment_fields import QUARTER_TURNS, name_of
 from jobs.model.catalog import DATASETS, MODELS
-from jobs.model.dataset_fields import NO_BALANCE
+from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
@@ -93,6 +93,8 @@ def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[Fie
         yield FieldProblem("dataset.format", message, dataset.format)
     if dataset.balance and dataset.format == "parquet":
         yield FieldProblem("dataset.balance", NO_BALANCE, "true")
+    if dataset.augment_mode == "enlarge" and dataset.format == "parquet" and dataset.cache != "memory":
+        yield FieldProblem("dataset.augment_mode", NO_ENLARGING, dataset.augment_mode)
     if built_in is None and dataset.format == "synthetic":
         message = "synthetic data has no path: set dataset.source to 'synthetic'"
         yield FieldProblem("dataset.format", message, dataset.format)

@@ -4,9 +4,10 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from jobs.model.augment_fields import AugmentItem, Cutmix, Mixup
+from jobs.model.augment_fields import VARIANTS, AugmentItem, Cutmix, Mixup, variants_in
 from jobs.model.spec_parts import Column, Pixels, Share, Source, SpecPart
 
+NO_ENLARGING = "Parquet is streamed, so its samples have no numbers: set dataset.cache to memory, or this to draw"
 NO_BALANCE = (
     "Parquet is streamed, so samples cannot be chosen by their class: set class_weights to balanced, or write files"
     " with equal classes"
@@ -84,6 +85,12 @@ class DatasetSpec(SpecPart):
         " chance. Objects such as `{name: crop, padding: 4}` are steps, each with a chance of its own.",
     )
 
+    augment_mode: Literal["draw", "enlarge"] = Field(
+        "draw",
+        description="`draw`: each use of a sample draws the original or one of the variants. `enlarge`: an epoch has"
+        " the original and each variant of every sample once, so its steps grow by their number.",
+    )
+
     @field_validator("samples")
     @classmethod
     def _excludes_fraction(cls, samples: int | None, info: ValidationInfo) -> int | None:
@@ -99,6 +106,18 @@ class DatasetSpec(SpecPart):
         if mixes != sorted(mixes):
             raise ValueError("mixup and cutmix come last: they mix samples that are changed already")
         return augment
+
+    @field_validator("augment_mode")
+    @classmethod
+    def _has_variants(cls, mode: str, info: ValidationInfo) -> str:
+        if mode == "enlarge" and not variants_in(info.data.get("augment", ["unknown"])):
+            raise ValueError(f"enlarge needs variants: list one or more of {', '.join(VARIANTS)} in augment")
+        return mode
+
+    @property
+    def copies(self) -> int:
+        """How often an epoch has each sample, the original included."""
+        return 1 + len(variants_in(self.augment)) if self.augment_mode == "enlarge" else 1
 
     def used_samples(self, available: int) -> int:
         """How many samples of a training part are to be used; may be more than it has."""

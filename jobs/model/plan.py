@@ -146,7 +146,8 @@ def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int, *, at_once: int)
         raise UnworkablePlan("dataset.samples", f"there are {sizes.train} training samples, not {train_samples}")
     if sizes.validation == 0:
         raise UnworkablePlan("dataset.validation", "the validation part is empty")
-    if train_samples < global_batch:
+    epoch_samples = train_samples * spec.own_dataset.copies
+    if epoch_samples < global_batch:
         raise UnworkablePlan(
             "batch_size", f"a global batch of {global_batch} is larger than the {train_samples} training samples"
         )
@@ -154,7 +155,7 @@ def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int, *, at_once: int)
     if spec.validation_steps is not None:
         validation_steps = min(validation_steps, spec.validation_steps)
     return {
-        "steps_per_epoch": spec.steps_per_epoch or train_samples // global_batch,
+        "steps_per_epoch": spec.steps_per_epoch or epoch_samples // global_batch,
         "validation_steps": validation_steps,
         "train_samples": train_samples,
         "validation_samples": min(sizes.validation, validation_steps * at_once),

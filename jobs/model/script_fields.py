@@ -28,7 +28,16 @@ LOOP_FIELDS = (
     "model", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
     "validation_steps", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
 )  # fmt: skip
-LOOP_DATASET_FIELDS = ("fraction", "samples", "balance", "sharding", "shuffle_buffer", "cache", "augment")
+LOOP_DATASET_FIELDS = (
+    "fraction",
+    "samples",
+    "balance",
+    "sharding",
+    "shuffle_buffer",
+    "cache",
+    "augment",
+    "augment_mode",
+)
 
 
 def _env_name(name: str) -> str:

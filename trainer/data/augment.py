@@ -1,8 +1,8 @@
 """What becomes of training samples before a step: `dataset.augment`. Used by `trainer.data.opening`.
 
 The plain names of the list are variants. Each use of a sample takes the sample itself or one of them, all with equal
-probability. The objects are steps, each with a chance of its own. All are applied in the order of the list, and the
-variants where the first of them stands. The steps that mix samples come last.
+probability; where the data is enlarged, they take turns. The objects are steps, each with a chance of its own. All are
+applied in the order of the list, and the variants where the first of them stands. The steps that mix samples come last.
 
 The choices of a step of the training are drawn for the whole global batch from the seed, the epoch and the step, and
 each rank takes its share. So they are the same on 1 rank and on n, and in a run that continues from a checkpoint.
@@ -28,7 +28,7 @@ from jobs.model.augment_fields import (
 from trainer.data.groups import InGroups
 from trainer.data.interfaces import Batch, Features, Indices, SampleSchedule, Shape
 from trainer.data.mixing import mixed
-from trainer.data.shuffling import Stream, places
+from trainer.data.shuffling import Stream, drawn_variants, places, variants_in_turn
 from trainer.data.transforms import DRAWS, Range, transformed, variant
 from trainer.errors import BadData
 
@@ -71,14 +71,18 @@ def augmented(
     first: int,
     value_range: Range = (0.0, 255.0),
     classes: int = 2,
+    enlarge: bool = False,
     threads: int = 1,
 ) -> Iterator[Batch]:
     """The batches from step `first` (from 0) of `epoch` on, their samples changed by some threads.
 
-    `value_range` is that of pixels. If samples are mixed, the labels are the shares of the `classes`.
+    With `enlarge` the variants of a sample take turns, pass after pass; else one is drawn. `value_range` is that of
+    pixels. If samples are mixed, the labels are the shares of the `classes`.
     """
     mixers = [item for item in items if isinstance(item, Mixup | Cutmix)]
-    changes = _changes(items, schedule, value_range)
+    variants = variants_in_turn if enlarge else drawn_variants
+    choices = variants(schedule, len(variants_in(items)), epoch=epoch, first=first)
+    changes = _changes(items, choices, schedule, value_range)
     with ThreadPoolExecutor(threads, thread_name_prefix="augment") as pool:
         in_groups = InGroups(pool, threads)
         if changes:
@@ -98,32 +102,32 @@ def _changed(
         yield Batch(images, labels)
 
 
-def _changes(items: Sequence[AugmentItem], schedule: SampleSchedule, value_range: Range) -> list[_Change]:
+def _changes(
+    items: Sequence[AugmentItem], choices: Iterator[Indices], schedule: SampleSchedule, value_range: Range
+) -> list[_Change]:
     """What is done to the images of a batch, one after the other."""
     changes: list[_Change] = []
     names = variants_in(items)
     for position, item in enumerate(items, start=1):
         if isinstance(item, str):
             if item == names[0] and _in_variants not in {change.func for change in changes}:
-                changes.append(partial(_in_variants, names, schedule))
+                changes.append(partial(_in_variants, names, choices))
         elif not isinstance(item, Mixup | Cutmix):
             changes.append(partial(_by_chance, item, position, schedule, value_range))
     return changes
 
 
 def _in_variants(
-    names: Sequence[str], schedule: SampleSchedule, images: Features, place: Place, in_groups: InGroups
+    names: Sequence[str], choices: Iterator[Indices], images: Features, place: Place, in_groups: InGroups
 ) -> None:
-    """Leave each image as it is, or put one of the variants in its place."""
-    generator = np.random.default_rng((schedule.seed, Stream.AUGMENT, *place))
-    choices = generator.integers(len(names) + 1, size=schedule.global_batch)[schedule.own_places]
-
+    """Leave each image as it is, or put one of the variants in its place, as the next choices say."""
+    chosen = next(choices)
     for number, name in enumerate(names, start=1):
 
         def change(group: Indices, name: str = name) -> None:
             images[group] = variant(name, images[group])
 
-        in_groups(change, np.flatnonzero(choices == number), images)
+        in_groups(change, np.flatnonzero(chosen == number), images)
 
 
 def _by_chance(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.model.dataset_fields import NO_BALANCE
+from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
 from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.spec import DatasetSpec, Spec
@@ -82,6 +82,7 @@ class Dataset:
                 first=first,
                 value_range=self.facts.value_range or (0.0, 1.0),
                 classes=len(self.facts.classes),
+                enlarge=spec.own_dataset.augment_mode == "enlarge",
                 threads=self.threads,
             )
             return placed(prefetched(augmenting), place)
@@ -144,6 +145,8 @@ class OpenedSource:
             _check_unchanged(expected, samples=merged_surveys["train"].samples, facts=facts)
         if self.spec.cache == "memory":
             parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
+        if self.spec.augment_mode == "enlarge" and not isinstance(parts["train"], IndexedPart | DecodedPart):
+            raise BadData(f"dataset.augment_mode: {NO_ENLARGING}")
         return Dataset(facts, parts["train"], parts["validation"], parts.get("test"), self.host.threads)
 
     def _shapes(self, merged_surveys: Mapping[str, Survey]) -> dict[str, Shape]:

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.datasets import open_dataset, plan_of, spec_of, train_batches
+from tests.datasets import one_of_each_format, open_dataset, plan_of, spec_of, train_batches
 from trainer.data.augment import augmented, check_augment
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.interfaces import Batch, SampleSchedule
@@ -62,6 +64,67 @@ def test_every_variant_and_the_original_come_equally_often() -> None:
     times = np.unique(np.array(corners), axis=0, return_counts=True)[1]
     assert len(times) == 6
     assert (np.abs(times - 1000) < 120).all()  # of 6,000: four standard deviations
+
+
+def enlarged(
+    *, per_rank: int, rank: int = 0, ranks: int = 1, steps: int, epoch: int = 1, first: int = 0, sharding: Any = "shard"
+) -> list[tuple[int, tuple[int, ...]]]:
+    """The label and the corners of each sample of some steps, of an epoch of 64 samples in 6 variants."""
+    schedule = SampleSchedule(
+        samples=64, rank=rank, ranks=ranks, per_rank=per_rank, steps=384 // (per_rank * ranks), seed=7,
+        sharding=sharding,
+    )  # fmt: skip
+    part = IndexedPart(ArrayReader(images(64)), np.arange(64, dtype=np.int32), np.arange(64))
+    read = part.train(schedule, epoch=epoch, first=first)
+    batches = augmented(read, ALL, schedule, epoch=epoch, first=first, enlarge=True)
+    return [
+        (int(label), tuple((image[..., 0] % 10).ravel()))
+        for batch in islice(batches, steps)
+        for image, label in zip(*batch, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_epoch_of_enlarged_data_has_the_original_and_each_variant_once(ranks: int) -> None:
+    expected = {(label, tuple(np.ravel(corner))) for label in range(64) for corner in (CORNER, *TURNED.values())}
+    per_rank = 24 // ranks
+    for epoch in (1, 2):
+        seen = [
+            each for rank in range(ranks) for each in enlarged(per_rank=per_rank, rank=rank, ranks=ranks, steps=16,
+                                                               epoch=epoch)
+        ]  # fmt: skip
+        assert len(seen) == 384
+        assert set(seen) == expected
+    kinds = {corner for _, corner in enlarged(per_rank=24, steps=1)}
+    assert len(kinds) >= 4  # a batch is of all kinds
+
+
+def test_enlarged_data_goes_on_after_a_restart_and_is_the_same_on_two_ranks() -> None:
+    whole = enlarged(per_rank=24, steps=20)
+    assert enlarged(per_rank=24, steps=13, first=7) == whole[7 * 24 :]
+    shares = [np.array(enlarged(per_rank=12, rank=rank, ranks=2, steps=20), object) for rank in (0, 1)]
+    by_step = np.concatenate([share.reshape(20, 12, 2) for share in shares], axis=1).reshape(-1, 2)
+    assert [tuple(each) for each in by_step] == whole
+
+
+def test_ranks_that_draw_for_themselves_share_out_the_variants() -> None:
+    seen = [each for rank in range(2) for each in enlarged(per_rank=32, rank=rank, ranks=2, steps=6, sharding="steps")]
+    assert len(set(seen)) == len(seen) == 384
+
+
+def test_streamed_data_is_enlarged_from_memory_only(tmp_path: Path) -> None:
+    root = one_of_each_format(tmp_path)
+    pixels = pyarrow.table({"image": [bytes(range(n, n + 16)) for n in range(40)], "label": [0, 1] * 20})
+    pyarrow.parquet.write_table(pixels, root / "pixels.parquet")
+    dataset = {"source": "pixels.parquet", "image_size": [4, 4], "augment": ["rotate_90"], "augment_mode": "enlarge"}
+    with pytest.raises(BadData, match=r"dataset\.augment_mode: Parquet is streamed.*set dataset.cache to memory"):
+        open_dataset(dataset, root, data_roots=[str(root)])
+    cached = dataset | {"cache": "memory"}
+    opened, spec = open_dataset(cached, root, data_roots=[str(root)]), spec_of(cached)
+    steps = plan_of(opened, spec).steps_per_epoch
+    assert steps == 2 * 36 // 8
+    seen = [image.tobytes() for batch in islice(train_batches(opened, spec), steps) for image in batch.features]
+    assert len(set(seen)) == 72
 
 
 def test_a_variant_that_is_listed_twice_counts_once() -> None:

@@ -90,9 +90,17 @@ const OF_LOOP: ReadonlySet<string> = new Set([
   "probe",
   "checkpoint.every_epochs",
   "early_stopping.restore_best_weights",
-  ...["fraction", "samples", "balance", "sharding", "shuffle_buffer", "cache", "cache_limit_gb", "augment"].map(
-    (name) => `dataset.${name}`,
-  ),
+  ...[
+    "fraction",
+    "samples",
+    "balance",
+    "sharding",
+    "shuffle_buffer",
+    "cache",
+    "cache_limit_gb",
+    "augment",
+    "augment_mode",
+  ].map((name) => `dataset.${name}`),
 ]);
 
 /** Whether a script can have no other value of a field than its default. */

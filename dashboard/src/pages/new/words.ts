@@ -80,6 +80,7 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   "dataset.balance": { group: "data", label: "Equal classes" },
   "dataset.image_size": { group: "data", label: "Image size", unit: "height × width", empty: "as they are" },
   "dataset.augment": { group: "data", label: "Augmentation" },
+  "dataset.augment_mode": { group: "data", label: "Variants" },
   "dataset.format": { group: "data", label: "Format" },
   "dataset.label": { group: "data", label: "Label column" },
   "dataset.sharding": { group: "data", label: "Sharding" },

@@ -84,6 +84,15 @@ def test_samples_are_counted_and_no_more_than_there_are() -> None:
     assert refused.value.field == "dataset.samples"
 
 
+def test_an_epoch_of_enlarged_data_has_every_variant_of_every_sample() -> None:
+    augment = ["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270", {"name": "crop"}]
+    dataset = {"source": "digits", "augment": augment, "augment_mode": "enlarge"}
+    plan = resolve_plan(spec_of(dataset=dataset), SIZES)
+    assert (plan.train_samples, plan.steps_per_epoch) == (1350, 6 * 1350 // 128)
+    few = resolve_plan(spec_of(dataset=dataset), DatasetSizes(train=100, validation=1))
+    assert few.steps_per_epoch == 4  # of 128, from 600
+
+
 @pytest.mark.parametrize(("asked", "steps", "samples"), [(None, 2, 150), (1, 1, 128), (2, 2, 150), (9, 2, 150)])
 def test_validation_takes_so_many_batches_at_most(asked: int | None, steps: int, samples: int) -> None:
     plan = resolve_plan(spec_of(validation_steps=asked), SIZES)

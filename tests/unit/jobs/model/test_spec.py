@@ -26,6 +26,7 @@ dataset:
   cache: none
   cache_limit_gb: 20
   augment: [{name: crop, padding: 4}, flip_horizontal]
+  augment_mode: enlarge
 model:
   name: convnet7
   weights: none
@@ -117,6 +118,14 @@ def test_wrong_augmentation_is_refused_at_its_field(items: Any, field: str, word
     (problem,) = problems_of(smallest(dataset={"source": "digits", "augment": items}))
     assert problem.field == field
     assert words in problem.message
+
+
+@pytest.mark.parametrize("augment", [[], [{"name": "crop"}]])
+def test_enlarging_needs_variants(augment: list[Any]) -> None:
+    dataset = {"source": "digits", "augment": augment, "augment_mode": "enlarge"}
+    (problem,) = problems_of(smallest(dataset=dataset))
+    assert problem.field == "dataset.augment_mode"
+    assert "list one or more of flip_horizontal" in problem.message
 
 
 def test_samples_and_fraction_exclude_each_other() -> None:
