@@ -22,12 +22,12 @@ class DatasetSpec(SpecPart):
         " (`synthetic:samples=5000,classes=4,shape=32x32x3`). Or a path or URL below the"
         " [data roots](data.md#data-roots)."
     )
-    format: Literal["auto", "images", "parquet", "arrays", "synthetic"] = Field(
+    format: Literal["auto", "images", "parquet", "arrays", "tfrecord", "synthetic"] = Field(
         "auto",
-        description="How the [data is stored](data.md): `images`, `parquet`, `arrays` or `synthetic`."
-        " `auto` finds out.",
+        description="How the [data is stored](data.md): `images`, `parquet`, `arrays`, `tfrecord` or"
+        " `synthetic`. `auto` finds out.",
     )
-    label: Column = Field("label", description="The column of the label, in Parquet.")
+    label: Column = Field("label", description="The column of the label in Parquet, the feature in TFRecord.")
     image_size: tuple[Pixels, Pixels] | None = Field(
         None,
         strict=False,

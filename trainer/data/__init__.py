@@ -10,6 +10,7 @@ image_files  the files of such a folder; headers: the kind and size of an encode
 arrays       collections in memory; resize: to another size
 indexed      parts whose samples are read by number; shuffling: which samples come when
 parquet      parts that are streamed; cache: raw files kept on local disk
+tfrecord     records of examples, read by their numbers; moments: mean and deviation of columns
 classes      from labels to classes; fingerprint: identifies one state of the data
 augment      how training samples are changed; transforms, mixing: the changes; groups: of samples, by threads
 prefetch     batches made ahead; decoded: samples kept as they are

@@ -12,6 +12,7 @@ from trainer.data.interfaces import Collection, Host
 from trainer.data.listing import Listing, listing, special_file_error
 from trainer.data.location import Location, locate
 from trainer.data.registered import REGISTERED
+from trainer.data.tfrecord import source as tfrecord
 from trainer.errors import BadData
 
 Collections = dict[str, Collection]  # by part: train; validation and test too if the data has them apart
@@ -21,8 +22,8 @@ _PARQUET = (".parquet", ".pq")
 _NPZ = (".npz",)
 _DEPTH = 4  # of nested folders that are searched
 _UNDERSTOOD = (
-    "a folder with a sub-folder of images for each class, .parquet files, an .npz file, IDX files and the binary"
-    " files of CIFAR are understood"
+    "a folder with a sub-folder of images for each class, .parquet files, an .npz file, IDX files, the binary files"
+    " of CIFAR and TFRecord files are understood"
 )
 
 
@@ -92,6 +93,8 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
         or (not entries.is_folder and entries.with_suffix(_NPZ))
     ):
         yield "arrays"
+    if any(map(tfrecord.is_tfrecord, entries.files)):
+        yield "tfrecord"
     visited: set[str] = set()  # a link may lead back up
     folders = list(entries.folders)
     for _ in range(_DEPTH):
@@ -106,6 +109,8 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
                 yield "images"
             if below.with_suffix(_PARQUET):
                 yield "parquet"
+            if any(map(tfrecord.is_tfrecord, below.files)):
+                yield "tfrecord"
             deeper += below.folders
         folders = deeper
 
@@ -113,12 +118,12 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
 def _check_special_files(location: Location, entries: Listing) -> None:
     """Raise `BadData` if a named pipe, a socket or a device has the name of a data file."""
     for path in entries.special_files:
-        if path.lower().endswith((*_IMAGES, *_PARQUET, *_NPZ)) or not entries.is_folder or _is_of_arrays(path):
+        if path.lower().endswith((*_IMAGES, *_PARQUET, *_NPZ)) or not entries.is_folder or _is_of_data(path):
             raise special_file_error(location, path)
 
 
-def _is_of_arrays(path: str) -> bool:
-    return idx.is_idx(path) or cifar.is_file_of_cifar(path)
+def _is_of_data(path: str) -> bool:
+    return idx.is_idx(path) or cifar.is_file_of_cifar(path) or tfrecord.is_tfrecord(path)
 
 
 def _open_images(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
@@ -131,6 +136,10 @@ def _open_parquet(location: Location, entries: Listing, spec: DatasetSpec, host:
     from trainer.data.parquet import source as parquet
 
     return parquet.collections(location, spec, host)
+
+
+def _open_tfrecord(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
+    return tfrecord.collections(location, spec, host)
 
 
 def _open_arrays(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
@@ -171,11 +180,13 @@ _OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections
     "images": _open_images,
     "parquet": _open_parquet,
     "arrays": _open_arrays,
+    "tfrecord": _open_tfrecord,
 }
 _FILES: dict[str, Callable[[Location, Listing, Host], list[tuple[str, str]]]] = {
     "images": _image_files,
     "parquet": _parquet_files,
     "arrays": _array_files,
+    "tfrecord": lambda location, entries, host: tfrecord.files_at(location, host),
 }
 
 

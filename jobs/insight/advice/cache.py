@@ -11,7 +11,7 @@ from jobs.views.analysis import FindingKind, StepShares
 
 _GB = 1e9
 _OF_A_HOST = 0.5  # the share of a host's memory for cached samples: they are in the page cache, beside the ranks
-_DECODED = frozenset({"images", "parquet"})  # the formats whose samples are decoded in every epoch
+_DECODED = frozenset({"images", "parquet", "tfrecord"})  # the formats whose samples are decoded in every epoch
 
 
 def streaming_and_cache(e: Evidence) -> Proposal | None:
