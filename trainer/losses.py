@@ -9,10 +9,9 @@ from typing import Literal
 
 import tensorflow as tf
 
+from jobs.model.spec import unknown_class
 from trainer.data.interfaces import Facts
 from trainer.errors import BadData
-
-_NAMED = 10  # classes in a message
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # labels, logits (sample, class) -> the loss of each sample
 
@@ -54,10 +53,9 @@ def weights_of_classes(asked: Literal["balanced"] | Mapping[str, float] | None, 
     if asked == "balanced":
         used = sum(count > 0 for count in facts.counts)
         return [sum(facts.counts) / (used * count) if count else 0.0 for count in facts.counts]
-    unknown = sorted(asked.keys() - set(facts.classes))
-    if unknown:
-        some = ", ".join(facts.classes[:_NAMED]) + (", ..." if len(facts.classes) > _NAMED else "")
-        raise BadData(f"class_weights.{unknown[0]}: there is no such class; the data has: {some}")
+    if (unknown := unknown_class(asked, facts.classes)) is not None:
+        name, message = unknown
+        raise BadData(f"class_weights.{name}: {message}")
     return [asked.get(name, 1.0) for name in facts.classes]
 
 

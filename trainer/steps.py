@@ -58,30 +58,30 @@ def make_gradients(
     return tf.function(gradients_of, autograph=False, jit_compile=True)  # type: ignore[no-any-return]
 
 
-def accumulated(gradients_of: GradientFunction, model: keras.Model, *, parts: int) -> GradientFunction:
-    """A function as `make_gradients` makes, for batches of `parts` equal parts. Its results are the mean of theirs.
+def accumulated(gradients_of: GradientFunction, model: keras.Model, *, batches: int) -> GradientFunction:
+    """A function as `make_gradients` makes, for the samples of several equal batches. Its results are their mean.
 
-    The parts run one after the other, in the sequence of the samples, so that the memory holds what one of them needs.
-    A batch norm takes its statistics from one part at a time.
+    The batches run one after the other, in the sequence of the samples, so that the memory holds what one of them
+    needs. A batch norm takes its statistics from one batch at a time.
     """
-    if parts == 1:
+    if batches == 1:
         return gradients_of
     weights = model.trainable_variables
 
     def gradients_of_all(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        by_part = [tf.reshape(array, (parts, -1, *array.shape[1:])) for array in (features, labels)]
+        by_batch = [tf.reshape(array, (batches, -1, *array.shape[1:])) for array in (features, labels)]
 
-        def add(part: tf.Tensor, sums: list[tf.Tensor], figures: tf.Tensor) -> Any:
-            gradients, own_figures = gradients_of(*(array[part] for array in by_part))
+        def add(number: tf.Tensor, sums: list[tf.Tensor], figures: tf.Tensor) -> Any:
+            gradients, own_figures = gradients_of(*(array[number] for array in by_batch))
             added = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
-            return part + 1, added, figures + own_figures
+            return number + 1, added, figures + own_figures
 
         start = (0, [tf.zeros(weight.shape, weight.dtype) for weight in weights], tf.zeros(2))
-        # A loop of the graph: parts that it lists one by one could run at the same time.
+        # A loop of the graph: batches that it lists one by one could run at the same time.
         _, sums, figures = tf.while_loop(
-            lambda part, *_: part < parts, add, start, parallel_iterations=1, maximum_iterations=parts
+            lambda number, *_: number < batches, add, start, parallel_iterations=1, maximum_iterations=batches
         )
-        return [total / parts for total in sums], figures / parts
+        return [total / batches for total in sums], figures / batches
 
     return gradients_of_all
 

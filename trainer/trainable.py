@@ -82,7 +82,7 @@ def build_train_step(
     gradients_of = make_gradients(model, optimizer, loss_of=loss_of, jit=spec.jit)
     if spec.jit:
         check_compiles(gradients_of, blank_batch(facts, plan))
-    gradients_of = accumulated(gradients_of, model, parts=plan.accumulate)
+    gradients_of = accumulated(gradients_of, model, batches=plan.accumulate)
     averaging = PIPELINES[launch.device].averaging(spec.allreduce)
     if alone:
         averaging = replace(averaging, exchange=on_this_rank)

@@ -24,9 +24,17 @@ def compare(client: Service, job_ids: tuple[str, str]) -> Json:
     return {
         "jobs": list(job_ids),
         "code": _code_difference(client, jobs),
-        "spec": _differing([_flat({**job["spec"], "code": None}) for job in jobs]),
+        "spec": _differing([_settings(job["spec"]) for job in jobs]),
         "results": _differing([_results(job) for job in jobs]),
     }
+
+
+def _settings(spec: Json) -> dict[str, Any]:
+    """The fields of a spec by dotted name, without its code. A plain name counts as the object that it stands for."""
+    from jobs.model.spec import SHORTHAND
+
+    parts = {name: {SHORTHAND[name]: spec[name]} for name in SHORTHAND if isinstance(spec.get(name), str)}
+    return _flat({**spec, **parts, "code": None})
 
 
 def _code_difference(client: Service, jobs: list[Json]) -> Json:

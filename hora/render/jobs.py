@@ -22,7 +22,7 @@ from hora.render.metrics import (
     present_goal,
 )
 from hora.render.probe import probe_progress, probe_rows
-from hora.render.specs import what_runs
+from hora.render.specs import batch_text, what_runs
 from hora.render.text import (
     ago,
     count,
@@ -173,7 +173,7 @@ def job_details(
         "device": devices(attempt, hosts),
         "preempted": _why_preempted(attempt),
         "lost": f"{job['losses']} attempts, with their host or supervisor" if job.get("losses") else None,
-        "batch": f"{plan.get('per_gpu_batch')} per GPU, {plan.get('global_batch')} in all" if plan else None,
+        "batch": batch_text(spec, plan) if plan else None,
         "learning rate": plan.get("learning_rate"),
         "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
         if plan.get("train_samples")

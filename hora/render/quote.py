@@ -6,7 +6,7 @@ from rich.table import Table
 
 from hora.errors import Json
 from hora.render.jobs import facts
-from hora.render.specs import what_runs
+from hora.render.specs import batch_text, what_runs
 from hora.render.text import count, duration, percent, plain
 
 _MOST_JOBS = 5
@@ -24,7 +24,7 @@ def preview_table(preview: Json) -> Table:
         "name": plain(spec["name"]),
         **what_runs(spec),
         "gpus": spec["gpus"],
-        "batch": f"{plan['per_gpu_batch']} per GPU, {plan['global_batch']} in all",
+        "batch": batch_text(spec, plan),
         "learning rate": plan["learning_rate"],
         "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
         if plan.get("train_samples")

@@ -20,6 +20,13 @@ def what_runs(spec: Json) -> dict[str, object]:
     }
 
 
+def batch_text(spec: Json, plan: Json) -> str:
+    """The batch of a GPU and of a step: 32 per GPU, 4 of them in a step, 256 in all."""
+    accumulate = spec.get("accumulate", 1)
+    several = f", {accumulate} of them in a step" if accumulate > 1 else ""
+    return f"{plan.get('per_gpu_batch')} per GPU{several}, {plan.get('global_batch')} in all"
+
+
 def command_line(spec: Json) -> str:
     """The command of a script as a person types it."""
     return plain(shlex.join(map(str, spec.get("command") or [])))

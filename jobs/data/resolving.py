@@ -19,7 +19,7 @@ from jobs.model.catalog import sizes_of
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.problems import FieldProblem
-from jobs.model.spec import DatasetSpec, Spec
+from jobs.model.spec import DatasetSpec, Spec, unknown_class
 
 _FIELD = "dataset.source"
 
@@ -54,10 +54,7 @@ class Registry:
         if not rows:
             return self._refused(spec, f"no dataset {reference.name} is registered{self.registered_text()}")
         row = _usable_version(reference, rows)
-        if isinstance(row, str):
-            return self._refused(spec, row)
-        spec = with_options(spec, row)
-        return Resolved(spec, registered_sizes(spec, row), tuple(row.facts["shape"]) if row.facts else None)
+        return self._refused(spec, row) if isinstance(row, str) else _on_version(spec, row)
 
     def registered_text(self) -> str:
         """The registered names, as the end of a message."""
@@ -73,6 +70,16 @@ class Registry:
 
     def _refused(self, spec: Spec, message: str) -> Resolved:
         return Resolved(spec, None, problems=[FieldProblem(_FIELD, message, spec.own_dataset.source)])
+
+
+def _on_version(spec: Spec, row: DatasetVersion) -> Resolved:
+    facts = row.facts or {}
+    unknown = unknown_class(spec.class_weights, facts["classes"]) if facts else None
+    if unknown is not None:
+        name, message = unknown
+        return Resolved(spec, None, problems=[FieldProblem(f"class_weights.{name}", message)])
+    spec = with_options(spec, row)
+    return Resolved(spec, registered_sizes(spec, row), tuple(facts["shape"]) if facts else None)
 
 
 def _usable_version(reference: Reference, rows: Sequence[DatasetVersion]) -> DatasetVersion | str:

@@ -179,7 +179,8 @@ class ScheduleSpec(NamedPart):
         return epochs
 
 
-_ClassName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)]
+_LINE = r"^[^\x00-\x1f\x7f-\x9f]+$"
+_ClassName = Annotated[str, StringConstraints(pattern=_LINE, max_length=1024)]
 _Weight = Annotated[float, Field(gt=0, le=1e6)]
 # Tags in brackets: `jobs.model.problems` leaves them out of the path of a field.
 ClassWeights = Annotated[
@@ -192,6 +193,7 @@ ClassWeights = Annotated[
                 {"const": "balanced", "type": "string"},
                 {
                     "type": "object",
+                    "propertyNames": {"pattern": _LINE, "maxLength": 1024},
                     "minProperties": 1,
                     "maxProperties": 10_000,
                     "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
@@ -200,3 +202,14 @@ ClassWeights = Annotated[
         }
     ),
 ]
+
+_NAMED = 10  # classes in a message
+
+
+def unknown_class(weights: object, classes: Sequence[str]) -> tuple[str, str] | None:
+    """The first class in `class_weights` that a dataset does not have, and what to say about it."""
+    unknown = sorted(set(weights).difference(classes)) if isinstance(weights, dict) else []
+    if not unknown:
+        return None
+    named = ", ".join(classes[:_NAMED]) + (", ..." if len(classes) > _NAMED else "")
+    return unknown[0], f"there is no such class; the data has: {named}"

@@ -30,6 +30,7 @@ from jobs.model.recipe_fields import (
     ScheduleName,
     ScheduleSpec,
     from_name,
+    unknown_class,
 )
 from jobs.model.script_fields import (
     Argument,
@@ -68,6 +69,7 @@ __all__ = [
     "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "IdleSpec", "ModelSpec",
     "Name", "OptimizerSpec", "Pixels", "ProbeSpec", "ProjectName", "ScheduleSpec", "Share", "Source", "Spec",
     "SyntheticData", "WrongSynthetic", "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
+    "unknown_class",
 ]  # fmt: skip
 
 # The functions check the length after the text is composed: before that, one typed letter may be two characters.
@@ -207,13 +209,13 @@ class Spec(SpecRules):
     batch_per: Literal["gpu", "global"] = Field(
         "gpu",
         description="`gpu`: `batch_size` is the batch of each GPU. `global`: it is the batch of all GPUs together, and"
-        " must be divisible by `gpus`.",
+        " must be divisible by `gpus` x `accumulate`.",
     )
     batch_size: int = Field(
         32,
         ge=1,
         le=1_048_576,
-        description="Samples in one step: of each GPU, or with `batch_per: global` of all GPUs together.",
+        description="Samples in one batch: of each GPU, or with `batch_per: global` in a step of all GPUs together.",
     )
     accumulate: int = Field(
         1,

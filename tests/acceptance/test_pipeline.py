@@ -13,6 +13,7 @@ from tests.acceptance.ranks import LIMIT_S, Run, wait_until
 SPEC = {
     "dataset": {"source": "digits", "augment": ["flip_horizontal"]}, "model": "own_network:build", "gpus": 2,
     "batch_size": 64, "batch_per": "global", "learning_rate": 0.001, "epochs": 20, "early_stopping": None,
+    "accumulate": 2, "schedule": "cosine", "clip_norm": 1,
 }  # fmt: skip
 # Its statistics, which no gradient updates, differ between the ranks. No dropout: XLA draws other random numbers.
 NETWORK = """

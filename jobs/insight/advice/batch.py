@@ -8,7 +8,7 @@ import math
 from statistics import fmean
 from typing import Any
 
-from jobs.insight.advice.changes import changed, is_possible, lower_rate, smaller_batch, times_batch
+from jobs.insight.advice.changes import changed, is_possible, lower_rate, more_batches, smaller_batch, times_batch
 from jobs.insight.advice.evidence import ACCURACY, WORTH, Evidence, Proposal, gain, less_time, percent
 from jobs.insight.advice.past import PastJob
 from jobs.insight.advice.warnings import FEWEST_STEPS
@@ -50,13 +50,17 @@ def _smaller_batch(e: Evidence) -> Proposal | None:
     per_gpu = max(fitting, default=own_batch // 2)
     if per_gpu < 1:
         return None
-    batch_size = per_gpu * batches_in_batch_size(e.spec)
     figures = {"per_gpu_batch": own_batch, "largest_that_fitted": max(fitting, default=None)}
     reason = f"It ran out of memory with {own_batch} samples per GPU" + (
         f"; {per_gpu} fitted before." if fitting else "."
     )
-    change = smaller_batch(e.spec, batch_size)
-    action = f"Use a batch of {per_gpu} per GPU, with a rate lowered to match."
+    factor, rest = divmod(own_batch, per_gpu)
+    if rest == 0:
+        change = more_batches(e.spec, factor)
+        action = f"Use batches of {per_gpu} per GPU, {factor} for each that there was: the global batch and rate stay."
+    else:
+        change = smaller_batch(e.spec, per_gpu * batches_in_batch_size(e.spec))
+        action = f"Use a batch of {per_gpu} per GPU, with a rate lowered to match."
     return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, gain("It is more likely to fit into memory."))
 
 

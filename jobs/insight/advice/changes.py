@@ -72,6 +72,12 @@ def smaller_batch(spec: Spec, batch_size: int) -> Change:
     return _new(spec, {**change, "learning_rate": float(f"{rate:.3g}")})
 
 
+def more_batches(spec: Spec, factor: int) -> Change:
+    """Batches of a GPU that are `factor` times smaller, and so many more of them in a step. The rate stays."""
+    change = {"accumulate": spec.accumulate * factor, **_same_rate(spec)}
+    return _new(spec, change if spec.batch_per == "global" else change | {"batch_size": spec.batch_size // factor})
+
+
 def lower_rate(spec: Spec, learning_rate: float) -> Change:
     """A lower rate. A scaled rate gets a warm-up of some epochs."""
     warmup = warmup_of(spec) if spec.lr_scaling != "none" else spec.warmup_epochs

@@ -47,6 +47,7 @@ def warnings_about(
         *_doubling(spec, quote),
         *_time(spec, quote),
         *_epochs(spec, alike),
+        *_schedule(spec),
         *_memory(plan, alike),
         *_steps(spec, plan),
         *_boundary(spec, hosts),
@@ -88,6 +89,20 @@ def _epochs(spec: Spec, alike: Sequence[PastJob]) -> Iterator[str]:
         yield (
             f"Early stopping is off: all {spec.epochs} epochs will run, but past jobs were at their best after "
             f"{best:g} (median of {number})."
+        )
+
+
+def _schedule(spec: Spec) -> Iterator[str]:
+    """A schedule that never lowers the rate."""
+    schedule, stopping = spec.schedule, spec.early_stopping
+    if schedule.epochs is not None and schedule.epochs[0] >= spec.epochs:
+        yield f"The rate never falls: the schedule's first step is after epoch {schedule.epochs[0]} of {spec.epochs}."
+    if schedule.patience is None or stopping is None or stopping.patience > schedule.patience:
+        return
+    if schedule.monitor in (None, stopping.monitor):
+        yield (
+            f"The rate never falls: early stopping ends the job after {stopping.patience} epochs without an "
+            f"improvement, and a plateau has {schedule.patience}."
         )
 
 

@@ -18,6 +18,7 @@ _LEAST_AFTER = 5  # epochs after the best validation: early stopping waits for a
 _LEAST_RISE = 0.2  # of the validation loss over its least, or of another metric from its best
 _OVER_NOISE = 3  # times what it changes from one epoch to the next
 _FAST_FALL = 0.95  # of the loss of the epoch before
+_FAR_ABOVE = 2.0  # times the loss of a guess: no network begins there
 _LEAST_WAY = 0.1  # of a weight: updates x rate, about the most that Adam changes it; it begins at about 0.1
 _LEAST_GAIN = 0.1  # of the training loss meanwhile, or of another metric
 
@@ -145,15 +146,18 @@ def loss_of_guess(spec: Mapping[str, Any], classes: int | None) -> float | None:
     return None if ":" in spec["model"]["name"] else math.log(classes)
 
 
-def losses_above(epochs: Sequence[EpochFigures], guess: float, *, rate: float, steps: int) -> list[float]:
-    """The training losses of the last epochs, if at least three are above that of a guess, and it does not fall fast.
+def losses_above(epochs: Sequence[EpochFigures], guess: float, *, rate: float, steps: int, ended: bool) -> list[float]:
+    """The training losses of the last epochs, if at least three are above that of a guess, and will not soon be below.
 
-    A rate that is too low leaves the loss there too. So the updates of these epochs, `steps` in each with this `rate`,
-    must have been able to change weights.
+    A loss that falls fast may get there, unless the job has `ended` and its loss was once far above. A rate that is too
+    low leaves the loss there too. So the updates of these epochs, `steps` in each with this `rate`, must have been able
+    to change weights.
     """
     losses = [figures.values["loss"] for figures in epochs if "loss" in figures.values]
     above = list(takewhile(lambda loss: loss > guess, reversed(losses)))[::-1]
-    if len(above) < _LAST or above[-1] < _FAST_FALL * above[-2]:
+    if len(above) < _LAST:
+        return []
+    if above[-1] < _FAST_FALL * above[-2] and not (ended and max(losses) > _FAR_ABOVE * guess):
         return []
     return above if rate * steps * len(above) >= _LEAST_WAY else []
 

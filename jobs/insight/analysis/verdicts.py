@@ -178,13 +178,13 @@ def _not_learning(facts: Facts) -> Iterator[_Weighed]:
     rate, steps = evidence.plan.get("learning_rate"), evidence.plan.get("steps_per_epoch")
     if guess is None or rate is None or steps is None:
         return
-    losses = losses_above(evidence.epochs, guess, rate=rate, steps=steps)
+    losses = losses_above(evidence.epochs, guess, rate=rate, steps=steps, ended=evidence.ended)
     if not losses:
         return
     yield _Weighed(1.0, Finding(
         kind=FindingKind.NOT_LEARNING,
         text=f"The training loss has been above {guess:.3f} for {len(losses)} epochs ({losses[-1]:.4g} in the last"
-             f" one): a guess among {evidence.classes} classes does as well. The learning rate of {rate:.4g} is"
+             f" one): a guess among {evidence.classes} classes does better. The learning rate of {rate:.4g} is"
              " probably too high.",
         evidence={"loss": _rounded(losses[-1]), "loss_of_guess": _rounded(guess), "epochs": len(losses),
                   "classes": evidence.classes, "learning_rate": _rounded(rate)},

@@ -133,8 +133,9 @@ def job_name(study: str, values: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        named = value.get("name", value.get("source"))
-        return str(named) if named is not None else " ".join(f"{key} {_text(inner)}" for key, inner in value.items())
+        return " ".join(
+            _text(inner) if key in ("name", "source") else f"{key} {_text(inner)}" for key, inner in value.items()
+        )
     return value if isinstance(value, str) else json.dumps(value)
 
 

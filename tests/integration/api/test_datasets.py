@@ -210,6 +210,19 @@ def test_a_model_that_does_not_fit_the_dataset_is_refused_at_submission(
     assert "71x71" in errors_of(answer)["dataset.image_size"]
 
 
+def test_a_weight_of_a_class_that_the_dataset_does_not_have_is_refused_at_submission(
+    api: TestClient, register_dataset: Register
+) -> None:
+    register_dataset()
+    spec = SPEC | {"dataset": "chips", "batch_size": 4}
+    message = errors_of(api.post("/v1/jobs", json=spec | {"class_weights": {"moon": 2}}))["class_weights.moon"]
+    assert message.startswith("there is no such class; the data has: ")
+    named = message.rpartition(": ")[2].split(", ")
+    stored = api.post("/v1/jobs", json=spec | {"class_weights": {named[0]: 2}})
+    assert stored.status_code == 201, stored.text
+    assert stored.json()["spec"]["class_weights"] == {named[0]: 2.0}
+
+
 def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     api: TestClient, register_dataset: Register, sessions: Sessions
 ) -> None:

@@ -125,6 +125,7 @@ def test_no_batch_is_proposed_when_none_fits() -> None:
         ({"optimizer": "sgd", "batch_size": 256}, 128, 0.0005),
         ({"batch_size": 48}, 128, 0.00163),
         ({"batch_per": "global", "batch_size": 64}, 256, 0.002),  # 32 per GPU
+        ({"batch_per": "global", "batch_size": 128, "accumulate": 2}, 512, 0.002),  # so is this
         ({"lr_scaling": "linear", "base_batch": 32}, 128, 0.001),  # scaled by the spec itself
         ({"lr_scaling": "linear"}, 128, 0.002),  # scaled from one GPU's batch, whatever its size
     ],
@@ -142,6 +143,7 @@ def test_proposed_batch_leaves_enough_steps_in_an_epoch() -> None:
     found = findings(points(*RISING), samples=1000)
     assert (found.knee_batch, found.batch_size) == (128, 32)
     assert "But then an epoch would be 3 steps; with 32 it is 15." in (found.why or "")
+    assert findings(points(*RISING), samples=2000, accumulate=2).batch_size == 32
     assert findings(points(*RISING), samples=1000, batch_size=64).batch_size == 64  # the batch of the spec
     assert findings(points(*RISING), samples=1000, steps_per_epoch=50).batch_size == 128
     assert findings(points(*RISING), samples=100).batch_size == 32

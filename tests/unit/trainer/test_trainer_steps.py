@@ -79,19 +79,19 @@ def test_shares_of_classes_train_as_the_numbers_of_classes_do() -> None:
 
 
 @pytest.mark.parametrize("jit", [False, True])
-def test_an_update_of_several_parts_averages_their_gradients_and_runs_them_one_after_the_other(jit: bool) -> None:
+def test_an_update_of_several_batches_averages_their_gradients_and_runs_them_one_after_the_other(jit: bool) -> None:
     model, by_hand = network(), network()
     optimizer = keras.optimizers.SGD(1.0)
     optimizer.build(model.trainable_variables)
-    gradients_of = accumulated(make_gradients(model, optimizer, jit=jit), model, parts=4)
+    gradients_of = accumulated(make_gradients(model, optimizer, jit=jit), model, batches=4)
     train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
     tally = Tally(*train_step(FEATURES, LABELS, NO_WISH).numpy().tolist())
 
-    one_part = make_gradients(by_hand, optimizer)
-    parts = [one_part(FEATURES[at : at + 2], tf.constant(LABELS[at : at + 2])) for at in range(0, 8, 2)]
-    assert (tally.loss, tally.accuracy) == pytest.approx(np.mean([figures for _, figures in parts], axis=0), rel=1e-5)
+    of_one = make_gradients(by_hand, optimizer)
+    batches = [of_one(FEATURES[at : at + 2], tf.constant(LABELS[at : at + 2])) for at in range(0, 8, 2)]
+    assert (tally.loss, tally.accuracy) == pytest.approx(np.mean([figures for _, figures in batches], axis=0), rel=1e-5)
     for weight, old, *gradients in zip(
-        model.trainable_variables, by_hand.trainable_variables, *(part for part, _ in parts), strict=True
+        model.trainable_variables, by_hand.trainable_variables, *(gradients for gradients, _ in batches), strict=True
     ):
         np.testing.assert_allclose(weight.numpy(), old.numpy() - np.mean(gradients, axis=0), atol=1e-5)
     for statistic, expected in zip(moving_statistics(model), moving_statistics(by_hand), strict=True):

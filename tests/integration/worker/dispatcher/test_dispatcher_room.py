@@ -142,7 +142,7 @@ def test_a_job_waits_for_a_leaving_attempt_instead_of_preempting_another(
 def test_a_restart_after_a_lost_host_uses_fewer_gpus(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, "large", slots=4)
     job_rows.a_host(sessions, "small", slots=3)
-    job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1, batch_size=64, batch_per="global")
+    job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1, batch_size=24, accumulate=3, batch_per="global")
     dispatcher = make_dispatcher(host_timeout_s=30.0)
     job_rows.host_went_silent(sessions, "large", for_s=31)
     assert dispatcher.run() == 0  # it starts with all that it asks for
@@ -154,7 +154,7 @@ def test_a_restart_after_a_lost_host_uses_fewer_gpus(sessions: Sessions, make_di
         leases.end(session, first, EndReason.HOST_LOST)
     assert dispatcher.run() == 1
     (second,) = live_leases(sessions)
-    assert job_rows.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 64
+    assert job_rows.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 8
     assert job_rows.the_attempt(sessions, second).gpus == 2
     assert job_rows.the_job(sessions, job_id).gpus == 4
 

@@ -18,11 +18,15 @@ def test_options_override_the_file_and_set_overrides_both() -> None:
 
 
 def test_setting_a_nested_field_expands_the_short_form() -> None:
-    result = with_options({"dataset": "digits", "model": "mlp"}, {}, ["dataset.fraction=0.5", "model.dropout=0.1"])
+    document = {"dataset": "digits", "model": "mlp", "optimizer": "sgd"}
+    result = with_options(document, {}, ["dataset.fraction=0.5", "model.dropout=0.1", "optimizer.nesterov=true"])
     assert result == {
         "dataset": {"source": "digits", "fraction": 0.5},
         "model": {"name": "mlp", "dropout": 0.1},
+        "optimizer": {"name": "sgd", "nesterov": True},
     }
+    study = with_options({"base": {"optimizer": "sgd"}}, {}, ["base.optimizer.momentum=0.8"], whole_below="grid")
+    assert study == {"base": {"optimizer": {"name": "sgd", "momentum": 0.8}}}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from hora.render.quote import preview_table, warning_lines
+from hora.render.specs import batch_text
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
 from jobs.views.advice import Quote
@@ -25,6 +26,9 @@ def preview_facts(quote: dict[str, Any] | None) -> dict[str, str]:
 def test_a_plan_without_a_quote_says_so() -> None:
     rows = preview_facts(None)
     assert rows["batch"] == "64 per GPU, 128 in all"
+    accumulating = SPEC.model_copy(update={"accumulate": 4})
+    shown = batch_text(accumulating.model_dump(mode="json"), resolve_plan(accumulating, None).model_dump())
+    assert shown == "64 per GPU, 4 of them in a step, 512 in all"
     assert rows["samples"] == "known once the data is open"
     assert rows["steps"] == "5 epochs at most"
     assert rows["expected"] == "nothing: no past job is comparable"

@@ -110,15 +110,23 @@ def test_probe_is_advised_for_underused_slots_if_no_larger_batch_was_measured() 
 def test_job_out_of_memory_is_advised_a_batch_that_fitted_else_half() -> None:
     failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": ()}
     advice = only(replace(a_job(), **failed))
-    assert advice.change == {"batch_size": 32, "learning_rate": 0.000707}
+    assert advice.change == {"batch_size": 32, "accumulate": 2}
     fitted = replace(a_job(), **failed | {"past": (past("b", batch_size=16),)})
-    assert only(fitted).change["batch_size"] == 16
+    assert only(fitted).change == {"batch_size": 16, "accumulate": 4}
     scaled = a_job(spec={"lr_scaling": "linear", "batch_per": "global"})
     advice = only(replace(scaled, **failed))
-    assert advice.change == {"batch_size": 32, "base_batch": 32}
-    assert resolve_plan(after(scaled, advice), None).learning_rate == 0.001
-    assert resolve_plan(scaled.spec, None).learning_rate == 0.002
+    assert advice.change == {"accumulate": 2, "base_batch": 32}
+    before, then = resolve_plan(scaled.spec, None), resolve_plan(after(scaled, advice), None)
+    assert (before.per_gpu_batch, then.per_gpu_batch) == (32, 16)
+    assert (before.learning_rate, before.global_batch) == (then.learning_rate, then.global_batch) == (0.002, 64)
     assert advice_on(replace(a_job(spec={"batch_size": 1}), **failed)) == []
+
+
+def test_a_batch_that_fitted_and_does_not_divide_gets_a_lower_rate() -> None:
+    failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": (past("b", batch_size=48),)}
+    assert only(replace(a_job(), **failed)).change == {"batch_size": 48, "learning_rate": 0.000866}
+    scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
+    assert scaled.change == {"batch_size": 48, "base_batch": 64}
 
 
 def test_lower_rate_is_advised_if_the_loss_is_nan() -> None:

@@ -161,6 +161,10 @@ def test_a_loss_above_that_of_a_guess_is_a_rate_that_is_too_high(losses: list[fl
         assert one.kind is K.NOT_LEARNING
         assert one.text.startswith(f"The training loss has been above 2.303 for {count} epochs ({losses[-1]:.4g} in")
         assert one.text.endswith("The learning rate of 5 is probably too high.")
+    falling = inputs.evidence(**fields | {"epochs": inputs.epochs([9.0, 5.0, 3.0], [9.0, 5.0, 3.0])})
+    assert K.NOT_LEARNING in kinds(falling), "it has ended, so it does not go on"
+    slow = inputs.evidence(**fields | {"epochs": inputs.epochs([2.9, 2.6, 2.4], [2.9, 2.6, 2.4])})
+    assert K.NOT_LEARNING not in kinds(slow), "it had too few epochs"
     for other in (
         {"spec": spec | {"class_weights": {"a": 2}}}, {"spec": spec | {"model": {"name": "own:build"}}},
         {"spec": spec | {"code": "9" * 64}}, {"classes": None}, {"plan": {}},

@@ -208,6 +208,28 @@ def test_checkpoints_and_a_cache_above_the_operators_limits_get_a_warning() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        ({"schedule": {"name": "step", "epochs": [30, 60]}}, "the schedule's first step is after epoch 30 of 30."),
+        (
+            {"schedule": {"name": "plateau", "patience": 3}},
+            "ends the job after 3 epochs without an improvement, and a p",
+        ),
+        ({"schedule": {"name": "step", "epochs": [29, 60]}}, None),
+        ({"schedule": "plateau"}, None),
+        ({"schedule": {"name": "plateau", "patience": 9, "monitor": "loss"}}, None),
+        ({"schedule": {"name": "plateau", "patience": 9}, "early_stopping": None, "epochs": 10}, None),
+    ],
+)
+def test_a_schedule_that_never_lowers_the_rate_gets_a_warning(fields: dict[str, Any], warning: str | None) -> None:
+    found = warned(a_spec(**fields))
+    assert len(found) == (warning is not None)
+    if warning is not None:
+        assert found[0].startswith("The rate never falls: ")
+        assert warning in found[0]
+
+
 def test_usual_job_gets_no_warning() -> None:
     runs = (past("a", 5_200.0, gpus=1), past("b", 10_000.0))
     assert warned(a_spec(), quote(*runs), *runs) == []

@@ -80,7 +80,7 @@ def test_repeats_differ_in_seed_and_name_alone() -> None:
 
 def test_job_name_is_valid_whatever_the_values_are() -> None:
     values = {"dataset.source": "/data/a|b$\u202e", "model": {"name": "mlp", "dropout": 0.5}, "early_stopping": None}
-    assert job_name("s", values) == "s source /data/a|b$- model mlp early_stopping null"
+    assert job_name("s", values) == "s source /data/a|b$- model mlp dropout 0.5 early_stopping null"
     assert job_name("Zoë 訓練", {"dataset.image_size": [8, 8]}) == "Zoë 訓練 image_size [8, 8]"
     assert len(job_name("s" * 120, values)) <= 123
     family = "👨\u200d👩\u200d👧" * 25  # 125 characters: the cut is behind a joiner
