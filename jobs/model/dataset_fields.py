@@ -71,7 +71,7 @@ class DatasetSpec(SpecPart):
     )
     cache: Literal["none", "memory", "disk"] = Field(
         "none",
-        description="`disk`: raw files are kept on the host's own disk, for all jobs (`HORA_HOME/cache`). `memory`:"
+        description="`disk`: raw files are kept on the host's own disk, for all jobs (`HORA_CACHE_DIR`). `memory`:"
         " decoded samples are kept in one file that all ranks of the host map.",
     )
     cache_limit_gb: float = Field(
