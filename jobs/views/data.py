@@ -115,7 +115,7 @@ class NewDataset(BaseModel):
 
 
 class NewUpload(BaseModel):
-    """A file to send in pieces: an archive (.zip, .tar, .tar.gz, .tar.zst), or one .npz or .parquet file."""
+    """A file to send in pieces: an archive (.zip, .tar, .tar.gz, .tar.zst), or one .npz, .parquet or .tfrecord."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

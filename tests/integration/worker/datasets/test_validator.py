@@ -68,13 +68,13 @@ def test_the_archive_of_cifar_becomes_a_dataset(validator: Validator, uploaded: 
 
 
 def test_records_become_a_dataset_and_damaged_ones_are_named(
-    validator: Validator, registered: Register, sessions: Sessions, settings: Settings
+    validator: Validator, registered: Register, uploaded: Register, sessions: Sessions, settings: Settings
 ) -> None:
     from tests import tfrecords  # TensorFlow
 
     path = settings.home / "data" / "set" / "train-00000-of-00001"
     tfrecords.write(path, [tfrecords.example(x=[1.0 * n, 2.0], y="ab"[n % 2]) for n in range(20)])
-    ready = registered(source="set", label="y")
+    ready = uploaded(path.read_bytes(), "set.tfrecords", label="y")
     assert validator.validate_one()
     row = row_of(sessions, ready)
     assert (row.status, row.error) == ("ready", None)
