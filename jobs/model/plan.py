@@ -143,7 +143,8 @@ def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int, *, at_once: int)
             "test_samples": sizes.test,
         }
     if train_samples > sizes.train:
-        raise UnworkablePlan("dataset.samples", f"there are {sizes.train} training samples, not {train_samples}")
+        of_what = "training samples in equal classes" if spec.own_dataset.balance else "training samples"
+        raise UnworkablePlan("dataset.samples", f"there are {sizes.train} {of_what}, not {train_samples}")
     if sizes.validation == 0:
         raise UnworkablePlan("dataset.validation", "the validation part is empty")
     epoch_samples = train_samples * spec.own_dataset.copies
