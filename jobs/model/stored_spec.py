@@ -38,7 +38,8 @@ def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     """A stored spec with every later field."""
     whole = {**_LATER_DEFAULTS, **document}
     if whole.get("dataset"):
-        whole["dataset"] = {**_LATER_DATASET_DEFAULTS, **whole["dataset"]}
+        missing = {name: value for name, value in _LATER_DATASET_DEFAULTS.items() if name not in whole["dataset"]}
+        whole["dataset"] = {**whole["dataset"], **missing}
     return whole
 
 
