@@ -14,6 +14,7 @@ from jobs.insight.advice.gpus import gpus, hosts
 from jobs.insight.advice.pretrained import pretrained_base
 from jobs.insight.advice.stopping import early_stopping
 from jobs.views.advice import Advice
+from jobs.views.analysis import FindingKind
 
 # Sorted as in the articles on scaling: changes that need no new hardware come first.
 RULES: tuple[Callable[[Evidence], Proposal | None], ...] = (
@@ -28,7 +29,9 @@ RULES: tuple[Callable[[Evidence], Proposal | None], ...] = (
 
 def advice_on(evidence: Evidence) -> list[Advice]:
     """The advice, in the sequence in which to try it. Empty if nothing is to gain, or nothing is known."""
-    proposals = [proposal for rule in RULES if (proposal := rule(evidence)) is not None]
+    # To make a job faster that learns nothing would gain nothing.
+    rules = RULES if evidence.finding(FindingKind.NOT_LEARNING) is None else (batch_and_rate,)
+    proposals = [proposal for rule in rules if (proposal := rule(evidence)) is not None]
     spec, site, sizes = evidence.spec, evidence.site, evidence.sizes
     possible = [proposal for proposal in proposals if is_possible(spec, proposal.change, site, sizes)]
     return [proposal.numbered(number) for number, proposal in enumerate(possible, start=1)]
