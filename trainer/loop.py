@@ -85,13 +85,13 @@ class Loop:
         """Whether there is nothing left to train."""
         return self.state.stopping.stopped or self.progress.epoch > self.plan.epochs
 
-    def evaluate(self, part: Part) -> tuple[float, float, bool]:
-        """(loss, accuracy, whether a rank wishes to stop) over every sample of a part, on all ranks."""
+    def evaluate(self, part: Part, limit: int | None = None) -> tuple[float, float, bool]:
+        """(loss, accuracy, whether a rank wishes to stop) over a part, or `limit` of its samples, on all ranks."""
         sums = [0.0, 0.0, 0.0]
         ranks, per_rank = self.ranks, self.plan.per_gpu_batch
         with closing(
             self.dataset.evaluation_batches(
-                part, rank=ranks.rank, ranks=ranks.size, per_rank=per_rank, place=self.place
+                part, rank=ranks.rank, ranks=ranks.size, per_rank=per_rank, samples=limit, place=self.place
             )
         ) as batches:
             for batch in batches:
@@ -182,7 +182,7 @@ class Loop:
         progress, steps = self.progress, self.progress.epoch_step
         self.flush()
         started = time.perf_counter()
-        val_loss, val_accuracy, wish = self.evaluate(self.dataset.validation)
+        val_loss, val_accuracy, wish = self.evaluate(self.dataset.validation, self.plan.validation_samples)
         pace, damaged = self._average_over_ranks(validation_s=time.perf_counter() - started)
         epoch = Epoch(
             epoch=progress.epoch,

@@ -105,7 +105,9 @@ def entries(archive: Path, counter: Counter, limits: Limits) -> Iterator[Entry]:
         with archive.open("rb") as stream:
             yield from _tar_entries(stream, counter)
     elif head.strip(b"\0"):  # else it is empty: the end of a tar archive is blocks of zeros
-        raise Refused("the file is not a known kind of archive: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
+        raise Refused(
+            "the file is not a known kind of archive: .zip, .tar, .tar.gz, .tar.zst, or one .npz, .parquet or .tfrecord"
+        )
 
 
 def _zip_entries(path: Path, counter: Counter, limits: Limits) -> Iterator[Entry]:

@@ -31,7 +31,10 @@ _DAMAGE = (
     zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, ValueError,
 )  # fmt: skip
 # Single files that are not archives get these names.
-_SINGLE_FILES = {".npz": "data.npz", ".parquet": "data.parquet", ".pq": "data.parquet"}
+_SINGLE_FILES = {
+    ".npz": "data.npz", ".parquet": "data.parquet", ".pq": "data.parquet",
+    **dict.fromkeys((".tfrecord", ".tfrecords", ".tfrec"), "data.tfrecord"),
+}  # fmt: skip
 
 
 def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:

@@ -136,7 +136,7 @@ def registered_sizes(spec: Spec, row: DatasetVersion) -> DatasetSizes | None:
     A share of Parquet is taken within every row group. So the sizes are known only for the registered share.
     """
     facts, validation, registered = row.facts, spec.own_dataset.validation, row.options["validation"]
-    if facts is None:
+    if facts is None or spec.own_dataset.balance:
         return None
     as_registered = DatasetSizes(train=facts["train"], validation=facts["validation"], test=facts["test"])
     if isinstance(validation, str):

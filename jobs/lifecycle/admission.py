@@ -12,14 +12,14 @@ from pathlib import Path
 from jobs.lifecycle.named_jobs import weights_job
 from jobs.lifecycle.script_admission import script_problems
 from jobs.lifecycle.site_policy import SitePolicy
+from jobs.model.augment_fields import QUARTER_TURNS, name_of
 from jobs.model.catalog import DATASETS, MODELS
+from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthetic_of
 from jobs.runtime.data_roots import is_plain_url
-
-_QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,10 @@ def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[Fie
     if built_in is not None and dataset.format not in ("auto", built_in.format):
         message = f"{built_in.name} has the format {built_in.format!r}; leave this at 'auto'"
         yield FieldProblem("dataset.format", message, dataset.format)
+    if dataset.balance and dataset.format == "parquet":
+        yield FieldProblem("dataset.balance", NO_BALANCE, "true")
+    if dataset.augment_mode == "enlarge" and dataset.format == "parquet" and dataset.cache != "memory":
+        yield FieldProblem("dataset.augment_mode", NO_ENLARGING, dataset.augment_mode)
     if built_in is None and dataset.format == "synthetic":
         message = "synthetic data has no path: set dataset.source to 'synthetic'"
         yield FieldProblem("dataset.format", message, dataset.format)
@@ -126,10 +130,11 @@ def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldP
     if min(size) < least:
         message = f"{network.name} takes images of {least}x{least} and larger: set it to at least [{least}, {least}]"
         yield FieldProblem("dataset.image_size", message, size_text)
-    turns = [name for name in dataset.augment if name in _QUARTER_TURNS]
+    names = [name_of(item) for item in dataset.augment]
+    turns = [name for name in names if name in QUARTER_TURNS]
     if turns and size[0] != size[1]:
         message = f"{turns[0]} needs square images, but these are {size_text}: set dataset.image_size to a square"
-        yield FieldProblem("dataset.augment", message, ", ".join(dataset.augment))
+        yield FieldProblem("dataset.augment", message, ", ".join(names))
 
 
 def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:

@@ -109,6 +109,8 @@ def dataset_of(source: str) -> Dataset | None:
 
 def sizes_of(spec: Spec) -> DatasetSizes | None:
     """Sizes of the parts of the spec's dataset. None if they are unknown until it is opened, or if it is misspelt."""
+    if spec.dataset is not None and spec.dataset.balance:
+        return None
     try:
         dataset = dataset_of(spec.dataset.source) if spec.dataset is not None else None
     except WrongSynthetic:  # `jobs.lifecycle.admission` says so; a stored spec may be of a version with other limits

@@ -28,7 +28,7 @@ class UnworkablePlan(ValueError):
 
 
 class DatasetSizes(BaseModel):
-    """Samples in each part of a dataset, before `fraction` and after the validation split."""
+    """Samples in each part of a dataset, after `balance` and the validation split, before `fraction`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -101,7 +101,8 @@ def lr_factor(policy: str, *, global_batch: int, base_batch: int) -> float:
 def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = None) -> Plan:
     """Resolve batch, rate and steps of `spec` on `gpus` GPUs (default: as many as it asks for).
 
-    An epoch drops the last samples that do not fill a global batch; validation covers every sample once.
+    An epoch drops the last samples that do not fill a global batch; validation covers every sample once, unless
+    `validation_steps` asks for fewer batches.
     Raises `UnworkablePlan` if an epoch would have no step or a part would be empty.
     """
     gpus = spec.gpus if gpus is None else gpus
@@ -133,7 +134,7 @@ def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = N
 
 
 def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int, *, at_once: int) -> dict[str, int]:
-    train_samples = round(sizes.train * spec.own_dataset.fraction)
+    train_samples = spec.own_dataset.used_samples(sizes.train)
     if spec.is_script:  # it reads the data in its own way: these figures are a proposal
         return {
             "steps_per_epoch": spec.steps_per_epoch or max(train_samples // global_batch, 1),
@@ -141,16 +142,23 @@ def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int, *, at_once: int)
             "validation_samples": sizes.validation,
             "test_samples": sizes.test,
         }
+    if train_samples > sizes.train:
+        of_what = "training samples in equal classes" if spec.own_dataset.balance else "training samples"
+        raise UnworkablePlan("dataset.samples", f"there are {sizes.train} {of_what}, not {train_samples}")
     if sizes.validation == 0:
         raise UnworkablePlan("dataset.validation", "the validation part is empty")
-    if train_samples < global_batch:
+    epoch_samples = train_samples * spec.own_dataset.copies
+    if epoch_samples < global_batch:
         raise UnworkablePlan(
             "batch_size", f"a global batch of {global_batch} is larger than the {train_samples} training samples"
         )
+    validation_steps = ceil(sizes.validation / at_once)
+    if spec.validation_steps is not None:
+        validation_steps = min(validation_steps, spec.validation_steps)
     return {
-        "steps_per_epoch": spec.steps_per_epoch or train_samples // global_batch,
-        "validation_steps": ceil(sizes.validation / at_once),
+        "steps_per_epoch": spec.steps_per_epoch or epoch_samples // global_batch,
+        "validation_steps": validation_steps,
         "train_samples": train_samples,
-        "validation_samples": sizes.validation,
+        "validation_samples": min(sizes.validation, validation_steps * at_once),
         "test_samples": sizes.test,
     }

@@ -7,7 +7,7 @@ Used by `spec`, by the api for every request, and by the command line. Pure.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -21,6 +21,7 @@ from jobs.model.pools import POOL
 
 # No fields of the spec, although pydantic puts them into a path: the branch of a union, and the mark of a key.
 _NO_FIELDS = {"constrained-float", "constrained-str", "[key]", "[text]", "[object]"}
+BRANCH = "branch:"  # and the name of a class: the tag of a branch of a union, which pydantic puts into a path too
 
 _WORDS_BY_TYPE = {
     "string_type": "must be a text",
@@ -76,7 +77,7 @@ def field_problems(error: ValidationError, model: type[BaseModel]) -> list[Field
     """Every wrong field of a pydantic error of this model, in the sequence of the fields."""
     return [
         FieldProblem(
-            field=".".join(str(part) for part in _path_of(detail) if part not in _NO_FIELDS),
+            field=".".join(str(part) for part in _path_of(detail) if _is_field(part)),
             message=_unknown_field(detail["loc"], model) if detail["type"] == "extra_forbidden" else in_words(detail),
             received=_received(detail),
         )
@@ -117,6 +118,10 @@ def wrong_inner_field(name: str, received: object, message: str) -> PydanticCust
 _INNER_FIELD = "inner_field"
 
 
+def _is_field(part: str | int) -> bool:
+    return part not in _NO_FIELDS and not str(part).startswith(BRANCH)
+
+
 def _path_of(detail: ErrorDetails) -> Sequence[str | int]:
     return (*detail["loc"], detail["ctx"]["name"]) if detail["type"] == _INNER_FIELD else detail["loc"]
 
@@ -135,15 +140,23 @@ def _unknown_field(path: Sequence[str | int], model: type[BaseModel]) -> str:
 
 
 def fields_at(path: Sequence[str], model: type[BaseModel]) -> Mapping[str, FieldInfo]:
-    """The fields of the object at a path of a model; empty if there is no object."""
+    """The fields of the object at a path of a model; empty if there is no object, or one of several kinds."""
+    models = [model]
     for name in path:
-        annotation = model.model_fields[name].annotation if name in model.model_fields else None
-        parts = (part for part in (annotation, *get_args(annotation)) if isinstance(part, type))
-        inner = next((part for part in parts if issubclass(part, BaseModel)), None)
-        if inner is None:
-            return {}
-        model = inner
-    return model.model_fields
+        if name.startswith(BRANCH):
+            models = [each for each in models if name == f"{BRANCH}{each.__name__}"]
+        elif not name.isdecimal():  # a place in a list
+            field = models[0].model_fields.get(name) if len(models) == 1 else None
+            models = list(_models_in(field.annotation)) if field is not None else []
+    return models[0].model_fields if len(models) == 1 else {}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type: itself, or those of its union or list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _shortened(value: object, limit: int = 80) -> str:

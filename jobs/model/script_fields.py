@@ -26,9 +26,18 @@ _RESERVED = frozenset({
 # What the loop of Hora does and a script does itself. `params` is the way to hand such a choice over.
 LOOP_FIELDS = (
     "model", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
-    "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
+    "validation_steps", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
 )  # fmt: skip
-LOOP_DATASET_FIELDS = ("fraction", "sharding", "shuffle_buffer", "cache", "augment")
+LOOP_DATASET_FIELDS = (
+    "fraction",
+    "samples",
+    "balance",
+    "sharding",
+    "shuffle_buffer",
+    "cache",
+    "augment",
+    "augment_mode",
+)
 
 
 def _env_name(name: str) -> str:

@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.goals import best_by, is_better_lower
 from jobs.model.pools import POOL
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
@@ -46,7 +47,6 @@ from jobs.model.spec_parts import (
     AllreduceSpec,
     CheckpointSpec,
     Column,
-    DatasetSpec,
     EarlyStopping,
     EpochMetric,
     GoalSpec,
@@ -291,6 +291,13 @@ class Spec(SpecRules):
         ge=1,
         le=100_000_000,
         description="The steps of one epoch. `null`: as many as the data fills with global batches.",
+    )
+    validation_steps: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="Validate on so many batches of all GPUs only: the same samples in every epoch, chosen at"
+        " random. `null`: on the whole validation part.",
     )
     goal: GoalSpec | None = Field(
         None,

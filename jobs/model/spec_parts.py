@@ -1,4 +1,4 @@
-"""The parts of a spec, for `jobs.model.spec`: dataset, model, goal, early stopping, idle slots and others. Pure.
+"""The parts of a spec, for `jobs.model.spec`: model, goal, early stopping, idle slots and others. Pure.
 
 A field's description is written only here. It is Markdown, and its links are relative to docs/. The tables there,
 /openapi.json, the dashboard's form and the help of the command line are made from it.
@@ -26,7 +26,6 @@ MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold
 GpuModel = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$", max_length=64)
 ]
-Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
 EpochMetric = Literal[
     "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
 ]
@@ -38,66 +37,6 @@ class SpecPart(BaseModel):
     """A part of a spec: frozen, without unknown fields, coercion, NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
-
-
-class DatasetSpec(SpecPart):
-    """Which samples to train on, and how the ranks share them."""
-
-    source: Source = Field(
-        description="A [registered name](datasets.md) or a version of it, such as `chips@3`. Generated data"
-        " (`synthetic:samples=5000,classes=4,shape=32x32x3`). Or a path or URL below the"
-        " [data roots](data.md#data-roots)."
-    )
-    format: Literal["auto", "images", "parquet", "arrays", "synthetic"] = Field(
-        "auto",
-        description="How the [data is stored](data.md): `images`, `parquet`, `arrays` or `synthetic`."
-        " `auto` finds out.",
-    )
-    label: Column = Field("label", description="The column of the label, in Parquet.")
-    image_size: tuple[Pixels, Pixels] | None = Field(
-        None,
-        strict=False,
-        description="`[height, width]` to which images are resized, bilinearly. With `null` they keep their size, which"
-        " must be the same for all images.",
-    )
-    validation: Share | Source = Field(
-        0.1,
-        description="What to validate on: a share of the training data, or another source. If the data has its own"
-        " [validation part](data.md#parts), that is used instead of a share.",
-    )
-    fraction: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="The share of the training part to use. It is the same samples on every rank and after every"
-        " restart.",
-    )
-    sharding: Literal["shard", "steps"] = Field(
-        "shard",
-        description="How ranks divide an epoch. `shard`: all samples are shuffled, each rank takes its part, then makes"
-        " batches. `steps`: each rank draws from all the data, and makes 1/n of the steps.",
-    )
-    shuffle_buffer: int = Field(
-        4096,
-        ge=1,
-        le=10_000_000,
-        description="How many samples are shuffled together when data is streamed (Parquet).",
-    )
-    cache: Literal["none", "memory", "disk"] = Field(
-        "none",
-        description="`disk`: raw files are kept on the host's own disk, for all jobs (`HORA_HOME/cache`). `memory`:"
-        " decoded samples are kept in one file that all ranks of the host map.",
-    )
-    cache_limit_gb: float = Field(
-        20, gt=0, le=100_000, description="The largest size of the cache, in units of 10^9 bytes."
-    )
-    augment: list[Augmentation] = Field(
-        [],
-        max_length=5,
-        description="Variants of the training images: flips and quarter rotations. Each time a sample is used,"
-        " the original or one of the listed variants is drawn, all with the same chance. The number of steps of an"
-        " epoch stays the same.",
-    )
 
 
 class ModelSpec(SpecPart):

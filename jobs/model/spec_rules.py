@@ -9,13 +9,13 @@ from typing import Any
 from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.problems import wrong_inner_field
 from jobs.model.recipe_fields import ScheduleSpec
 from jobs.model.script_fields import LOOP_DATASET_FIELDS, MOST_COMMAND_BYTES
 from jobs.model.spec_parts import (
     EPOCH_METRICS,
     CheckpointSpec,
-    DatasetSpec,
     EarlyStopping,
     GoalSpec,
     ModelSpec,
@@ -86,7 +86,7 @@ class SpecRules(SpecPart):
 
     @field_validator(
         "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
-        "precision", "jit", "allreduce", "probe", check_fields=False,
+        "validation_steps", "precision", "jit", "allreduce", "probe", check_fields=False,
     )  # fmt: skip
     @classmethod
     def _is_of_the_own_loop(cls, value: object, info: ValidationInfo) -> object:

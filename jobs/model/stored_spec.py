@@ -6,14 +6,16 @@ Called by whoever writes a spec into a row or tells specs apart by a digest, and
 from collections.abc import Mapping
 from typing import Any
 
+from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.spec import Spec
 
 # The fields that came after the first release.
 _LATER_FIELDS = (
     "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
     "requirements", "goal", "pool", "after", "idle", "accumulate", "schedule", "weight_decay", "clip_norm",
-    "label_smoothing", "class_weights",
+    "label_smoothing", "class_weights", "validation_steps",
 )  # fmt: skip
+_LATER_DATASET_FIELDS = ("samples", "balance", "augment_mode")
 
 
 def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:
@@ -26,12 +28,20 @@ def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:
     for name in _LATER_FIELDS:
         if getattr(spec, name) == Spec.model_fields[name].default:
             document.pop(name, None)
+    for name in _LATER_DATASET_FIELDS if document.get("dataset") else ():
+        if getattr(spec.dataset, name) == DatasetSpec.model_fields[name].default:
+            document["dataset"].pop(name, None)
     return document
 
 
 def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     """A stored spec with every later field."""
-    return {**_LATER_DEFAULTS, **document}
+    whole = {**_LATER_DEFAULTS, **document}
+    if whole.get("dataset"):
+        missing = {name: value for name, value in _LATER_DATASET_DEFAULTS.items() if name not in whole["dataset"]}
+        whole["dataset"] = {**whole["dataset"], **missing}
+    return whole
 
 
 _LATER_DEFAULTS = Spec.model_construct().model_dump(mode="json", include=set(_LATER_FIELDS))
+_LATER_DATASET_DEFAULTS = {name: DatasetSpec.model_fields[name].default for name in _LATER_DATASET_FIELDS}

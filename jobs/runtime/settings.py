@@ -451,6 +451,11 @@ class Settings(BaseSettings):
         description="What one job may [keep on a host](operations.md#how-much-a-job-may-keep), in units of 10^9"
         " bytes. By default there is no limit. For workers and api.",
     )
+    cache_dir: Path | None = Field(
+        None,
+        description="The host's [cache](data.md#caches) of raw files: a folder on a fast disk of its own, with the same"
+        " path on all hosts. Its files may go at any time. By default `$HORA_HOME/cache`. For workers.",
+    )
     cache_limit_gb: _Gigabytes | None = Field(
         None,
         description="The largest size of a host's [cache](data.md#caches), whatever `dataset.cache_limit_gb` a job asks"
@@ -552,6 +557,11 @@ class Settings(BaseSettings):
     def datasets(self) -> Path:
         """Where uploaded archives and datasets lie: the api writes there, and every worker reads and unpacks."""
         return (self.datasets_dir or self.home / "datasets").absolute()
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where `cache: disk` keeps raw files."""
+        return (self.cache_dir or self.home / "cache").absolute()
 
     @property
     def script_user(self) -> str | None:

@@ -28,7 +28,7 @@ FOLDERS: Mapping[str, Callable[[Settings], Path]] = {
     "home": lambda settings: settings.home,
     "runs": lambda settings: settings.runs_dir,
     "datasets": lambda settings: settings.datasets,
-    "cache": lambda settings: settings.home / "cache",
+    "cache": lambda settings: settings.cache_folder,
     "weights": lambda settings: settings.home / "weights",
     "packages": lambda settings: settings.packages_dir,
     "database": lambda settings: settings.home / "postgres",

@@ -96,7 +96,7 @@ class NewDataset(BaseModel):
     description: _Text = ""
     source: Annotated[Source | None, Field(description="A path or a URL below the data roots")] = None
     upload: Annotated[str | None, Field(pattern="^[0-9a-z]{1,32}$", description="The id of a complete upload")] = None
-    format: Literal["auto", "images", "parquet", "arrays"] = "auto"
+    format: Literal["auto", "images", "parquet", "arrays", "tfrecord"] = "auto"
     label: Column = "label"
     image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False, description="Height and width")] = None
     validation: Share | Source = 0.1
@@ -115,7 +115,7 @@ class NewDataset(BaseModel):
 
 
 class NewUpload(BaseModel):
-    """A file to send in pieces: an archive (.zip, .tar, .tar.gz, .tar.zst), or one .npz or .parquet file."""
+    """A file to send in pieces: an archive (.zip, .tar, .tar.gz, .tar.zst), or one .npz, .parquet or .tfrecord."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -44,7 +44,10 @@ SPEC = {
 }
 # Makes a run hard to repeat: random numbers in the network and the data, and statistics that no gradient updates.
 RANDOM: dict[str, Any] = {
-    "dataset": {"source": "digits", "augment": ["flip_horizontal"]},
+    "dataset": {
+        "source": "digits",
+        "augment": [{"name": "crop", "padding": 1}, "flip_horizontal", {"name": "mixup"}, {"name": "cutmix"}],
+    },
     "model": "own_network:build",
     "epochs": 25,
     "early_stopping": None,

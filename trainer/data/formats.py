@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from posixpath import basename
 
 from jobs.model.spec import DatasetSpec, is_synthetic
-from trainer.data import idx, npz, synthetic
+from trainer.data import cifar, idx, npz, synthetic
 from trainer.data.interfaces import Collection, Host
 from trainer.data.listing import Listing, listing, special_file_error
 from trainer.data.location import Location, locate
 from trainer.data.registered import REGISTERED
+from trainer.data.tfrecord import source as tfrecord
 from trainer.errors import BadData
 
 Collections = dict[str, Collection]  # by part: train; validation and test too if the data has them apart
@@ -21,7 +22,8 @@ _PARQUET = (".parquet", ".pq")
 _NPZ = (".npz",)
 _DEPTH = 4  # of nested folders that are searched
 _UNDERSTOOD = (
-    "a folder with a sub-folder of images for each class, .parquet files, an .npz file, and IDX files are understood"
+    "a folder with a sub-folder of images for each class, .parquet files, an .npz file, IDX files, the binary files"
+    " of CIFAR and TFRecord files are understood"
 )
 
 
@@ -67,6 +69,11 @@ def _found(source: str, host: Host, *, expected_format: str, field: str) -> tupl
         names.append(name)
     if names:
         _check_format(names[0], source, expected_format)
+    if archive := cifar.better_than_pickles(entries.files):
+        raise BadData(
+            f"{field}: {source!r} is CIFAR's Python version: pickles, which are never opened, as they can run code; use"
+            f" its binary version, {archive}"
+        )
     raise BadData(f"{field}: {source!r} is {_described(entries)}: {_UNDERSTOOD}")
 
 
@@ -80,8 +87,14 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
     _check_special_files(location, entries)
     if entries.with_suffix(_PARQUET):
         yield "parquet"
-    if any(idx.is_idx(path) for path in entries.files) or (not entries.is_folder and entries.with_suffix(_NPZ)):
+    if (
+        cifar.is_cifar(entries.files)
+        or any(idx.is_idx(path) for path in entries.files)
+        or (not entries.is_folder and entries.with_suffix(_NPZ))
+    ):
         yield "arrays"
+    if any(map(tfrecord.is_tfrecord, entries.files)):
+        yield "tfrecord"
     visited: set[str] = set()  # a link may lead back up
     folders = list(entries.folders)
     for _ in range(_DEPTH):
@@ -96,6 +109,8 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
                 yield "images"
             if below.with_suffix(_PARQUET):
                 yield "parquet"
+            if any(map(tfrecord.is_tfrecord, below.files)):
+                yield "tfrecord"
             deeper += below.folders
         folders = deeper
 
@@ -103,8 +118,12 @@ def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
 def _check_special_files(location: Location, entries: Listing) -> None:
     """Raise `BadData` if a named pipe, a socket or a device has the name of a data file."""
     for path in entries.special_files:
-        if path.lower().endswith((*_IMAGES, *_PARQUET, *_NPZ)) or idx.is_idx(path) or not entries.is_folder:
+        if path.lower().endswith((*_IMAGES, *_PARQUET, *_NPZ)) or not entries.is_folder or _is_of_data(path):
             raise special_file_error(location, path)
+
+
+def _is_of_data(path: str) -> bool:
+    return idx.is_idx(path) or cifar.is_file_of_cifar(path) or tfrecord.is_tfrecord(path)
 
 
 def _open_images(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
@@ -119,9 +138,15 @@ def _open_parquet(location: Location, entries: Listing, spec: DatasetSpec, host:
     return parquet.collections(location, spec, host)
 
 
+def _open_tfrecord(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
+    return tfrecord.collections(location, spec, host)
+
+
 def _open_arrays(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
     if entries.with_suffix(_NPZ) and not entries.is_folder:
         return npz.collections(location, spec.image_size)
+    if cifar.is_cifar(entries.files):
+        return cifar.collections(location, entries.files)
     return idx.collections(location, _beside(location, entries, host), spec.image_size)
 
 
@@ -146,6 +171,8 @@ def _parquet_files(location: Location, entries: Listing, host: Host) -> list[tup
 def _array_files(location: Location, entries: Listing, host: Host) -> list[tuple[str, str]]:
     if entries.with_suffix(_NPZ) and not entries.is_folder:
         return [("", location.path)]
+    if cifar.is_cifar(entries.files):
+        return [(basename(path), path) for path in cifar.files_at(location, entries.files)]
     return [(basename(path), path) for path in idx.files_at(location, _beside(location, entries, host))]
 
 
@@ -153,11 +180,13 @@ _OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections
     "images": _open_images,
     "parquet": _open_parquet,
     "arrays": _open_arrays,
+    "tfrecord": _open_tfrecord,
 }
 _FILES: dict[str, Callable[[Location, Listing, Host], list[tuple[str, str]]]] = {
     "images": _image_files,
     "parquet": _parquet_files,
     "arrays": _array_files,
+    "tfrecord": lambda location, entries, host: tfrecord.files_at(location, host),
 }
 
 

@@ -1,13 +1,13 @@
 """Parts of collections in which any sample can be read by its number: arrays, image files, synthetic images."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from trainer.data.interfaces import Batch, EvaluationBatch, Features, Indices, Labels, SampleSchedule
-from trainer.data.shuffling import rank_batches
+from trainer.data.shuffling import evaluated, rank_batches
 
 _ROWS = 64  # of a batch of `rows`: enough to keep a reader's threads busy, few enough for large images
 
@@ -67,10 +67,28 @@ class IndexedPart:
         for indices, features in self.reader.read(chosen):
             yield Batch(features, self.labels[indices])
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
+    def evaluate(
+        self, *, rank: int, ranks: int, per_rank: int, samples: int | None = None
+    ) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`; what fills the last batches is the last sample, with weight 0."""
-        starts = range(rank * per_rank, len(self) + rank * per_rank, per_rank * ranks)
+        used = self.indices if samples in {None, len(self)} else evaluated(self.indices, samples)
+        starts = range(rank * per_rank, len(used) + rank * per_rank, per_rank * ranks)
         positions = [np.arange(start, start + per_rank) for start in starts]
-        chosen = (self.indices[np.minimum(batch, len(self) - 1)] for batch in positions)
+        chosen = (used[np.minimum(batch, len(used) - 1)] for batch in positions)
         for batch, (indices, features) in zip(positions, self.reader.read(chosen), strict=True):
-            yield EvaluationBatch(features, self.labels[indices], (batch < len(self)).astype(np.float32))
+            yield EvaluationBatch(features, self.labels[indices], (batch < len(used)).astype(np.float32))
+
+
+def balanced(part: IndexedPart, *, name: str) -> IndexedPart:
+    """Equally many samples of each class of the part: as many as the rarest has, the first ones of each.
+
+    The classes take turns. So the first n samples are of all classes equally too, but for one sample of each.
+    """
+    labels = part.labels[part.indices]
+    by_class = np.argsort(labels, kind="stable")
+    times = np.bincount(labels)
+    turns = np.arange(len(labels)) - np.repeat(np.cumsum(times) - times, times)  # of each in its class
+    rarest = int(times[times > 0].min())
+    kept = by_class[turns < rarest]
+    print(f"{name}: {rarest} samples of each class are used, {len(kept)} of {len(labels)}", flush=True)
+    return replace(part, indices=part.indices[kept[np.argsort(turns[turns < rarest], kind="stable")]])

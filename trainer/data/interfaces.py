@@ -20,6 +20,7 @@ from trainer.errors import BadData
 
 Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
 Labels = NDArray[np.int32]  # (sample,)
+Shares = NDArray[np.float32]  # (sample, class): how much of each class is in a mixed sample
 Weights = NDArray[np.float32]  # (sample,): 1 counts, 0 only fills a batch
 Indices = NDArray[np.int64]
 Shape = tuple[int, ...]
@@ -29,7 +30,7 @@ class Batch(NamedTuple):
     """This rank's samples of one step."""
 
     features: Features
-    labels: Labels
+    labels: Labels | Shares
 
 
 class EvaluationBatch(NamedTuple):
@@ -57,6 +58,11 @@ class SampleSchedule:
     def global_batch(self) -> int:
         """Samples of a step on all ranks."""
         return self.per_rank * self.ranks
+
+    @property
+    def own_places(self) -> slice:
+        """The places of this rank's samples in a global batch."""
+        return slice(self.rank * self.per_rank, (self.rank + 1) * self.per_rank)
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,13 @@ class Part(Protocol):
         dropped. If it is more, another pass follows without a gap. Raises `BadData`.
         """
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
-        """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank."""
+    def evaluate(
+        self, *, rank: int, ranks: int, per_rank: int, samples: int | None = None
+    ) -> Generator[EvaluationBatch, None, None]:
+        """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank.
+
+        Or so many of its `samples`: always the same ones, from all over it.
+        """
 
     def rows(self, start: int, stop: int) -> Iterator[Batch]:
         """The samples at the positions start..stop of the part, each once, in batches of any size. Raises `BadData`.

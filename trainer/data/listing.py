@@ -1,7 +1,7 @@
 """Lists a location by names, and turns errors of reading into `BadData`. Used by the formats."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from posixpath import basename, relpath
@@ -57,6 +57,33 @@ def listing(location: Location, data_roots: Sequence[str], path: str | None = No
         elif kind == "other" and not entry.get("islink"):
             special_files.append(name)
     return Listing(True, tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(special_files)))
+
+
+def files_below(
+    location: Location, data_roots: Sequence[str], is_data: Callable[[str], bool]
+) -> list[tuple[str, str, int]]:
+    """(path below it, path, bytes) of each data file at any depth of a location, sorted. Raises `BadData`.
+
+    `is_data` gets the name of a file. A location that is a file is data, by whatever name; its path below is empty.
+    Files and folders with hidden names are left out.
+    """
+    root = location.path.rstrip("/")
+    found = location.filesystem.find(root, detail=True)
+    if list(found) == [root] or not found:
+        info = location.filesystem.info(root)
+        return [("", root, info["size"] or 0)] if info["type"] == "file" else []
+    files = []
+    for path, info in found.items():
+        relative = path.removeprefix(f"{root}/")
+        hidden = any(name.startswith((".", "_")) for name in relative.split("/"))
+        if relative == path or hidden or not is_data(basename(relative)):  # a server may list what is elsewhere
+            continue
+        if location.local and not is_within(path, data_roots):
+            raise BadData(f"{location.source}: {relative} is a link to a file outside the data roots")
+        if info["type"] == "other" and os.path.exists(path) and not os.path.isfile(path):
+            raise special_file_error(location, path)
+        files.append((relative, path, info["size"] or 0))
+    return sorted(files)
 
 
 def special_file_error(location: Location, path: str) -> BadData:

@@ -9,6 +9,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
 from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.spec import DatasetSpec, Spec
@@ -16,7 +19,7 @@ from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names
 from trainer.data.formats import Collections, collections_of
 from trainer.data.images.decoded import DecodedPart, decoded
-from trainer.data.indexed import IndexedPart
+from trainer.data.indexed import IndexedPart, balanced
 from trainer.data.interfaces import (
     Batch,
     EvaluationBatch,
@@ -48,6 +51,7 @@ class Dataset:
     train: Part
     validation: Part
     test: Part | None
+    threads: int = 1  # that change training samples
 
     def train_batches(
         self, spec: Spec, plan: Plan, *, rank: int, epoch: int, first: int, place: Place | None = None
@@ -70,15 +74,26 @@ class Dataset:
         )
         batches = self.train.train(schedule, epoch=epoch, first=first)
         if spec.own_dataset.augment:
-            augmenting = augmented(batches, spec.own_dataset.augment, schedule, epoch=epoch, first=first)
+            augmenting = augmented(
+                batches,
+                spec.own_dataset.augment,
+                schedule,
+                epoch=epoch,
+                first=first,
+                value_range=self.facts.value_range or (0.0, 1.0),
+                classes=len(self.facts.classes),
+                enlarge=spec.own_dataset.augment_mode == "enlarge",
+                threads=self.threads,
+            )
             return placed(prefetched(augmenting), place)
         return placed(batches if self.train.is_quick else prefetched(batches), place)
 
     def evaluation_batches(
-        self, part: Part, *, rank: int, ranks: int, per_rank: int, place: Place | None = None
-    ) -> Generator[EvaluationBatch, None, None]:
+        self, part: Part, *, rank: int, ranks: int, per_rank: int, samples: int | None = None,
+        place: Place | None = None,
+    ) -> Generator[EvaluationBatch, None, None]:  # fmt: skip
         """This rank's batches of one of the parts; see `Part.evaluate`, and `train_batches` for `place`."""
-        batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
+        batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank, samples=samples)
         in_memory = isinstance(part, IndexedPart) and part.in_memory
         return placed(batches if in_memory else prefetched(batches), place)
 
@@ -130,7 +145,9 @@ class OpenedSource:
             _check_unchanged(expected, samples=merged_surveys["train"].samples, facts=facts)
         if self.spec.cache == "memory":
             parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
-        return Dataset(facts, parts["train"], parts["validation"], parts.get("test"))
+        if self.spec.augment_mode == "enlarge" and not isinstance(parts["train"], IndexedPart | DecodedPart):
+            raise BadData(f"dataset.augment_mode: {NO_ENLARGING}")
+        return Dataset(facts, parts["train"], parts["validation"], parts.get("test"), self.host.threads)
 
     def _shapes(self, merged_surveys: Mapping[str, Survey]) -> dict[str, Shape]:
         """The shape of each part's samples; encoded images are decoded in colour when any part is."""
@@ -147,6 +164,10 @@ class OpenedSource:
             part: collection.part(merged_surveys[part], target, self._selection(part))
             for part, collection in self.collections.items()
         }
+        if self.spec.balance:
+            if not isinstance(parts["train"], IndexedPart):
+                raise BadData(f"dataset.balance: {NO_BALANCE}")
+            parts["train"] = balanced(parts["train"], name=self.collections["train"].name)
         if "validation" not in parts:
             parts["validation"] = self.collections["train"].part(
                 merged_surveys["train"], target, self._selection("validation")
@@ -177,8 +198,14 @@ class OpenedSource:
                 test=len(parts["test"]) if "test" in parts else 0,
             ),
             damaged={name: why for survey in merged_surveys.values() for name, why in survey.damaged.items()},
-            counts=tuple(merged_surveys["train"].labels.get(name, 0) for name in target.classes),
+            counts=self._counts(merged_surveys["train"], target, parts["train"]),
         )
+
+    def _counts(self, survey: Survey, target: Target, part: Part) -> tuple[int, ...]:
+        """Samples of each class: of the balanced part where it is, else of its whole collection."""
+        if self.spec.balance and isinstance(part, IndexedPart):
+            return tuple(np.bincount(part.labels[part.indices], minlength=len(target.classes)).tolist())
+        return tuple(survey.labels.get(name, 0) for name in target.classes)
 
 
 def open_source(spec: DatasetSpec, *, seed: int, host: Host) -> OpenedSource:

@@ -20,7 +20,7 @@ def basic_launch(
         threads_per_rank=share.threads_per_rank,
         gpu_uuids=list(share.gpu_uuids),
         data_roots=settings.data_root_list,
-        cache_dir=str(settings.home / "cache"),
+        cache_dir=str(settings.cache_folder),
         weights_dir=str(settings.home / "weights"),
         models=settings.model_list,
         records_dir=str(paths.records),

@@ -11,7 +11,7 @@ from jobs.views.analysis import FindingKind, StepShares
 
 _GB = 1e9
 _OF_A_HOST = 0.5  # the share of a host's memory for cached samples: they are in the page cache, beside the ranks
-_DECODED = frozenset({"images", "parquet"})  # the formats whose samples are decoded in every epoch
+_DECODED = frozenset({"images", "parquet", "tfrecord"})  # the formats whose samples are decoded in every epoch
 
 
 def streaming_and_cache(e: Evidence) -> Proposal | None:
@@ -39,7 +39,7 @@ def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | Non
     dataset, cluster = e.spec.own_dataset, e.cluster
     if dataset.cache == "memory" or data.format not in _DECODED or cluster is None or cluster.memory_bytes is None:
         return None
-    size_bytes = data.decoded_bytes(dataset.fraction)
+    size_bytes = data.decoded_bytes(dataset)
     limit_gb = e.site.cache_limit_gb
     if size_bytes > _OF_A_HOST * cluster.memory_bytes or (limit_gb is not None and size_bytes > limit_gb * _GB):
         return None

@@ -15,6 +15,7 @@ from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
 from jobs.lifecycle.attempt_devices import CPU
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import Model
+from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.goals import goal_metric
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary
@@ -34,17 +35,17 @@ class Data:
 
     format: str
     shape: tuple[int, ...]  # of a sample: (height, width, channel), or (feature,)
-    sizes: DatasetSizes  # before `fraction`
+    sizes: DatasetSizes  # before `fraction` or `samples`
 
     @property
     def are_images(self) -> bool:
         """Whether a sample is an image."""
         return len(self.shape) == 3
 
-    def decoded_bytes(self, fraction: float) -> int:
+    def decoded_bytes(self, dataset: DatasetSpec) -> int:
         """The memory for the training and validation samples: one byte a value for images, four for tables."""
         sample = prod(self.shape) * (1 if self.are_images else 4)
-        return (round(self.sizes.train * fraction) + self.sizes.validation) * sample
+        return (dataset.used_samples(self.sizes.train) + self.sizes.validation) * sample
 
 
 @dataclass(frozen=True)

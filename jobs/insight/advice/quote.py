@@ -252,7 +252,9 @@ def _with_sizes(spec: Spec, plan: Plan, past: Sequence[PastJob]) -> Plan:
 
 
 def _same_parts(one: Spec, other: Spec) -> bool:
-    return one.dataset is not None and other.dataset is not None and one.dataset.validation == other.dataset.validation
+    if one.dataset is None or other.dataset is None:
+        return False
+    return (one.dataset.validation, one.dataset.balance) == (other.dataset.validation, other.dataset.balance)
 
 
 def _jobs(number: int) -> str:

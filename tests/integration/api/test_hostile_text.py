@@ -87,8 +87,9 @@ def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
     spec: dict[str, Any] = {**SPEC, "dataset": {"source": "digits"}, "model": {"name": "mlp"}}
     if path == ("labels",):
         return spec | {"labels": {"key": text, text: "value"}}
-    if path == ("dataset", "augment"):
-        return spec | {"dataset": {"source": "digits", "augment": [text]}}
+    if path[:2] == ("dataset", "augment"):
+        item: Any = {path[2]: text} if path[2:] else text
+        return spec | {"dataset": {"source": "digits", "augment": [item]}}
     *above, last = path
     place = spec
     for part in above:
@@ -138,7 +139,8 @@ def test_hostile_text_is_refused_at_its_field_or_stored_as_it_is(
             else:
                 assert answer.status_code == 422, answer.text
                 named = [error["field"] for error in answer.json()["errors"]]
-                assert any(f"{field}.".startswith(".".join(path) + ".") for field in named), named
+                place = ".".join(path[:2])  # deeper are only items of lists
+                assert any(f"{field}.".startswith(f"{place}.") for field in named), named
                 assert len(answer.content) < 5_000, "it sends back what it was sent"
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jobs.model.catalog import DATASETS
 from jobs.runtime import data_roots
-from tests.datasets import open_dataset, spec_of, train_batches
+from tests.datasets import one_of_each_format, open_dataset, plan_of, spec_of, train_batches
 from trainer.data.interfaces import Part
 from trainer.data.opening import Dataset, check_damage
 from trainer.errors import BadData
@@ -92,6 +92,72 @@ def test_fraction_takes_rows_of_every_class(root: Path) -> None:
         spec = spec_of(dataset)
         seen = {label for batch in islice(train_batches(opened, spec), 50) for label in batch.labels.tolist()}
         assert seen == {0, 1, 2, 3}
+
+
+def save_unequal(path: Path) -> None:
+    """Sixty samples of class 0, thirty of 1 and ten of 2, sorted."""
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    np.savez(path, x=np.arange(100 * 16, dtype="u2").reshape(100, 4, 4), y=labels)
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_balance_takes_as_many_samples_of_each_class_as_the_rarest_has(root: Path, cache: str) -> None:
+    save_unequal(root / "unequal.npz")
+    dataset = {"source": "unequal.npz", "validation": 0.1, "balance": True, "cache": cache}
+    opened, on_two = (open_dataset(dataset, root, data_roots=[str(root)], ranks=ranks) for ranks in (1, 2))
+    times = np.bincount(labels_of(opened.train))
+    assert len(set(times)) == 1
+    assert 5 <= times[0] <= 10
+    assert (samples_of(opened.train) == samples_of(on_two.train)).all()
+    whole = open_dataset({"source": "unequal.npz", "validation": 0.1}, root, data_roots=[str(root)])
+    assert (samples_of(opened.validation) == samples_of(whole.validation)).all()
+    assert (opened.facts.sizes.train, opened.facts.counts) == (3 * times[0], (times[0],) * 3)
+
+
+def test_so_many_samples_of_balanced_data_are_balanced_too(root: Path) -> None:
+    save_unequal(root / "unequal.npz")
+    for used in ({"samples": 9}, {"fraction": 0.5}):
+        dataset = {"source": "unequal.npz", "validation": 0.1, "balance": True} | used
+        opened = open_dataset(dataset, root, data_roots=[str(root)])
+        spec = spec_of(dataset, batch_size=3)
+        plan = plan_of(opened, spec)
+        seen = [label for batch in islice(train_batches(opened, spec), plan.steps_per_epoch) for label in batch.labels]
+        assert np.ptp(np.bincount(seen)) <= 1
+
+
+def test_balance_of_streamed_data_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    root = one_of_each_format(tmp_path)
+    with pytest.raises(BadData, match=r"dataset\.balance: Parquet is streamed.*class_weights"):
+        open_dataset({"source": "table.parquet", "balance": True}, root, data_roots=[str(root)])
+
+
+@pytest.mark.parametrize("source", ["held-out.npz", "table.parquet"])
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_so_many_samples_are_evaluated_of_all_classes_and_always_the_same(
+    tmp_path: Path, source: str, cache: str
+) -> None:
+    root = one_of_each_format(tmp_path)
+    np.savez(root / "held-out.npz", x=np.arange(40 * 4).reshape(40, 2, 2), y=np.repeat([0, 1], 20))
+    training = "tables" if source == "table.parquet" else "held-out.npz"
+    dataset = {"source": training, "validation": source, "cache": cache}
+    opened = open_dataset(dataset, root, data_roots=[str(root)])
+    by_ranks = {}
+    for ranks in (1, 2):
+        batches = [
+            batch
+            for rank in range(ranks)
+            for batch in opened.evaluation_batches(
+                opened.validation, rank=rank, ranks=ranks, per_rank=8 // ranks, samples=20
+            )
+        ]
+        assert len(batches) == ranks * 3
+        weights = np.concatenate([batch.weights for batch in batches])
+        features = np.concatenate([batch.features for batch in batches])[weights == 1]
+        labels = np.concatenate([batch.labels for batch in batches])[weights == 1]
+        assert (len(labels), set(labels)) == (20, {0, 1})
+        by_ranks[ranks] = np.unique(features.reshape(20, -1), axis=0)
+    assert len(by_ranks[1]) == 20
+    assert (by_ranks[1] == by_ranks[2]).all()
 
 
 def test_validation_data_may_come_from_another_source(root: Path) -> None:

@@ -131,7 +131,7 @@ def test_format_synthetic_is_refused_for_any_other_source(root: Path, source: st
         open_dataset({"source": source, "format": "synthetic"}, root, data_roots=[str(root)])
 
 
-UNDERSTOOD = ": a folder with a sub-folder of images for each class, .parquet files, an .npz file, and IDX files are"
+UNDERSTOOD = ": a folder with a sub-folder of images for each class, .parquet files, an .npz file, IDX files, the"
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,11 @@ class DecodedPart:
         """See `Part.train`."""
         return self._mapped.train(schedule, epoch=epoch, first=first)
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
+    def evaluate(
+        self, *, rank: int, ranks: int, per_rank: int, samples: int | None = None
+    ) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`."""
-        return self._mapped.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
+        return self._mapped.evaluate(rank=rank, ranks=ranks, per_rank=per_rank, samples=samples)
 
     def rows(self, start: int, stop: int) -> Iterator[Batch]:
         """See `Part.rows`."""
@@ -100,7 +102,7 @@ def decoded(
         part = parts[name]
         if isinstance(part, IndexedPart) and part.in_memory:
             continue
-        samples = round(len(part) * spec.fraction) if name == "train" else len(part)
+        samples = min(spec.used_samples(len(part)), len(part)) if name == "train" else len(part)
         path = host.scratch_dir / f"decoded-{_digest(spec, seed)}-{name}"
         changed[name] = DecodedPart(part, samples, shape, np.dtype(dtype), path)
     size_bytes = sum(part.size_bytes for part in changed.values() if isinstance(part, DecodedPart))

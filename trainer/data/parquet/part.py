@@ -23,7 +23,7 @@ class ParquetPart:
         self._reader = reader
         self._stretch = stretch
         self._threads = threads
-        self._kept: dict[tuple[int, int], list[Block]] = {}
+        self._kept: dict[tuple[int, int, int], list[Block]] = {}
 
     def __len__(self) -> int:
         return len(self._stretch)
@@ -44,11 +44,15 @@ class ParquetPart:
         with closing(blocks), closing(self._delivered(in_batches(blocks, schedule.per_rank))) as batches:
             yield from batches
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
+    def evaluate(
+        self, *, rank: int, ranks: int, per_rank: int, samples: int | None = None
+    ) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`. Each rank reads row groups of its own; damaged images and blank samples weigh 0."""
-        start, stop = (len(self) * number // ranks for number in (rank, rank + 1))
-        with closing(self._delivered(in_batches(self._kept_blocks(start, stop), per_rank))) as batches:
-            for _ in range(-(-len(self) // (per_rank * ranks))):
+        first = self._stretch.first
+        used = self._stretch if samples in {None, len(self)} else Stretch(self._stretch.spread, first, first + samples)
+        start, stop = (len(used) * number // ranks for number in (rank, rank + 1))
+        with closing(self._delivered(in_batches(self._kept_blocks(used, start, stop), per_rank))) as batches:
+            for _ in range(-(-len(used) // (per_rank * ranks))):
                 yield self._padded(next(batches, None), per_rank)
 
     def rows(self, start: int, stop: int) -> Generator[Batch, None, None]:
@@ -58,19 +62,20 @@ class ParquetPart:
         blocks = in_batches(self._read(stretch, 0, len(stretch)), _ROWS)
         yield from self._delivered(mended(block) for block in blocks)
 
-    def _kept_blocks(self, start: int, stop: int) -> Iterator[Block]:
-        """The sound rows start..stop. They come from memory if they are few and were read before."""
-        blocks = self._kept.get((start, stop))
+    def _kept_blocks(self, stretch: Stretch, start: int, stop: int) -> Iterator[Block]:
+        """The sound rows start..stop of a stretch. They come from memory if they are few and were read before."""
+        key = (len(stretch), start, stop)
+        blocks = self._kept.get(key)
         if blocks is None:
-            sound_blocks = (sound(block) for block in self._read(self._stretch, start, stop))
-            if self._bytes_of(start, stop) > KEPT_BYTES:
+            sound_blocks = (sound(block) for block in self._read(stretch, start, stop))
+            if self._bytes_of(stretch, start, stop) > KEPT_BYTES:
                 return sound_blocks
-            blocks = self._kept[start, stop] = list(sound_blocks)
+            blocks = self._kept[key] = list(sound_blocks)
         return iter(blocks)
 
-    def _bytes_of(self, start: int, stop: int) -> int:
+    def _bytes_of(self, stretch: Stretch, start: int, stop: int) -> int:
         groups = self._reader.groups
-        pieces = ((piece, groups[piece.group]) for piece in self._stretch.pieces(start, stop))
+        pieces = ((piece, groups[piece.group]) for piece in stretch.pieces(start, stop))
         return sum(group.decoded_bytes * piece.rows // group.rows for piece, group in pieces)
 
     def _read(self, stretch: Stretch, start: int, stop: int) -> Generator[Block, None, None]:
@@ -113,7 +118,7 @@ class ParquetPart:
         rows = len(batch.labels) if batch else 0
         weights = (np.arange(size) < rows).astype(np.float32)
         if batch and rows == size:
-            return EvaluationBatch(batch.features, batch.labels, weights)
+            return EvaluationBatch(batch.features, np.asarray(batch.labels, np.int32), weights)
         features = np.zeros((size, *self._reader.target.shape), self._reader.dtype)
         labels = np.zeros(size, np.int32)
         if batch:

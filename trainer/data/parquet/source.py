@@ -14,7 +14,6 @@ part        the parts
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +24,8 @@ import pyarrow as pa
 from jobs.model.spec import DatasetSpec
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Collection, Host, Selection, Shape, Survey, Target
-from trainer.data.listing import special_file_error
-from trainer.data.location import Location, is_within
+from trainer.data.listing import files_below
+from trainer.data.location import Location
 from trainer.data.parquet import survey as parquet_survey
 from trainer.data.parquet.blocks import BlockReader
 from trainer.data.parquet.columns import Columns
@@ -119,28 +118,14 @@ def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, 
 def files_at(location: Location, host: Host) -> list[tuple[str, File]]:
     """The files at a location and their paths below it, sorted by those. Raises `BadData`.
 
-    Files and folders with hidden names are left out. So the summaries `_metadata` and `_common_metadata`, which name
-    files and count rows, are not read: what they say may be wrong.
+    The summaries `_metadata` and `_common_metadata`, which name files and count rows, are hidden, and so they are not
+    read: what they say may be wrong.
     """
-    root = location.path.rstrip("/")
-    found = location.filesystem.find(root, detail=True)
-    if list(found) == [root] or not found:
-        info = location.filesystem.info(root)
-        return [("", File(root, location.source, info["size"] or 0))] if info["type"] == "file" else []
-    files = []
-    for path, info in found.items():
-        relative = path.removeprefix(f"{root}/")
-        hidden = any(name.startswith((".", "_")) for name in relative.split("/"))
-        if (
-            relative == path or hidden or not relative.lower().endswith(_SUFFIXES)
-        ):  # a server may list what is elsewhere
-            continue
-        if location.local and not is_within(path, host.data_roots):
-            raise BadData(f"{location.source}: {relative} is a link to a file outside the data roots")
-        if info["type"] == "other" and os.path.exists(path) and not os.path.isfile(path):
-            raise special_file_error(location, path)
-        files.append((relative, File(path, f"{location.source}/{relative}", info["size"] or 0)))
-    return sorted(files, key=lambda file: file[0])
+    found = files_below(location, host.data_roots, lambda name: name.lower().endswith(_SUFFIXES))
+    return [
+        (relative, File(path, f"{location.source}/{relative}" if relative else location.source, size_bytes))
+        for relative, path, size_bytes in found
+    ]
 
 
 def _part_of(relative: str) -> str:

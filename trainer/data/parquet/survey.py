@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
 from trainer.data.interfaces import Shape, Survey
+from trainer.data.moments import Moments
 from trainer.data.parquet.columns import Columns, contents_of, labels_of, table_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
 from trainer.errors import BadData
@@ -126,27 +127,19 @@ def _looked_at(
 
 
 def _measured(store: Store, columns: Columns, groups: Sequence[RowGroup], *, is_image: bool) -> dict[str, Any]:
-    """The mean and deviation of each column of a table, from rows that are spread over all of it.
-
-    Means and squares are summed up over batches as in Chan, Golub and LeVeque 1979, STAN-CS-79-773.
-    """
+    """The mean and deviation of each column of a table, from rows that are spread over all of it."""
     details: dict[str, Any] = {"dtype": columns.dtype.name, "form": "table"}
     if columns.dtype == np.uint8:
         return details | {"value_range": [0.0, 255.0]}
-    rows, mean, squares = 0, np.zeros(columns.width), np.zeros(columns.width)
+    moments = Moments()
     low, high = np.inf, -np.inf
     for number in np.unique(np.linspace(0, len(groups) - 1, _MEASURED_GROUPS).round().astype(int)):
         for values in _spread_rows(store, columns, groups[number]):
-            shift = values.mean(0) - mean
-            whole = rows + len(values)
-            squares += values.var(0) * len(values) + shift**2 * (rows * len(values) / whole)
-            mean += shift * (len(values) / whole)
-            rows = whole
+            moments.add(values)
             low, high = min(low, values.min()), max(high, values.max())
     if is_image and low < high:
         return details | {"value_range": [float(low), float(high)]}
-    deviation = np.sqrt(squares / rows)
-    return details | {"normalization": [mean.tolist(), np.where(deviation > 0, deviation, 1).tolist()]}
+    return details | {"normalization": moments.normalization()}
 
 
 def _spread_rows(store: Store, columns: Columns, group: RowGroup) -> Iterator[NDArray[np.float64]]:

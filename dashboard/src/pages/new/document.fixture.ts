@@ -55,7 +55,16 @@ export const DOCUMENT: OpenApi = {
             anyOf: [{ type: "number", exclusiveMinimum: 0, exclusiveMaximum: 1 }, { type: "string" }],
             default: 0.1,
           },
-          augment: { type: "array", items: { type: "string", enum: ["flip_horizontal", "rotate_90"] }, default: [] },
+          augment: {
+            type: "array",
+            items: {
+              oneOf: [
+                { type: "string", enum: ["flip_horizontal", "rotate_90"] },
+                { $ref: "#/components/schemas/Crop" },
+              ],
+            },
+            default: [],
+          },
         },
       },
       ModelSpec: {

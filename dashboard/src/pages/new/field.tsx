@@ -6,7 +6,7 @@ import { Control, isGroup } from "./controls.tsx";
 import styles from "./field.module.css";
 import { defaultOf, errorsAt, type Form, isChanged, valueIn } from "./form.ts";
 import { errorText } from "./problems.ts";
-import type { Field } from "./schema.ts";
+import type { Field, Json } from "./schema.ts";
 import { brief, textOf } from "./text.ts";
 import { wordsOf } from "./words.ts";
 
@@ -21,11 +21,12 @@ export function idOf(path: string): string {
   return `field-${path.replaceAll(".", "-")}`;
 }
 
-export function FieldRow({ form, field, isLarge = false, options = [] }: Props) {
-  const { label, unit, empty } = wordsOf(field.path);
-  const id = idOf(field.path);
+export function FieldRow({ form, field: declared, isLarge = false, options = [] }: Props) {
+  const { label, unit, empty } = wordsOf(declared.path);
+  const id = idOf(declared.path);
+  const value = valueIn(form, declared);
+  const field = shownAs(declared, value);
   const errors = errorsAt(form, field);
-  const value = valueIn(form, field);
   const Name = isGroup(field) ? "span" : "label";
   const chosenOption = options.find((option) => option.value === textOf(value));
   return (
@@ -58,6 +59,12 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
       </p>
     </div>
   );
+}
+
+/** A list of names is a row of boxes to tick, unless there is more in it. */
+function shownAs(field: Field, value: Json | undefined): Field {
+  const isOfNames = Array.isArray(value) && value.every((item) => typeof item === "string");
+  return field.kind !== "choices" || value === undefined || isOfNames ? field : { ...field, kind: "json" };
 }
 
 function withCode(description: string): ComponentChildren {

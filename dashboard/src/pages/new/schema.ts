@@ -9,6 +9,7 @@ export interface Schema {
   readonly $ref?: string;
   readonly type?: string;
   readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
   readonly enum?: readonly string[];
   readonly default?: Json;
   readonly description?: string;
@@ -28,8 +29,8 @@ export interface OpenApi {
 }
 
 /**
- * `part` switches an object on or off, `sizes` is a fixed row of integers, `pairs` is an object of strings, `json` is any
- * other list or object.
+ * `part` switches an object on or off, `choices` is a list of names that may have objects too, `sizes` is a fixed row of
+ * integers, `pairs` is an object of strings, `json` is any other list or object.
  */
 export type Kind =
   | "text"
@@ -78,6 +79,7 @@ const OF_LOOP: ReadonlySet<string> = new Set([
   "accumulate",
   "schedule",
   "optimizer",
+  "validation_steps",
   "weight_decay",
   "clip_norm",
   "label_smoothing",
@@ -88,7 +90,17 @@ const OF_LOOP: ReadonlySet<string> = new Set([
   "probe",
   "checkpoint.every_epochs",
   "early_stopping.restore_best_weights",
-  ...["fraction", "sharding", "shuffle_buffer", "cache", "cache_limit_gb", "augment"].map((name) => `dataset.${name}`),
+  ...[
+    "fraction",
+    "samples",
+    "balance",
+    "sharding",
+    "shuffle_buffer",
+    "cache",
+    "cache_limit_gb",
+    "augment",
+    "augment_mode",
+  ].map((name) => `dataset.${name}`),
 ]);
 
 /** Whether a script can have no other value of a field than its default. */
@@ -132,7 +144,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
     description: property.description ?? "",
     defaultValue: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
-    options: enumOf(property) ?? property.items?.enum ?? [],
+    options: enumOf(property) ?? namesIn(property.items) ?? [],
     limits: limitsOf(property),
   };
 }
@@ -145,11 +157,16 @@ function enumOf(property: Schema): readonly string[] | undefined {
   return [property, ...(property.anyOf ?? [])].find((branch) => branch.enum !== undefined)?.enum;
 }
 
+/** The names that may be items of a list, beside objects. */
+function namesIn(items: Schema | undefined): readonly string[] | undefined {
+  return [items, ...(items?.oneOf ?? [])].find((branch) => branch?.enum !== undefined)?.enum;
+}
+
 function kindOf(property: Schema): Kind {
   if (enumOf(property) !== undefined) return "choice";
   if (allows(property, "array")) {
     const isFixed = [property, ...(property.anyOf ?? [])].some((branch) => branch.prefixItems !== undefined);
-    return isFixed ? "sizes" : property.items?.enum === undefined ? "json" : "choices";
+    return isFixed ? "sizes" : namesIn(property.items) === undefined ? "json" : "choices";
   }
   const object = [property, ...(property.anyOf ?? [])].find((branch) => branch.type === "object");
   if (object !== undefined) return typeof object.additionalProperties === "object" ? "json" : "pairs";

@@ -48,7 +48,7 @@ test("a summary shows a value of each kind in a few words", () => {
   assert.equal(brief([96, 64], "sizes"), "96 × 64");
   assert.equal(brief(null, "part"), "off");
   assert.equal(brief({ a: "1", b: "2" }, "pairs"), "a:1, b:2");
-  assert.equal(brief(["flip_horizontal"], "choices"), "flip horizontal");
+  assert.equal(brief(["flip_horizontal", { name: "crop", padding: 4 }], "choices"), "flip horizontal, crop");
   assert.equal(brief(false, "flag"), "off");
 });
 

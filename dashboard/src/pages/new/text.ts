@@ -1,6 +1,7 @@
 // Converts values to typed text and back. A text that cannot be read is sent as it is: the api says what is
 // wrong with it, and what it accepts.
 
+import { isObject } from "./draft.ts";
 import type { Field, Json } from "./schema.ts";
 
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
@@ -44,7 +45,7 @@ export function brief(value: Json | undefined, kind: Field["kind"]): string {
   if (typeof value === "boolean") return value ? "on" : "off";
   if (kind === "sizes" && Array.isArray(value)) return value.map(textOf).join(" × ");
   if (kind === "choices" && Array.isArray(value))
-    return value.map((item) => textOf(item).replaceAll("_", " ")).join(", ") || "none";
+    return value.map((item) => textOf(isObject(item) ? item["name"] : item).replaceAll("_", " ")).join(", ") || "none";
   if (kind === "pairs" && typeof value === "object")
     return (
       Object.entries(value)

@@ -76,8 +76,11 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
 
   "dataset.validation": { group: "data", label: "Validation" },
   "dataset.fraction": { group: "data", label: "Fraction" },
+  "dataset.samples": { group: "data", label: "Samples", empty: "as many as the fraction says" },
+  "dataset.balance": { group: "data", label: "Equal classes" },
   "dataset.image_size": { group: "data", label: "Image size", unit: "height × width", empty: "as they are" },
   "dataset.augment": { group: "data", label: "Augmentation" },
+  "dataset.augment_mode": { group: "data", label: "Variants" },
   "dataset.format": { group: "data", label: "Format" },
   "dataset.label": { group: "data", label: "Label column" },
   "dataset.sharding": { group: "data", label: "Sharding" },
@@ -122,6 +125,7 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   "goal.metric": { group: "training", label: "Goal's metric" },
   "goal.mode": { group: "training", label: "Goal's better values", empty: "as its name says" },
   steps_per_epoch: { group: "training", label: "Steps per epoch", empty: "as many as the data has" },
+  validation_steps: { group: "training", label: "Validation steps", empty: "the whole validation part" },
   seed: { group: "training", label: "Seed" },
 
   device: { group: "hardware", label: "Device" },

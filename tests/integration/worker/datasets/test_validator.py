@@ -54,6 +54,41 @@ def test_an_upload_becomes_a_dataset_and_its_archive_goes(
         assert session.scalars(select(Upload.removed_at)).one() is not None
 
 
+def test_the_archive_of_cifar_becomes_a_dataset(validator: Validator, uploaded: Register, sessions: Sessions) -> None:
+    record = np.zeros((20, 3073), np.uint8)
+    record[:, 0] = np.arange(20) % 2
+    record[:, 1:] += np.arange(20, dtype=np.uint8)[:, None]
+    files = {f"cifar-10-batches-bin/{name}.bin": record.tobytes() for name in ("data_batch_1", "test_batch")}
+    row_id = uploaded(tar_of(files | {"cifar-10-batches-bin/batches.meta.txt": b"cat\ndog\n"}), "cifar.tar")
+    assert validator.validate_one()
+    row = row_of(sessions, row_id)
+    assert (row.status, row.error) == ("ready", None)
+    assert row.facts is not None
+    assert (row.facts["classes"], row.facts["test"], row.facts["files"]) == (["cat", "dog"], 20, 3)
+
+
+def test_records_become_a_dataset_and_damaged_ones_are_named(
+    validator: Validator, registered: Register, uploaded: Register, sessions: Sessions, settings: Settings
+) -> None:
+    from tests import tfrecords  # TensorFlow
+
+    path = settings.home / "data" / "set" / "train-00000-of-00001"
+    tfrecords.write(path, [tfrecords.example(x=[1.0 * n, 2.0], y="ab"[n % 2]) for n in range(20)])
+    ready = uploaded(path.read_bytes(), "set.tfrecords", label="y")
+    assert validator.validate_one()
+    row = row_of(sessions, ready)
+    assert (row.status, row.error) == ("ready", None)
+    assert row.facts is not None
+    assert (row.facts["format"], row.facts["classes"], row.facts["samples"]) == ("tfrecord", ["a", "b"], 20)
+
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    invalid = registered(source="set", label="y")
+    assert validator.validate_one()
+    row = row_of(sessions, invalid)
+    assert row.status == "invalid"
+    assert "is damaged: its checksum is wrong" in (row.error or "")
+
+
 def test_equal_files_have_equal_fingerprints_and_different_files_have_others(
     validator: Validator, registered: Register, uploaded: Register, sessions: Sessions, settings: Settings
 ) -> None:

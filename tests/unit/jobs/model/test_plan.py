@@ -76,6 +76,29 @@ def test_fraction_reduces_only_the_training_part() -> None:
     assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (675, 150, 5)
 
 
+def test_samples_are_counted_and_no_more_than_there_are() -> None:
+    plan = resolve_plan(spec_of(dataset={"source": "digits", "samples": 640}), SIZES)
+    assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (640, 150, 5)
+    with pytest.raises(UnworkablePlan, match="there are 1350 training samples, not 1351") as refused:
+        resolve_plan(spec_of(dataset={"source": "digits", "samples": 1351}), SIZES)
+    assert refused.value.field == "dataset.samples"
+
+
+def test_an_epoch_of_enlarged_data_has_every_variant_of_every_sample() -> None:
+    augment = ["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270", {"name": "crop"}]
+    dataset = {"source": "digits", "augment": augment, "augment_mode": "enlarge"}
+    plan = resolve_plan(spec_of(dataset=dataset), SIZES)
+    assert (plan.train_samples, plan.steps_per_epoch) == (1350, 6 * 1350 // 128)
+    few = resolve_plan(spec_of(dataset=dataset), DatasetSizes(train=100, validation=1))
+    assert few.steps_per_epoch == 4  # of 128, from 600
+
+
+@pytest.mark.parametrize(("asked", "steps", "samples"), [(None, 2, 150), (1, 1, 128), (2, 2, 150), (9, 2, 150)])
+def test_validation_takes_so_many_batches_at_most(asked: int | None, steps: int, samples: int) -> None:
+    plan = resolve_plan(spec_of(validation_steps=asked), SIZES)
+    assert (plan.validation_steps, plan.validation_samples) == (steps, samples)
+
+
 @pytest.mark.parametrize(("train", "steps"), [(127, None), (128, 1), (255, 1), (256, 2)])
 def test_an_epoch_has_whole_batches_only(train: int, steps: int | None) -> None:
     sizes = DatasetSizes(train=train, validation=1)

@@ -19,11 +19,14 @@ dataset:
   image_size: [96, 96]
   validation: 0.1
   fraction: 1.0
+  samples: 5000
+  balance: true
   sharding: shard
   shuffle_buffer: 4096
   cache: none
   cache_limit_gb: 20
-  augment: [flip_horizontal]
+  augment: [{name: crop, padding: 4}, flip_horizontal]
+  augment_mode: enlarge
 model:
   name: convnet7
   weights: none
@@ -50,6 +53,7 @@ gpu_memory_gb: 79.5
 mixed_gpus: true
 epochs: 30
 steps_per_epoch: null
+validation_steps: 20
 goal: {metric: val_accuracy, mode: max}
 early_stopping: {monitor: val_accuracy, patience: 3, min_delta: 0.001, restore_best_weights: true}
 checkpoint: {every_epochs: 1, keep: 2}
@@ -91,7 +95,42 @@ def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
     from_yaml = parse_spec(WHOLE, syntax="yaml")
     assert from_yaml == parse_spec(json.dumps(yaml.safe_load(WHOLE)))
     assert from_yaml.own_dataset.image_size == (96, 96)
-    assert from_yaml.own_dataset.augment == ["flip_horizontal"]
+    crop, flip = from_yaml.own_dataset.augment
+    assert (crop.padding, flip) == (4, "flip_horizontal")
+
+
+@pytest.mark.parametrize(
+    ("items", "field", "words"),
+    [
+        (["crop"], "dataset.augment.0", "or an object whose name is one of these or crop"),
+        ([{"name": "shear"}], "dataset.augment.0", "or an object whose name is"),
+        ([3], "dataset.augment.0", "must be flip_horizontal"),
+        (["rotate_90", {"name": "crop", "pading": 4}], "dataset.augment.1.pading", "did you mean `padding`?"),
+        ([{"name": "crop", "padding": "4"}], "dataset.augment.0.padding", "must be a whole number, without quotes"),
+        ([{"name": "erase", "scale": [0.5, 0.1]}], "dataset.augment.0", "the smaller number comes first"),
+        ([{"name": "erase", "chance": 0}], "dataset.augment.0.chance", "greater than 0"),
+        ([{"name": "color"}], "dataset.augment.0", "changes nothing"),
+        ([{"name": "mixup"}, "rotate_90"], "dataset.augment", "mixup and cutmix come last"),
+        ("crop", "dataset.augment", "must be a list"),
+    ],
+)
+def test_wrong_augmentation_is_refused_at_its_field(items: Any, field: str, words: str) -> None:
+    (problem,) = problems_of(smallest(dataset={"source": "digits", "augment": items}))
+    assert problem.field == field
+    assert words in problem.message
+
+
+@pytest.mark.parametrize("augment", [[], [{"name": "crop"}]])
+def test_enlarging_needs_variants(augment: list[Any]) -> None:
+    dataset = {"source": "digits", "augment": augment, "augment_mode": "enlarge"}
+    (problem,) = problems_of(smallest(dataset=dataset))
+    assert problem.field == "dataset.augment_mode"
+    assert "list one or more of flip_horizontal" in problem.message
+
+
+def test_samples_and_fraction_exclude_each_other() -> None:
+    (problem,) = problems_of(smallest(dataset={"source": "digits", "fraction": 0.5, "samples": 10}))
+    assert (problem.field, problem.message) == ("dataset.samples", "fraction is 0.5: give one of the two")
 
 
 @pytest.mark.parametrize("choice", [{"gpu_model": "h100"}, {"gpu_memory_gb": 40.0}, {"mixed_gpus": True}])

@@ -21,6 +21,11 @@ TAGS = st.sampled_from(
     ["int", "float", "bool", "null", "timestamp", "binary", "set", "omap", "pairs", "str", "seq", "map"]
 )
 
+AUGMENTATIONS: list[Any] = [
+    "flip_horizontal", "rotate_90", {"name": "rotate_90", "chance": 0.1}, {"name": "crop", "padding": 2},
+    {"name": "resized_crop", "scale": [0.5, 1]}, {"name": "color", "hue": 0.5}, {"name": "erase", "ratio": [1, 2.5]},
+]  # fmt: skip
+
 
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
@@ -36,7 +41,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
             "validation": draw(share | printable.filter(bool)),
             "fraction": draw(share),
             "image_size": draw(st.none() | st.tuples(st.integers(1, 4096), st.integers(1, 4096))),
-            "augment": draw(st.lists(st.sampled_from(["flip_horizontal", "rotate_90"]), max_size=5)),
+            "augment": draw(st.lists(st.sampled_from(AUGMENTATIONS), max_size=5)),
         },
         "gpus": gpus,
         "min_gpus": draw(st.none() | st.integers(1, gpus)),

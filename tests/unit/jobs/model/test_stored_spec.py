@@ -15,13 +15,19 @@ def test_a_spec_without_later_fields_is_stored_as_the_first_release_did() -> Non
     assert stored_spec(spec_from({"dataset": "digits"})).keys() == FIELDS_OF_THE_FIRST_RELEASE
 
 
+def test_a_dataset_without_later_fields_is_stored_as_the_first_release_did() -> None:
+    plain, chosen = (spec_from({"dataset": {"source": "digits"} | more}) for more in ({}, {"samples": 64}))
+    later = stored_spec(chosen)["dataset"].keys() - stored_spec(plain)["dataset"].keys()
+    assert (later, "balance" in stored_spec(plain)["dataset"]) == ({"samples"}, False)
+
+
 def test_a_later_field_with_a_value_is_stored() -> None:
     stored = stored_spec(spec_from({"dataset": "digits", "jit": True, "goal": {"metric": "val_loss"}}))
     assert stored.keys() - FIELDS_OF_THE_FIRST_RELEASE == {"jit", "goal"}
 
 
 def test_defaults_of_later_fields_come_back() -> None:
-    spec = spec_from({"dataset": "digits", "gpu_model": "h100"})
+    spec = spec_from({"dataset": {"source": "digits", "balance": True}, "gpu_model": "h100"})
     document = with_defaults(stored_spec(spec))
     assert document == spec.model_dump(mode="json")
     assert document.keys() == Spec.model_fields.keys()

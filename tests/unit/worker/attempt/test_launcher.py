@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from jobs.lifecycle.store import Lease
 from jobs.model.launch import Launch
@@ -161,7 +162,7 @@ def test_supervisor_task_carries_its_lease() -> None:
     assert SupervisorTask(**task.__dict__) == task
 
 
-def launched(*, limits: dict[str, float] | None = None, **model: str) -> Launch:
+def launched(*, limits: dict[str, Any] | None = None, **model: str) -> Launch:
     settings = Settings(
         home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide", **limits or {}
     )
@@ -173,6 +174,7 @@ def test_launch_file_has_the_operators_settings_and_no_lease_token() -> None:
     launch = launched()
     assert (launch.data_roots, launch.models) == (["/data", "s3://bucket/sets"], ["acme.nets:wide"])
     assert (launch.cache_dir, launch.weights_dir) == ("/home/cache", "/home/weights")
+    assert launched(limits={"cache_dir": Path("/scratch/hora")}).cache_dir == "/scratch/hora"
     assert launch.artifacts_dir == "/home/runs/j/artifacts"
     assert launch.job_weights is None
     assert "token" not in launch.model_dump_json()

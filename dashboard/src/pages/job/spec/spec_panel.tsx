@@ -101,8 +101,13 @@ function valueText(value: Json): string {
     const entries = Object.entries(value);
     return entries.length === 0 ? "none" : entries.map(([key, one]) => `${key}: ${valueText(one)}`).join(", ");
   }
-  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(valueText).join(", ");
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(itemText).join(", ");
   return value === null ? "null" : String(value);
+}
+
+/** An item of a list; the braces of an object keep its fields together. */
+function itemText(item: Json): string {
+  return typeof item === "object" && item !== null ? `{${valueText(item)}}` : valueText(item);
 }
 
 const PLAN: readonly (readonly [key: string, name: string])[] = [
