@@ -18,7 +18,7 @@ from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, ScriptSummary, Summary
 from jobs.model.spec import Spec
-from jobs.model.states import Status
+from jobs.model.states import EndReason, Status
 
 _MOST = 200  # the newest ones: more would not change a mean, and each costs time
 CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model's name
@@ -92,7 +92,9 @@ def past_jobs(session: Session, work_key: str) -> list[PastJob]:
     columns = (Job.id, Job.run_key, Job.spec, Job.plan, Job.summary, Job.probe, Job.dataset)
     rows = session.execute(
         select(*columns)
-        .where(Job.work_key == work_key, Job.status == Status.SUCCEEDED)
+        .where(
+            Job.work_key == work_key, Job.status == Status.SUCCEEDED, Job.end_reason.is_distinct_from(EndReason.PRUNED)
+        )
         .order_by(Job.created_at.desc())
         .limit(_MOST)
     ).all()

@@ -14,7 +14,9 @@ from jobs.db.tables import Attempt, Job, MetricPoint, Study
 from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
-from jobs.insight.studies.store import get_study, newest_jobs, notes_of
+from jobs.insight.studies.search_report import with_search
+from jobs.insight.studies.store import get_study, newest_jobs, notes_of, search_of
+from jobs.insight.studies.trials import objective_of
 from jobs.model.states import TERMINAL
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.studies import Goal, StudyReport, Target
@@ -36,7 +38,7 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
     baseline = baseline_of(cells, list(study.grid))
     cells = compared_with(cells, baseline, goal)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
-    return StudyReport(
+    report = StudyReport(
         study_id=study.id,
         name=study.name,
         varied=list(study.grid),
@@ -53,6 +55,8 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
         ),
         notes=notes_of(session, study_id),
     )
+    search = search_of(study)
+    return report if search is None else with_search(session, study, search, report)
 
 
 def _target(study: Study, goal: Goal, requested: float | None) -> Target | None:
@@ -79,7 +83,9 @@ def _goal_and_runs(session: Session, study: Study) -> tuple[Goal | None, list[li
     ).all()
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
-    goal = goal_of(study.base, {name for row in rows for name in row.metrics})
+    search = search_of(study)
+    reported = {name for row in rows for name in row.metrics}
+    goal = goal_of(study.base, reported) if search is None else objective_of(study.base, search)
     epochs = {} if goal is None else _epochs(session, ids, attempts, goal.metric)
     runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
