@@ -88,6 +88,7 @@ def study_facts(study: Json, now: datetime | None = None) -> Table:
             "status": study_status(study),
             "jobs": jobs_line(study),
             "varies": plain(", ".join(study["varied"]) or "nothing"),
+            "waits": None if study.get("obstacle") is None else plain(study["obstacle"]),
             "repeats": study["repeats"],
             "target": None if target is None else f"{_goal(study)} {target:g}",
             "submitted": ago(study.get("created_at"), now),
@@ -112,9 +113,10 @@ def note_line(note: Json) -> str:
 
 def cells_table(study: Json) -> Table:
     """One line a cell, with its jobs in the order of the repeats."""
-    varied = study["varied"]
-    table = table_of("CELL>", *(heading(field, figures=True) for field in varied), "STATUS", "JOBS")
-    for number, cell in enumerate(study["cells"], 1):
+    varied, is_search = study["varied"], study.get("search") is not None
+    head = "TRIAL>" if is_search else "CELL>"
+    table = table_of(head, *(heading(field, figures=True) for field in varied), "STATUS", "JOBS")
+    for number, cell in enumerate(study["cells"], 0 if is_search else 1):
         table.add_row(
             str(number),
             *(value(cell["values"].get(field)) for field in varied),

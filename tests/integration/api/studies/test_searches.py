@@ -1,5 +1,7 @@
 """Searches over HTTP, and their trials from the first to the last."""
 
+import csv
+import io
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +85,14 @@ def test_a_search_begins_its_trials_one_after_the_other_and_ends(
     assert trials[best]["objective"] == pytest.approx(accuracy(trials[best]["values"], 9))
     assert next(iter(report["importances"])) == "learning_rate"
     assert report["search"] == {"method": "tpe", "objective": "val_accuracy", "mode": "max", "trials": 12}
+    rows = list(csv.DictReader(io.StringIO(api.get(f"{path}/report?format=csv").text)))
+    assert [float(row["learning_rate"]) for row in rows] == [trial["values"]["learning_rate"] for trial in trials]
+    assert [row["pruned_at_epoch"] != "" for row in rows] == [trial["end_reason"] == "pruned" for trial in trials]
+    page = api.get(f"{path}/report?format=markdown").text
+    assert f"| {best} (best) |" in page
+    assert "12 of 12 trials by tpe" in page
+    assert "Importances: learning_rate" in page
+    assert api.get(f"{path}/report?format=png").content.startswith(b"\x89PNG")
     with lab.sessions() as session:
         assert session.scalars(select(RunTime.durations_s)).all(), "of complete ones"
         assert not session.scalar(select(Study.is_searching))
