@@ -52,6 +52,7 @@ export type Study = Schemas["StudyView"];
 export type Interval = Schemas["Interval"];
 export type CellReport = Schemas["CellReport"];
 export type StudyReport = Schemas["StudyReport"];
+export type Trial = Schemas["TrialReport"];
 export type Note = Schemas["NoteView"];
 
 /** A page of a list. */

@@ -12,6 +12,7 @@ import { Grid } from "./grid.tsx";
 import { Header } from "./header.tsx";
 import { Notes } from "./notes.tsx";
 import styles from "./page.module.css";
+import { Search } from "./search.tsx";
 import { endedJobs } from "./state.ts";
 import { targetNow } from "./view.ts";
 
@@ -54,9 +55,9 @@ function NotFound({ id }: { id: string }) {
 }
 
 function Report({ study, report, onChange }: { study: Study; report: StudyReport; onChange: () => void }) {
-  const hasFigures = report.cells.some((cell) => cell.repeats > 0);
   return (
     <>
+      {study.obstacle && <Notice title="The next trial waits">{study.obstacle}.</Notice>}
       {!report.complete && (
         <Notice title={`${endedJobs(study)} of ${study.jobs} jobs have ended`}>
           The figures below are from these jobs alone. They update as others end.
@@ -66,6 +67,16 @@ function Report({ study, report, onChange }: { study: Study; report: StudyReport
         <Findings report={report} />
         <Notes study={study} onChange={onChange} />
       </div>
+      {report.trials ? <Search report={report} /> : <Cells study={study} report={report} />}
+    </>
+  );
+}
+
+/** The figures of a grid. */
+function Cells({ study, report }: { study: Study; report: StudyReport }) {
+  const hasFigures = report.cells.some((cell) => cell.repeats > 0);
+  return (
+    <>
       {hasFigures && (
         <>
           <div class={styles["charts"]}>
