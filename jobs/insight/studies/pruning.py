@@ -1,7 +1,7 @@
 """Which trials of a search end early. Pure; called by `searching`.
 
 Asynchronous successive halving (Li et al. 2018, arXiv:1810.05934), in its stopping form: a trial goes on while it is
-among the best of those that reached its last rung. Optuna's pruner has the same rule, but keeps its rungs in Optuna's
+among the best of those that reached the same rung. Optuna's pruner has the same rule, but keeps its rungs in Optuna's
 storage, which Hora does not use.
 """
 
@@ -24,14 +24,17 @@ class Pruner:
         self._is_lower_better = is_lower_better
         self._first = prune.min_epochs or max(1, (epochs or 1) // prune.reduction**2)
 
-    def rung_of(self, curve: Curve, *, epochs: int | None, checkpoint_every: int = 1) -> int | None:
-        """The last epoch at which the trial is to be judged; None: it is too early, or it trains its last epoch.
+    def rung_of(
+        self, curve: Curve, others: Sequence[Curve], *, epochs: int | None, checkpoint_every: int = 1
+    ) -> int | None:
+        """The last epoch at which the trial can be judged; None: it is too early, or nobody else came so far.
 
-        A checkpoint exists there: it was saved at the end of that epoch, before a later one was reported.
+        It is not the last one of the trial, which has nothing left to save. A checkpoint exists there: it was saved at
+        the end of that epoch.
         """
         last = max(curve, default=0)
-        reached = [rung for rung in self._rungs(last, checkpoint_every) if rung <= last and rung < (epochs or last + 1)]
-        return max(reached, default=None)
+        until = min(last, max((max(other, default=0) for other in others), default=0), (epochs or last + 1) - 1)
+        return max((rung for rung in self._rungs(last, checkpoint_every) if rung <= until), default=None)
 
     def ends(self, curve: Curve, others: Sequence[Curve], complete: Sequence[Curve], *, rung: int) -> bool:
         """Whether the trial ends at this rung. `others` are all other trials, `complete` those that were not pruned."""

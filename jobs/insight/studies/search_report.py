@@ -30,7 +30,12 @@ def with_search(session: Session, study: Study, spec: SearchSpec, report: StudyR
             "trials": reports,
             "best": {} if best is None else {"goal": best.number},
             "importances": importances,
-            "findings": [*_best_found(best, reports, goal.metric), *_pruned(trials), *_most_important(importances)],
+            "findings": [
+                *_best_found(best, reports, goal.metric),
+                *_pruned(trials),
+                *_unprunable(spec, trials),
+                *_most_important(importances),
+            ],
         }
     )
 
@@ -58,6 +63,13 @@ def _pruned(trials: Sequence[Trial]) -> list[str]:
     whole = sum(trial.epochs or 0 for trial in pruned)
     share = f" They trained {trained} of {whole} epochs." if all(trial.epochs for trial in pruned) else ""
     return [f"{len(pruned)} trial{'s were' if len(pruned) > 1 else ' was'} pruned.{share}"]
+
+
+def _unprunable(spec: SearchSpec, trials: Sequence[Trial]) -> list[str]:
+    has_epochs = any(trial.curve for trial in trials)
+    if spec.prune is None or has_epochs or all(trial.without_epochs is None for trial in trials):
+        return []
+    return ["No trial can be pruned: scripts must report the objective with run.report(epoch=...), without a step."]
 
 
 def _most_important(importances: dict[str, float] | None) -> list[str]:

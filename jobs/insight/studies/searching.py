@@ -86,12 +86,12 @@ def _prune(sessions: Sessions, study_id: str, curves: MutableMapping[str, Curve]
     epochs = study.base.get("epochs", None if study.base.get("code") else Spec.model_fields["epochs"].default)
     pruner = Pruner(spec.prune, epochs=epochs, is_lower_better=goal.is_lower_better)
     for trial in trials:
-        rung = pruner.rung_of(trial.curve, epochs=trial.epochs, checkpoint_every=trial.checkpoint_every)
-        if rung is None or not trial.is_active or trial.pruned_at_epoch is not None:
+        if not trial.is_active or trial.pruned_at_epoch is not None:
             continue
-        others = [other for other in trials if other is not trial]
-        complete = [other.curve for other in others if other.state == "complete"]
-        if pruner.ends(trial.curve, [other.curve for other in others], complete, rung=rung):
+        others = [other.curve for other in trials if other is not trial]
+        complete = [other.curve for other in trials if other.state == "complete"]
+        rung = pruner.rung_of(trial.curve, others, epochs=trial.epochs, checkpoint_every=trial.checkpoint_every)
+        if rung is not None and pruner.ends(trial.curve, others, complete, rung=rung):
             why = f"the {goal.metric} of other trials was better at epoch {rung}"
             with sessions.begin() as session:
                 if pruning.prune(session, trial.job_id, trial.attempt, epoch=rung, why=why):

@@ -180,12 +180,14 @@ def flat(value: float, epochs: int) -> dict[int, float]:
 
 def test_rungs_stand_where_checkpoints_are() -> None:
     def rungs(one: Pruner, **of_trial: Any) -> list[int | None]:
-        return [one.rung_of(flat(0.5, last), **of_trial) for last in (1, 2, 3, 8, 9, 26, 27)]
+        return [one.rung_of(flat(0.5, last), [flat(0.5, 27)], **of_trial) for last in (1, 2, 3, 8, 9, 26, 27)]
 
     assert rungs(pruner(), epochs=27) == [None, None, 3, 3, 9, 9, 9]
     assert rungs(pruner(min_epochs=1, reduction=2), epochs=27) == [1, 2, 2, 8, 8, 16, 16]
     assert rungs(pruner(), epochs=27, checkpoint_every=4) == [None, None, None, 4, 4, 12, 12]
     assert rungs(pruner(epochs=None), epochs=None) == [1, 1, 3, 3, 9, 9, 27]
+    assert pruner().rung_of(flat(0.5, 26), [], epochs=27) is None
+    assert pruner().rung_of(flat(0.5, 26), [flat(0.5, 8)], epochs=27) == 3
     assert rungs(pruner("median", min_epochs=2), epochs=27, checkpoint_every=2) == [None, 2, 2, 8, 8, 26, 26]
 
 
@@ -223,7 +225,7 @@ def test_trials_one_after_the_other_end_where_optuna_ends_them(seed: int) -> Non
             curve[epoch] = height * (1 - math.exp(-epoch / (1 + 9 * generator.random())))
             curve[epoch] = max(curve.values())
             trial.report(curve[epoch], epoch)
-            rung = ours.rung_of(curve, epochs=epochs)
+            rung = ours.rung_of(curve, curves, epochs=epochs)
             ended["ours"] = rung == epoch and ours.ends(curve, curves, (), rung=epoch)
             ended["optuna"] = trial.should_prune()
             assert ended["ours"] == ended["optuna"]
