@@ -26,7 +26,7 @@ def trials_table(report: StudyReport, escaped: Callable[[str], str]) -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     if not report.importances:
         return table
-    shares = ", ".join(f"{escaped(field)} {share:.0%}" for field, share in report.importances.items())
+    shares = ", ".join(f"{escaped(field)} {100 * share:.0f} %" for field, share in report.importances.items())
     return f"{table}\n\nImportances: {shares}."
 
 

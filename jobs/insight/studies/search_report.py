@@ -76,4 +76,4 @@ def _most_important(importances: dict[str, float] | None) -> list[str]:
     if not importances or len(importances) == 1:
         return []
     field, share = next(iter(importances.items()))
-    return [f"{field} mattered most: {share:.0%} of what makes a trial good."]
+    return [f"{field} mattered most: {100 * share:.0f} % of what makes a trial good."]
