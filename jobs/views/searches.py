@@ -26,8 +26,8 @@ class PruneSpec(_Part):
         None,
         ge=1,
         le=100_000,
-        description="The epochs that each trial may train: the first rung. `null`: the epochs of the base /"
-        " `reduction`²; 1 for a script that does not say its epochs.",
+        description="The epochs that each trial may train: the first rung. `null`: a quarter of the epochs"
+        " of the base; 1 for a script that does not say its epochs.",
     )
     reduction: int = Field(
         3,

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import to_json
 
-from jobs.insight.studies.space import Choice, Dimension, Space, all_values, combinations, first_untried
+from jobs.insight.studies.space import Choice, Dimension, Space, combination, combinations, first_untried
 from jobs.views.searches import SearchSpec
 
 if TYPE_CHECKING:
@@ -51,7 +50,8 @@ class Search:
         every combination was tried.
         """
         if self.spec.method == "grid":
-            yield from islice(all_values(self.space), len(told), len(told) + 1)
+            if len(told) < (combinations(self.space) or 0):
+                yield combination(self.space, len(told))
             return
         tried = [one.values for one in told]
         for draw in range(_DRAWS):

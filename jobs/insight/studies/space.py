@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
 from math import floor, isfinite, log10, prod
 from typing import Any
 
@@ -29,7 +28,7 @@ from jobs.views.searches import SearchSpec
 from jobs.views.studies import StudySpec
 
 DIGITS = 4  # of a chosen number, so that names and tables can be read
-MOST_VALUES = 1000  # of a list, and of a range in a grid
+MOST_VALUES = 1000  # of a list
 _MOST_NUMBER = 1e15  # above it, floats are not exact to the digit
 _FORMS = "a list of values, {log: [1.0e-4, 0.1]}, {uniform: [0, 0.5]} or {int: [1, 8]}"
 
@@ -103,10 +102,14 @@ def combinations(space: Space) -> int | None:
     return prod(sizes) if len(sizes) == len(space) else None
 
 
-def all_values(space: Space) -> Iterator[dict[str, Any]]:
-    """Every combination. The values of the last field vary fastest. Only for a space without continuous dimensions."""
-    for values in product(*(_all_values(dimension) for dimension in space.values())):
-        yield dict(zip(space, values, strict=True))
+def combination(space: Space, number: int) -> dict[str, Any]:
+    """A combination by its number from 0. The values of the last field vary fastest. Not for log and uniform."""
+    values = {}
+    for field, dimension in reversed(space.items()):
+        choices = _all_values(dimension)  # a range may be too long to go through
+        number, at = divmod(number, len(choices))
+        values[field] = choices[at]
+    return {field: values[field] for field in space}
 
 
 def trials_of(search: SearchSpec, space: Space) -> int:
@@ -285,8 +288,7 @@ def _wrong_method(search: SearchSpec, space: Space) -> Iterator[FieldProblem]:
             yield FieldProblem(f"search.space.{field}", message)
 
 
-def first_untried(
-    space: Space, tried: Sequence[Mapping[str, Any]], *, most: int = 2 * MOST_VALUES
-) -> dict[str, Any] | None:
-    """The first combination that no trial has; None if each of the first ones was tried."""
-    return next((values for values in islice(all_values(space), most) if values not in tried), None)
+def first_untried(space: Space, tried: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first combination that was not tried; None if each of them was."""
+    numbers = range(min(combinations(space) or 0, len(tried) + 1))
+    return next((values for number in numbers if (values := combination(space, number)) not in tried), None)

@@ -78,7 +78,7 @@ def test_a_search_begins_its_trials_one_after_the_other_and_ends(
     assert {trial["status"] for trial in trials} == {"succeeded"}
     pruned = [trial for trial in trials if trial["end_reason"] == "pruned"]
     assert 4 <= len(pruned) <= 10
-    assert {trial["pruned_at_epoch"] for trial in pruned} <= {1, 3}
+    assert {trial["pruned_at_epoch"] for trial in pruned} <= {2, 6}
     assert all(trial["epochs"] == trial["pruned_at_epoch"] for trial in pruned)
     best = report["best"]["goal"]
     assert trials[best]["objective"] == max(trial["objective"] for trial in trials)
@@ -174,7 +174,7 @@ def test_failed_and_empty_trials_are_told_as_failed(lab: Lab, submit: Callable[.
 
 
 def test_a_pruned_trial_ends_whatever_becomes_of_its_attempt(lab: Lab, submit: Callable[..., Json]) -> None:
-    study = submit(parallel=3, trials=3)
+    study = submit(parallel=3, trials=3, prune={"name": "asha", "min_epochs": 1})
     lab.search()
     good, bad, lost = lab.live(study["id"])
     for job, value in ((good, 0.9), (bad, 0.1), (lost, 0.2)):

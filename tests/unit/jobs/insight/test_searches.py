@@ -9,7 +9,7 @@ import pytest
 
 from jobs.insight.studies.adviser import Search, Told
 from jobs.insight.studies.pruning import Pruner, best_of_curve
-from jobs.insight.studies.space import Range, combinations, ends_of, space_of
+from jobs.insight.studies.space import Range, combinations, ends_of, first_untried, space_of
 from jobs.model.problems import InvalidSpec
 from jobs.views.searches import PruneSpec, SearchSpec
 from jobs.views.studies import StudySpec
@@ -68,6 +68,10 @@ def test_the_ends_of_each_dimension_are_checked_one_field_at_a_time() -> None:
         ({"batch_size": [32, "many"]}, "batch_size[1]", "whole number"),
         ({"learn_rate": [0.1]}, "learn_rate", "no such field"),
         ({"project": ["a"]}, "project", "one project"),
+        ({"": [1]}, "", "no such field"),
+        ({"model.": [1]}, "model.", "no such field"),
+        ({"learning_rate.": [1]}, "learning_rate.", "no such field"),
+        ({"grid.gpus": [1]}, "grid.gpus", "no such field"),
         ({"model.dropout.x": [1]}, "model.dropout.x", "no such field"),
     ],
 )
@@ -143,6 +147,16 @@ def test_no_combination_is_tried_twice_until_all_are() -> None:
         assert not list(one.choices(told))
 
 
+def test_a_huge_space_costs_nothing() -> None:
+    space = {"seed": {"int": [1, 10**15]}, "params.x": {"int": [-(10**15), 10**15], "log": False}}
+    assert combinations(space_of(search(space).spec)) == 10**15 * (2 * 10**15 + 1)
+    for method in ("grid", "random", "tpe"):
+        values = next(search(space, method=method).choices([]))
+        assert 1 <= values["seed"] <= 10**15
+    tried = [{"seed": 1, "params.x": -(10**15) + step} for step in range(3)]
+    assert first_untried(search(space).space, tried) == {"seed": 1, "params.x": -(10**15) + 3}
+
+
 def test_failed_running_and_pruned_trials_are_told_too() -> None:
     values = next(search().choices([]))
     states: list[Told] = [
@@ -182,12 +196,13 @@ def test_rungs_stand_where_checkpoints_are() -> None:
     def rungs(one: Pruner, **of_trial: Any) -> list[int | None]:
         return [one.rung_of(flat(0.5, last), [flat(0.5, 27)], **of_trial) for last in (1, 2, 3, 8, 9, 26, 27)]
 
-    assert rungs(pruner(), epochs=27) == [None, None, 3, 3, 9, 9, 9]
+    assert rungs(pruner(), epochs=27) == [None, None, None, 6, 6, 18, 18]
+    assert rungs(pruner(min_epochs=3), epochs=27) == [None, None, 3, 3, 9, 9, 9]
     assert rungs(pruner(min_epochs=1, reduction=2), epochs=27) == [1, 2, 2, 8, 8, 16, 16]
-    assert rungs(pruner(), epochs=27, checkpoint_every=4) == [None, None, None, 4, 4, 12, 12]
+    assert rungs(pruner(min_epochs=3), epochs=27, checkpoint_every=4) == [None, None, None, 4, 4, 12, 12]
     assert rungs(pruner(epochs=None), epochs=None) == [1, 1, 3, 3, 9, 9, 27]
     assert pruner().rung_of(flat(0.5, 26), [], epochs=27) is None
-    assert pruner().rung_of(flat(0.5, 26), [flat(0.5, 8)], epochs=27) == 3
+    assert pruner().rung_of(flat(0.5, 26), [flat(0.5, 8)], epochs=27) == 6
     assert rungs(pruner("median", min_epochs=2), epochs=27, checkpoint_every=2) == [None, 2, 2, 8, 8, 26, 26]
 
 
