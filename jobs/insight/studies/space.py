@@ -105,7 +105,7 @@ def combinations(space: Space) -> int | None:
 def combination(space: Space, number: int) -> dict[str, Any]:
     """A combination by its number from 0. The values of the last field vary fastest. Not for log and uniform."""
     values = {}
-    for field, dimension in reversed(space.items()):
+    for field, dimension in reversed(list(space.items())):
         choices = _all_values(dimension)  # a range may be too long to go through
         number, at = divmod(number, len(choices))
         values[field] = choices[at]
