@@ -20,6 +20,8 @@ def study_outcome(study: Json) -> str | None:
     if not study["complete"]:
         return None
     counts = study["counts"]
+    if study.get("search") is not None and study.get("cancel_requested_at"):
+        return "cancelled"  # also if each job that it had begun has succeeded
     if counts.get("cancelled") and (study.get("cancel_requested_at") or not counts.get("failed")):
         return "cancelled"
     return "failed" if counts.get("failed") else "succeeded"

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 from sqlalchemy import exists, func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from jobs.data.resolving import Registry, with_source
@@ -69,8 +70,10 @@ def search_once(sessions: Sessions, memory: Memory, *, most_queued: int) -> int:
                 _prune(sessions, study_id, curves)
                 while _begin_trial(sessions, study_id, curves, most_queued=most_queued):
                     begun += 1
-            except InvalidSpec as error:
-                _log.warning("search %s: %s", study_id, error)  # something was removed while this pass looked at it
+            except DBAPIError:
+                raise
+            except Exception:  # the other searches go on
+                _log.exception("search %s: the next pass tries again", study_id)
         return begun
 
 
@@ -110,7 +113,7 @@ def _begin_trial(sessions: Sessions, study_id: str, curves: MutableMapping[str, 
         live = session.scalar(select(func.count()).where(*is_live)) or 0
         is_whole = len(study.cells) >= trials_of(spec, search.space)
         values, obstacle = None, None
-        if live < spec.parallel and not is_whole and study.paused_at is None:
+        if live < spec.parallel and not is_whole:
             obstacle = _obstacle(session, study, most_queued=most_queued)
             if obstacle is None:
                 told = [trial.told(goal) for trial in trials_in(session, study, goal, curves=curves)]
@@ -124,7 +127,9 @@ def _begin_trial(sessions: Sessions, study_id: str, curves: MutableMapping[str, 
 
 
 def _obstacle(session: Session, study: Study, *, most_queued: int) -> str | None:
-    """Why no job of the study may be added now: what a submission would be refused for."""
+    """Why no job of the study may be added now: a pause, or what a submission would be refused for."""
+    if study.paused_at is not None:
+        return "the search is paused"
     why = rights_now.why_not_train(session, owner=study.owner, project=study.project)
     if why is not None:
         return why

@@ -19,6 +19,7 @@ export function liveJobs({ counts }: StudyLine): number {
 export function statusOf(study: StudyLine): Status {
   const has = (status: Status): boolean => (study.counts[status] ?? 0) > 0;
   if (study.complete) {
+    if (study.search && study.cancel_requested_at !== null) return "cancelled"; // its jobs may all have succeeded
     if (has("cancelled") && (study.cancel_requested_at !== null || !has("failed"))) return "cancelled";
     return has("failed") ? "failed" : "succeeded";
   }

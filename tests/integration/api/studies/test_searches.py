@@ -144,6 +144,7 @@ def test_a_pause_a_cancel_and_a_resume_hold_for_the_trials_to_come(
     api.post(f"{path}/pause")
     lab.end(first)
     assert lab.search() == 0
+    assert api.get(path).json()["obstacle"] == "the search is paused"
     assert api.post(f"{path}/pause").json()["complete"] is False
     api.post(f"{path}/cancel")
     assert lab.search() == 0
