@@ -28,7 +28,7 @@ from jobs.views.searches import SearchSpec
 from jobs.views.studies import StudySpec
 
 DIGITS = 4  # of a chosen number, so that names and tables can be read
-MOST_VALUES = 1000  # of a list
+MOST_VALUES = 1000  # of all lists together: each is checked as a job
 _MOST_NUMBER = 1e15  # above it, floats are not exact to the digit
 _FORMS = "a list of values, {log: [1.0e-4, 0.1]}, {uniform: [0, 0.5]} or {int: [1, 8]}"
 
@@ -130,6 +130,8 @@ def ends_of(study: StudySpec) -> list[Cell]:
     if problems:
         raise InvalidSpec(problems)
     space = space_of(search)
+    if (ends := sum(len(dimension.ends) for dimension in space.values())) > MOST_VALUES:
+        raise InvalidSpec([FieldProblem("search.space", f"has {ends:,} values; at most {MOST_VALUES:,} are allowed")])
     as_grid = grid_of_ends(study, space)
     problems = [*wrong_fields(as_grid), *wrong_values(as_grid), *wrong_target(as_grid)]
     if not problems:

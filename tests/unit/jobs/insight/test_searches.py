@@ -83,6 +83,8 @@ def test_a_wrong_dimension_is_named_as_it_was_written(space: dict[str, Any], fie
 
 
 def test_a_search_that_cannot_be_is_refused() -> None:
+    many = {f"params.x{name}": list(range(400)) for name in range(3)}
+    assert "has 1,200 values; at most 1,000" in refused(many, SCRIPT, objective="mae")["search.space"]
     assert "not both" in refused(SPACE, grid={"gpus": [1]})["search"]
     assert "no repeats" in refused(SPACE, repeats=2)["repeats"]
     assert "required" in refused(SPACE, trials=None)["search.trials"]
