@@ -31,6 +31,7 @@ from jobs.insight.advice.quote import preview
 from jobs.insight.advice.warnings import StorageLimits
 from jobs.insight.studies import store
 from jobs.insight.studies.grid import Cell, CellProblems, cells_of
+from jobs.insight.studies.space import EndProblems, ends_of, grid_of_ends, space_of, trials_of
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
 from jobs.model.problems import InvalidSpec
@@ -87,11 +88,12 @@ def submit_job(
 def submit_study(
     services: Services, caller: Caller, study: StudySpec, *, idempotency: Idempotency | None, dry_run: bool
 ) -> Response:
-    """Submit a study. All its jobs are stored, or none.
+    """Submit a study. All its jobs are stored, or none. A search is stored without jobs: a worker begins its trials.
 
     Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
     """
-    cells = cells_of(study)
+    is_search = study.search is not None
+    cells = ends_of(study) if is_search else cells_of(study)
     _require_scope_of(caller, [cell.spec for cell in cells])
     registry = Registry(services.sessions)
     checked = [check_spec(cell.spec, services.site, registry) for cell in cells]
@@ -102,15 +104,18 @@ def submit_study(
         if earlier_id is not None:
             return _study_answer(session, earlier_id, is_replay=True)
         planned = _admit_study(session, study, cells, checked, caller.applicant)
-        jobs = len(planned) * study.repeats
-        _require_share(session, services, caller, jobs=jobs)
+        preview = _preview_of(study, planned)
+        _require_share(session, services, caller, jobs=_jobs_at_once(study, preview.jobs))
         if dry_run:
-            return as_json(_preview_of(study, planned))
+            return as_json(preview)
         _mark_code_used(session, checked)
-        study_id = store.write_study(session, study, planned, owner=caller.user, idempotency=idempotency)
+        if is_search:
+            study_id = store.write_search(session, study, owner=caller.user, idempotency=idempotency)
+        else:
+            study_id = store.write_study(session, study, planned, owner=caller.user, idempotency=idempotency)
         audit.record(session, caller.actor, "study.submitted", study_id, name=study.name)
         answer = _study_answer(session, study_id, is_replay=False)
-    services.limits.add_changes(caller.bearer, jobs - 1)
+    services.limits.add_changes(caller.bearer, preview.jobs - 1)
     services.hints.dispatch()
     return answer
 
@@ -144,7 +149,7 @@ def _admit_study(
     session: Session, study: StudySpec, cells: list[Cell], checked: list[CheckedSpec], applicant: Applicant
 ) -> list[tuple[Cell, Plan]]:
     """The cells with their specs as they are stored, and their plans. Raises `InvalidSpec`, and what `admit` raises."""
-    checks, cell_problems = StateChecks(session, applicant, [one.spec for one in checked]), CellProblems(study)
+    checks, cell_problems = StateChecks(session, applicant, [one.spec for one in checked]), _problems_of(study)
     planned = []
     for cell, spec in zip(cells, checked, strict=True):
         cell_problems.add(cell.positions, checks.problems_of(spec))
@@ -152,16 +157,31 @@ def _admit_study(
             planned.append((replace(cell, spec=spec.spec), spec.plan))
     if problems := cell_problems.problems():
         raise InvalidSpec(problems)
-    admit(session, cells[0].spec.project, applicant, jobs=len(cells) * study.repeats)
+    jobs = _jobs_at_once(study, len(cells) * study.repeats)
+    admit(session, cells[0].spec.project, applicant, jobs=jobs)
     return planned
 
 
+def _problems_of(study: StudySpec) -> CellProblems:
+    if study.search is None:
+        return CellProblems(study)
+    space = space_of(study.search)
+    return EndProblems(grid_of_ends(study, space), space)
+
+
+def _jobs_at_once(study: StudySpec, jobs: int) -> int:
+    """How many of its jobs wait in the queue at once."""
+    return jobs if study.search is None else min(jobs, study.search.parallel)
+
+
 def _preview_of(study: StudySpec, planned: list[tuple[Cell, Plan]]) -> StudyPreview:
+    search = study.search
     return StudyPreview(
         name=study.name,
-        jobs=len(planned) * study.repeats,
+        jobs=len(planned) * study.repeats if search is None else trials_of(search, space_of(search)),
         repeats=study.repeats,
-        varied=list(study.grid),
+        varied=list(study.grid if search is None else search.space),
+        search=search,
         cells=[CellPreview(values=cell.values, plan=plan) for cell, plan in planned],
     )
 

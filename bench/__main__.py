@@ -9,7 +9,22 @@ import argparse
 import sys
 from functools import partial
 
-from bench import api, articles, dashboard, dispatch, launch, live, queue, sampler, scale, series, slurm, store, train
+from bench import (
+    api,
+    articles,
+    dashboard,
+    dispatch,
+    launch,
+    live,
+    queue,
+    sampler,
+    scale,
+    search,
+    series,
+    slurm,
+    store,
+    train,
+)
 from bench import input as reading
 
 MEASUREMENTS = {
@@ -22,6 +37,7 @@ MEASUREMENTS = {
     "articles": articles.main,
     "sampler": sampler.main,
     "store": store.main,
+    "search": search.main,
     "api": api.main,
     "live": live.main,
     "dashboard": dashboard.main,

@@ -409,7 +409,7 @@ _asking = _Asking()
 
 
 def should_stop() -> bool:
-    """Whether to save and leave now: the job is paused, preempted or stopped early, or its host shuts down.
+    """Whether to save and leave now: the job is paused, preempted, pruned or stopped early, or its host shuts down.
 
     All ranks get True at the same call. So call it equally often on each, for example after each step.
     """

@@ -60,6 +60,7 @@ class Outcome(StrEnum):
 
     COMPLETED = "completed"
     EARLY_STOPPED = "early_stopped"
+    PRUNED = "pruned"
     STOP_REQUESTED = "stop_requested"
 
 

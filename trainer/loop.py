@@ -54,7 +54,10 @@ class Loop:
     _times: Times = field(default_factory=Times, init=False)  # of the epoch in training
 
     def train(self) -> Outcome:
-        """Train until the epochs are over, early stopping ends the run, or the ranks agree to stop."""
+        """Train until the epochs are over, early stopping ends the run, or the ranks agree to stop.
+
+        A run that is stopped for good is pruned: its search wants no more of it.
+        """
         self._timed_since = time.perf_counter()
         progress = self.progress
         with closing(
@@ -72,7 +75,7 @@ class Loop:
                 if stop and not self.is_over():
                     self._measure_wall()
                     self.checkpointing.save_before_leaving(_LEAVE_PATIENCE_S, self.waited)
-                    return Outcome.STOP_REQUESTED
+                    return Outcome.PRUNED if self._finishes() else Outcome.STOP_REQUESTED
         self._measure_wall()
         return Outcome.EARLY_STOPPED if self.state.stopping.stopped else Outcome.COMPLETED
 
@@ -84,6 +87,14 @@ class Loop:
     def is_over(self) -> bool:
         """Whether there is nothing left to train."""
         return self.state.stopping.stopped or self.progress.epoch > self.plan.epochs
+
+    def _finishes(self) -> bool:
+        """Whether a rank knows that the job does not continue, and there is an epoch to sum up.
+
+        Others may not have looked at their files yet since the ranks agreed to stop.
+        """
+        (finishing,) = distributed.sum_over_ranks([float(self.watch.finishes)])
+        return finishing > 0 and self.state.stopping.last_epoch > 0
 
     def evaluate(self, part: Part, limit: int | None = None) -> tuple[float, float, bool]:
         """(loss, accuracy, whether a rank wishes to stop) over a part, or `limit` of its samples, on all ranks."""

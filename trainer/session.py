@@ -229,9 +229,13 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     distributed.agree_on_weights(model.weights, "at the end")
     if early_stopping.restores:
         keep_best_weights(model, early_stopping.best_weights if is_first else None)
+    elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
+        loss, accuracy, _ = loop.evaluate(session.dataset.validation)
+        early_stopping.state.last_metrics |= {"val_loss": loss, "val_accuracy": accuracy}
     test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
     fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
-    summary = summed_up(session, early_stopping, test, stopped_early=outcome is Outcome.EARLY_STOPPED)
+    stopped_early = outcome is not Outcome.COMPLETED
+    summary = summed_up(session, early_stopping, test, stopped_early=stopped_early)
     session.job_recorder.write(Summarized(at=time.time(), summary=summary))
 
 

@@ -78,6 +78,7 @@ class StopWatch(threading.Thread):
         super().__init__(name="stop-watch", daemon=True)
         self.requested = threading.Event()
         self.terminated = False  # by SIGTERM
+        self.finishes = False  # the job does not continue: artifacts and a summary are wanted
         self.asked_by_file = False  # else by SIGTERM alone, as when horovodrun ends the peers of a failed rank
         self.stage = Stage.SETTING_UP
         self._stop_path = stop_path
@@ -102,6 +103,8 @@ class StopWatch(threading.Thread):
             if self._lease.is_over():
                 self._on_lease_over()
             self.asked_by_file = self.asked_by_file or self._stop_path.exists()
+            if self.asked_by_file and not self.requested.is_set():
+                self.finishes = self._stop_path.with_name(f"{self._stop_path.name}-finish").exists()
             self.terminated = self.terminated or term is not None
             if term or self.asked_by_file:
                 self.requested.set()

@@ -32,6 +32,7 @@ from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
 from worker.sampling.sampler import Sampler
+from worker.searcher import Searcher
 from worker.slurm.desk import Desk
 from worker.slurm.pool_host import PoolHost
 
@@ -74,6 +75,7 @@ class Worker:
         self.retention = Retention(sessions, settings)
         self.idle_watch = IdleWatch(sessions, settings)
         self.forecaster = Forecaster(sessions, settings)
+        self.searcher = Searcher(sessions, settings)
         self.validators = validators_of(sessions, settings)
         # What it does for its host, it does for its pool too, under the pool's name.
         self._places = [settings, *([settings.of_pool] if settings.of_pool else [])]
@@ -84,6 +86,7 @@ class Worker:
         threads = (
             self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention, *self.validators,
             *fetchers, self.notifier, self.mirror, self.idle_watch, self.forecaster,
+            self.searcher,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()

@@ -195,7 +195,7 @@ class Member:
                 self._extend(message["since"] + message["seconds"])
             case "stop":
                 with suppress(OSError):  # signals follow
-                    stop_file.make(self._stop_file)
+                    stop_file.make(self._stop_file, finish=message.get("finish", False))
             case "signal":
                 signal_marked(self._task.mark, message["number"])
             case "look":

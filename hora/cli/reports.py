@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hora.cli.output import ENDLESS
 from hora.render.report import EXPENDABLE, report_lines, report_table
+from hora.render.search import importances_line, trials_table
 from hora.render.text import plain_lines
 from hora.service import HoraError, Json, Service
 from hora.service.studies import Outliers
@@ -49,10 +50,11 @@ def fetch(
 
 def report_text(report: Json, console: Console) -> str:
     """The table of a report, and below it the basis of its figures, in the width and colours of a console."""
-    table, left_out = _fitting_table(report, console)
+    is_search = report.get("trials") is not None
+    table, left_out = (trials_table(report), []) if is_search else _fitting_table(report, console)
     with console.capture() as captured:
         console.print(table, "")
-        for line in report_lines(report):
+        for line in [*report_lines(report), *(importances_line(report) if is_search else [])]:
             console.print(line)
         if left_out:
             console.print(f"Left out because the terminal is too narrow: {', '.join(left_out)}.")

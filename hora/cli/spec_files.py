@@ -42,11 +42,11 @@ def read_document(name: str) -> Json:
 
 
 def with_options(
-    document: Mapping[str, Any], options: Mapping[str, Any], changes: Sequence[str], *, whole_below: str | None = None
+    document: Mapping[str, Any], options: Mapping[str, Any], changes: Sequence[str], *, whole_below: Sequence[str] = ()
 ) -> Json:
     """`document` with the options that are not None, and then with the changes `a.b=value`.
 
-    Below the field `whole_below` names are kept whole: a study's `grid.dataset.fraction` is `dataset.fraction` of its
+    Below the fields `whole_below` names are kept whole: a study's `grid.dataset.fraction` is `dataset.fraction` of its
     grid. Raises `InvalidSpec` for a change that is not of that form.
     """
     result: Json = json.loads(json.dumps(document))
@@ -57,8 +57,9 @@ def with_options(
     for change in changes:
         path, equals, text = change.partition("=")
         names = path.strip().split(".")
-        if names[0] == whole_below and all(names):
-            names = [names[0], *filter(None, [".".join(names[1:])])]
+        for holder in (field.split(".") for field in whole_below if all(names)):
+            if names[: len(holder)] == holder:
+                names = [*holder, *filter(None, [".".join(names[len(holder) :])])]
         if not equals or not all(names):
             raise InvalidSpec([FieldProblem("--set", "is FIELD=VALUE, such as dataset.validation=0.2", change)])
         set_field(result, names, text if _is_plain_text(names, text) else yaml_value(text, path))

@@ -33,7 +33,7 @@ def study(
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a study: a grid of jobs that differ in some fields. `--dry-run` shows its cells."""
+    """Submit a study: a grid of jobs that differ in some fields, or a search. `--dry-run` shows what it would run."""
     from hora.cli.spec_code import pack_code, send_packed
     from hora.cli.spec_files import read_document, validated_study, with_options
     from hora.cli.watch import watch_study
@@ -41,7 +41,7 @@ def study(
 
     if dry_run and wait:
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
-    document = with_options(read_document(file), {}, changes, whole_below="grid")
+    document = with_options(read_document(file), {}, changes, whole_below=("grid", "search.space"))
     archives = pack_code(document)
     validated_study(document)
     with connect() as client:
@@ -61,11 +61,16 @@ def study(
 
 
 def _plan(planned: "Json", as_json: bool) -> None:
-    """Show the cells of a study that is not submitted."""
+    """Show the cells of a study that is not submitted, or the space of a search."""
+    from hora.render.search import search_line, space_table
     from hora.render.studies import planned_table
 
     if as_json:
         print_json(planned)
+        return
+    if planned.get("search") is not None:
+        display(space_table(planned["search"]))
+        say(search_line(planned))
         return
     display(planned_table(planned))
     jobs, cells, repeats = planned["jobs"], len(planned["cells"]), planned["repeats"]
@@ -91,7 +96,7 @@ def report(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Report the time, throughput, accuracy, speed-up and cost of each cell of a study, so far."""
+    """Report the time, throughput, accuracy, speed-up and cost of each cell of a study so far, or a search's trials."""
     from hora.cli.reports import fetch, format_for, plain_console, write
     from hora.connection import connect
 

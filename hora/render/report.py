@@ -152,7 +152,7 @@ def _best_cells(report: Json) -> list[str]:
     for figure, position in report["best"].items():
         if figure != "goal" or goal != ACCURACY:  # that is "most accurate"
             names.setdefault(position, []).append(words.get(figure, plain(figure)))
-    if len(cells) < 2 or not names:
+    if len(cells) < 2 or not names or report.get("trials") is not None:  # a finding names the best trial
         return []
     best = [f"{', '.join(what)}: {values_line(cells[position]['values'])}" for position, what in names.items()]
     return [f"Best: {'; '.join(best)}."]

@@ -20,6 +20,8 @@ def study_outcome(study: Json) -> str | None:
     if not study["complete"]:
         return None
     counts = study["counts"]
+    if study.get("search") is not None and study.get("cancel_requested_at"):
+        return "cancelled"  # also if each job that it had begun has succeeded
     if counts.get("cancelled") and (study.get("cancel_requested_at") or not counts.get("failed")):
         return "cancelled"
     return "failed" if counts.get("failed") else "succeeded"
@@ -88,6 +90,7 @@ def study_facts(study: Json, now: datetime | None = None) -> Table:
             "status": study_status(study),
             "jobs": jobs_line(study),
             "varies": plain(", ".join(study["varied"]) or "nothing"),
+            "waits": None if study.get("obstacle") is None else plain(study["obstacle"]),
             "repeats": study["repeats"],
             "target": None if target is None else f"{_goal(study)} {target:g}",
             "submitted": ago(study.get("created_at"), now),
@@ -112,9 +115,10 @@ def note_line(note: Json) -> str:
 
 def cells_table(study: Json) -> Table:
     """One line a cell, with its jobs in the order of the repeats."""
-    varied = study["varied"]
-    table = table_of("CELL>", *(heading(field, figures=True) for field in varied), "STATUS", "JOBS")
-    for number, cell in enumerate(study["cells"], 1):
+    varied, is_search = study["varied"], study.get("search") is not None
+    head = "TRIAL>" if is_search else "CELL>"
+    table = table_of(head, *(heading(field, figures=True) for field in varied), "STATUS", "JOBS")
+    for number, cell in enumerate(study["cells"], 0 if is_search else 1):
         table.add_row(
             str(number),
             *(value(cell["values"].get(field)) for field in varied),

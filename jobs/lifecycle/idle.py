@@ -18,7 +18,7 @@ from jobs.views.idle import IdleNotice
 
 def warn(session: Session, job_id: str, notice: IdleNotice) -> bool:
     """Put the warning on the job's row, in its history, and out to webhooks. Returns whether it did."""
-    job = _going_on(session, job_id, notice.attempt)
+    job = going_on(session, job_id, notice.attempt)
     if job is None or job.idle is not None:
         return False
     document = _store(session, job_id, notice)
@@ -29,7 +29,7 @@ def warn(session: Session, job_id: str, notice: IdleNotice) -> bool:
 
 def withdraw(session: Session, job_id: str, attempt: int, *, why: str) -> bool:
     """Take the warning back, or whatever was said of an earlier attempt. Returns whether there was one."""
-    job = _going_on(session, job_id, attempt)
+    job = going_on(session, job_id, attempt)
     if job is None or job.idle is None or (job.idle["acted_at"] is not None and job.idle["attempt"] == attempt):
         return False
     touch(session, job_id, idle=None)
@@ -42,7 +42,7 @@ def act(session: Session, job_id: str, warning: IdleNotice, *, why: str) -> bool
 
     The supervisor reads it: `jobs.lifecycle.leases.stop_requests`.
     """
-    job = _going_on(session, job_id, warning.attempt)
+    job = going_on(session, job_id, warning.attempt)
     if job is None or job.idle is None or IdleNotice.model_validate(job.idle) != warning:
         return False
     now = session.execute(select(func.now())).scalar_one()
@@ -74,7 +74,7 @@ def _why_acted(notice: dict[str, Any] | None, action: str, attempt: int) -> str 
     return str(notice["why"])
 
 
-def _going_on(session: Session, job_id: str, attempt: int) -> Job | None:
+def going_on(session: Session, job_id: str, attempt: int) -> Job | None:
     """The job, locked. None if the attempt is over, or a person has asked for its end already."""
     query = select(Job).where(
         Job.id == job_id, Job.attempt == attempt, Job.status.in_(ACTIVE),

@@ -33,6 +33,7 @@ class StopRequests:
     """Requests to end an attempt, which its supervisor obeys: the first one that is set. And how long it may take."""
 
     cancel_requested: bool
+    is_pruned: bool = False  # by its search
     why_stopped: str | None = None  # nobody used its slots
     pause_requested: bool = False
     why_paused: str | None = None  # the same; None: a person paused it
@@ -81,7 +82,7 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
 
 
 def stop_requests(session: Session, lease: Lease) -> StopRequests:
-    """Read whether the attempt was asked to end (by a cancel, a pause, a preemption or idle slots), and its time limit.
+    """Read whether the attempt was asked to end (cancel, search, pause, preemption, idle slots), and its time limit.
 
     Raises `StaleLease`.
     """
@@ -89,6 +90,7 @@ def stop_requests(session: Session, lease: Lease) -> StopRequests:
         select(
             Job.cancel_requested_at.is_not(None).label("cancel"),
             Job.paused_at.is_not(None).label("pause"),
+            Job.pruned_at_epoch.is_not(None).label("pruned"),
             Job.idle,
             Attempt.preemption,
             Job.spec["time_limit_s"].as_float().label("time_limit_s"),
@@ -100,6 +102,7 @@ def stop_requests(session: Session, lease: Lease) -> StopRequests:
         raise StaleLease(lease)
     return StopRequests(
         cancel_requested=row.cancel,
+        is_pruned=row.pruned,
         why_stopped=idle.why_stopped(row.idle, attempt=lease.number),
         pause_requested=row.pause,
         why_paused=idle.why_paused(row.idle, attempt=lease.number),
@@ -133,6 +136,8 @@ def end(
     why_paused = idle.why_paused(job.idle, attempt=lease.number)
     if why_stopped is not None and reason.outcome.retried:  # whatever became of the attempt meanwhile
         reason, error = EndReason.IDLE, why_stopped
+    if job.pruned_at_epoch is not None and reason.outcome.retried:  # likewise
+        reason, error = EndReason.PRUNED, None
     to = status_after(
         reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=int(job.spec["max_restarts"])
     )
@@ -157,7 +162,7 @@ def end(
         .where(Attempt.id == lease.attempt_id)
         .values(storable({"ended_at": func.now(), "end_reason": reason, "error": error}))
     )
-    if to is Status.SUCCEEDED:
+    if to is Status.SUCCEEDED and reason is not EndReason.PRUNED:
         run_durations.record(session, lease.attempt_id)
     _add_end_events(session, lease, reason, error, to)
     usage.charge(session, lease.attempt_id)

@@ -5,6 +5,7 @@ placed, a webhook sends. So whoever carries it on asks here again, at the moment
 
     dispatcher, `jobs.scheduling.queue`     a queued job is placed      `may_train`, `obstacle_to_training`
     api (`jobs.people.project_admission`)   a job or study is resumed   `why_not_train`
+    searcher (`jobs.insight.studies`)       a trial begins              `why_not_train`, `is_admin`
     notifier (`jobs.outward.webhooks`)      a webhook sends a message   `why_no_messages`
 
 What is not here needs no second look. A live stream, a session and a login link end with their token. A piece of an
@@ -53,6 +54,11 @@ def may_train(owner: Name, project: Name) -> ColumnElement[bool]:
 def why_not_train(session: Session, *, owner: str, project: str) -> str | None:
     """Why no job of `owner` may start in `project`: a clause without its full stop. None if it may."""
     return _text(session, obstacle_to_training(literal(owner), literal(project)))
+
+
+def is_admin(session: Session, user: str) -> bool:
+    """Whether a user is an admin: has a valid token of that scope."""
+    return bool(session.scalar(select(literal(user).in_(_users_with(Scope.ADMIN)))))
 
 
 def why_no_messages(session: Session, *, owner: str, project: str | None) -> str | None:

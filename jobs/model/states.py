@@ -40,6 +40,7 @@ class EndReason(StrEnum):
 
     COMPLETED = "completed"
     EARLY_STOPPED = "early_stopped"
+    PRUNED = "pruned"
     CANCELLED = "cancelled"
     DEPENDENCY = "dependency"
     RANK_FAILED = "rank_failed"
@@ -86,6 +87,7 @@ _NOT_ITS_FAULT = Outcome(_S.FAILED, retried=True, counts=False)
 _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
     EndReason.COMPLETED: (_DONE, "every epoch is done, or the script exited with 0 on every rank"),
     EndReason.EARLY_STOPPED: (_DONE, "the monitored metric stopped improving"),
+    EndReason.PRUNED: (_DONE, "its [search](studies.md#pruning) ended it early, because other trials were better"),
     EndReason.CANCELLED: (Outcome(_S.CANCELLED), "a person cancelled the job"),
     EndReason.DEPENDENCY: (
         Outcome(_S.CANCELLED),
@@ -176,6 +178,7 @@ class EventKind(StrEnum):
     IDLE_WARNED = "idle_warned"
     IDLE_WITHDRAWN = "idle_withdrawn"  # the warning
     IDLE_ACTED = "idle_acted"
+    PRUNE_REQUESTED = "prune_requested"  # by its search
     ENDED = "ended"
 
 

@@ -373,6 +373,9 @@ class Settings(BaseSettings):
     idle_period_s: _Seconds = Field(
         15.0, description="Time between two looks for jobs whose [slots nobody uses](idle.md)."
     )
+    search_period_s: _Seconds = Field(
+        1.0, description="Time between two passes of a worker over [searches](studies.md#search)."
+    )
     heartbeat_period_s: _Seconds = Field(5.0, description="Time between two heartbeats of a host.")
     queue: Literal["fair", "fifo"] = Field(
         "fair",

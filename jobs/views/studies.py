@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from jobs.model.plan import Plan
 from jobs.model.spec import Name
 from jobs.model.states import EndReason, Status
+from jobs.views.searches import SearchReport, SearchSpec, TrialReport
 
 MAX_JOBS = 1000
 
@@ -28,7 +29,7 @@ Note = Annotated[
 
 
 class StudySpec(BaseModel):
-    """A grid of jobs to submit. The base and every cell are checked as specs."""
+    """A grid or a search to submit. The base and every cell are checked as specs, and the ends of a search's space."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -41,6 +42,10 @@ class StudySpec(BaseModel):
         {},
         description="A list of values for each field. Fields of objects are written as `dataset.fraction`. Values may"
         " be objects: `model: [mlp, {name: lenet5, dropout: 0.5}]`.",
+    )
+    search: SearchSpec | None = Field(
+        None,
+        description="In place of a grid: how to choose values while the study runs. See [search](studies.md#search).",
     )
     repeats: int = Field(
         1, ge=1, le=100, description="Jobs of each cell. The second has the seed of the first + 1, and so on."
@@ -106,13 +111,15 @@ class StudyLine(_Frozen):
     name: str
     owner: str
     project: str
-    varied: list[str] = Field(description="The fields of the grid, in the same sequence")
+    varied: list[str] = Field(description="The fields of the grid, or of the search's space, in the same sequence")
     repeats: int
     target: float | None
-    jobs: int = Field(description="Number of jobs: cells x repeats")
+    jobs: int = Field(description="Number of jobs: cells x repeats, or the trials of a search")
     counts: dict[Status, int]
     paused: int = Field(description="Number of paused jobs that have not ended")
-    complete: bool = Field(description="Whether every job has ended")
+    complete: bool = Field(description="Whether every job has ended, and a search has made all its trials")
+    search: SearchSpec | None = Field(None, description="How a search chooses values. Null: the study has a grid")
+    obstacle: str | None = Field(None, description="Why a search cannot begin its next trial now")
     cancel_requested_at: datetime | None
     created_at: datetime
     revision: int = Field(description="A number that grows when a user changes the study, not when its jobs change")
@@ -123,7 +130,9 @@ class StudyView(StudyLine):
 
     base: dict[str, Any] = Field(description="The base spec, as it was sent")
     grid: dict[str, list[Any]] = Field(description="The grid, as it was sent")
-    cells: list[CellView] = Field(description="The cells. The values of the last field vary fastest")
+    cells: list[CellView] = Field(
+        description="The cells. The values of the last field vary fastest. Of a search: its trials, by their numbers"
+    )
     notes: list[NoteView] = Field(description="Oldest first")
 
 
@@ -141,7 +150,10 @@ class StudyPreview(_Frozen):
     jobs: int
     repeats: int
     varied: list[str]
-    cells: list[CellPreview]
+    search: SearchSpec | None = Field(None, description="How values are chosen. Null: the study has a grid")
+    cells: list[CellPreview] = Field(
+        description="The cells. Of a search: the ends of each dimension, the other fields with their first value"
+    )
 
 
 class Interval(_Frozen):
@@ -286,7 +298,7 @@ class StudyReport(_Frozen):
 
     study_id: str
     name: str
-    varied: list[str] = Field(description="The fields of the grid, in the same sequence")
+    varied: list[str] = Field(description="The fields of the grid, or of the search's space, in the same sequence")
     repeats: int = Field(description="Number of repeats that the study has")
     complete: bool = Field(description="Whether every job has ended")
     scaling: Literal["weak", "strong"] | None = Field(
@@ -301,6 +313,11 @@ class StudyReport(_Frozen):
         True, description="Whether the cells' figures of speed are those without the outliers"
     )
     best: dict[str, int] = Field(description="The best cell by `goal`, time, ...: its position in `cells`")
+    search: SearchReport | None = Field(None, description="What a search looks for. Null: the study has a grid")
+    trials: list[TrialReport] | None = Field(None, description="The trials of a search, by their numbers")
+    importances: dict[str, float] | None = Field(
+        None, description="The share of each field in what makes a trial good; together 1. Null: too few trials"
+    )
     findings: list[str] = Field(description="What the figures show, one sentence each")
     notes: list[NoteView] = Field(description="Oldest first")
 

@@ -37,7 +37,7 @@ _LIMITS_S = 0.5
 _ANNOUNCED_S = 0.5
 _TERM_GRACE_S = 0.7  # less than the supervisor gives a rank between SIGTERM and SIGKILL
 _MEET_S = 60.0
-_COMPLETED, _EARLY = "completed", "early_stopped"
+_COMPLETED, _EARLY, _PRUNED = "completed", "early_stopped", "pruned"
 
 
 class ScriptRun:
@@ -83,8 +83,8 @@ class ScriptRun:
         self._take_messages(to_the_end=True)
         self._recorder.flush()
         self._end_last_line()
-        if ended[0] in (_COMPLETED, _EARLY) and self._rank == 0:
-            self._write(self._relay.summary(stopped_early=ended[0] == _EARLY))
+        if ended[0] in (_COMPLETED, _EARLY, _PRUNED) and self._rank == 0:
+            self._write(self._relay.summary(stopped_early=ended[0] != _COMPLETED))
         if self._installed is not None:
             os.close(self._installed.lock)
         return ended
@@ -245,7 +245,7 @@ class ScriptRun:
             return
         reason = None
         if self._watch.asked_by_file:
-            reason = "stop_requested"
+            reason = _PRUNED if self._watch.finishes else "stop_requested"
         elif self._launch["spec"].get("early_stopping"):
             reason = self._early_stop()
         if reason is not None:

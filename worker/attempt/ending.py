@@ -40,9 +40,11 @@ class Ending:
 
 
 def requested_ending(requests: "StopRequests") -> Ending | None:
-    """How a person, the queue or idle slots asked an attempt to end; None while it may go on. A cancel wins."""
+    """How a person, its search, the queue or idle slots asked an attempt to end; None while it may go on."""
     if requests.cancel_requested:
         return Ending(EndReason.CANCELLED)
+    if requests.is_pruned:
+        return Ending(EndReason.PRUNED)
     if requests.why_stopped is not None:
         return Ending(EndReason.IDLE, requests.why_stopped)
     if requests.pause_requested:
@@ -72,8 +74,8 @@ def judge(
     """
     reasons = {record.reason for record in exits.values()}
     if len(exits) == ranks and reasons <= COMPLETE:
-        stopped_early = EndReason.EARLY_STOPPED in reasons
-        return Ending(EndReason.EARLY_STOPPED if stopped_early else EndReason.COMPLETED)
+        early = [reason for reason in (EndReason.PRUNED, EndReason.EARLY_STOPPED) if reason in reasons]
+        return Ending(early[0] if early else EndReason.COMPLETED)
     for fault in (*FAULTS_OF_A_RANK, EndReason.RANK_FAILED):  # the last one is what a script says of itself
         for rank, record in sorted(exits.items()):
             if record.reason is fault:

@@ -5,7 +5,7 @@ After the member's first `here`, commands follow.
 
     in      {"code": t}                                   a piece of the archive, in base64
             {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
-            {"do": "stop"}                                create the ranks' stop file
+            {"do": "stop", "finish": b}                   create the ranks' stop file, and their finish file
             {"do": "signal", "number": n}                 send them a signal
             {"do": "look", "number": i}                   answer how many processes are left; no rank starts any more
             {"do": "leave"}                               end the remaining processes and exit

@@ -161,10 +161,10 @@ class Members:
         """Whether Slurm takes the node of a member back."""
         return any(connection.is_leaving for connection in self._connections)
 
-    def ask_to_stop(self) -> None:
+    def ask_to_stop(self, *, finish: bool = False) -> None:
         """Create the stop file of the ranks there."""
         for connection in self._connections:
-            self._send(connection, {"do": "stop"})
+            self._send(connection, {"do": "stop", "finish": finish})
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the attempt there."""

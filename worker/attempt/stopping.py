@@ -23,7 +23,7 @@ _PERIOD_S = 0.05  # between two looks
 class AttemptProcesses(Protocol):
     """Some of the processes of an attempt, and how to stop them."""
 
-    def ask_to_stop(self) -> None: ...
+    def ask_to_stop(self, *, finish: bool) -> None: ...
     def signal(self, number: int) -> None: ...
     def are_gone(self) -> bool: ...
 
@@ -40,10 +40,10 @@ class LocalProcesses:
     child: int
     spared: Callable[[], Collection[int]] = tuple
 
-    def ask_to_stop(self) -> None:
+    def ask_to_stop(self, *, finish: bool = False) -> None:
         """Make the stop file of the ranks. If that fails, signals follow."""
         try:
-            stop_file.make(self.stop_file)
+            stop_file.make(self.stop_file, finish=finish)
         except OSError as error:
             _log.warning("the stop file cannot be made: %s", error)
 
@@ -73,6 +73,7 @@ class Graces:
     hurried_s: float  # the same, when what they save is not needed any more
     sigterm_s: float
     sigkill_s: float
+    finish: bool = False  # whether the ranks should leave artifacts and a summary
 
 
 def stop(targets: Sequence[AttemptProcesses], graces: Graces, *, meanwhile: Callable[[], bool]) -> bool:
@@ -97,7 +98,7 @@ def stop(targets: Sequence[AttemptProcesses], graces: Graces, *, meanwhile: Call
 
     if graces.stop_file_s is not None:
         for target in targets:
-            target.ask_to_stop()
+            target.ask_to_stop(finish=graces.finish)
         if gone_within(graces.stop_file_s, hurried_s=graces.hurried_s):
             return True
     _send(targets, signal.SIGTERM)

@@ -53,7 +53,7 @@ _PERIOD_S = 0.1  # between two looks at the processes
 _STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, after a rank has exited
 _NODES_TAKEN = Ending(EndReason.PREEMPTED, "Slurm takes its nodes back")
-_SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST})
+_SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST, EndReason.PRUNED})
 
 
 def supervise(
@@ -273,7 +273,7 @@ class Supervision:
         return None if trouble is None else Ending(EndReason.HOST_LOST, f"Slurm failed: {trouble}")
 
     def _requested_ending(self) -> Ending | None:
-        """The ending that somebody requested: cancel, pause, preemption. Read once a period, with the time limit."""
+        """The ending that was requested, such as a cancel or a pause. Read once a period, with the time limit."""
         if time.monotonic() - self._requests_read_at < self._config.orders_period_s:
             return None
         self._requests_read_at = time.monotonic()
@@ -299,6 +299,7 @@ class Supervision:
             hurried_s=config.stop_file_grace_s,
             sigterm_s=config.sigterm_grace_s,
             sigkill_s=config.sigkill_grace_s,
+            finish=reason is not None and reason.reason is EndReason.PRUNED,
         )
         return stop([self._local, self._members], graces, meanwhile=self._look_while_stopping) or self._local.are_gone()
 

@@ -55,6 +55,7 @@ export type Outlier = Schemas["Outlier"];
 export type StudyReport = Schemas["StudyReport"];
 export type StudyCurves = Schemas["StudyCurves"];
 export type CellCurve = Schemas["CellCurve"];
+export type Trial = Schemas["TrialReport"];
 export type Note = Schemas["NoteView"];
 
 /** A page of a list. */

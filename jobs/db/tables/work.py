@@ -98,6 +98,7 @@ class Job(Base):
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
     study_repeat: Mapped[int | None] = mapped_column()  # from 0
+    pruned_at_epoch: Mapped[int | None] = mapped_column()  # its search asked for its end because of this epoch
     code: Mapped[str | None] = mapped_column(ForeignKey("code_archives.digest"))  # null: Hora's own loop trains
     run_id: Mapped[str | None] = mapped_column(String(16))  # of the run that was imported; null: it was submitted
     probe: Mapped[dict[str, Any] | None]  # what a batch probe found: `jobs.model.records.ProbeFindings`
@@ -194,7 +195,7 @@ class JobText(Base):
 
 
 class Study(Base):
-    """A grid of jobs: every combination of some values over a base spec, each several times."""
+    """Jobs over a base spec: every combination of some values, each several times; or the trials of a search."""
 
     __tablename__ = "studies"
 
@@ -208,14 +209,23 @@ class Study(Base):
     cells: Mapped[list[Any]] = mapped_column(JSON)  # values by dotted field of each cell, in the sequence of the grid
     repeats: Mapped[int]
     target: Mapped[float | None]  # the val_accuracy to which time and GPU-hours are measured; null: from the results
+    # A `jobs.views.searches.SearchSpec` with its defaults; null: a grid. Its trials are the cells.
+    search: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    # It begins trials or may end some early: `jobs.insight.studies.searching` looks at it. Not told by `ended_at`: a
+    # worker of an older version ends every study that has no live jobs.
+    is_searching: Mapped[bool] = mapped_column(server_default=false())
+    paused_at: Mapped[datetime | None]  # of a search: it begins no trials
+    obstacle: Mapped[str | None]  # why a search cannot begin the next trial now
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    ended_at: Mapped[datetime | None]  # when all its jobs had ended; null again if some are run again
+    # When all its jobs had ended, and a search needed no more of them; null again if some are run again.
+    ended_at: Mapped[datetime | None]
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows when a user changes the study
 
     __table_args__ = (
         Index("ix_studies_newest", created_at.desc(), id.desc()),
         Index("ix_studies_going_on", id, postgresql_where=text("ended_at IS NULL")),
+        Index("ix_studies_searching", id, postgresql_where=text("is_searching")),
     )
 
 

@@ -19,7 +19,7 @@ from jobs.lifecycle.attempt_devices import CPU, devices_of
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, ScriptSummary, Summary
 from jobs.model.spec import Spec
-from jobs.model.states import Status
+from jobs.model.states import EndReason, Status
 
 _MOST = 200  # the newest ones: more would not change a mean, and each costs time
 MIXED = " + "  # between the names, if a job ran on several models at once
@@ -92,7 +92,9 @@ def past_jobs(session: Session, work_key: str) -> list[PastJob]:
     columns = (Job.id, Job.run_key, Job.spec, Job.plan, Job.summary, Job.probe, Job.dataset)
     rows = session.execute(
         select(*columns)
-        .where(Job.work_key == work_key, Job.status == Status.SUCCEEDED)
+        .where(
+            Job.work_key == work_key, Job.status == Status.SUCCEEDED, Job.end_reason.is_distinct_from(EndReason.PRUNED)
+        )
         .order_by(Job.created_at.desc())
         .limit(_MOST)
     ).all()

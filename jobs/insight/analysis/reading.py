@@ -26,7 +26,7 @@ from jobs.telemetry.ingest import ALL_RANKS
 _WINDOW = 1024  # steps that are read together: as many as a full block has
 _MOST_RANK_STEPS = 100_000  # of an attempt
 _MOST_LONG_STEPS = 20
-_ENDED_WELL = frozenset({EndReason.COMPLETED, EndReason.EARLY_STOPPED})
+_ENDED_WELL = frozenset({EndReason.COMPLETED, EndReason.EARLY_STOPPED, EndReason.PRUNED})
 _BASELINES = 5  # jobs on one GPU whose step times are read
 
 

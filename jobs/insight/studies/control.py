@@ -30,11 +30,11 @@ from jobs.scheduling.placement_rows import PASS_LOCK
 def request_cancel(session: Session, study_id: str) -> None:
     """Cancel all its jobs that have not ended: queued ones at once, others when their supervisors see it.
 
-    A second request changes nothing, and neither does one after the end.
+    A search begins no more trials. A second request changes nothing, and neither does one after the end.
     """
-    _take_turn(session, study_id)
+    study = _take_turn(session, study_id)
     unfinished = _unfinished(session, study_id, Job.cancel_requested_at.is_(None))
-    if not unfinished:
+    if not unfinished and not study.is_searching:
         return
     touch_all(session, unfinished, cancel_requested_at=func.now())
     _add_events(session, unfinished, EventKind.CANCEL_REQUESTED)
@@ -43,16 +43,20 @@ def request_cancel(session: Session, study_id: str) -> None:
         end_reason=EndReason.CANCELLED, ended_at=func.now(),
     )  # fmt: skip
     _add_events(session, list(queued), EventKind.ENDED, {"status": "cancelled", "end_reason": "cancelled"})
-    touch(session, study_id, cancel_requested_at=func.now())
+    touch(session, study_id, cancel_requested_at=func.now(), is_searching=False, obstacle=None)
 
 
 def pause(session: Session, study_id: str) -> None:
-    """Pause all its jobs that have not ended, as `jobs.lifecycle.store.pause` does."""
-    _take_turn(session, study_id)
+    """Pause all its jobs that have not ended, as `jobs.lifecycle.store.pause` does. A search begins no more trials."""
+    study = _take_turn(session, study_id)
     unpaused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
     if unpaused:
         touch_all(session, unpaused, paused_at=func.now())
         _add_events(session, unpaused, EventKind.PAUSE_REQUESTED)
+    begins_trials = study.is_searching and study.paused_at is None
+    if begins_trials:
+        touch(session, study_id, paused_at=func.now(), obstacle=None)
+    elif unpaused:
         touch(session, study_id)
 
 
@@ -68,8 +72,11 @@ def resume(session: Session, study_id: str, *, by: Applicant, most_queued: int |
     if paused:
         touch_all(session, paused, paused_at=None, idle=None, queued_at=func.now())
         _add_events(session, paused, EventKind.RESUMED)
-    if paused or replaced:
-        touch(session, study_id, cancel_requested_at=None, ended_at=None)
+    goes_on = study.search is not None and (study.paused_at is not None or study.cancel_requested_at is not None)
+    if paused or replaced or goes_on:
+        is_searching = study.search is not None  # also where all trials have begun: it may end some early
+        values = {"cancel_requested_at": None, "ended_at": None, "paused_at": None, "is_searching": is_searching}
+        touch(session, study_id, **values)
 
 
 def _take_turn(session: Session, study_id: str) -> Study:

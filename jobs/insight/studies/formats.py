@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jobs.insight.studies.search_formats import trials_csv, trials_table
 from jobs.model.csv_cells import csv_cell
 from jobs.views.studies import CellReport, CurveAgreement, Goal, Interval, Speeds, StudyReport
 
@@ -25,18 +26,22 @@ _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
 _SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target", "cost"})  # from seconds of one slot to months of many
 
+_OF_TRIALS = "The objective is the best value of any epoch of a trial that has ended."
+_OF_CELLS = (
+    "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
+    "GPU-hours are all of the leased time."
+)
+
 
 def markdown(report: StudyReport) -> str:
     """The report as a page of Markdown with one table, in the syntax of GitHub and most others."""
     parts = [f"# {_heading(report.name)}", _state(report)]
     if report.findings:
         parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
-    parts.append(_table(report))
+    is_search = report.trials is not None
+    parts.append(trials_table(report, _markdown) if is_search else _table(report))
     parts += _outliers(report)
-    parts.append(
-        "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
-        "GPU-hours are all of the leased time."
-    )
+    parts.append(_OF_TRIALS if is_search else _OF_CELLS)
     if report.notes:
         parts.append("## Notes")
     for note in report.notes:
@@ -46,7 +51,7 @@ def markdown(report: StudyReport) -> str:
 
 
 def _state(report: StudyReport) -> str:
-    sentences = [f"Study `{report.study_id}`: {len(report.cells)} cells, {report.repeats} repeats."]
+    sentences = [f"Study `{report.study_id}`: {_size(report)}."]
     if not report.complete:
         sentences.append("Some of its jobs have not ended: the figures will change.")
     if report.baseline is not None:
@@ -61,6 +66,12 @@ def _state(report: StudyReport) -> str:
         target = f"{_markdown(report.target.metric)} of {report.target.value:g}"
         sentences.append(f"The target is {_article(target)} {target}, {chosen[report.target.chosen_by]}.")
     return " ".join(sentences)
+
+
+def _size(report: StudyReport) -> str:
+    if report.search is None:
+        return f"{len(report.cells)} cells, {report.repeats} repeats"
+    return f"{len(report.cells)} of {report.search.trials} trials by {report.search.method}"
 
 
 def _of_goal(goal: Goal | None) -> list[str]:
@@ -192,7 +203,9 @@ def _line(text: str) -> str:
 
 
 def comma_separated(report: StudyReport) -> str:
-    """The report as CSV (RFC 4180), one line for each cell."""
+    """The report as CSV (RFC 4180), one line for each cell, or for each trial of a search."""
+    if report.trials is not None:
+        return trials_csv(report)
     out = io.StringIO()
     writer = csv.writer(out)
     fields = [field for field in report.varied if field != "gpus"]

@@ -47,16 +47,16 @@ def cells_of(study: StudySpec) -> list[Cell]:
 
     An empty grid makes one cell: the base.
     """
-    problems = [*_wrong_fields(study), *_wrong_values(study), *_wrong_target(study)]
+    problems = [*wrong_fields(study), *wrong_values(study), *wrong_target(study)]
     if not problems:
-        problems = [*_wrong_numbers(study), *_too_large(study)]
+        problems = [*_wrong_numbers(study), *too_large(study)]
     if problems:
         raise InvalidSpec(problems)
     cells, cell_problems, base = [], CellProblems(study), to_json(study.base)
     for positions in product(*(range(len(values)) for values in study.grid.values())):
         values = {field: given[at] for (field, given), at in zip(study.grid.items(), positions, strict=True)}
         try:
-            cells.append(Cell(values, positions, spec_from(_document(study.name, base, values))))
+            cells.append(Cell(values, positions, spec_from(document_of(study.name, base, values))))
         except InvalidSpec as error:
             cell_problems.add(positions, error.problems)
     if problems := cell_problems.problems() or _equal_cells(cells):
@@ -107,12 +107,12 @@ class CellProblems:
         every_cell = prod(len(self._study.grid[name]) for name in fields)
         if len(cells) == every_cell or not fields:
             return ""
-        values = [f"{name} {_text(self._study.grid[name][cells[0][self._fields.index(name)]])}" for name in fields]
+        values = [f"{name} {value_text(self._study.grid[name][cells[0][self._fields.index(name)]])}" for name in fields]
         more = f", and {len(cells) - 1} more" if len(cells) > 1 else ""
         return f" (with {', '.join(values)}{more})"
 
 
-def _document(study_name: str, base: bytes, values: Mapping[str, Any]) -> dict[str, Any]:
+def document_of(study_name: str, base: bytes, values: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a cell as a person would write it. Outer fields are set first, so that inner ones change them.
 
     The base is JSON, because reading it again is the quickest copy.
@@ -127,19 +127,20 @@ def _document(study_name: str, base: bytes, values: Mapping[str, Any]) -> dict[s
 
 def job_name(study: str, values: Mapping[str, Any]) -> str:
     """The name of a cell's jobs: the study and the cell's values, cut to the longest name that is allowed."""
-    text = " ".join([study, *(f"{field.rpartition('.')[2]} {_text(value)}" for field, value in values.items())])
+    text = " ".join([study, *(f"{field.rpartition('.')[2]} {value_text(value)}" for field, value in values.items())])
     return cleaned(text, MOST_IN_NAME - len(" r100"))
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(
-            _text(inner) if key in ("name", "source") else f"{key} {_text(inner)}" for key, inner in value.items()
+            value_text(inner) if key in ("name", "source") else f"{key} {value_text(inner)}"
+            for key, inner in value.items()
         )
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _wrong_fields(study: StudySpec) -> Iterator[FieldProblem]:
+def wrong_fields(study: StudySpec) -> Iterator[FieldProblem]:
     for field in study.grid:
         top, _, inner = field.partition(".")
         if top in _NOT_VARIED:
@@ -165,7 +166,7 @@ def _wrong_inner(study: StudySpec, field: str) -> Iterator[FieldProblem]:
         holders += [(f"grid.{path}[{number}]", value) for number, value in enumerate(study.grid.get(path, []))]
         for place, value in holders:
             if not isinstance(value, dict):
-                message = f"{place} is {_text(value)[:80]}, no object, so it has no field {field[len(path) + 1 :]}"
+                message = f"{place} is {value_text(value)[:80]}, no object, so it has no field {field[len(path) + 1 :]}"
                 yield FieldProblem(f"grid.{field}", message)
                 return
 
@@ -187,7 +188,7 @@ def _parts(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
 
 
-def _wrong_values(study: StudySpec) -> Iterator[FieldProblem]:
+def wrong_values(study: StudySpec) -> Iterator[FieldProblem]:
     for field, values in study.grid.items():
         if not values:
             yield FieldProblem(f"grid.{field}", "has no values")
@@ -199,7 +200,7 @@ def _wrong_values(study: StudySpec) -> Iterator[FieldProblem]:
                 yield FieldProblem(f"grid.{field}[{at}]", message, text[:80])
 
 
-def _wrong_target(study: StudySpec) -> Iterator[FieldProblem]:
+def wrong_target(study: StudySpec) -> Iterator[FieldProblem]:
     try:
         goal = goal_of(study.base, ())
     except ValidationError:
@@ -222,7 +223,7 @@ def _wrong_numbers(study: StudySpec) -> list[FieldProblem]:
     return problems
 
 
-def _too_large(study: StudySpec) -> Iterator[FieldProblem]:
+def too_large(study: StudySpec) -> Iterator[FieldProblem]:
     """A problem if the spec of a cell can be too large: every cell is checked as a whole."""
     largest = [max(len(to_json(value)) for value in values) for values in study.grid.values()]
     size = len(to_json(study.base)) + sum(largest)
@@ -238,7 +239,7 @@ def _equal_cells(cells: Sequence[Cell]) -> list[FieldProblem]:
         text = cell.spec.model_dump_json(exclude={"name"})
         if text in cell_by_spec:
             first, second = (
-                " ".join(f"{field} {_text(value)}" for field, value in equal.values.items())
+                " ".join(f"{field} {value_text(value)}" for field, value in equal.values.items())
                 for equal in (cell_by_spec[text], cell)
             )
             return [FieldProblem("grid", f"two cells are the same job: {first}, and {second}")]

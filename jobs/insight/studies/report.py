@@ -18,8 +18,10 @@ from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.insight.studies.loss_curves import loss_names, with_loss_agreement
 from jobs.insight.studies.outliers import outliers_of
+from jobs.insight.studies.search_report import with_search
 from jobs.insight.studies.statistics import is_usable
-from jobs.insight.studies.store import get_study, newest_jobs, notes_of
+from jobs.insight.studies.store import get_study, newest_jobs, notes_of, search_of
+from jobs.insight.studies.trials import objective_of
 from jobs.lifecycle.attempt_devices import devices_of
 from jobs.model.states import TERMINAL
 from jobs.runtime.prices import Prices
@@ -58,7 +60,7 @@ def report_on(
     if "device" in study.grid:
         cells = with_cpu_speedups(cells)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
-    return StudyReport(
+    report = StudyReport(
         study_id=study.id,
         name=study.name,
         varied=list(study.grid),
@@ -84,6 +86,8 @@ def report_on(
         ),
         notes=notes_of(session, study_id),
     )
+    search = search_of(study)
+    return report if search is None else with_search(session, study, search, report)
 
 
 def _target(study: Study, goal: Goal, requested: float | None) -> Target | None:
@@ -112,7 +116,8 @@ def goal_and_runs(session: Session, study: Study, prices: Prices | None = None) 
     attempts = _attempts(session, ids)
     costs = {} if prices is None else _costs(session, attempts, prices)
     names = {name for row in rows for name in row.metrics}
-    goal = goal_of(study.base, names)
+    search = search_of(study)
+    goal = goal_of(study.base, names) if search is None else objective_of(study.base, search)
     curves = [*([goal.metric] if goal else []), *loss_names(names)]
     series = epoch_series(session, ids, attempts, [*curves, "epoch_s"])
     runs: list[list[Run]] = [[] for _ in study.cells]

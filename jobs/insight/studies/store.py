@@ -18,11 +18,13 @@ from jobs.db import cursors
 from jobs.db.cursors import BY_TIME, Page, page_of
 from jobs.db.tables import Job, Study, StudyNote
 from jobs.insight.studies.grid import Cell, spec_of
+from jobs.insight.studies.space import space_of, trials_of
 from jobs.lifecycle.store import new_id
 from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
 from jobs.model.plan import Plan
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import TERMINAL, Status
+from jobs.views.searches import SearchSpec
 from jobs.views.studies import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
 
 MOST_NOTES = 200  # of a study
@@ -56,18 +58,8 @@ def write_study(
     idempotency: Idempotency | None = None,
 ) -> str:
     """Write a study, its jobs and its key; returns its id. Queues the first repeat of every cell before any second."""
-    study = Study(
-        id=new_id(),
-        name=spec.name,
-        owner=owner,
-        project=spec.base.get("project", DEFAULT_PROJECT),
-        base=spec.base,
-        grid=spec.grid,
-        cells=[cell.values for cell, _ in cells],
-        repeats=spec.repeats,
-        target=spec.target,
-    )
-    session.add(study)
+    study = _add_study(session, spec, owner=owner, idempotency=idempotency)
+    study.cells = [cell.values for cell, _ in cells]
     session.flush()
     jobs = [
         (spec_of(cell, repeat), plan, StudyPlace(study.id, position, repeat))
@@ -75,10 +67,36 @@ def write_study(
         for position, (cell, plan) in enumerate(cells)
     ]
     write_jobs(session, jobs, owner=owner)
+    return study.id
+
+
+def write_search(session: Session, spec: StudySpec, *, owner: str, idempotency: Idempotency | None = None) -> str:
+    """Write a search and its key; returns its id. `jobs.insight.studies.searching` begins its trials."""
+    assert spec.search is not None
+    study = _add_study(session, spec, owner=owner, idempotency=idempotency)
+    study.search, study.is_searching = spec.search.model_dump(mode="json", exclude_unset=True), True
+    session.flush()
+    return study.id
+
+
+def _add_study(session: Session, spec: StudySpec, *, owner: str, idempotency: Idempotency | None) -> Study:
+    study = Study(
+        id=new_id(),
+        name=spec.name,
+        owner=owner,
+        project=spec.base.get("project", DEFAULT_PROJECT),
+        base=spec.base,
+        grid=spec.grid,
+        cells=[],
+        repeats=spec.repeats,
+        target=spec.target,
+    )
+    session.add(study)
+    session.flush()
     if spec.note is not None:
         session.add(StudyNote(study_id=study.id, author=owner, text=spec.note))
     remember_answer(session, owner, idempotency, study_id=study.id)
-    return study.id
+    return study
 
 
 def get_study(session: Session, study_id: str) -> Study:
@@ -185,6 +203,11 @@ def newest_jobs(study_ids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     )
 
 
+def search_of(study: Study) -> SearchSpec | None:
+    """What a search was asked for; None for a grid."""
+    return None if study.search is None else SearchSpec.model_validate(study.search)
+
+
 Counts = Mapping[Status, tuple[int, int]]  # jobs, and how many of them are paused
 
 
@@ -204,18 +227,21 @@ def _counts(session: Session, study_ids: Sequence[str]) -> Mapping[str, Counts]:
 def _line(study: Study, counts: Counts) -> dict[str, Any]:
     numbers = {status: counts.get(status, (0, 0)) for status in Status}
     unfinished = {status: count for status, count in numbers.items() if status not in TERMINAL}
+    search = search_of(study)
     return {
         "id": study.id,
         "name": study.name,
         "owner": study.owner,
         "project": study.project,
-        "varied": list(study.grid),
+        "varied": list(study.grid if search is None else search.space),
         "repeats": study.repeats,
         "target": study.target,
-        "jobs": len(study.cells) * study.repeats,
+        "jobs": len(study.cells) * study.repeats if search is None else trials_of(search, space_of(search)),
         "counts": {status: jobs for status, (jobs, _) in numbers.items()},
         "paused": sum(paused for _, paused in unfinished.values()),
-        "complete": not any(jobs for jobs, _ in unfinished.values()),
+        "complete": not study.is_searching and not any(jobs for jobs, _ in unfinished.values()),
+        "search": search,
+        "obstacle": study.obstacle,
         "cancel_requested_at": study.cancel_requested_at,
         "created_at": study.created_at,
         "revision": study.revision,

@@ -46,12 +46,12 @@ class Claimed:
 
 
 def end_studies(session: Session) -> list[str]:
-    """Store the end of every study without live jobs, with deliveries for the webhooks. Returns the ids.
+    """Store the end of every study that has no live jobs and needs no more, with deliveries. Returns the ids.
 
     A study that somebody resumes at the same moment is skipped, because its row is locked.
     """
     live = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).exists()
-    has_ended = (Study.ended_at.is_(None), ~live)
+    has_ended = (Study.ended_at.is_(None), ~Study.is_searching, ~live)
     query = select(Study.id).where(*has_ended).order_by(Study.id).limit(_BATCH_ROWS)
     candidates = session.scalars(query.with_for_update(skip_locked=True)).all()
     if not candidates:

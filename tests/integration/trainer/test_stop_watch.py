@@ -11,6 +11,7 @@ import pytest
 
 from tests.waiting import slowdown, until
 from trainer.stopping import POLL_S
+from worker.attempt import stop_file
 from worker.attempt.lease_file import extend, read_until
 
 PROGRAM = """
@@ -22,7 +23,7 @@ watch = StopWatch(Path(sys.argv[1]), on_leave=lambda why: (print(why, flush=True
 watch.stage = Stage[sys.argv[2]]
 watch.start()
 print("watching", flush=True)
-print("requested" if watch.requested.wait(120) else "nothing", watch.asked_by_file, flush=True)
+print("requested" if watch.requested.wait(120) else "nothing", watch.asked_by_file, watch.finishes, flush=True)
 signal.sigtimedwait({signal.SIGUSR1}, 0.5 if sys.argv[2] == "TRAINING" else 20)
 """
 
@@ -33,6 +34,7 @@ signal.sigtimedwait({signal.SIGUSR1}, 0.5 if sys.argv[2] == "TRAINING" else 20)
         ("SETTING_UP", "file", 7),
         ("SETTING_UP", "signal", 7),
         ("TRAINING", "file", 0),
+        ("TRAINING", "finish", 0),
         ("TRAINING", "signal", 0),
         ("FINISHING", "signal", 7),
     ],
@@ -44,13 +46,16 @@ def test_a_request_to_stop_is_obeyed_at_every_stage(tmp_path: Path, stage: str, 
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "watching\n"
-        stop_path.touch() if wish == "file" else process.send_signal(signal.SIGTERM)
+        if wish == "signal":
+            process.send_signal(signal.SIGTERM)
+        else:
+            stop_file.make(stop_path, finish=wish == "finish")
         said, _ = process.communicate(timeout=120)
     assert process.returncode == code
     if code == 7:
-        assert ("the stop file" if wish == "file" else f"SIGTERM from process {os.getpid()}") in said
+        assert ("the stop file" if wish != "signal" else f"SIGTERM from process {os.getpid()}") in said
     else:
-        assert said == f"requested {wish == 'file'}\n"
+        assert said == f"requested {wish != 'signal'} {wish == 'finish'}\n"
 
 
 # Its lease begins when all is imported; it has been read before the process stops itself.
@@ -58,6 +63,7 @@ LEASED = """
 import os, signal, sys, time
 from pathlib import Path
 from trainer.stopping import LeaseFile, StopWatch
+from worker.attempt import stop_file
 from worker.attempt.lease_file import extend
 
 path = Path(sys.argv[1])

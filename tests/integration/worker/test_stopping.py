@@ -41,7 +41,7 @@ class OtherHost:
         self.goes_at = goes_at
         self.requests: list[str | int] = []
 
-    def ask_to_stop(self) -> None:
+    def ask_to_stop(self, *, finish: bool) -> None:
         self.requests.append("file")
 
     def signal(self, number: int) -> None:

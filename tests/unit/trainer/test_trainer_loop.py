@@ -84,7 +84,7 @@ class Scene(Callback):
             state=State(ranks=1, global_batch=1),
             callbacks=[self],
             checkpointing=cast("Checkpointing", self),
-            watch=cast("StopWatch", SimpleNamespace(requested=threading.Event())),
+            watch=cast("StopWatch", SimpleNamespace(requested=threading.Event(), finishes=False)),
             on_first_step=lambda: self.events.append("first"),
             flush=lambda: None,
         )

@@ -12,6 +12,7 @@ interface Explanation {
 const END_REASONS: Record<EndReason, Explanation> = {
   completed: { cause: "Every epoch is done.", remedy: null },
   early_stopped: { cause: "The monitored metric stopped improving.", remedy: null },
+  pruned: { cause: "Its search ended it early: other trials were better.", remedy: null },
   cancelled: { cause: "A person cancelled the job.", remedy: null },
   dependency: {
     cause: "A job that it was waiting for failed or was cancelled, so no attempt began.",

@@ -45,7 +45,7 @@ export function Findings({ report }: { report: StudyReport }) {
 
 /** The best cells with the figures in which they are best. A single cell has nothing to compare with. */
 function bestCells(report: StudyReport): [cell: string, figures: string][] {
-  if (report.cells.length < 2) return [];
+  if (report.cells.length < 2 || report.trials) return []; // a search names its best trial
   const figuresByCell = new Map<string, string[]>();
   const isNamedTwice = report.best[goalOf(report).metric] !== undefined; // as the goal too
   for (const [figure, position] of Object.entries(report.best)) {

@@ -14,6 +14,7 @@ import { Header } from "./header.tsx";
 import { Notes } from "./notes.tsx";
 import { Outliers } from "./outliers.tsx";
 import styles from "./page.module.css";
+import { Search } from "./search.tsx";
 import { endedJobs } from "./state.ts";
 import { outliersParam, targetNow } from "./view.ts";
 
@@ -64,9 +65,9 @@ interface Props {
 }
 
 function Report({ study, report, every_s, onChange }: Props) {
-  const hasFigures = report.cells.some((cell) => cell.repeats > 0);
   return (
     <>
+      {study.obstacle && <Notice title="The next trial waits">{study.obstacle}.</Notice>}
       {!report.complete && (
         <Notice title={`${endedJobs(study)} of ${study.jobs} jobs have ended`}>
           The figures below are from these jobs alone. They update as others end.
@@ -76,6 +77,16 @@ function Report({ study, report, every_s, onChange }: Props) {
         <Findings report={report} />
         <Notes study={study} onChange={onChange} />
       </div>
+      {report.trials ? <Search report={report} /> : <Cells study={study} report={report} every_s={every_s} />}
+    </>
+  );
+}
+
+/** The figures of a grid. */
+function Cells({ study, report, every_s }: Omit<Props, "onChange">) {
+  const hasFigures = report.cells.some((cell) => cell.repeats > 0);
+  return (
+    <>
       <Outliers report={report} />
       {hasFigures && (
         <>

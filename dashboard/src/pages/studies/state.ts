@@ -19,6 +19,7 @@ export function liveJobs({ counts }: StudyLine): number {
 export function statusOf(study: StudyLine): Status {
   const has = (status: Status): boolean => (study.counts[status] ?? 0) > 0;
   if (study.complete) {
+    if (study.search && study.cancel_requested_at !== null) return "cancelled"; // its jobs may all have succeeded
     if (has("cancelled") && (study.cancel_requested_at !== null || !has("failed"))) return "cancelled";
     return has("failed") ? "failed" : "succeeded";
   }
@@ -38,10 +39,11 @@ export function progressLine(study: StudyLine): string {
   return [`${endedJobs(study)} of ${countText(study.jobs, "job")} ended`, ...others].join(", ");
 }
 
-/** What is varied: gpus × batch size, 4 cells × 3 repeats. */
+/** What is varied: gpus × batch size, 4 cells × 3 repeats; or 24 trials by tpe. */
 export function gridLine(study: StudyLine): string {
   const cells = study.jobs / study.repeats;
   const fields = study.varied.map(fieldLabel).join(" × ");
+  if (study.search) return `${fields}, ${countText(study.jobs, "trial")} by ${study.search.method}`;
   return [fields || "nothing varies", `${countText(cells, "cell")} × ${countText(study.repeats, "repeat")}`].join(", ");
 }
 

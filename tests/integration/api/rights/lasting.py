@@ -7,7 +7,8 @@ what a user began. Each line that names a check has a test of that check.
 # Tables whose rows belong to a user, and what such a row does later.
 ROWS_OF_USERS = {
     "jobs": "a queued job is placed: `rights_now.may_train`; a running one goes on; to resume it is to submit it again",
-    "studies": "it submits only when somebody resumes it, who must be allowed to submit, as its owner must",
+    "studies": "it submits when somebody resumes it, who must be allowed to submit, as its owner must; a search also"
+    " begins trials: `rights_now.why_not_train`, before each",
     "webhooks": "it sends: `rights_now.why_no_messages`, before each try",
     "uploads": "each piece, and the dataset made of it, is a request of its owner",
     "code_senders": "it lets its owner read the archive; to run it is a request of its own, with the scope code",
@@ -34,6 +35,7 @@ THREADS = {
     "Retention": "the operator",
     "IdleWatch": "the owners of jobs and admins, who said what to do with idle slots: it only takes slots away",
     "Forecaster": "nobody: it says when jobs are expected to start, and changes no job",
+    "Searcher": "the owners of searches: `rights_now.why_not_train`, before each trial",
     "Sampler": "the operator",
     "Desk": "the owners of jobs: it asks Slurm only for jobs whose owners may submit, and begins no others",
     "CopierKeeper": "the operator, who sets the address of the store",

@@ -50,7 +50,7 @@ class OtherHosts(Members):
         is_lost = self._lost_at is not None and time.monotonic() > self._lost_at
         return "host hc: the connection broke" if is_lost else None
 
-    def ask_to_stop(self) -> None:
+    def ask_to_stop(self, *, finish: bool) -> None:
         self.requests.append("file")
 
     def signal(self, number: int) -> None:

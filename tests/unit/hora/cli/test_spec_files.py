@@ -107,14 +107,14 @@ def test_value_that_is_not_a_finite_number_is_refused() -> None:
 def test_grid_field_keeps_its_dots_and_base_field_is_nested() -> None:
     study = {"base": {"dataset": "digits"}, "grid": {"gpus": [1]}}
     changes = ["base.dataset.validation=0.2", "grid.dataset.fraction=[0.5, 1.0]", "grid.gpus=[1, 2]", "repeats=3"]
-    assert with_options(study, {}, changes, whole_below="grid") == {
+    assert with_options(study, {}, changes, whole_below=("grid", "search.space")) == {
         "base": {"dataset": {"source": "digits", "validation": 0.2}},
         "grid": {"gpus": [1, 2], "dataset.fraction": [0.5, 1.0]},
         "repeats": 3,
     }
-    assert with_options(study, {}, ["grid={}"], whole_below="grid")["grid"] == {}
+    assert with_options(study, {}, ["grid={}"], whole_below=("grid", "search.space"))["grid"] == {}
     with pytest.raises(InvalidSpec):
-        with_options(study, {}, ["grid.=1"], whole_below="grid")
+        with_options(study, {}, ["grid.=1"], whole_below=("grid", "search.space"))
 
 
 def test_study_document_is_validated() -> None:

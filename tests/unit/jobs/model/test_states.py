@@ -9,7 +9,7 @@ NOT_COUNTED = {
     EndReason.NO_STORE,
 }  # fmt: skip
 COUNTED = {EndReason.RANK_FAILED, EndReason.STALLED, EndReason.LAUNCH_FAILED}
-DONE = {EndReason.COMPLETED, EndReason.EARLY_STOPPED}
+DONE = {EndReason.COMPLETED, EndReason.EARLY_STOPPED, EndReason.PRUNED}
 
 
 def test_transitions_match_the_design() -> None:

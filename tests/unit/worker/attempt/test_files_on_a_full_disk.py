@@ -43,6 +43,10 @@ def test_ranks_can_be_stopped(paths: AttemptPaths) -> None:
     stop_file.make(paths.stop_file)
     stop_file.make(paths.stop_file)
     assert paths.stop_file.exists()
+    finish_file = paths.stop_file.with_name("stop-finish")
+    assert not finish_file.exists()
+    stop_file.make(paths.stop_file, finish=True)
+    assert finish_file.exists()
 
 
 def test_a_rank_leaves_its_exit_record_in_its_note(paths: AttemptPaths) -> None:

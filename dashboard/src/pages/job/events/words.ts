@@ -34,6 +34,7 @@ const KINDS: Record<JobEvent["kind"], string> = {
   idle_warned: "Idle slots",
   idle_withdrawn: "Idle warning withdrawn",
   idle_acted: "Idle for too long",
+  prune_requested: "Pruned by its search",
   ended: "Ended",
 };
 
@@ -79,6 +80,7 @@ export function detailOf({ kind, data }: JobEvent): string {
       return idleText(data as unknown as IdleNotice);
     case "pause_requested":
     case "idle_withdrawn":
+    case "prune_requested":
       return typeof data["why"] === "string" ? data["why"] : "";
     case "waits_for_files":
       return data["dataset"]

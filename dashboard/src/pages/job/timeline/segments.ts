@@ -64,7 +64,7 @@ function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number):
       ["set_up", endMs],
     ];
   }
-  const isFinished = attempt.end_reason === "completed" || attempt.end_reason === "early_stopped";
+  const isFinished = ["completed", "early_stopped", "pruned"].includes(attempt.end_reason ?? "");
   const lastEpochMs = timeOf(attemptEvents.findLast((event) => event.kind === "epoch_ended"));
   return [
     ["launch", startedMs],

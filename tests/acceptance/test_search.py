@@ -1,0 +1,158 @@
+"""Real searches: trials that are pruned, of scripts and of Hora's own loop, and one whose processes are killed."""
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from hora.service import Json, Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from tests.acceptance.conftest import kinds, no_process_left, rank_pids, supervisor_pids
+from tests.integration.jobs import code_rows
+from tests.waiting import slowdown, until
+
+# The better its level, the better it is at each epoch. It trains until it is told to stop, unless it has few epochs.
+SCRIPT = """
+import itertools, sys, time
+from hora import run
+
+latest = run.latest_checkpoint()
+done = 0 if latest is None else int((latest / "epoch").read_text())
+level, epochs = run.params["level"], run.params.get("epochs")
+for epoch in itertools.count(done + 1) if epochs is None else range(done + 1, epochs + 1):
+    time.sleep(0.2)
+    run.report(epoch=epoch, score=level * (1 - 0.5 ** epoch))
+    with run.checkpoint(epoch) as folder:
+        (folder / "epoch").write_text(str(epoch))
+    if run.should_stop():
+        (run.artifacts / "pruned.txt").write_text(str(epoch))
+        sys.exit()
+"""
+OWN = {
+    "dataset": "digits", "model": "mlp", "batch_size": 256, "early_stopping": None, "seed": 3,
+    "checkpoint": {"keep": 1},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stack(session_folder: Path) -> Iterator[Stack]:
+    """A stack that runs the code of its users, with short leases."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("CODE", "on"), ("RESTART_BACKOFF_S", "0.1"), ("LEASE_S", f"{min(11 * slowdown(), 60):.1f}"),
+            ("LEASE_RENEWAL_S", "0.5"), ("SEARCH_PERIOD_S", "0.2"), ("RECONCILE_PERIOD_S", "0.3"),
+        ):  # fmt: skip
+            patch.setenv(f"HORA_{name}", value)
+        with Stack(session_folder / "searching", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def client(stack: Stack) -> Iterator[Service]:
+    with Service(stack.url, stack.token) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def script(stack: Stack) -> Json:
+    """The fields of a script's spec."""
+    engine = engine_for(stack.database_url)
+    digest = code_rows.an_archive(sessions_for(engine), code_rows.packed({"train.py": SCRIPT.encode()}))
+    engine.dispose()
+    return {"code": digest, "command": ["python", "train.py"], "goal": {"metric": "score", "mode": "max"}}
+
+
+def trials_of(client: Service, study: Json) -> list[Json]:
+    """The trials of a search, once it has ended."""
+    ended = client.wait_study(study["id"], timeout_s=800)
+    assert ended["complete"]
+    trials: list[Json] = client.report(study["id"])["trials"]
+    return trials
+
+
+def test_trials_of_a_script_end_when_others_are_better(client: Service, script: Json) -> None:
+    """The bad ones would train for ever. The good one waits for nobody."""
+    space = {"params": [{"level": 0.9, "epochs": 12}, {"level": 0.1}, {"level": 0.2}, {"level": 0.3}]}
+    search = {"method": "grid", "parallel": 2, "space": space, "prune": {"name": "asha", "min_epochs": 2}}
+    study = client.submit_study({"base": script, "search": search})
+    good, *bad = trials_of(client, study)
+
+    assert (good["status"], good["end_reason"], good["epochs"]) == ("succeeded", "completed", 12)
+    assert {(trial["status"], trial["end_reason"]) for trial in bad} == {("succeeded", "pruned")}
+    for trial in bad:
+        assert trial["pruned_at_epoch"] <= trial["epochs"]
+        job = client.job(trial["job_id"])
+        assert (job["summary"]["stopped_early"], job["error"], job["restarts"]) == (True, None, 0)
+        assert [artifact["path"] for artifact in client.artifacts(trial["job_id"])] == ["pruned.txt"]
+        assert kinds(client, trial["job_id"]).count("prune_requested") == 1
+        no_process_left(client, trial["job_id"])
+
+
+def test_a_pruned_training_leaves_its_weights_and_a_summary(client: Service) -> None:
+    """Two ranks agree on the step to stop at. The second trial would need minutes for its epochs."""
+    search = {
+        "method": "grid", "parallel": 1, "space": {"learning_rate": [0.003, 1e-7]},
+        "prune": {"name": "asha", "min_epochs": 2},
+    }  # fmt: skip
+    study = client.submit_study({"base": OWN | {"gpus": 2, "epochs": 200}, "search": search})
+    good, bad = trials_of(client, study)
+    assert (good["end_reason"], bad["end_reason"]) == ("completed", "pruned")
+    job = client.job(bad["job_id"])
+    assert job["summary"]["stopped_early"]
+    assert job["summary"]["val_accuracy"] < 0.5
+    assert job["summary"]["epochs_run"] >= bad["pruned_at_epoch"]
+    names = {artifact["path"] for artifact in client.artifacts(bad["job_id"])}
+    assert any(name.endswith(".weights.h5") for name in names), names
+    assert kinds(client, bad["job_id"])[-4:].count("checkpoint_saved") >= 1
+
+
+@pytest.mark.timeout(1800)
+def test_a_search_whose_processes_are_killed_ends_with_the_same_trials(
+    client: Service, stack: Stack, script: Json
+) -> None:
+    base = script | {"max_restarts": 100, "params": {"epochs": 6}}
+    space = {"params.level": {"uniform": [0, 1]}, "params.width": [8, 16, 32]}
+    document = {"base": base, "search": {"method": "tpe", "trials": 12, "parallel": 1, "space": space}}
+    undisturbed = trials_of(client, client.submit_study(document))
+    study = client.submit_study(document)
+    dice = random.Random(5)  # noqa: S311 - the same seed, the same victims
+    victims = cycle(["worker", "rank", "worker", "supervisor", "worker"])
+    for _ in range(10):
+        kill(client, stack, study, next(victims), after_epoch=dice.randrange(1, 5))
+    disturbed = trials_of(client, study)
+
+    assert [_told(trial) for trial in disturbed] == [_told(trial) for trial in undisturbed]
+    assert [trial["number"] for trial in disturbed] == list(range(12))
+    assert len(list(client.jobs(study=study["id"]))) == 12
+
+
+def _told(trial: Json) -> tuple[object, ...]:
+    return trial["values"], trial["status"], trial["end_reason"], trial["objective"], trial["epochs"]
+
+
+def kill(client: Service, stack: Stack, study: Json, victim: str, *, after_epoch: int) -> None:
+    """Kill the worker, or a process of the trial that has trained so many epochs, if the search goes on so long."""
+
+    def running() -> Json | None:
+        if client.study(study["id"])["complete"]:
+            return {}
+        jobs = list(client.jobs(study=study["id"], status="running"))
+        far = [job for job in jobs if (job["progress"] or {}).get("epoch", 0) >= after_epoch]
+        return far[0] if far else None
+
+    job = until(lambda: (found,) if (found := running()) is not None else None)[0]
+    if victim == "worker" or not job:
+        pid = stack.pid_of("worker")
+    elif victim == "rank":
+        pid = rank_pids(client, job["id"], job["attempt"]).get(0, 0)
+    else:
+        pid = supervisor_pids(client, job["id"])[-1]
+    with suppress(ProcessLookupError):
+        if pid:
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,23 @@
+"""The searcher: a thread of every worker that begins trials of searches, and ends some early. One worker at a time."""
+
+from jobs.db.engine import Sessions
+from jobs.insight.studies.searching import Memory, search_once
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
+from worker.periodic import PeriodicThread
+
+
+class Searcher(PeriodicThread):
+    """Looks at all searches once a period."""
+
+    def __init__(self, sessions: Sessions, settings: Settings) -> None:
+        super().__init__("searcher", period_s=settings.search_period_s)
+        self._sessions = sessions
+        self._settings = settings
+        self._hints = Hints(settings.broker_url)
+        self._memory = Memory()
+
+    def once(self) -> None:
+        """One pass. New trials are placed at once."""
+        if search_once(self._sessions, self._memory, most_queued=self._settings.max_queued_jobs):
+            self._hints.dispatch()
