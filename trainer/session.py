@@ -230,7 +230,7 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     if early_stopping.restores:
         keep_best_weights(model, early_stopping.best_weights if is_first else None)
     elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
-        loss, accuracy, _ = loop.evaluate(session.dataset.validation)
+        loss, accuracy, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
         early_stopping.state.last_metrics |= {"val_loss": loss, "val_accuracy": accuracy}
     test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
     fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
