@@ -10,14 +10,13 @@ import shlex
 import socket
 import sys
 from functools import cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from jobs.runtime import settings_texts as texts
 from jobs.runtime.default_home import default_home
 from jobs.runtime.outbound_addresses import Allowed, allowed_from
 from jobs.runtime.prices import Prices, prices_from
@@ -25,112 +24,8 @@ from jobs.runtime.rank_variables import rank_variables
 
 # Between two roots, and not the colon of s3:// or of a port.
 _BETWEEN_ROOTS = re.compile(r":(?!//|[0-9])")
-_EXTERNAL_MODEL = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _external_models(text: str) -> str:
-    wrong = [name for name in _names(text) if not _EXTERNAL_MODEL.fullmatch(name)]
-    if wrong:
-        raise ValueError(f"write each model as module:function, not {wrong[0]!r}")
-    return text
-
-
-def _guarded(broker_url: str) -> str:
-    """A broker that other machines reach has a password: whoever writes to it has workers do something."""
-    try:
-        parts = urlsplit(broker_url)
-        host, password = parts.hostname, parts.password
-    except ValueError:
-        raise ValueError("it is no URL") from None
-    if parts.scheme in ("redis", "rediss") and not password and not _is_loopback(host or "localhost"):
-        raise ValueError(f"the broker on {host} has no password: write redis://:PASSWORD@{host}, and let it require it")
-    return broker_url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name
-        return host == "localhost"
-
-
-def _webhook_targets(text: str) -> str:
-    allowed_from(text)
-    return text
-
-
-_STORE_SCHEMES = ("s3", "gs", "abfs", "file")
-
-
-def _store_url(text: str) -> str:
-    scheme, separator, rest = text.partition("://")
-    if not separator or scheme not in _STORE_SCHEMES or not rest.strip("/"):
-        raise ValueError("write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER/PREFIX or file:///FOLDER")
-    if scheme == "file" and not rest.startswith("/"):
-        raise ValueError(f"write a whole path, file:///{rest}")
-    if any(part in (".", "..") for part in rest.split("/")) or re.search(r"[?#@\s]", rest):
-        raise ValueError("it must have no . and .. between its slashes, and none of ? # @ and white space")
-    return text.rstrip("/")
-
-
-def _store_options(text: str) -> str:
-    try:
-        is_object = isinstance(json.loads(text), dict)
-    except ValueError:
-        is_object = False
-    if not is_object:
-        raise ValueError('write a JSON object, such as {"endpoint_url": "https://s3.example.com"}')
-    return text
-
-
 _POOL, _PARTITION = "slurm:", r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"  # as in `jobs.model.pools`
 _SLURM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-_ENVIRONMENT = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})=(/[^=,:]*)")
-
-
-def _environments(text: str) -> str:
-    for entry in _names(text):
-        match = _ENVIRONMENT.fullmatch(entry)
-        if match is None or match[1] in ("default", "empty"):  # as in `jobs.model.script_fields`
-            raise ValueError(f"write each environment as name=/path, not {entry!r}; default and empty are always there")
-    return text
-
-
-def _rank_env(text: str) -> str:
-    rank_variables(text)
-    return text
-
-
-def _prices(text: str) -> str:
-    prices_from(text)
-    return text
-
-
-# What Hora itself says of each job, and what would make Slurm run it in another way.
-_OWN_SLURM_OPTIONS = (
-    "array", "batch", "chdir", "cluster", "clusters", "error", "export", "gpus-per-node", "input", "job-name", "nodes",
-    "no-requeue", "ntasks", "ntasks-per-node", "output", "parsable", "partition", "requeue", "signal", "test-only",
-    "wait", "wrap",
-)  # fmt: skip
-
-
-def _slurm_args(text: str) -> str:
-    try:
-        options = shlex.split(text)
-    except ValueError as error:
-        raise ValueError(f"it cannot be split into options: {error}") from None
-    for option in options:
-        name = option.removeprefix("--").partition("=")[0]
-        if not option.startswith("--") or not name:
-            raise ValueError(f"write each option as --NAME=VALUE, not {option!r}")
-        if name in _OWN_SLURM_OPTIONS:
-            raise ValueError(f"--{name} is an option that Hora sets itself")
-    return text
-
 
 # Within these a timestamp, a limit of the kernel and a socket's timeout can hold the number.
 _YEAR_S = 365 * 86_400
@@ -160,7 +55,7 @@ class Settings(BaseSettings):
         description="The PostgreSQL database. It may name several servers; see"
         " [a database with a standby](#a-database-with-a-standby).",
     )
-    broker_url: Annotated[str, AfterValidator(_guarded)] = Field(
+    broker_url: Annotated[str, AfterValidator(texts.guarded_broker)] = Field(
         "redis://localhost:6379/0", description="The broker. A broker that is not on loopback must have a password."
     )
     token: str | None = Field(
@@ -173,7 +68,7 @@ class Settings(BaseSettings):
         description="Folders and URLs, separated by colons. Jobs may read datasets and weights below these"
         " [data roots](data.md#data-roots). For workers and api.",
     )
-    models: Annotated[str, AfterValidator(_external_models)] = Field(
+    models: Annotated[str, AfterValidator(texts.external_models)] = Field(
         "",
         description="Functions of installed packages that build [networks](models.md#a-network-of-your-own) which jobs"
         " may train: `module:function`, separated by commas. For workers and api.",
@@ -190,7 +85,7 @@ class Settings(BaseSettings):
         description="The user of the host that [scripts run as](scripts.md#protection). The worker needs the right to"
         " change to it. Without it scripts run as the worker's user, or as `nobody` if that is root. For workers.",
     )
-    environments: Annotated[str, AfterValidator(_environments)] = Field(
+    environments: Annotated[str, AfterValidator(texts.environments)] = Field(
         "",
         max_length=16_384,
         description="[Python environments](scripts.md#environments) for scripts, as `NAME=PATH` separated by commas:"
@@ -239,14 +134,14 @@ class Settings(BaseSettings):
         " [store](store.md#uploaded-datasets) the api and all workers must see the same folder there, and be able to"
         " write to it. By default `$HORA_HOME/datasets`.",
     )
-    store: Annotated[str, AfterValidator(_store_url)] | None = Field(
+    store: Annotated[str, AfterValidator(texts.store_url)] | None = Field(
         None,
         max_length=1024,
         description="Where [copies of what jobs leave, and uploaded datasets](store.md), outlive hosts: `s3://BUCKET/PREFIX`,"
         " `gs://BUCKET/PREFIX`, `abfs://CONTAINER/PREFIX` or `file:///FOLDER`. By default there is none. For workers"
         " and api.",
     )
-    store_options: Annotated[str, AfterValidator(_store_options)] = Field(
+    store_options: Annotated[str, AfterValidator(texts.store_options)] = Field(
         "{}",
         max_length=16_384,
         repr=False,
@@ -265,7 +160,7 @@ class Settings(BaseSettings):
         description="CPU slots of a host. By default as many as it has cores, and none beside GPUs. A number counts"
         " beside GPUs too. 0: none.",
     )
-    rank_env: Annotated[str, AfterValidator(_rank_env)] = Field(
+    rank_env: Annotated[str, AfterValidator(texts.rank_env)] = Field(
         "",
         max_length=8192,
         description="[Variables of NCCL and Horovod](operations.md#variables-for-ranks) for every rank:"
@@ -286,7 +181,7 @@ class Settings(BaseSettings):
     slurm_qos: str | None = Field(
         None, pattern=_SLURM_NAME, max_length=128, description="The quality of service (QOS) that its jobs ask for."
     )
-    slurm_args: Annotated[str, AfterValidator(_slurm_args)] = Field(
+    slurm_args: Annotated[str, AfterValidator(texts.slurm_args)] = Field(
         "",
         max_length=4096,
         description="Further options of `sbatch` for each of its jobs: `--cpus-per-gpu=8 --mem-per-gpu=64G`.",
@@ -502,14 +397,14 @@ class Settings(BaseSettings):
         30.0, description="For how long the deliveries of a [webhook](webhooks.md) are listed."
     )
 
-    gpu_hour_price: Annotated[str, AfterValidator(_prices)] = Field(
+    gpu_hour_price: Annotated[str, AfterValidator(texts.gpu_hour_price)] = Field(
         "",
         max_length=8192,
         description="What an hour of a slot costs, to show [costs](operations.md#costs) beside GPU-hours: `2.5` for"
         " all, or by model `default=2.5,h100=3.9,cpu=0.04`. For the api.",
     )
 
-    webhook_allow: Annotated[str, AfterValidator(_webhook_targets)] = Field(
+    webhook_allow: Annotated[str, AfterValidator(texts.webhook_targets)] = Field(
         "",
         description="Host names, addresses and networks (CIDR), separated by commas. Webhooks may point to them"
         " although they are not on the internet, and may use http there. For workers and api.",
@@ -594,7 +489,7 @@ class Settings(BaseSettings):
     @property
     def environment_paths(self) -> dict[str, str]:
         """The Python environments for scripts: path by name, without `default`."""
-        return dict(entry.split("=", 1) for entry in _names(self.environments))
+        return dict(entry.split("=", 1) for entry in texts.names_in(self.environments))
 
     @property
     def host(self) -> str:
@@ -634,7 +529,7 @@ class Settings(BaseSettings):
     @property
     def model_list(self) -> list[str]:
         """The `module:function` of networks beside those of the catalog that may be trained."""
-        return _names(self.models)
+        return texts.names_in(self.models)
 
 
 @cache
