@@ -85,7 +85,7 @@ def test_files_of_old_jobs_are_removed_except_artifacts_and_unknown_files(
     assert not (runs / old / "copying").exists()
     assert not (runs / bare).exists()
     assert {job_id: remaining_files(runs, job_id) for job_id in (young, running)} == before
-    assert len(before[running]) == 9
+    assert len(before[running]) == 11
 
 
 def test_a_job_that_grows_old_between_two_passes_is_tidied_up(
@@ -94,7 +94,7 @@ def test_a_job_that_grows_old_between_two_passes_is_tidied_up(
     remove()  # there is no folder yet
     job_id = a_job(sessions, runs, days_ago=29)
     remove()
-    assert len(remaining_files(runs, job_id)) == 9
+    assert len(remaining_files(runs, job_id)) == 11
     with sessions.begin() as session:
         session.execute(update(Job).values(ended_at=func.now() - timedelta(days=31)))
     remove()
@@ -127,7 +127,7 @@ def test_files_of_an_attempt_go_early_only_if_a_person_removed_the_files_of_the_
         store.touch(session, job_id, checkpoint_bytes=0)
         assert artifacts.mark_artifacts_removed(session, keep_days=1)
     remove()
-    assert len(remaining_files(runs, job_id)) == 9
+    assert len(remaining_files(runs, job_id)) == 11
     with sessions.begin() as session:
         assert artifacts.remove_artifacts(session, job_id)
     remove()
@@ -141,7 +141,7 @@ def test_folders_without_a_known_job_are_left_alone(sessions: Sessions, runs: Pa
     a_job(sessions, runs)
     before = {str(path) for name in ("0123456789ab", "Not-a-job", "lost+found") for path in (runs / name).rglob("*")}
     remove()
-    assert len(before) == 24
+    assert len(before) == 27
     assert all(Path(path).exists() for path in before)
 
 
@@ -161,9 +161,9 @@ def test_links_are_not_followed(
     assert not (runs / inside / "checkpoints").exists()
     assert (runs / linked / "attempt-9").is_symlink()
     assert "attempt-9 cannot be removed" in caplog.text
-    assert len(remaining_files(tmp_path, "elsewhere")) == 9
+    assert len(remaining_files(tmp_path, "elsewhere")) == 11
     remove_temporary(runs / whole)  # as if it became a link after it was listed
-    assert len(remaining_files(tmp_path, "elsewhere")) == 9
+    assert len(remaining_files(tmp_path, "elsewhere")) == 11
 
 
 def an_old_log(sessions: Sessions) -> None:
