@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Row
 
+from jobs.model.attained_service import QUANTUM_S, level_of
 from jobs.model.preemption import PreemptionKind
 from jobs.model.spec import Spec
 from jobs.model.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
+from jobs.scheduling.fair_queue import PATIENCE_S
 from tests.integration.histories.rows import Rows, planned_slots
 from tests.integration.histories.world import model_of
 
@@ -133,7 +135,7 @@ def models_for(spec: Spec) -> set[str]:
 
 
 def room_is_made_for_others(before: Rows, after: Rows) -> None:
-    """An attempt is preempted for a job only if the job has a higher priority, or is ahead and `due_at` is over."""
+    """An attempt makes room for a job of a higher priority, for one ahead if `due_at` is over, or by the fair rules."""
     for attempt in after.live:
         earlier = before.attempts.get(attempt.id)
         if earlier is None or earlier.preempt_requested_at is not None or attempt.preempt_requested_at is None:
@@ -145,13 +147,25 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
         first, loser = pairs[0]
         assert may_be_placed(first, before), f"attempt {attempt.id} makes room for {first}"
         overdue = attempt.due_at is not None and attempt.due_at <= before.now
-        assert any(_comes_before(*pair, overdue=overdue) for pair in pairs), f"{loser} makes room for {first}"
+        comes_before = any(_comes_before(*pair, overdue=overdue) for pair in pairs)
+        fairly = any(_is_owed_room(*pair, attempt=attempt, now=before.now) for pair in pairs)
+        assert comes_before or fairly, f"{loser} makes room for {first}"
 
 
 def _comes_before(first: Row[Any], loser: Row[Any], *, overdue: bool) -> bool:
     """Whether a job that runs makes room for the first one."""
     ahead = (first.priority, loser.created_at) >= (loser.priority, first.created_at)
     return first.priority > loser.priority or (overdue and ahead)
+
+
+def _is_owed_room(first: Row[Any], loser: Row[Any], *, attempt: Row[Any], now: datetime) -> bool:
+    """Whether a job that had its quantum, and more service, makes room for another one of the same account."""
+    held_s = (now - attempt.created_at).total_seconds()
+    if first.priority < loser.priority or held_s < QUANTUM_S:
+        return False
+    level = max(loser.level, level_of(loser.slot_seconds + held_s * attempt.gpus))
+    has_had_less = level > 0 and (first.level, first.created_at) < (level, loser.created_at)
+    return has_had_less or (now - first.queued_at).total_seconds() >= PATIENCE_S
 
 
 def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, Spec]) -> None:

@@ -12,7 +12,7 @@ from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 _JOBS = select(
     Job.id, Job.status, Job.end_reason, Job.error, Job.progress, Job.gpus, Job.priority, Job.attempt, Job.restarts,
     Job.losses, Job.queued_at, Job.not_before, Job.paused_at, Job.cancel_requested_at, Job.created_at, Job.started_at,
-    Job.ended_at, Job.revision,
+    Job.ended_at, Job.revision, Job.level, Job.slot_seconds,
 ).order_by(Job.created_at)  # fmt: skip
 _ATTEMPTS = select(
     Attempt.id, Attempt.job_id, Attempt.number, Attempt.token, Attempt.host, Attempt.shares, Attempt.gpus,
