@@ -1,6 +1,6 @@
-"""Reads the metrics of jobs that have one value an epoch, without the points that are void. Called by `report`.
+"""Reads the metrics of jobs that have one value an epoch, without the points that are void.
 
-These series are never thinned.
+Called by `report` and `trials`. These series are never thinned.
 """
 
 from collections import defaultdict
@@ -21,8 +21,8 @@ def epoch_series(
 ) -> Mapping[str, Mapping[str, Series]]:
     """The series of these metrics, by job and name. `attempts` are those of each job: `number`, `resumed_step`.
 
-    If two attempts ran an epoch, only the valid one counts. A script whose first report ends an epoch has no time for
-    that epoch: it is a part of the set-up.
+    If two attempts ran an epoch, only the valid one counts. A script whose first report ends an epoch has no `epoch_s`
+    for it: that time is a part of the set-up.
     """
     point = MetricPoint
     columns = [point.epoch, point.step, point.attempt, point.value]

@@ -5,13 +5,12 @@ among the best of those that reached the same rung. Optuna's pruner has the same
 storage, which Hora does not use.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil, isfinite
 from statistics import median
 
+from jobs.insight.studies.figures import Series
 from jobs.views.searches import PruneSpec
-
-Curve = Mapping[int, float]  # a metric by epoch
 
 _FIRST_OF = 4  # the first rung is at a quarter of the epochs: `python -m bench search` loses good trials at a ninth
 _FEWEST_COMPLETE = 5  # before the median says anything
@@ -26,7 +25,7 @@ class Pruner:
         self._first = prune.min_epochs or max(1, (epochs or 1) // _FIRST_OF)
 
     def rung_of(
-        self, curve: Curve, others: Sequence[Curve], *, epochs: int | None, checkpoint_every: int = 1
+        self, curve: Series, others: Sequence[Series], *, epochs: int | None, checkpoint_every: int = 1
     ) -> int | None:
         """The last epoch at which the trial can be judged; None: it is too early, or nobody else came so far.
 
@@ -37,7 +36,7 @@ class Pruner:
         until = min(last, max((max(other, default=0) for other in others), default=0), (epochs or last + 1) - 1)
         return max((rung for rung in self._rungs(last, checkpoint_every) if rung <= until), default=None)
 
-    def ends(self, curve: Curve, others: Sequence[Curve], complete: Sequence[Curve], *, rung: int) -> bool:
+    def ends(self, curve: Series, others: Sequence[Series], complete: Sequence[Series], *, rung: int) -> bool:
         """Whether the trial ends at this rung. `others` are all other trials, `complete` those that were not pruned."""
         own = self._value(curve, rung)
         if self._prune.name == "median":
@@ -55,16 +54,16 @@ class Pruner:
             rung *= self._prune.reduction
         return rungs
 
-    def _values(self, curves: Sequence[Curve], rung: int) -> list[float]:
+    def _values(self, curves: Sequence[Series], rung: int) -> list[float]:
         return [self._value(curve, rung) for curve in curves if max(curve, default=0) >= rung]
 
-    def _value(self, curve: Curve, rung: int) -> float:
+    def _value(self, curve: Series, rung: int) -> float:
         """The best value up to the rung, turned so that more is better. What diverged is worse than all."""
         values = [value for epoch, value in curve.items() if epoch <= rung and isfinite(value)]
         return max((-value if self._is_lower_better else value for value in values), default=float("-inf"))
 
 
-def best_of_curve(curve: Curve, *, is_lower_better: bool, until: int | None = None) -> float | None:
+def best_of_curve(curve: Series, *, is_lower_better: bool, until: int | None = None) -> float | None:
     """The best value of the curve, up to an epoch; None without a number."""
     values = [value for epoch, value in curve.items() if isfinite(value) and (until is None or epoch <= until)]
     return (min if is_lower_better else max)(values, default=None)

@@ -19,8 +19,9 @@ from jobs.data.resolving import Registry, with_source
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Study
 from jobs.insight.studies.adviser import Search
+from jobs.insight.studies.figures import Series
 from jobs.insight.studies.grid import document_of
-from jobs.insight.studies.pruning import Curve, Pruner
+from jobs.insight.studies.pruning import Pruner
 from jobs.insight.studies.space import space_of, trials_of
 from jobs.insight.studies.store import lock, search_of, touch
 from jobs.insight.studies.trials import objective_of, trials_in
@@ -46,7 +47,7 @@ NO_CHOICE = "no further choice of values makes a valid job"
 class Memory:
     """What a pass may use again: the curves of jobs that have ended, which change no more."""
 
-    curves: dict[str, dict[str, Curve]] = field(default_factory=dict)  # by study and job
+    curves: dict[str, dict[str, Series]] = field(default_factory=dict)  # by study and job
 
     def keep(self, study_ids: Sequence[str]) -> None:
         """Forget the studies that are searched no more."""
@@ -77,7 +78,7 @@ def search_once(sessions: Sessions, memory: Memory, *, most_queued: int) -> int:
         return begun
 
 
-def _prune(sessions: Sessions, study_id: str, curves: MutableMapping[str, Curve]) -> None:
+def _prune(sessions: Sessions, study_id: str, curves: MutableMapping[str, Series]) -> None:
     """Ask for the end of the trials that are worse than others."""
     with sessions() as session:
         study = session.get_one(Study, study_id)
@@ -101,7 +102,7 @@ def _prune(sessions: Sessions, study_id: str, curves: MutableMapping[str, Curve]
                     _log.info("trial %d is pruned at epoch %d", trial.number, rung, extra={"job": trial.job_id})
 
 
-def _begin_trial(sessions: Sessions, study_id: str, curves: MutableMapping[str, Curve], *, most_queued: int) -> bool:
+def _begin_trial(sessions: Sessions, study_id: str, curves: MutableMapping[str, Series], *, most_queued: int) -> bool:
     """Begin the next trial, if the search wants one now. Returns whether it did."""
     with sessions.begin() as session:
         study = lock(session, study_id)

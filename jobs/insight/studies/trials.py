@@ -4,23 +4,25 @@ A trial is a cell of its study with one job, the newest one where others were re
 epoch, from the metrics over all ranks.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
 
-from sqlalchemy import ARRAY, String, cast, exists, func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job, MetricPoint, Study
+from jobs.db.tables import Attempt, Job, Study
 from jobs.insight.studies.adviser import Told
+from jobs.insight.studies.epoch_series import epoch_series
+from jobs.insight.studies.figures import Series
 from jobs.insight.studies.goals import goal_of
-from jobs.insight.studies.pruning import Curve, best_of_curve
+from jobs.insight.studies.pruning import best_of_curve
 from jobs.insight.studies.store import newest_jobs
 from jobs.model.documents import knows_epochs
 from jobs.model.goals import is_better_lower
 from jobs.model.states import ACTIVE, TERMINAL, EndReason, Status
-from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.searches import SearchSpec, TrialReport
 from jobs.views.studies import Goal
 
@@ -47,7 +49,7 @@ class Trial:
     pruned_at_epoch: int | None  # where its end was requested
     epochs: int | None  # of its spec; None: a script does not say
     checkpoint_every: int
-    curve: Curve
+    curve: Series
     without_epochs: float | None  # the objective, if it was reported without an epoch
 
     @property
@@ -98,7 +100,7 @@ class Trial:
 
 
 def trials_in(
-    session: Session, study: Study, goal: Goal, *, curves: MutableMapping[str, Curve] | None = None
+    session: Session, study: Study, goal: Goal, *, curves: MutableMapping[str, Series] | None = None
 ) -> list[Trial]:
     """The trials of a search, by their numbers. `curves` keeps those of jobs that have ended, for the next call."""
     newest = newest_jobs([study.id]).subquery()
@@ -139,25 +141,11 @@ def trials_in(
     return trials
 
 
-def _curves(session: Session, job_ids: Sequence[str], metric: str) -> dict[str, dict[int, float]]:
-    """The metric by epoch of each job. A value of an epoch that a later attempt ran again does not count."""
-    later_attempt = exists().where(
-        Attempt.job_id == MetricPoint.job_id,
-        Attempt.number > MetricPoint.attempt,
-        Attempt.resumed_step < MetricPoint.step,
-    )
-    rows = session.execute(
-        select(MetricPoint.job_id, MetricPoint.epoch, MetricPoint.value)
-        .where(
-            MetricPoint.job_id == func.any(cast(job_ids, ARRAY(String))),
-            MetricPoint.name == metric,
-            MetricPoint.rank == ALL_RANKS,
-            MetricPoint.epoch > 0,
-            ~later_attempt,
-        )
-        .order_by(MetricPoint.job_id, MetricPoint.step, MetricPoint.attempt)
-    )
-    curves: dict[str, dict[int, float]] = {}
-    for job_id, epoch, value in rows:
-        curves.setdefault(job_id, {})[epoch] = value
-    return curves
+def _curves(session: Session, job_ids: Sequence[str], metric: str) -> Mapping[str, Series]:
+    """The metric by epoch of each job."""
+    attempts = defaultdict(list)
+    of_jobs = select(Attempt.job_id, Attempt.number, Attempt.resumed_step).where(Attempt.job_id.in_(job_ids))
+    for attempt in session.execute(of_jobs):
+        attempts[attempt.job_id].append(attempt)
+    series = epoch_series(session, job_ids, attempts, [metric])
+    return {job_id: by_name[metric] for job_id, by_name in series.items()}
