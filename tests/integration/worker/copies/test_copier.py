@@ -271,10 +271,10 @@ def test_after_a_copy_no_job_that_runs_is_copied_for_a_while(
 ) -> None:
     monkeypatch.setattr(rest_module, "_SHARE", 1e-9)
     job_rows.a_host(sessions, run.settings.host, slots=4)
-    other = started(sessions, store, run.settings, job_rows.a_job(sessions), resumed_step=0, slots=(2, 3))
     copier = run.copier(cores=1)
     run.save(10)
-    copy_until(copier, run.copied, "the first copy")
+    copy_until(copier, lambda: run.copied() and copier._rest.is_on, "the rest after the first copy")
+    other = started(sessions, store, run.settings, job_rows.a_job(sessions), resumed_step=0, slots=(2, 3))
     run.save(20)
     other.save(30)
     for _ in range(20):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bench.queue import POLICIES, Figures, replay
 from jobs.scheduling.fair_queue import PATIENCE_S
 from jobs.scheduling.simulated_pass import HoraScheduler
-from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, Slots, alike_hosts
+from jobs.scheduling.simulation import SOON_S, Scheduler, SimulatedJob, Simulation, Slots, alike_hosts
 from jobs.scheduling.slots import SlotClass
 
 HOUR_S = 3600.0
@@ -82,7 +82,7 @@ def test_every_job_gets_what_it_needs_and_no_slot_is_held_twice(
     simulation.run(Watched(POLICIES[policy]()))
     for job in jobs:
         cost_s = job.preemptions * job.cost_s
-        assert job.wait_s >= cost_s - 1e-3 * (1 + job.preemptions)
+        assert job.wait_s >= cost_s - 1.001 * SOON_S * (1 + job.preemptions)  # and what floats lose
         assert job.slot_s == pytest.approx((job.duration_s + cost_s) * job.gpus, abs=1e-2 * (1 + job.preemptions))
     assert simulation.live == {}
 
