@@ -15,6 +15,7 @@ EXAMPLE = "samples=5000,classes=4,shape=32x32x3"
 LIMITS = {
     "samples": (20, 10_000_000),
     "classes": (2, 1000),
+    "targets": (0, 100),
     "height": (8, 4096),
     "width": (8, 4096),
     "channels": (1, 4),
@@ -23,7 +24,7 @@ MOST_PATTERN_BYTES = 2**30  # every rank keeps an image of each class in memory
 
 _NUMBER = "[0-9]{1,18}"  # longer numbers are outside all limits, and would make long messages
 _OPTION = re.compile(
-    rf"samples=(?P<samples>{_NUMBER})|classes=(?P<classes>{_NUMBER})"
+    rf"samples=(?P<samples>{_NUMBER})|classes=(?P<classes>{_NUMBER})|targets=(?P<targets>{_NUMBER})"
     rf"|shape=(?P<height>{_NUMBER})x(?P<width>{_NUMBER})x(?P<channels>{_NUMBER})"
 )
 
@@ -34,13 +35,17 @@ class WrongSynthetic(ValueError):
 
 @dataclass(frozen=True)
 class SyntheticData:
-    """Generated images: `samples` to train on, and a tenth of them more to test on. Raises `WrongSynthetic`."""
+    """Generated images: `samples` to train on, and a tenth of them more to test on. Raises `WrongSynthetic`.
+
+    With `targets` each class stands for so many numbers, which a regression learns.
+    """
 
     samples: int = 10_000
     classes: int = 10
     height: int = 32
     width: int = 32
     channels: int = 3
+    targets: int = 0
 
     def __post_init__(self) -> None:
         for figure, (least, most) in LIMITS.items():

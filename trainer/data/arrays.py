@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.model.tasks import CLASSIFICATION, AnyTask, Task
 from trainer.data.images.resize import reader_of_shape
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.interfaces import Features, Normalization, Selection, Shape, Survey, Target
+from trainer.data.interfaces import Features, Labels, Normalization, Selection, Shape, Survey, Target
+from trainer.data.moments import Moments
 from trainer.data.shuffling import selected
+from trainer.data.targets import as_targets
 from trainer.errors import BadData
 
 Values = NDArray[Any]
@@ -23,16 +26,21 @@ class Arrays:
 
     name: str
     features: Features
-    labels: Values  # (sample,): integers, truth values or strings
+    labels: Values  # of a classification (sample,): integers, truth values or strings; else as `Labels`
     value_range: tuple[float, float] | None = None
+    task: Task = CLASSIFICATION
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Every rank has all of it in memory, so only the first rank surveys it."""
         survey = Survey(label_kind="integer" if self.labels.dtype.kind in "iu" else "string")
         if rank == 0:
-            values, times = np.unique(self.labels, return_counts=True)
             survey.samples = len(self.labels)
-            survey.labels = {str(value): int(count) for value, count in zip(values, times, strict=True)}
+            if self.task == "regression":
+                moments = Moments()
+                moments.add(self.labels)
+                survey.moments = {"0": moments.sums}
+            else:
+                survey.labels = self._times()
             survey.shapes = [self.features.shape[1:]]
             survey.details = {"dtype": str(self.features.dtype), **self._scale()}
         return survey
@@ -44,10 +52,22 @@ class Arrays:
 
     def part(self, survey: Survey, target: Target, selection: Selection) -> IndexedPart:
         """The selected samples."""
-        values, numbers = np.unique(self.labels, return_inverse=True)
-        labels = np.array([target.label_of[str(value)] for value in values], np.int32)[numbers]
         reader = reader_of_shape(ArrayReader(self.features), self.features.shape[1:], target.shape)
-        return IndexedPart(reader, labels, selected(len(labels), selection))
+        return IndexedPart(reader, self._labels(target), selected(len(self.labels), selection))
+
+    def _times(self) -> dict[str, int]:
+        """How often each label occurs."""
+        if self.task == "multilabel":
+            return {str(number): count for number, count in enumerate(self.labels.sum(axis=0, dtype=np.int64).tolist())}
+        values, times = np.unique(self.labels, return_counts=True)
+        return {str(value): int(count) for value, count in zip(values, times, strict=True)}
+
+    def _labels(self, target: Target) -> Labels:
+        if self.task == "classification":
+            values, numbers = np.unique(self.labels, return_inverse=True)
+            return np.array([target.label_of[str(value)] for value in values], np.int32)[numbers]
+        target.check_width(self.labels.shape[1], name=self.name)
+        return self.labels
 
     def _scale(self) -> dict[str, Any]:
         """`value_range` of images or `normalization` of a table's columns, as details of a survey."""
@@ -71,16 +91,19 @@ def normalization_of(table: Features) -> Normalization:
     return Normalization(tuple(table.mean(axis=0, dtype=np.float64).tolist()), tuple(deviation.tolist()))
 
 
-def arrays(features: Values, labels: Values, *, name: str, image_size: tuple[int, int] | None) -> Arrays:
+def arrays(
+    features: Values, labels: Values, *, name: str, image_size: tuple[int, int] | None, task: AnyTask = "auto"
+) -> Arrays:
     """A collection of the values of a file: bytes stay bytes, other numbers become float32. Raises `BadData`.
 
     A table whose columns are the pixels of an `image_size` becomes images of that size.
     """
-    labels = _as_labels(labels, name=name)
+    chosen = _task_of(labels, name=name) if task == "auto" else task
+    labels = _AS_LABELS[chosen](labels, name=name)
     features = _as_features(features, name=name, image_size=image_size)
     if len(features) != len(labels):
         raise BadData(f"{name}: there are {len(features)} samples and {len(labels)} labels")
-    return Arrays(name, features, labels, value_range=(0.0, 255.0) if features.dtype == np.uint8 else None)
+    return Arrays(name, features, labels, (0.0, 255.0) if features.dtype == np.uint8 else None, chosen)
 
 
 def _as_features(values: Values, *, name: str, image_size: tuple[int, int] | None) -> Features:
@@ -117,7 +140,50 @@ def _as_images(table: Values, image_size: tuple[int, int], *, name: str) -> Valu
     return table.reshape(-1, *image_size, channels)
 
 
-def _as_labels(values: Values, *, name: str) -> Values:
+def _task_of(labels: Values, *, name: str) -> Task:
+    """What the labels are for. Whole numbers are classes, also as floats, as scikit-learn's `type_of_target` has it."""
+    if labels.dtype.kind == "f" and not (labels.ndim == 2 and labels.shape[1] > 1):
+        return "classification" if _are_whole(labels).all() else "regression"
+    if labels.ndim != 2 or labels.shape[1] == 1 or labels.dtype.kind not in "biuf" or _is_one_hot(labels):
+        return "classification"
+    if np.isin(labels, (0, 1)).all():
+        return "multilabel"
+    if labels.dtype.kind == "f":
+        return "regression"
+    raise BadData(
+        f"{name}: the labels have the shape {labels.shape} and are neither one-hot (a single 1 in a row of zeros) nor "
+        "0 and 1 only: if they are numbers to learn, set task to regression"
+    )
+
+
+def _as_targets(values: Values, *, name: str) -> Labels:
+    """The numbers to learn (sample, target)."""
+    if values.ndim not in {1, 2} or values.dtype.kind not in "biuf" or not values.size:
+        raise BadData(
+            f"task: regression learns one or several numbers a sample, and the labels of {name} are of the type "
+            f"{values.dtype} and the shape {values.shape}"
+        )
+    targets, wrong = as_targets(values.reshape(len(values), -1))
+    if wrong is not None:
+        raise BadData(f"{name}: the label of sample {wrong} (from 0) is NaN, infinite or beyond float32")
+    return targets
+
+
+def _as_matrix(values: Values, *, name: str) -> Labels:
+    """Which classes apply (sample, class)."""
+    if values.ndim != 2 or values.dtype.kind not in "biuf" or not values.size:
+        raise BadData(
+            f"task: multilabel needs a row of 0 and 1 for each sample, and the labels of {name} are of the type "
+            f"{values.dtype} and the shape {values.shape}"
+        )
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        row, column = map(int, np.argwhere(wrong)[0])
+        raise BadData(f"{name}: label {column} of sample {row} (from 0) is {values[row, column]:g}, and not 0 or 1")
+    return values.astype(np.uint8)
+
+
+def _as_classes(values: Values, *, name: str) -> Values:
     """One label for each sample (sample,), also from a column or from one-hot rows."""
     if values.ndim == 2:
         values = values[:, 0] if values.shape[1] == 1 else _from_one_hot(values, name=name)
@@ -136,8 +202,7 @@ def _as_labels(values: Values, *, name: str) -> Values:
 
 
 def _from_one_hot(rows: Values, *, name: str) -> Values:
-    is_one_hot = rows.dtype.kind in "biuf" and np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all()
-    if not is_one_hot:
+    if rows.dtype.kind not in "biuf" or not _is_one_hot(rows):
         raise BadData(
             f"{name}: the labels have the shape {rows.shape} and are not one-hot (a single 1 in a row of zeros): "
             "one label a sample is needed"
@@ -146,9 +211,20 @@ def _from_one_hot(rows: Values, *, name: str) -> Values:
     return numbers
 
 
+def _is_one_hot(rows: Values) -> bool:
+    return bool(np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all())
+
+
+def _are_whole(values: Values) -> Any:
+    return (np.abs(values) < _LARGEST_LABEL) & (values == np.floor(values))
+
+
 def _whole_numbers(values: Values, *, name: str) -> Values:
-    whole = (np.abs(values) < _LARGEST_LABEL) & (values == np.floor(values))
+    whole = _are_whole(values)
     if not whole.all():
         row = int(np.argmin(whole))
         raise BadData(f"{name}: the label of sample {row} (from 0) is {values[row]:g}: a class is a whole number")
     return values.astype(np.int64)
+
+
+_AS_LABELS = {"classification": _as_classes, "regression": _as_targets, "multilabel": _as_matrix}

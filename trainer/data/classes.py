@@ -2,13 +2,14 @@
 
 import unicodedata
 
+from jobs.model.tasks import CLASSIFICATION, Task
 from trainer.data.interfaces import Survey
 from trainer.errors import BadData
 
 MOST_CLASSES = 10_000
 
 
-def class_names(survey: Survey, *, name: str) -> tuple[str, ...]:
+def class_names(survey: Survey, *, name: str, task: Task = CLASSIFICATION) -> tuple[str, ...]:
     """The classes in the order of their numbers: strings sorted, integers as they are. Raises `BadData`.
 
     An integer label is the number of its class. So every number from 0 to the largest is a class, used or not.
@@ -16,15 +17,18 @@ def class_names(survey: Survey, *, name: str) -> tuple[str, ...]:
     if len(survey.labels) > MOST_CLASSES:
         raise BadData(f"{name}: more than {MOST_CLASSES} different labels: is this column a label?")
     names = _of_strings(survey, name) if survey.label_kind == "string" else _of_numbers(survey, name)
-    if len(survey.labels) < 2:
+    if task == "multilabel":
+        if not any(survey.labels.values()):
+            raise BadData(f"{name}: no sample has a label at all")
+    elif len(survey.labels) < 2:
         only = f"only one class ({next(iter(survey.labels))!r})" if survey.labels else "no sample at all"
         raise BadData(f"{name}: there is {only}: a network needs at least two classes to tell apart")
     return names
 
 
 def check_labels(survey: Survey, classes: tuple[str, ...], *, name: str) -> None:
-    """Raise `BadData` if a collection has no label, or one that the training data does not have."""
-    if not survey.labels:
+    """Raise `BadData` if a collection has no sample, or a label that the training data does not have."""
+    if not survey.samples:
         raise BadData(f"{name}: there is no sample at all")
     unknown = sorted(survey.labels.keys() - set(classes))
     if unknown:

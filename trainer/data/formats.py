@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from posixpath import basename
 
 from jobs.model.spec import DatasetSpec, is_synthetic
+from jobs.model.tasks import AnyTask
 from trainer.data import cifar, idx, npz, synthetic
 from trainer.data.interfaces import Collection, Host
 from trainer.data.listing import Listing, listing, special_file_error
@@ -28,12 +29,23 @@ _UNDERSTOOD = (
 
 
 def collections_of(
-    source: str, spec: DatasetSpec, host: Host, *, expected_format: str, field: str
+    source: str, spec: DatasetSpec, host: Host, *, expected_format: str, field: str, task: AnyTask = "auto"
 ) -> tuple[str, Collections]:
     """The format of what `source` names, and its collections; `expected_format` is a format or `auto`.
 
-    The name of a registered dataset hides a path of the same name. Raises `BadData`.
+    The name of a registered dataset hides a path of the same name. Raises `BadData`, also if the labels are not for
+    the `task`.
     """
+    format_, collections = _opened(source, spec, host, task, expected_format=expected_format, field=field)
+    for collection in collections.values():
+        if task not in {"auto", collection.task}:
+            raise BadData(f"task: {task} does not fit {collection.name}, whose labels are for {collection.task}")
+    return format_, collections
+
+
+def _opened(
+    source: str, spec: DatasetSpec, host: Host, task: AnyTask, *, expected_format: str, field: str
+) -> tuple[str, Collections]:
     if is_synthetic(source):
         _check_format("synthetic", source, expected_format)
         return "synthetic", synthetic.collections(source, spec, field=field)
@@ -43,7 +55,7 @@ def collections_of(
     if expected_format == "synthetic":
         raise BadData(f"{field}: {source!r} is no synthetic data: set it to 'synthetic'")
     location, entries, name = _found(source, host, expected_format=expected_format, field=field)
-    return name, _OPENERS[name](location, entries, spec, host)
+    return name, _OPENERS[name](location, entries, spec, host, task)
 
 
 def files_of(
@@ -126,28 +138,28 @@ def _is_of_data(path: str) -> bool:
     return idx.is_idx(path) or cifar.is_file_of_cifar(path) or tfrecord.is_tfrecord(path)
 
 
-def _open_images(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
+def _open_images(location: Location, entries: Listing, spec: DatasetSpec, host: Host, task: AnyTask) -> Collections:
     from trainer.data.images import source as images
 
     return images.collections(location, spec, host)
 
 
-def _open_parquet(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
+def _open_parquet(location: Location, entries: Listing, spec: DatasetSpec, host: Host, task: AnyTask) -> Collections:
     from trainer.data.parquet import source as parquet
 
-    return parquet.collections(location, spec, host)
+    return parquet.collections(location, spec, host, task)
 
 
-def _open_tfrecord(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
-    return tfrecord.collections(location, spec, host)
+def _open_tfrecord(location: Location, entries: Listing, spec: DatasetSpec, host: Host, task: AnyTask) -> Collections:
+    return tfrecord.collections(location, spec, host, task)
 
 
-def _open_arrays(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
+def _open_arrays(location: Location, entries: Listing, spec: DatasetSpec, host: Host, task: AnyTask) -> Collections:
     if entries.with_suffix(_NPZ) and not entries.is_folder:
-        return npz.collections(location, spec.image_size)
+        return npz.collections(location, spec.image_size, task)
     if cifar.is_cifar(entries.files):
         return cifar.collections(location, entries.files)
-    return idx.collections(location, _beside(location, entries, host), spec.image_size)
+    return idx.collections(location, _beside(location, entries, host), spec.image_size, task)
 
 
 def _beside(location: Location, entries: Listing, host: Host) -> list[str]:
@@ -176,7 +188,7 @@ def _array_files(location: Location, entries: Listing, host: Host) -> list[tuple
     return [(basename(path), path) for path in idx.files_at(location, _beside(location, entries, host))]
 
 
-_OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections]] = {
+_OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host, AnyTask], Collections]] = {
     "images": _open_images,
     "parquet": _open_parquet,
     "arrays": _open_arrays,

@@ -12,6 +12,7 @@ from posixpath import basename
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.model.tasks import AnyTask
 from trainer.data.arrays import arrays
 from trainer.data.interfaces import Collection
 from trainer.data.listing import reading
@@ -30,7 +31,7 @@ def is_idx(path: str) -> bool:
 
 
 def collections(
-    location: Location, paths: list[str], image_size: tuple[int, int] | None = None
+    location: Location, paths: list[str], image_size: tuple[int, int] | None = None, task: AnyTask = "auto"
 ) -> dict[str, Collection]:
     """The parts that the files of a folder make up, by their prefixes. Raises `BadData`.
 
@@ -38,7 +39,7 @@ def collections(
     """
     pairs = _pairs(paths)
     by_part = {
-        part: _pair(location, prefix, pairs[prefix], image_size)
+        part: _pair(location, prefix, pairs[prefix], image_size, task)
         for prefix, part in _parts(location).items()
         if prefix in pairs
     }
@@ -68,7 +69,9 @@ def _parts(location: Location) -> dict[str, str]:
     return {name["prefix"]: "train"} if name else _PARTS
 
 
-def _pair(location: Location, prefix: str, files: dict[str, str], image_size: tuple[int, int] | None) -> Collection:
+def _pair(
+    location: Location, prefix: str, files: dict[str, str], image_size: tuple[int, int] | None, task: AnyTask
+) -> Collection:
     for kind in ("images", "labels"):
         if kind not in files:
             raise BadData(f"{location.source}: there is no file of {prefix}-{kind}")
@@ -78,7 +81,7 @@ def _pair(location: Location, prefix: str, files: dict[str, str], image_size: tu
             f"{location.source}: {prefix}-images has {images.ndim} dimensions and {prefix}-labels {labels.ndim}: "
             "2 to 4 and 1 are understood"
         )
-    return arrays(images, labels, name=f"{location.source}, {prefix}", image_size=image_size)
+    return arrays(images, labels, name=f"{location.source}, {prefix}", image_size=image_size, task=task)
 
 
 def read_idx(location: Location, path: str) -> NDArray[np.uint8]:

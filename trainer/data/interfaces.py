@@ -16,14 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.model.plan import DatasetSizes, split_sizes
+from jobs.model.tasks import CLASSIFICATION, Task
 from trainer.errors import BadData
 
 Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
-Labels = NDArray[np.int32]  # (sample,)
+# The number of the class (sample,) int32; the numbers to learn (sample, target) float32; or 1 for each class that
+# applies and 0 for the others (sample, class) uint8.
+Labels = NDArray[Any]
 Shares = NDArray[np.float32]  # (sample, class): how much of each class is in a mixed sample
 Weights = NDArray[np.float32]  # (sample,): 1 counts, 0 only fills a batch
 Indices = NDArray[np.int64]
 Shape = tuple[int, ...]
+Sums = tuple[int, list[float], list[float]]  # rows, the mean of each column, its sum of squares around the mean
 
 
 class Batch(NamedTuple):
@@ -121,11 +125,16 @@ class Part(Protocol):
 
 @dataclass
 class Survey:
-    """A rank's findings in its share of a collection. They travel to other ranks as JSON; `merged` adds them up."""
+    """A rank's findings in its share of a collection. They travel to other ranks as JSON; `merged` adds them up.
+
+    `moments` are those of the numbers to learn, of each piece of the data by its number. So their sum does not depend
+    on which rank looked at which piece.
+    """
 
     samples: int = 0
     labels: dict[str, int] = field(default_factory=dict)  # how often each label occurs, integers as decimal text
     label_kind: Literal["integer", "string"] = "string"
+    moments: dict[str, Sums] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)  # the distinct shapes of samples, the first few
     damaged: dict[str, str] = field(default_factory=dict)  # what cannot be read, and why
     details: dict[str, Any] = field(default_factory=dict)  # what only the format itself understands
@@ -157,6 +166,7 @@ def merged(surveys: Sequence[dict[str, Any]], *, most_shapes: int = 3) -> Survey
         total.samples += survey["samples"]
         for label, times in survey["labels"].items():
             total.labels[label] = total.labels.get(label, 0) + times
+        total.moments |= survey["moments"]
         shapes = [tuple(shape) for shape in survey["shapes"]]
         total.shapes += [shape for shape in shapes if shape not in total.shapes]
         total.damaged |= survey["damaged"]
@@ -171,6 +181,26 @@ class Target:
 
     shape: Shape
     classes: tuple[str, ...]  # the position of a name is its label
+    task: Task = CLASSIFICATION
+    targets: int = 0  # numbers that a sample has to learn, in a regression
+
+    @property
+    def label_shape(self) -> Shape:
+        """The shape of the label of a sample."""
+        return {"classification": (), "regression": (self.targets,), "multilabel": (len(self.classes),)}[self.task]
+
+    @property
+    def label_dtype(self) -> np.dtype[Any]:
+        """The dtype of labels; see `Labels`."""
+        return np.dtype({"classification": np.int32, "regression": np.float32, "multilabel": np.uint8}[self.task])
+
+    def check_width(self, width: int, *, name: str) -> None:
+        """Raise `BadData` if the labels of a collection are rows of another length than in the training data."""
+        if (width,) != self.label_shape:
+            what = "numbers to learn" if self.task == "regression" else "classes"
+            raise BadData(
+                f"{name}: its labels are of {width} {what}, those of the training data of {self.label_shape[0]}"
+            )
 
     @property
     def label_of(self) -> dict[str, int]:
@@ -195,6 +225,10 @@ class Collection(Protocol):
     def name(self) -> str:
         """Its name in messages."""
 
+    @property
+    def task(self) -> Task:
+        """What its labels are for."""
+
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Look at this rank's share of it. Raises `BadData`. No collective may be in here."""
 
@@ -207,7 +241,7 @@ class Collection(Protocol):
 
 @dataclass(frozen=True)
 class Normalization:
-    """Mean and standard deviation of each column of a table."""
+    """Mean and standard deviation of each column of a table, or of each number to learn."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -226,3 +260,10 @@ class Facts:
     sizes: DatasetSizes
     damaged: dict[str, str]
     counts: tuple[int, ...] = ()  # samples of each class, in the collection of the training part
+    task: Task = CLASSIFICATION
+    targets: Normalization | None = None  # of the numbers to learn, in the collection of the training part
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the network gives for a sample: one for each class, or for each number to learn."""
+        return len(self.classes) if self.targets is None else len(self.targets.mean)

@@ -98,6 +98,8 @@ def cutmix(samples: Features, partners: Features, kept: Kept, centres: NDArray[n
 
 def _shares(batch: Batch, classes: int, weights: Kept) -> Shares:
     """The weight of each sample at its class, and 0 at the others (sample, class)."""
+    if batch.labels.ndim == 2:  # of several classes at once
+        return batch.labels * weights.astype(np.float32)[:, np.newaxis]
     shares = np.zeros((len(weights), classes), np.float32)
     shares[np.arange(len(weights)), batch.labels] = weights
     return shares

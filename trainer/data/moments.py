@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.data.interfaces import Features
+from trainer.data.interfaces import Features, Sums
 
 
 class Moments:
@@ -16,11 +16,24 @@ class Moments:
     def add(self, table: Features) -> None:
         """Add the rows of a table (row, column)."""
         values = table.astype(np.float64)
-        shift = values.mean(0) - self._mean
-        rows = self._rows + len(values)
-        self._squares = self._squares + values.var(0) * len(values) + shift**2 * (self._rows * len(values) / rows)
-        self._mean = self._mean + shift * (len(values) / rows)
+        self._add(len(values), values.mean(0), values.var(0) * len(values))
+
+    def add_sums(self, sums: Sums) -> None:
+        """Add the rows of which another one has made `sums`."""
+        rows, mean, squares = sums
+        self._add(rows, np.array(mean), np.array(squares))
+
+    def _add(self, added: int, mean: Any, squares: Any) -> None:
+        shift = mean - self._mean
+        rows = self._rows + added
+        self._squares = self._squares + squares + shift**2 * (self._rows * added / rows)
+        self._mean = self._mean + shift * (added / rows)
         self._rows = rows
+
+    @property
+    def sums(self) -> Sums:
+        """The rows, the means, and the sums of squares, to be added elsewhere."""
+        return self._rows, self._mean.tolist(), self._squares.tolist()
 
     def normalization(self) -> list[list[float]]:
         """[means, deviations] of the columns; a column of one value has deviation 1."""

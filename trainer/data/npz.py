@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jobs.model.tasks import AnyTask
 from trainer.data.arrays import Values, arrays
 from trainer.data.interfaces import Collection
 from trainer.data.listing import reading
@@ -19,8 +20,10 @@ _PAIRS = {
 }
 
 
-def collections(location: Location, image_size: tuple[int, int] | None) -> dict[str, Collection]:
-    """The parts that an archive holds. Raises `BadData`."""
+def collections(
+    location: Location, image_size: tuple[int, int] | None, task: AnyTask = "auto"
+) -> dict[str, Collection]:
+    """The parts that an archive holds, all for the same task. Raises `BadData`."""
     with reading(location, location.path), location.filesystem.open(location.path, "rb") as file:
         values = _read(file)
     parts = {part: _pair(pairs, values, location.source) for part, pairs in _PAIRS.items()}
@@ -29,10 +32,13 @@ def collections(location: Location, image_size: tuple[int, int] | None) -> dict[
             f"{location.source}: it holds {', '.join(sorted(values)) or 'nothing'}; x_train and y_train, or x and y, "
             "are needed"
         )
-    return {
-        part: arrays(values[x], values[y], name=f"{location.source}, {x}", image_size=image_size)
-        for part, (x, y) in ((part, pair) for part, pair in parts.items() if pair)
-    }
+    opened: dict[str, Collection] = {}
+    for part, (x, y) in ((part, pair) for part, pair in parts.items() if pair):  # the training part is the first one
+        opened[part] = collection = arrays(
+            values[x], values[y], name=f"{location.source}, {x}", image_size=image_size, task=task
+        )
+        task = collection.task
+    return opened
 
 
 def _read(file: Any) -> dict[str, Values]:

@@ -15,6 +15,7 @@ from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
 from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.spec import DatasetSpec, Spec
+from jobs.model.tasks import AnyTask
 from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names
 from trainer.data.formats import Collections, collections_of
@@ -35,6 +36,7 @@ from trainer.data.interfaces import (
     merged,
 )
 from trainer.data.prefetch import Place, placed, prefetched
+from trainer.data.targets import check_targets, scale_of
 from trainer.errors import BadData
 
 Surveys = dict[str, dict[str, Any]]
@@ -133,18 +135,27 @@ class OpenedSource:
             check_damage(survey.damaged, samples=survey.samples + len(survey.damaged), name=collection.name)
         train = self.collections["train"]
         shapes = self._shapes(merged_surveys)
-        target = Target(shapes["train"], class_names(merged_surveys["train"], name=train.name))
+        scale: Normalization | None = None
+        classes: tuple[str, ...] = ()
+        if train.task == "regression":
+            scale = scale_of(merged_surveys["train"], name=train.name)
+        else:
+            classes = class_names(merged_surveys["train"], name=train.name, task=train.task)
+        target = Target(shapes["train"], classes, train.task, targets=len(scale.mean) if scale else 0)
         check_augment(self.spec.augment, target.shape)
         for part, collection in self.collections.items():
-            check_labels(merged_surveys[part], target.classes, name=collection.name)
+            if scale is None:
+                check_labels(merged_surveys[part], target.classes, name=collection.name)
+            else:
+                check_targets(merged_surveys[part], target, name=collection.name)
             _check_shape(shapes[part], target.shape, name=collection.name)
             _check_dtype(merged_surveys[part], merged_surveys["train"], name=collection.name)
         parts = self._parts(merged_surveys, target)
-        facts = self._facts(merged_surveys, target, parts)
+        facts = self._facts(merged_surveys, target, parts, scale)
         if expected is not None:
             _check_unchanged(expected, samples=merged_surveys["train"].samples, facts=facts)
         if self.spec.cache == "memory":
-            parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
+            parts = decoded(parts, self.spec, self.host, seed=self.seed, target=target, dtype=facts.dtype)
         if self.spec.augment_mode == "enlarge" and not isinstance(parts["train"], IndexedPart | DecodedPart):
             raise BadData(f"dataset.augment_mode: {NO_ENLARGING}")
         return Dataset(facts, parts["train"], parts["validation"], parts.get("test"), self.host.threads)
@@ -182,7 +193,13 @@ class OpenedSource:
         share = 0.0 if apart or isinstance(self.spec.validation, str) else self.spec.validation
         return Selection("train" if part == "train" else "validation", share, self.seed)
 
-    def _facts(self, merged_surveys: Mapping[str, Survey], target: Target, parts: Mapping[str, Part]) -> Facts:
+    def _facts(
+        self,
+        merged_surveys: Mapping[str, Survey],
+        target: Target,
+        parts: Mapping[str, Part],
+        scale: Normalization | None,
+    ) -> Facts:
         details = merged_surveys["train"].details
         normalization, value_range = details.get("normalization"), details.get("value_range")
         return Facts(
@@ -199,6 +216,8 @@ class OpenedSource:
             ),
             damaged={name: why for survey in merged_surveys.values() for name, why in survey.damaged.items()},
             counts=self._counts(merged_surveys["train"], target, parts["train"]),
+            task=target.task,
+            targets=scale,
         )
 
     def _counts(self, survey: Survey, target: Target, part: Part) -> tuple[int, ...]:
@@ -208,11 +227,16 @@ class OpenedSource:
         return tuple(survey.labels.get(name, 0) for name in target.classes)
 
 
-def open_source(spec: DatasetSpec, *, seed: int, host: Host) -> OpenedSource:
-    """Find and open the data that the spec names. Raises `BadData`."""
-    format_, collections = collections_of(spec.source, spec, host, expected_format=spec.format, field="dataset.source")
+def open_source(spec: DatasetSpec, *, seed: int, host: Host, task: AnyTask = "auto") -> OpenedSource:
+    """Find and open the data that the spec names. Raises `BadData`, also if its labels are not for the task."""
+    format_, collections = collections_of(
+        spec.source, spec, host, expected_format=spec.format, field="dataset.source", task=task
+    )
     if isinstance(spec.validation, str):
-        _, apart = collections_of(spec.validation, spec, host, expected_format="auto", field="dataset.validation")
+        _, apart = collections_of(
+            spec.validation, spec, host, expected_format="auto", field="dataset.validation",
+            task=collections["train"].task,
+        )  # fmt: skip
         collections = {**collections, "validation": apart["train"]}
     return OpenedSource(spec, seed, host, format_, collections)
 

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.model.spec import DatasetSpec, WrongSynthetic, synthetic_of
+from jobs.model.tasks import CLASSIFICATION, Task
 from trainer.data.indexed import IndexedPart
 from trainer.data.interfaces import Collection, Features, Indices, Labels, Selection, Shape, Survey, Target
+from trainer.data.moments import Moments
 from trainer.data.shuffling import selected
 from trainer.errors import BadData
 
@@ -39,19 +41,34 @@ class Synthetic:
     samples: int
     first: int = 0
     name: str = "synthetic"
+    targets: int = 0
+
+    @property
+    def task(self) -> Task:
+        """Regression, if there are targets."""
+        return "regression" if self.targets else CLASSIFICATION
 
     @property
     def labels(self) -> Labels:
-        """Classes in turn (sample,)."""
-        return ((self.first + np.arange(self.samples)) % self.classes).astype(np.int32)
+        """Classes in turn (sample,), or the numbers that they stand for (sample, target)."""
+        classes = ((self.first + np.arange(self.samples)) % self.classes).astype(np.int32)
+        if not self.targets:
+            return classes
+        numbers = np.random.default_rng(_SEED).standard_normal((self.classes, self.targets), np.float32)
+        return numbers[classes]
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """There are no files to look at; only the first rank reports."""
         survey = Survey(label_kind="integer")
         if rank == 0:
-            times = np.bincount(self.labels, minlength=self.classes).tolist()
             survey.samples = self.samples
-            survey.labels = {str(label): count for label, count in enumerate(times) if count}
+            if self.targets:
+                moments = Moments()
+                moments.add(self.labels)
+                survey.moments = {"0": moments.sums}
+            else:
+                times = np.bincount(self.labels, minlength=self.classes).tolist()
+                survey.labels = {str(label): count for label, count in enumerate(times) if count}
             survey.shapes = [self.shape]
             survey.details = {"dtype": "uint8", "value_range": [0.0, 255.0]}
         return survey
@@ -94,7 +111,7 @@ def collections(source: str, spec: DatasetSpec, *, field: str) -> dict[str, Coll
             data = data.resized(spec.image_size)
     except WrongSynthetic as error:
         raise BadData(f"{field}: {error}") from None
-    train = Synthetic(data.shape, classes=data.classes, samples=data.samples)
+    train = Synthetic(data.shape, classes=data.classes, samples=data.samples, targets=data.targets)
     return {"train": train, "test": replace(train, samples=data.test_samples, first=data.samples)}
 
 

@@ -19,6 +19,7 @@ from trainer.checkpoint import Checkpoint, CheckpointStore
 from trainer.data.cache import DiskCache
 from trainer.data.images.decoded import DecodedPart
 from trainer.data.indexed import ArrayReader, IndexedPart
+from trainer.data.interfaces import Target
 from trainer.errors import NoSpace, why_no_space
 from trainer.log_stream import log_stream
 from trainer.note import Note
@@ -330,7 +331,7 @@ def test_tensorflow_and_hdf5_report_a_full_disk_in_their_own_ways(disk: Path) ->
 def test_decoded_samples_wait_for_space(disk: Path) -> None:
     features, labels = np.zeros((20, 64, 64), np.float32), np.zeros(20, np.int32)
     part = IndexedPart(ArrayReader(features), labels, np.arange(20))
-    cached = DecodedPart(part, 20, (64, 64), np.dtype(np.float32), disk / "decoded")
+    cached = DecodedPart(part, 20, Target((64, 64), ("0", "1")), np.dtype(np.float32), disk / "decoded")
     fill = fill_up(disk)
     with pytest.raises(NoSpace, match="the decoded samples cannot be written: No space left on device"):
         cached.fill(local_rank=0, local_ranks=1)

@@ -15,7 +15,7 @@ from tests.datasets import open_dataset, spec_of, train_batches
 from trainer.data.images.decoded import DecodedPart, decoded
 from trainer.data.images.resize import resized
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.interfaces import Batch, Features, Host, Indices, Part, SampleSchedule
+from trainer.data.interfaces import Batch, Features, Host, Indices, Part, SampleSchedule, Target
 from trainer.data.opening import Dataset
 from trainer.errors import BadData
 
@@ -45,7 +45,7 @@ def counting(samples: int, *, dtype: Any = np.float32) -> tuple[IndexedPart, Ind
 
 def decoded_part(part: Part, path: Path, *, dtype: Any = np.float32, samples: int | None = None) -> DecodedPart:
     samples = len(part) if samples is None else samples
-    return DecodedPart(part, samples, (2, 3), np.dtype(dtype), path / "decoded")
+    return DecodedPart(part, samples, Target((2, 3), ("0", "1")), np.dtype(dtype), path / "decoded")
 
 
 def epochs(dataset: Dataset, fields: Any, steps: int = 60) -> list[Batch]:
@@ -140,8 +140,9 @@ def test_a_set_larger_than_the_disk_is_refused_before_it_is_read(tmp_path: Path)
     spec = DatasetSpec(source="a", cache="memory", cache_limit_gb=100_000)
     part, _ = counting(10)
     host = Host(data_roots=[], cache_dir=tmp_path, scratch_dir=tmp_path, threads=1)
+    target = Target((2**20, 2**20), ("0", "1"))  # 84 TB
     with pytest.raises(BadData, match=r"take \d\S* GB, and the disk of their host has \d\S* GB in all: set "):
-        decoded({"train": part, "validation": part}, spec, host, seed=1, shape=(2**20, 2**20), dtype="float32")  # 84 TB
+        decoded({"train": part, "validation": part}, spec, host, seed=1, target=target, dtype="float32")
 
 
 def test_a_file_that_cannot_be_written_is_bad_data(tmp_path: Path) -> None:

@@ -131,8 +131,7 @@ NO = pa.nulls(1, pa.float64())
     ("columns", "sentence"),
     [
         ({"x": X, "target": LABEL}, "no label column 'label' .dataset.label.; there are: x, target"),
-        ({"x": X, "label": X}, "a.parquet: the label column 'label' holds double: a label is an integer or a string"),
-        ({"x": X, "label": pa.array([datetime.date(2030, 1, 1)] * 20)}, "holds date32.day.: a label is an integer or"),
+        ({"x": X, "label": pa.array([datetime.date(2030, 1, 1)] * 20)}, "holds date32.day.: a label is an integer, a"),
         ({"x": X, "label": pa.nulls(20)}, "the label column 'label' holds null"),
         ({"x": X, "label": pa.array([0, None] * 10)}, "row group 0 of a.parquet: the label column 'label' has empty"),
         ({"x": X, "label": pa.array(["a", None] * 10)}, "row group 0 of a.parquet: the label column 'label' has empty"),

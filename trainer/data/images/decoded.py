@@ -20,11 +20,10 @@ import numpy as np
 from jobs.model.spec import DatasetSpec
 from jobs.runtime.files import FULL
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.interfaces import Batch, EvaluationBatch, Features, Host, Labels, Part, SampleSchedule, Shape
+from trainer.data.interfaces import Batch, EvaluationBatch, Features, Host, Labels, Part, SampleSchedule, Target
 from trainer.errors import BadData, NoSpace
 
 _GB = 1e9
-_LABEL = np.dtype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class DecodedPart:
 
     part: Part
     samples: int
-    shape: Shape
+    target: Target
     dtype: np.dtype[np.generic]
     path: Path
 
@@ -56,7 +55,7 @@ class DecodedPart:
         at = start
         with _shared(self.path, self.size_bytes) as write:
             for batch in self.part.rows(start, stop):
-                write(batch.labels.astype(_LABEL, copy=False), at * _LABEL.itemsize)
+                write(batch.labels.astype(self.target.label_dtype, copy=False), at * self._label_bytes)
                 write(batch.features.astype(self.dtype, copy=False), self._offset(at))
                 at += len(batch.labels)
         if at != stop:
@@ -83,18 +82,24 @@ class DecodedPart:
     @cached_property
     def _mapped(self) -> IndexedPart:
         """The file as a part; opened at the first use, when all ranks of the host have written their shares."""
-        labels: Labels = np.fromfile(self.path, _LABEL, self.samples)
+        target = self.target
+        values = np.fromfile(self.path, target.label_dtype, self.samples * prod(target.label_shape))
+        labels: Labels = values.reshape(self.samples, *target.label_shape)
         features: Features = np.memmap(
-            self.path, self.dtype, "r", offset=self._offset(0), shape=(self.samples, *self.shape)
+            self.path, self.dtype, "r", offset=self._offset(0), shape=(self.samples, *target.shape)
         )
         return IndexedPart(ArrayReader(features), labels, np.arange(self.samples))
 
     def _offset(self, sample: int) -> int:
-        return self.samples * _LABEL.itemsize + sample * prod(self.shape) * self.dtype.itemsize
+        return self.samples * self._label_bytes + sample * prod(self.target.shape) * self.dtype.itemsize
+
+    @property
+    def _label_bytes(self) -> int:
+        return prod(self.target.label_shape) * self.target.label_dtype.itemsize
 
 
 def decoded(
-    parts: Mapping[str, Part], spec: DatasetSpec, host: Host, *, seed: int, shape: Shape, dtype: str
+    parts: Mapping[str, Part], spec: DatasetSpec, host: Host, *, seed: int, target: Target, dtype: str
 ) -> dict[str, Part]:
     """The parts, those of training and validation to be cached where they are not in memory. Raises `BadData`."""
     changed = dict(parts)
@@ -104,7 +109,7 @@ def decoded(
             continue
         samples = min(spec.used_samples(len(part)), len(part)) if name == "train" else len(part)
         path = host.scratch_dir / f"decoded-{_digest(spec, seed)}-{name}"
-        changed[name] = DecodedPart(part, samples, shape, np.dtype(dtype), path)
+        changed[name] = DecodedPart(part, samples, target, np.dtype(dtype), path)
     size_bytes = sum(part.size_bytes for part in changed.values() if isinstance(part, DecodedPart))
     _check_size(size_bytes, spec, host)
     return changed

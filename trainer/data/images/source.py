@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jobs.model.spec import DatasetSpec
+from jobs.model.tasks import CLASSIFICATION, Task
 from jobs.runtime.files import NotRegular, kind_of, open_regular
 from trainer.data.cache import DiskCache
 from trainer.data.images.files import ImageFiles, image_files, is_below
@@ -73,6 +74,11 @@ class ImageFolder:
     def is_local(self) -> bool:
         """Whether the files are on this host, mounted ones included."""
         return self.files.location.local is not None
+
+    @property
+    def task(self) -> Task:
+        """The folder of an image is its class."""
+        return CLASSIFICATION
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Look at every file of this rank's share."""

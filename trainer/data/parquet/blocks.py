@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from trainer.data.images.headers import Damaged, check
 from trainer.data.interfaces import Features, Indices, Labels, Target
-from trainer.data.parquet.columns import Columns, contents_of, numbers_of, pixels_of, table_of
+from trainer.data.parquet.columns import Columns, contents_of, pixels_of, table_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
+from trainer.data.parquet.labels import labels_of
 from trainer.errors import BadData
 
 T = TypeVar("T")
@@ -57,7 +58,6 @@ class BlockReader:
     def open(self, number: int, *, whole_chunks: bool, use_threads: bool) -> GroupReader[Block]:
         """The rows of a row group, to be closed."""
         columns = self.columns
-        dictionary = [columns.label] if columns.label_kind == "string" else []
         return GroupReader(
             self.store,
             self.groups[number],
@@ -66,7 +66,7 @@ class BlockReader:
             is_quick=self.form != "contents",  # each of which is looked at
             whole_chunks=whole_chunks,
             use_threads=use_threads,
-            dictionary=dictionary,
+            dictionary=columns.dictionary,
         )
 
     def blank(self, rows: int) -> Block:
@@ -74,7 +74,8 @@ class BlockReader:
         shape, dtype = ((), np.dtype(object)) if self.form == "contents" else (self.target.shape, self.dtype)
         # Only images can be damaged, so that somebody asks for the number of a row.
         numbers = np.empty(rows, np.int64) if self.form == "contents" else np.broadcast_to(np.int64(-1), rows)
-        return Block(np.empty((rows, *shape), dtype), np.empty(rows, np.int32), numbers)
+        labels = np.empty((rows, *self.target.label_shape), self.target.label_dtype)
+        return Block(np.empty((rows, *shape), dtype), labels, numbers)
 
     def name_of(self, row: int) -> str:
         """The name of a row in messages, by its number in the collection."""
@@ -93,7 +94,9 @@ class BlockReader:
         return np.cumsum(rows) - rows
 
     def _block(self, batch: pa.RecordBatch, rows: Indices) -> Block:
-        labels = numbers_of(batch, self.columns, self.target.label_of)
+        columns = self.columns
+        column = batch.column(columns.label)
+        labels = labels_of(column, columns.task, columns.label_kind, self.target, columns.label)
         shape = self.target.shape
         if self.form == "table":
             return Block(table_of(batch, self.columns).reshape(-1, *shape), labels, rows)

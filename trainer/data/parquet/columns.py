@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainer.data.interfaces import Features, Labels
+from jobs.model.tasks import AnyTask, Task
+from trainer.data.interfaces import Features
+from trainer.data.parquet.labels import LabelKind, label_kind_of
 from trainer.errors import BadData
 
 _IMAGE_NAME = "image"  # the name of the image if there are several columns of bytes
@@ -23,7 +25,8 @@ class Columns:
     """The columns that are read: the label, and either one column of bytes or all columns of numbers."""
 
     label: str
-    label_kind: Literal["integer", "string"]
+    task: Task
+    label_kind: LabelKind
     features: tuple[str, ...]
     kind: Literal["bytes", "table"]
     types: Mapping[str, pa.DataType]  # of those of features
@@ -33,6 +36,11 @@ class Columns:
         """The paths to read in a file for samples. Of an image in a struct only its bytes."""
         within = ".bytes" if self.kind == "bytes" and pa.types.is_struct(self.types[self.features[0]]) else ""
         return [self.label, *(name + within for name in self.features)]
+
+    @property
+    def dictionary(self) -> list[str]:
+        """The columns to read as a dictionary: a label that is a text occurs often."""
+        return [self.label] if self.label_kind == "string" and self.task == "classification" else []
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -46,14 +54,14 @@ class Columns:
         return sum(_width(kind) for kind in self.types.values())
 
 
-def columns_of(schema: pa.Schema, label: str) -> Columns:
+def columns_of(schema: pa.Schema, label: str, task: AnyTask = "auto") -> Columns:
     """The columns to read of a file with a schema. Raises `BadData`, to be put after the name of the file."""
     names = schema.names
     if len(set(names)) < len(names):
         raise BadData(f"the name of a column occurs twice: {', '.join(names)}")
     if label not in names:
         raise BadData(f"there is no label column {label!r} (dataset.label); there are: {', '.join(names)}")
-    label_kind = _label_kind(schema.field(label).type, label)
+    fitting_task, label_kind = label_kind_of(schema.field(label).type, label, task)
     index = _pandas_index(schema)
     fields = {field.name: field.type for field in schema if field.name != label and field.name not in index}
     features = _image_column(fields) or fields
@@ -63,37 +71,7 @@ def columns_of(schema: pa.Schema, label: str) -> Columns:
         raise BadData(f"neither numbers nor images: {', '.join(others)}: leave such columns out of the files")
     if not features:
         raise BadData(f"there is no column of numbers or images beside the label {label!r}")
-    return Columns(label, label_kind, tuple(features), kind, features)
-
-
-def labels_of(batch: pa.RecordBatch, columns: Columns) -> pa.DictionaryArray:
-    """The labels of a batch, each distinct one once in the dictionary. Raises `BadData`."""
-    labels = batch.column(columns.label)
-    if labels.null_count:
-        raise BadData(f"the label column {columns.label!r} has empty values")
-    if pa.types.is_boolean(labels.type):
-        labels = labels.cast(pa.int8())
-    return labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
-
-
-def numbers_of(batch: pa.RecordBatch, columns: Columns, label_of: Mapping[str, int]) -> Labels:
-    """The number of each row's class. Raises `BadData` for a label that the survey did not find."""
-    values = batch.column(columns.label)
-    if pa.types.is_integer(values.type) and not values.null_count and _are_numbers(label_of):
-        integers: Labels = values.to_numpy()
-        if not len(integers) or 0 <= integers.min() <= integers.max() < len(label_of):
-            return integers.astype(np.int32, copy=False)
-    labels = labels_of(batch, columns)
-    numbers = np.array([label_of.get(str(label), -1) for label in labels.dictionary.to_pylist()], np.int32)
-    codes: Labels = numbers[labels.indices.to_numpy()]
-    if len(codes) and codes.min() < 0:
-        raise BadData(f"there is a label that was not there before: {labels[int(codes.argmin())]}")
-    return codes
-
-
-def _are_numbers(label_of: Mapping[str, int]) -> bool:
-    """Whether each class is called by its number."""
-    return all(name == str(number) for name, number in label_of.items())
+    return Columns(label, fitting_task, label_kind, tuple(features), kind, features)
 
 
 def table_of(batch: pa.RecordBatch, columns: Columns) -> Features:
@@ -143,15 +121,6 @@ def pixels_of(batch: pa.RecordBatch, columns: Columns, size: int) -> Features:
     if len(joined) != size * len(contents) or any(len(content) != size for content in contents):
         raise BadData(f"a row of the column {columns.features[0]!r} has another length than {size} bytes")
     return np.frombuffer(joined, np.uint8).reshape(len(contents), size)
-
-
-def _label_kind(type_: pa.DataType, label: str) -> Literal["integer", "string"]:
-    value_type = type_.value_type if pa.types.is_dictionary(type_) else type_
-    if pa.types.is_integer(value_type) or pa.types.is_boolean(value_type):
-        return "integer"
-    if pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_string_view(value_type):
-        return "string"
-    raise BadData(f"the label column {label!r} holds {type_}: a label is an integer or a string")
 
 
 def _pandas_index(schema: pa.Schema) -> set[str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.model.os_errors import without_paths
+from jobs.model.tasks import AnyTask
 from jobs.runtime.files import open_regular, path_of
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Indices
@@ -116,10 +117,12 @@ def name_errors(name: str) -> Iterator[None]:
         raise BadData(f"{name} cannot be read: {why}") from error
 
 
-def open_files(store: Store, files: Sequence[File], *, label: str, threads: int) -> tuple[Columns, list[RowGroup]]:
+def open_files(
+    store: Store, files: Sequence[File], *, label: str, threads: int, task: AnyTask = "auto"
+) -> tuple[Columns, list[RowGroup]]:
     """The columns of files, which all must have, and all their row groups with rows. Raises `BadData`."""
     with name_errors(files[0].name), store.opened(files[0]) as file:
-        columns = columns_of(file.schema_arrow, label)
+        columns = columns_of(file.schema_arrow, label, task)
     with ThreadPoolExecutor(threads) as pool:
         groups_of_files = list(pool.map(lambda file: _row_groups(store, file, columns), files))
     return columns, [group for groups in groups_of_files for group in groups]
@@ -127,7 +130,7 @@ def open_files(store: Store, files: Sequence[File], *, label: str, threads: int)
 
 def _row_groups(store: Store, file: File, columns: Columns) -> list[RowGroup]:
     with name_errors(file.name), store.opened(file) as opened:
-        _check_columns(columns_of(opened.schema_arrow, columns.label), columns)
+        _check_columns(columns_of(opened.schema_arrow, columns.label, columns.task), columns)
         metadata, groups, first_row = opened.metadata, [], 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)

@@ -115,12 +115,12 @@ class ParquetPart:
 
     def _padded(self, batch: Batch | None, size: int) -> EvaluationBatch:
         """A batch filled up with blank samples of weight 0."""
-        rows = len(batch.labels) if batch else 0
+        target, rows = self._reader.target, len(batch.labels) if batch else 0
         weights = (np.arange(size) < rows).astype(np.float32)
         if batch and rows == size:
-            return EvaluationBatch(batch.features, np.asarray(batch.labels, np.int32), weights)
-        features = np.zeros((size, *self._reader.target.shape), self._reader.dtype)
-        labels = np.zeros(size, np.int32)
+            return EvaluationBatch(batch.features, np.asarray(batch.labels, target.label_dtype), weights)
+        features = np.zeros((size, *target.shape), self._reader.dtype)
+        labels = np.zeros((size, *target.label_shape), target.label_dtype)
         if batch:
             features[:rows], labels[:rows] = batch
         return EvaluationBatch(features, labels, weights)

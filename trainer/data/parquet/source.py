@@ -7,6 +7,7 @@ columns     which columns are the label and the features
 files       files and row groups
 shuffling   which rows come when
 windows     the training rows of a rank, shuffled in bounded memory
+labels      the label column as arrays, by task
 blocks      rows as arrays
 survey      a rank's findings before training
 part        the parts
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.model.spec import DatasetSpec
+from jobs.model.tasks import AnyTask, Task
 from trainer.data.cache import DiskCache
 from trainer.data.interfaces import Collection, Host, Selection, Shape, Survey, Target
 from trainer.data.listing import files_below
@@ -51,6 +53,11 @@ class ParquetCollection:
     groups: Sequence[RowGroup]
     image_size: tuple[int, int] | None
     threads: int
+
+    @property
+    def task(self) -> Task:
+        """See `Collection.task`."""
+        return self.columns.task
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """See `Collection.survey`."""
@@ -90,7 +97,7 @@ class ParquetCollection:
         return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:16]
 
 
-def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, Collection]:
+def collections(location: Location, spec: DatasetSpec, host: Host, task: AnyTask = "auto") -> dict[str, Collection]:
     """The collections at a location, by part. Raises `BadData`."""
     files = files_at(location, host)
     if not files:
@@ -110,7 +117,7 @@ def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, 
     opened: dict[str, Collection] = {}
     for part, its_files in parts.items():
         name = location.source if len(parts) == 1 else f"{location.source} ({part})"
-        columns, groups = open_files(source, its_files, label=spec.label, threads=host.threads)
+        columns, groups = open_files(source, its_files, label=spec.label, task=task, threads=host.threads)
         opened[part] = ParquetCollection(name, source, store, columns, groups, spec.image_size, host.threads)
     return opened
 

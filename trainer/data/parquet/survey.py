@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
-from trainer.data.interfaces import Shape, Survey
+from trainer.data.interfaces import Shape, Sums, Survey
 from trainer.data.moments import Moments
-from trainer.data.parquet.columns import Columns, contents_of, labels_of, table_of
+from trainer.data.parquet.columns import Columns, contents_of, table_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
+from trainer.data.parquet.labels import count_labels, targets_of
 from trainer.errors import BadData
 
 _LOOKED_AT = 16  # images
@@ -39,8 +40,14 @@ def surveyed(
 ) -> Survey:
     """The survey of a rank's share of the row groups. Raises `BadData`."""
     own_groups = groups[rank::ranks]
-    labels = _label_counts(store, columns, own_groups, name=name)
-    survey = Survey(samples=sum(group.rows for group in own_groups), labels=labels, label_kind=columns.label_kind)
+    survey = Survey(
+        samples=sum(group.rows for group in own_groups),
+        label_kind="string" if columns.label_kind == "string" else "integer",
+    )
+    if columns.task == "regression":
+        survey.moments = _label_moments(store, columns, groups, rank=rank, ranks=ranks)
+    else:
+        survey.labels = _label_counts(store, columns, own_groups, name=name)
     if not own_groups:
         return survey
     if columns.kind == "table":
@@ -70,20 +77,34 @@ def _label_counts(store: Store, columns: Columns, groups: Sequence[RowGroup], *,
     times: Counter[str] = Counter()
 
     def count(batch: pa.RecordBatch, rows: Any) -> None:
-        labels = labels_of(batch, columns)
-        counts = np.bincount(labels.indices.to_numpy(), minlength=len(labels.dictionary)).tolist()
-        for label, occurrences in zip(labels.dictionary.to_pylist(), counts, strict=True):
-            if occurrences:
-                times[str(label)] += occurrences
+        count_labels(batch.column(columns.label), columns.task, columns.label_kind, columns.label, times)
 
-    dictionary = [columns.label] if columns.label_kind == "string" else []
     for group in groups:
-        with closing(GroupReader(store, group, [columns.label], count, dictionary=dictionary)) as reader:
+        with closing(GroupReader(store, group, [columns.label], count, dictionary=columns.dictionary)) as reader:
             for _ in reader.read(np.ones(group.rows, np.bool_)):
                 if len(times) > MOST_CLASSES:  # stop early, for example in a column of row numbers
                     what = f"different labels in the column {columns.label!r}: is it a label?"
                     raise BadData(f"{name}: more than {MOST_CLASSES} {what}")
     return dict(times)
+
+
+def _label_moments(
+    store: Store, columns: Columns, groups: Sequence[RowGroup], *, rank: int, ranks: int
+) -> dict[str, Sums]:
+    """The moments of the numbers to learn in each row group of this rank, by its number among all."""
+    found: dict[str, Sums] = {}
+    for number in range(rank, len(groups), ranks):
+        moments = Moments()
+
+        def add(batch: pa.RecordBatch, rows: Any, moments: Moments = moments) -> None:
+            if len(batch):
+                moments.add(targets_of(batch.column(columns.label), columns.label))
+
+        with closing(GroupReader(store, groups[number], [columns.label], add)) as reader:
+            for _ in reader.read(np.ones(groups[number].rows, np.bool_)):
+                pass
+        found[str(number)] = moments.sums
+    return found
 
 
 def _table_shape(width: int, image_size: tuple[int, int] | None, *, name: str) -> Shape:

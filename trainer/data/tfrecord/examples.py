@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.data.interfaces import Features
+from jobs.model.tasks import CLASSIFICATION, AnyTask, Task
+from trainer.data.interfaces import Features, Labels
+from trainer.data.targets import as_targets
 from trainer.errors import BadData
 
 # As TensorFlow's own models and TensorFlow Datasets call them; the first one that is there is taken.
@@ -30,6 +32,9 @@ class Schema:
     kind: Literal["bytes", "table"]
     sizes: tuple[int, ...]  # values of each feature
     are_floats: tuple[bool, ...]
+    task: Task = CLASSIFICATION
+    targets: int = 1  # values of the label
+    targets_are_floats: bool = False
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Schema":
@@ -40,7 +45,7 @@ class Schema:
         return cls(**values)
 
 
-def schema_of(content: bytes, label: str, *, name: str) -> Schema:
+def schema_of(content: bytes, label: str, *, name: str, task: AnyTask = "auto") -> Schema:
     """The schema of a file by its first example; `label` is the name that the spec gives. Raises `BadData`."""
     try:
         example = tf.train.Example.FromString(content)
@@ -55,14 +60,24 @@ def schema_of(content: bytes, label: str, *, name: str) -> Schema:
     there = ", ".join(kinds) or "none"
     if found is None:
         raise BadData(f"{name}: there is no feature {label!r} (dataset.label); there are: {there}")
-    kind, _ = kinds.pop(found)
-    if kind == "float_list":
-        raise BadData(f"{name}: the label {found!r} is a float: write integers or texts")
+    kind, targets = kinds.pop(found)
+    if task == "multilabel":
+        raise BadData(f"task: {name} is TFRecord, which is read for classification and regression: write Parquet")
+    chosen: Task = task if task != "auto" else "regression" if kind == "float_list" else CLASSIFICATION
+    fitting = {
+        "bytes_list": {CLASSIFICATION},
+        "float_list": {"regression"},
+        "int64_list": {CLASSIFICATION, "regression"},
+    }
+    if chosen not in fitting[kind]:
+        what = {"bytes_list": "text", "float_list": "floats", "int64_list": "integers"}[kind]
+        raise BadData(f"task: {chosen} does not fit the label {found!r} of {name}, which is {what}")
     images = [each for each, (its_kind, count) in kinds.items() if its_kind == "bytes_list" and count == 1]
     image = next((each for each in _IMAGES if each in images), images[0] if len(images) == 1 else None)
-    label_kind: Literal["integer", "string"] = "integer" if kind == "int64_list" else "string"
+    label_kind: Literal["integer", "string"] = "string" if kind == "bytes_list" else "integer"
+    labels: dict[str, Any] = {"task": chosen, "targets": targets, "targets_are_floats": kind == "float_list"}
     if image is not None:
-        return Schema(found, label_kind, (image,), "bytes", (1,), (False,))
+        return Schema(found, label_kind, (image,), "bytes", (1,), (False,), **labels)
     if images:
         raise BadData(
             f"{name}: which feature is the image? There are {', '.join(images)}: call it {_IMAGES[0]} or {_IMAGES[1]}"
@@ -75,7 +90,8 @@ def schema_of(content: bytes, label: str, *, name: str) -> Schema:
             f"{name}: there is neither an image nor a feature of numbers beside the label; there are: {there}"
         )
     floats = tuple(its_kind == "float_list" for its_kind, _ in numbers.values())
-    return Schema(found, label_kind, tuple(numbers), "table", tuple(count for _, count in numbers.values()), floats)
+    sizes = tuple(count for _, count in numbers.values())
+    return Schema(found, label_kind, tuple(numbers), "table", sizes, floats, **labels)
 
 
 def labels_of(contents: Sequence[bytes], schema: Schema, name_of: Callable[[int], str]) -> list[str]:
@@ -88,6 +104,16 @@ def labels_of(contents: Sequence[bytes], schema: Schema, name_of: Callable[[int]
         return [value.decode() for value in values]
     except UnicodeDecodeError:
         raise BadData(f"{name_of(0)} or one after it has a label that is no UTF-8 text") from None
+
+
+def targets_of(contents: Sequence[bytes], schema: Schema, name_of: Callable[[int], str]) -> Labels:
+    """The numbers that each example has to learn, (example, target) float32. Raises `BadData`."""
+    dtype = tf.float32 if schema.targets_are_floats else tf.int64
+    values = _parsed(contents, {schema.label: tf.io.FixedLenFeature([schema.targets], dtype)}, name_of)[schema.label]
+    targets, wrong = as_targets(values)
+    if wrong is not None:
+        raise BadData(f"{name_of(wrong)} has a label that is NaN or infinite")
+    return targets
 
 
 def images_of(contents: Sequence[bytes], schema: Schema, name_of: Callable[[int], str]) -> list[bytes]:

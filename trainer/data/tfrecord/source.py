@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from jobs.model.spec import DatasetSpec
+from jobs.model.tasks import AnyTask, Task
 from jobs.runtime.files import open_regular
 from trainer.data.cache import DiskCache
 from trainer.data.indexed import IndexedPart
@@ -50,7 +51,7 @@ class File:
     size_bytes: int
 
 
-def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, Collection]:
+def collections(location: Location, spec: DatasetSpec, host: Host, task: AnyTask = "auto") -> dict[str, Collection]:
     """The parts at a location, by the names of files and folders: train, validation, test. Raises `BadData`."""
     parts: dict[str, list[File]] = {}
     for relative, path, size_bytes in files_below(location, host.data_roots, is_tfrecord):
@@ -72,6 +73,7 @@ def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, 
             spec,
             cache,
             host.threads,
+            task,
         )
         for part, files in parts.items()
     }
@@ -105,10 +107,16 @@ class TFRecords:
     spec: DatasetSpec
     cache: DiskCache | None
     threads: int
+    wanted_task: AnyTask = "auto"
+
+    @property
+    def task(self) -> Task:
+        """As the first record says."""
+        return self._schema.task
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Read every record of this rank's share of the files."""
-        schema = self._schema()
+        schema = self._schema
         look = Look(schema, self.spec.image_size)
         for number in range(rank, len(self.files), ranks):
             file = self.files[number]
@@ -129,8 +137,13 @@ class TFRecords:
         """The selected records among those that are not damaged."""
         if survey.details["digest"] != self.digest:
             raise BadData(f"{self.name}: this host sees other files than the one of rank 0: give all hosts the same")
+        if target.task == "regression":
+            target.check_width(_schema(survey).targets, name=self.name)
         index = index_of(survey, len(self.files), target)
-        whole = np.flatnonzero(index.labels >= 0)
+        if target.task == "regression":
+            whole = np.flatnonzero(np.isfinite(index.labels).all(axis=1))
+        else:
+            whole = np.flatnonzero(index.labels >= 0)
         reader = RecordReader(
             self, index, _schema(survey), survey.details["form"], target.shape,
             resize=survey.details["form"] == "contents" and survey.sizes != [target.shape[:2]],
@@ -147,6 +160,7 @@ class TFRecords:
         opened: BinaryIO = self.location.filesystem.open(file.path, "rb")
         return opened
 
+    @cached_property
     def _schema(self) -> "Schema":
         from trainer.data.tfrecord.examples import schema_of
 
@@ -154,7 +168,7 @@ class TFRecords:
             with reading(self.location, file.path), self._open(file) as opened:
                 first = next(contents_of(opened, file.size_bytes, name=file.name), None)
             if first is not None:
-                return schema_of(first, self.spec.label, name=file.name)
+                return schema_of(first, self.spec.label, name=file.name, task=self.wanted_task)
         raise BadData(f"{self.name}: there is not a single record")
 
 

@@ -5,7 +5,7 @@ For `trainer.data.tfrecord.source`.
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
-from trainer.data.interfaces import Indices, Shape, Survey, Target
+from trainer.data.interfaces import Indices, Labels, Shape, Sums, Survey, Target
 from trainer.data.moments import Moments
 from trainer.data.tfrecord.records import HEADER_BYTES, TAIL_BYTES
 from trainer.errors import BadData
@@ -39,20 +39,23 @@ class Look:
         self._damaged: dict[str, str] = {}
         self._files: dict[str, list[str]] = {}
         self._moments = Moments()
+        self._samples = 0  # of a regression
+        self._moments_of_labels: dict[str, Sums] = {}
 
     def at_file(self, contents: Iterator[bytes], number: int, name: str) -> None:
         """Look at all records of a file."""
-        from trainer.data.tfrecord.examples import images_of, labels_of, table_of
+        from trainer.data.tfrecord.examples import images_of, table_of
 
         lengths: list[int] = []
-        codes: list[int] = []
+        labels: list[Any] = []
+        moments = Moments()
         while batch := list(islice(contents, _PARSED)):
             first = len(lengths)
 
             def name_of(place: int, first: int = first) -> str:
                 return f"{name}: record {first + place}"
 
-            labels = labels_of(batch, self._schema, name_of)
+            labels_of_batch = self._labels(batch, name_of)
             lengths += map(len, batch)
             if self._schema.kind == "table":
                 self._moments.add(table_of(batch, self._schema, name_of))
@@ -60,9 +63,19 @@ class Look:
             else:
                 images = images_of(batch, self._schema, name_of)
                 are_whole = [self._is_whole(image, name_of(place)) for place, image in enumerate(images)]
-            for place, (label, is_whole) in enumerate(zip(labels, are_whole, strict=True)):
-                codes.append(self._code(label, name_of(place)) if is_whole else -1)
-        self._files[str(number)] = [_packed(np.array(lengths, np.uint32)), _packed(np.array(codes, np.int32))]
+            if self._schema.task == "regression":
+                whole = np.array(are_whole)
+                if whole.any():
+                    moments.add(labels_of_batch[whole])
+                labels += np.where(whole[:, np.newaxis], labels_of_batch, np.nan).tolist()
+                self._samples += int(whole.sum())
+                continue
+            for place, (label, is_whole) in enumerate(zip(labels_of_batch, are_whole, strict=True)):
+                labels.append(self._code(label, name_of(place)) if is_whole else -1)
+        if moments.sums[0]:
+            self._moments_of_labels[str(number)] = moments.sums
+        dtype = np.float32 if self._schema.task == "regression" else np.int32
+        self._files[str(number)] = [_packed(np.array(lengths, np.uint32)), _packed(np.array(labels, dtype))]
 
     def survey(self, rank: int, digest: str) -> Survey:
         """All of it. The ranks that saw no file say nothing of the form."""
@@ -80,13 +93,20 @@ class Look:
         elif self._form:
             details |= {"dtype": "uint8", "value_range": [0.0, 255.0]}
         return Survey(
-            samples=sum(self._times.values()),
+            samples=self._samples or sum(self._times.values()),
+            moments=self._moments_of_labels,
             labels=self._times,
             label_kind=self._schema.label_kind,
             shapes=sorted(self._shapes)[:_NAMED_SIZES],
             damaged=self._damaged,
             details=details,
         )
+
+    def _labels(self, batch: list[bytes], name_of: Callable[[int], str]) -> Any:
+        from trainer.data.tfrecord.examples import labels_of, targets_of
+
+        read = targets_of if self._schema.task == "regression" else labels_of
+        return read(batch, self._schema, name_of)
 
     def _code(self, label: str, name: str) -> int:
         if label not in self._numbers and len(self._numbers) > MOST_CLASSES:
@@ -139,26 +159,29 @@ def _shape_of(image: bytes) -> Shape:
 
 @dataclass(frozen=True)
 class Index:
-    """Where each record lies, over all files, and its class; -1 where its image is damaged."""
+    """Where each record lies, over all files, and its label; -1 or NaN where its image is damaged."""
 
     file: Indices  # its number
     offset: Indices  # in the file, of the record's header
     length: Indices  # of the content
-    labels: Any  # (record,) int32
+    labels: Labels
     firsts: Indices  # the first record of each file
 
 
 def index_of(survey: Survey, files: int, target: Target) -> Index:
     lengths: list[Any] = [np.empty(0, np.uint32)] * files
-    labels: list[Any] = [np.empty(0, np.int32)] * files
+    labels: list[Any] = [np.empty((0, *target.label_shape), target.label_dtype)] * files
     for key, of_rank in survey.details.items():
         if key.startswith("files_"):
-            names = survey.details[key.replace("files_", "labels_")]
+            names = survey.details[key.replace("files_", "labels_")]  # of a classification
             # The last one is for -1, the code of a damaged image.
             number_of = np.array([*(target.label_of.get(name, -1) for name in names), -1], np.int32)
             for number, (packed_lengths, packed_codes) in of_rank.items():
                 lengths[int(number)] = _unpacked(packed_lengths, np.uint32)
-                labels[int(number)] = number_of[_unpacked(packed_codes, np.int32)]
+                if target.task == "regression":
+                    labels[int(number)] = _unpacked(packed_codes, np.float32).reshape(-1, target.targets)
+                else:
+                    labels[int(number)] = number_of[_unpacked(packed_codes, np.int32)]
     counts = np.array(list(map(len, lengths)), np.int64)
     offsets = []
     for of_file in lengths:
