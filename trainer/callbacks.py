@@ -9,7 +9,7 @@ Those that only record are in `trainer.recording_callbacks` and `trainer.event_f
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class Epoch:
 
     @property
     def monitored(self) -> dict[str, float]:
-        """The metrics that early stopping can monitor, by the names of `jobs.model.spec.EpochMetric`."""
+        """The metrics that early stopping can monitor, by the names of `jobs.model.tasks.epoch_metrics`."""
         return {**self.metrics, **asdict(self.pace)}
 
 
@@ -109,13 +109,21 @@ class LearningRate(Callback):
     warm-up are no plateau.
     """
 
-    def __init__(self, spec: Spec, plan: Plan, plateau: Plateau, optimizer: keras.optimizers.Optimizer) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        plan: Plan,
+        plateau: Plateau,
+        optimizer: keras.optimizers.Optimizer,
+        *,
+        names: Collection[str] = EPOCH_METRICS,
+    ) -> None:
         self._rate = math.nan
         self._plan = plan
         self._schedule = spec.schedule
         self._plateau = plateau
         self._optimizer = optimizer
-        monitor = spec.schedule.monitor or spec.best_by(EPOCH_METRICS)
+        monitor = spec.schedule.monitor or spec.best_by(names)
         assert monitor is not None, "some epoch metric always counts"
         self._monitor, self._is_lower_better = monitor, spec.is_lower_better(monitor)
 
@@ -168,11 +176,13 @@ class EarlyStopping(Callback):
         state: Stopping,
         best_weights: Weights | None,
         weights_now: Callable[[], Weights],
+        *,
+        names: Collection[str] = EPOCH_METRICS,  # of the metrics of an epoch
     ) -> None:
         self.state = state
         self.best_weights = best_weights
         self._spec = spec.early_stopping
-        monitor = spec.best_by(EPOCH_METRICS)
+        monitor = spec.best_by(names)
         assert monitor is not None, "some epoch metric always counts"
         self._monitor, self._is_lower_better = monitor, spec.is_lower_better(monitor)
         self._min_delta = self._spec.min_delta if self._spec else 0.0

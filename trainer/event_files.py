@@ -18,6 +18,7 @@ import tensorflow as tf
 from jobs.model.plan import Plan
 from jobs.runtime.files import make_private
 from trainer.callbacks import Callback, Epoch, Step
+from trainer.measures import named
 from trainer.plan import steps_of
 
 # We write protocol buffers ourselves: the first use of tf.summary takes 0.1 s, and it runs ops between the steps.
@@ -74,19 +75,19 @@ class EpochEvents(Callback):
 
     def on_epoch_end(self, epoch: Epoch) -> None:
         """Append the epoch to both runs."""
-        metrics, pace = epoch.metrics, epoch.pace
+        validated = {name.removeprefix("val_"): y for name, y in epoch.metrics.items() if name.startswith("val_")}
+        trained = {name: y for name, y in epoch.metrics.items() if not name.startswith("val_")}
+        pace = epoch.pace
         self._train.add(
             epoch.epoch,
             {
-                "epoch_loss": metrics["loss"],
-                "epoch_accuracy": metrics["accuracy"],
+                **named("epoch_", trained),
                 "epoch_learning_rate": self._learning_rate(),
                 "samples_per_s": pace.samples_per_s,
                 "epoch_s": pace.epoch_s,
             },
         )
-        validated = {"epoch_loss": metrics["val_loss"], "epoch_accuracy": metrics["val_accuracy"]}
-        self._validation.add(epoch.epoch, validated)
+        self._validation.add(epoch.epoch, named("epoch_", validated))
 
 
 class StepEvents(Callback):
@@ -113,8 +114,7 @@ class StepEvents(Callback):
         self._steps.add(
             step.step,
             {
-                "batch_loss": step.metrics["loss"],
-                "batch_accuracy": step.metrics["accuracy"],
+                **named("batch_", step.metrics),
                 "batch_learning_rate": self._rate_of(update),
                 "samples_per_s": self._global_batch / step.step_time_s,
                 "step_time_s": step.step_time_s,
@@ -124,8 +124,6 @@ class StepEvents(Callback):
         )
 
 
-def add_test(folder: Path, epoch: int, *, attempt: int, loss: float, accuracy: float) -> None:
-    """Append the figures of the held-out data to the run `test`, at the epoch whose weights were measured."""
-    EventFile(folder / "test", attempt=attempt, first_step=0).add(
-        epoch, {"epoch_loss": loss, "epoch_accuracy": accuracy}
-    )
+def add_test(folder: Path, epoch: int, metrics: Mapping[str, float], *, attempt: int) -> None:
+    """Append the metrics of the held-out data to the run `test`, at the epoch whose weights were measured."""
+    EventFile(folder / "test", attempt=attempt, first_step=0).add(epoch, named("epoch_", metrics))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.model.spec import DatasetSpec
+from jobs.model.tasks import AnyTask
 from trainer.data.fingerprint import fingerprint_of
 from trainer.data.formats import files_of
 from trainer.data.interfaces import Host, merged
@@ -17,7 +18,9 @@ _MOST_NAMED = 5
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """`{"facts", "fingerprint"}` of the data that `dataset` names, or `{"refused"}` with why it cannot be used."""
-    spec = DatasetSpec.model_validate_json(json.dumps(request["dataset"]))
+    options = dict(request["dataset"])
+    task: AnyTask = options.pop("task", "auto")
+    spec = DatasetSpec.model_validate_json(json.dumps(options))
     host = Host(
         data_roots=request["data_roots"],
         cache_dir=Path(request["scratch_dir"]),
@@ -25,7 +28,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         threads=request["threads"],
     )
     try:
-        return _inspect(spec, host)
+        return _inspect(spec, host, task)
     except BadData as error:
         return {"refused": str(error), "out_of_memory": _is_lack_of_memory(error.__cause__)}
 
@@ -34,8 +37,8 @@ def _is_lack_of_memory(error: BaseException | None) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
-def _inspect(spec: DatasetSpec, host: Host) -> dict[str, Any]:
-    source = open_source(spec, seed=0, host=host)
+def _inspect(spec: DatasetSpec, host: Host, task: AnyTask) -> dict[str, Any]:
+    source = open_source(spec, seed=0, host=host, task=task)
     surveys = source.survey(rank=0, ranks=1)
     dataset = source.to_dataset([surveys])
     # Its bytes come last: data that cannot be trained on need not be read whole.
@@ -54,6 +57,8 @@ def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:
         "format": facts.format,
         "shape": list(facts.shape),
         "classes": list(facts.classes),
+        "task": facts.task,
+        "targets": 0 if facts.targets is None else facts.outputs,
         "class_counts": {name: train.labels.get(name, 0) for name in facts.classes},
         "samples": train.samples,
         "train": facts.sizes.train,

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
+from typing import Any
+
+import numpy as np
 
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
@@ -20,6 +23,7 @@ from trainer.data.opening import Dataset
 from trainer.data.prefetch import Place
 from trainer.distributed import Ranks
 from trainer.errors import Diverged, Outcome
+from trainer.measures import Measures, named
 from trainer.plan import steps_of
 from trainer.state import Progress, State
 from trainer.stepping import Stepper
@@ -39,6 +43,7 @@ class Loop:
     dataset: Dataset
     stepper: Stepper
     evaluation_step: StepFunction
+    measures: Measures
     state: State
     callbacks: Sequence[Callback]
     checkpointing: Checkpointing
@@ -96,9 +101,9 @@ class Loop:
         (finishing,) = distributed.sum_over_ranks([float(self.watch.finishes)])
         return finishing > 0 and self.state.stopping.last_epoch > 0
 
-    def evaluate(self, part: Part, limit: int | None = None) -> tuple[float, float, bool]:
-        """(loss, accuracy, whether a rank wishes to stop) over a part, or `limit` of its samples, on all ranks."""
-        sums = [0.0, 0.0, 0.0]
+    def evaluate(self, part: Part, limit: int | None = None) -> tuple[dict[str, float], bool]:
+        """The metrics of a part, or of `limit` of its samples, on all ranks; and whether a rank wishes to stop."""
+        sums: Any = 0.0
         ranks, per_rank = self.ranks, self.plan.per_gpu_batch
         with closing(
             self.dataset.evaluation_batches(
@@ -106,10 +111,9 @@ class Loop:
             )
         ) as batches:
             for batch in batches:
-                values = self.evaluation_step(*batch).numpy().tolist()
-                sums = [total + value for total, value in zip(sums, values, strict=True)]
-        loss, hits, samples, wishes = distributed.sum_over_ranks([*sums, float(self.watch.requested.is_set())])
-        return loss / samples, hits / samples, wishes > 0
+                sums = sums + self.evaluation_step(*batch).numpy().astype(np.float64)
+        *totals, wishes = distributed.sum_over_ranks([*sums.tolist(), float(self.watch.requested.is_set())])
+        return self.measures.evaluated(np.array(totals)), wishes > 0
 
     def _train_epoch(self, batches: Iterator[Batch]) -> bool:
         """Train to the end of the epoch; False when the ranks agreed to stop before it."""
@@ -149,7 +153,7 @@ class Loop:
                 step_time_s=made.step_time_s,
                 data_wait_s=made.data_wait_s,
                 allreduce_s=made.tally.allreduce_s,
-                metrics={"loss": made.tally.own_loss, "accuracy": made.tally.own_accuracy},
+                metrics=self.measures.trained(made.tally.own_figures),
             )
             self._time(step)
             for callback in self.callbacks:
@@ -163,11 +167,11 @@ class Loop:
         progress = self.progress
         progress.step += 1
         progress.epoch_step += 1
-        if not math.isfinite(tally.loss):  # the average over all ranks, so that all leave here together
+        loss = tally.figures[0]
+        if not math.isfinite(loss):  # the average over all ranks, so that all leave here together
             place = f"step {progress.step} (epoch {progress.epoch})"
-            raise Diverged(f"the loss is {tally.loss} at {place}: try a lower learning rate")
-        progress.loss_sum += tally.loss
-        progress.accuracy_sum += tally.accuracy
+            raise Diverged(f"the loss is {loss} at {place}: try a lower learning rate")
+        progress.add_figures(tally.figures)
 
     def _time(self, step: Step) -> None:
         if self._made_first_step:
@@ -193,16 +197,14 @@ class Loop:
         progress, steps = self.progress, self.progress.epoch_step
         self.flush()
         started = time.perf_counter()
-        val_loss, val_accuracy, wish = self.evaluate(self.dataset.validation, self.plan.validation_samples)
+        validated, wish = self.evaluate(self.dataset.validation, self.plan.validation_samples)
         pace, damaged = self._average_over_ranks(validation_s=time.perf_counter() - started)
         epoch = Epoch(
             epoch=progress.epoch,
             step=progress.step,
             metrics={
-                "loss": progress.loss_sum / steps,
-                "accuracy": progress.accuracy_sum / steps,
-                "val_loss": val_loss,
-                "val_accuracy": val_accuracy,
+                **self.measures.trained([total / steps for total in progress.sums]),
+                **named("val_", validated),
             },
             pace=pace,
             times=self._times,

@@ -1,7 +1,7 @@
-"""The losses of training and of evaluation, from logits. Used by `trainer.steps`.
+"""The losses of training and of evaluation, from outputs of the network. Used by `trainer.measures` and the session.
 
-Labels are int32 (sample,), the number of the class. In training they may be float32 (sample, class): the share of each
-class in a mixed sample.
+Labels of a classification are int32 (sample,), the number of the class. In training they may be float32 (sample,
+class): the share of each class in a mixed sample. See `trainer.data.interfaces.Labels` for the other tasks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Literal
 
 import tensorflow as tf
 
-from jobs.model.spec import unknown_class
+from jobs.model.spec import Spec, unknown_class
 from trainer.data.interfaces import Facts
 from trainer.errors import BadData
 
-Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # labels, logits (sample, class) -> the loss of each sample
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # labels, outputs (sample, output) -> the loss of each sample
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -21,6 +21,42 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     if labels.dtype.is_integer:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     return -tf.reduce_sum(labels * tf.nn.log_softmax(logits), axis=1)
+
+
+def binary_cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The mean over the classes of -log(chance of what is so), of each sample. Logits of 0 give ln 2."""
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits), axis=1)
+
+
+def squared_error(deviations: Sequence[float]) -> Loss:
+    """The mean over the targets of (error / deviation)^2, of each sample. Always the mean target gives 1 on average."""
+
+    def loss(targets: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.square((outputs - targets) / tf.constant(deviations, tf.float32)), axis=1)
+
+    return loss
+
+
+def training_loss_of(spec: Spec, facts: Facts) -> Loss:
+    """The loss of training: that of the task, with what the recipe adds. Raises `BadData`."""
+    if facts.targets is not None:
+        return squared_error(facts.targets.deviation)
+    if facts.task == "multilabel":
+        return smoothed_binary(spec.label_smoothing)
+    weights = weights_of_classes(spec.class_weights, facts)
+    return training_loss(label_smoothing=spec.label_smoothing, class_weights=weights)
+
+
+def smoothed_binary(label_smoothing: float) -> Loss:
+    """The binary cross-entropy of labels that are `label_smoothing` / 2 away from 0 and 1."""
+    if not label_smoothing:
+        return binary_cross_entropy
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        shares = tf.cast(labels, tf.float32)
+        return binary_cross_entropy(shares + label_smoothing * (0.5 - shares), logits)
+
+    return loss
 
 
 def training_loss(*, label_smoothing: float = 0.0, class_weights: Sequence[float] | None = None) -> Loss:

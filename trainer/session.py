@@ -14,7 +14,8 @@ import numpy as np
 
 from jobs.model.launch import Launch
 from jobs.model.plan import Plan
-from jobs.model.records import PhaseEnded, Planned, Summarized, Summary
+from jobs.model.records import MetricSummary, PhaseEnded, Planned, Summarized, Summary
+from jobs.model.tasks import epoch_metrics
 from jobs.runtime.files import make_private
 from trainer import distributed
 from trainer.artifacts import save_classes, save_network
@@ -26,8 +27,10 @@ from trainer.distributed import Ranks, fail_together
 from trainer.errors import NoSpace, Outcome
 from trainer.event_files import EpochEvents, StepEvents, add_test
 from trainer.loop import Loop
+from trainer.measures import measures_of, named
 from trainer.pipeline import PIPELINES
 from trainer.plan import settle_plan
+from trainer.recipe import check_recipe
 from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording, data_opened
 from trainer.space import wait_for_space
@@ -152,9 +155,10 @@ def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
         scratch_dir=Path(tempfile.gettempdir()),
         threads=launch.threads_per_rank or max(1, (os.cpu_count() or 1) // ranks.local_size),
     )
-    source = fail_together(lambda: open_source(spec.own_dataset, seed=spec.seed, host=host))
+    source = fail_together(lambda: open_source(spec.own_dataset, seed=spec.seed, host=host, task=spec.task))
     surveys = distributed.gather(fail_together(lambda: source.survey(rank=ranks.rank, ranks=ranks.size)))
     dataset = fail_together(lambda: source.to_dataset(surveys, launch.expected))
+    fail_together(lambda: check_recipe(spec, dataset.facts))
     fail_together(lambda: dataset.prepare(local_rank=ranks.local_rank, local_ranks=ranks.local_size))
     return dataset
 
@@ -176,13 +180,15 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         distributed.agree_on_weights(trainable.model.weights, "after the first step")
         session.phases.end("first_step")
 
+    facts = session.dataset.facts
+    names = epoch_metrics(facts.task, len(facts.classes))
     early_stopping = EarlyStopping(
-        spec, state.stopping, session.best_weights, lambda: weights_of(trainable.model.weights)
+        spec, state.stopping, session.best_weights, lambda: weights_of(trainable.model.weights), names=names
     )
     checkpointing = Checkpointing(
         write_checkpoint, session.job_recorder, state.progress, every_epochs=spec.checkpoint.every_epochs
     )
-    learning_rate = LearningRate(spec, plan, state.plateau, trainable.optimizer)
+    learning_rate = LearningRate(spec, plan, state.plateau, trainable.optimizer, names=names)
     callbacks: list[Callback] = [
         learning_rate,
         RankRecording(session.recorder, global_batch=plan.global_batch),
@@ -201,6 +207,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         dataset=session.dataset,
         stepper=Stepper(trainable.train_step, lag=pipeline.lag),
         evaluation_step=trainable.evaluation_step,
+        measures=measures_of(facts),
         state=state,
         callbacks=callbacks,
         checkpointing=checkpointing,
@@ -230,9 +237,9 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     if early_stopping.restores:
         keep_best_weights(model, early_stopping.best_weights if is_first else None)
     elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
-        loss, accuracy, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
-        early_stopping.state.last_metrics |= {"val_loss": loss, "val_accuracy": accuracy}
-    test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
+        validated, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
+        early_stopping.state.last_metrics |= named("val_", validated)
+    test = loop.evaluate(session.dataset.test)[0] if session.dataset.test is not None else None
     fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
     stopped_early = outcome is not Outcome.COMPLETED
     summary = summed_up(session, early_stopping, test, stopped_early=stopped_early)
@@ -240,7 +247,7 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
 
 
 def leave_artifacts_when_there_is_space(
-    session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None
+    session: Session, early_stopping: EarlyStopping, test: dict[str, float] | None
 ) -> None:
     """Write the artifacts. Wait for space if there is none. Raises `NoSpace`."""
     launch = session.launch
@@ -252,31 +259,30 @@ def leave_artifacts_when_there_is_space(
     )
 
 
-def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None) -> None:
-    """Write the artifacts of the job; `test` is (loss, accuracy) of the held-out part."""
+def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: dict[str, float] | None) -> None:
+    """Write the artifacts of the job; `test` has the metrics of the held-out part."""
     folder = Path(session.launch.artifacts_dir)
     make_private(folder)
     save_network(session.trainable.model, folder)
-    save_classes(session.dataset.facts.classes, folder)
+    if session.dataset.facts.classes:
+        save_classes(session.dataset.facts.classes, folder)
     if test is not None:
-        loss, accuracy = test
-        attempt, epoch = session.launch.attempt, early_stopping.kept_epoch
-        add_test(session.events_dir, epoch, attempt=attempt, loss=loss, accuracy=accuracy)
+        add_test(session.events_dir, early_stopping.kept_epoch, test, attempt=session.launch.attempt)
 
 
 def summed_up(
-    session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None, *, stopped_early: bool
+    session: Session, early_stopping: EarlyStopping, test: dict[str, float] | None, *, stopped_early: bool
 ) -> Summary:
     """The summary of the job."""
     model, progress, stopping = session.trainable.model, session.state.progress, early_stopping.state
-    kept, (test_loss, test_accuracy) = early_stopping.kept_metrics, test or (None, None)
+    kept, tested = early_stopping.kept_metrics, named("test_", test or {})
     return Summary(
         best_epoch=stopping.best_epoch,
         epochs_run=progress.last_epoch,
-        val_accuracy=kept["val_accuracy"],
+        val_accuracy=kept.get("val_accuracy"),
         val_loss=kept["val_loss"],
-        test_accuracy=test_accuracy,
-        test_loss=test_loss,
+        test_accuracy=tested.get("test_accuracy"),
+        test_loss=tested.get("test_loss"),
         train_samples_per_s=progress.timed_samples / progress.train_s if progress.train_s else 0.0,
         wall_s=progress.wall_s,
         setup_s=session.phases.total_s(),
@@ -285,4 +291,5 @@ def summed_up(
         model_bytes=sum(weight.nbytes for weight in weights_of(model.weights)),
         after_best_share=stopping.after_best_share,
         stopped_early=stopped_early,
+        metrics={name: MetricSummary(last=value, best=value) for name, value in tested.items()},
     )

@@ -1,6 +1,7 @@
 """How far a run is, and what it remembers: all of a checkpoint but its arrays. Used by the loop and its callbacks."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 
@@ -14,8 +15,7 @@ class Progress:
     epoch: int = 1  # the epoch in training
     step: int = 0  # updates of the whole job
     epoch_step: int = 0  # updates of the epoch in training
-    loss_sum: float = 0.0  # over those, each averaged over all ranks
-    accuracy_sum: float = 0.0
+    sums: list[float] = field(default_factory=list)  # over those, of the loss and the task's figures, as in a `Tally`
     epoch_timed_samples: int = 0
     epoch_train_s: float = 0.0
     timed_samples: int = 0  # of the earlier epochs
@@ -27,13 +27,17 @@ class Progress:
         """The newest epoch that was trained at least in part."""
         return self.epoch if self.epoch_step else self.epoch - 1
 
+    def add_figures(self, figures: Sequence[float]) -> None:
+        """Add the figures of an update."""
+        self.sums = [total + figure for total, figure in zip(self.sums or [0.0] * len(figures), figures, strict=True)]
+
     def begin_next_epoch(self) -> None:
         """Add the sums of the epoch in training to the totals, and start the next epoch."""
         self.timed_samples += self.epoch_timed_samples
         self.train_s += self.epoch_train_s
         self.epoch += 1
         self.epoch_step = self.epoch_timed_samples = 0
-        self.loss_sum = self.accuracy_sum = self.epoch_train_s = 0.0
+        self.epoch_train_s, self.sums = 0.0, []
 
 
 @dataclass
@@ -82,8 +86,7 @@ class State:
             samples = self.progress.epoch_step * self.global_batch
             steps = min(samples // global_batch, steps_per_epoch)
             share = steps / self.progress.epoch_step if self.progress.epoch_step else 0.0
-            self.progress.loss_sum *= share
-            self.progress.accuracy_sum *= share
+            self.progress.sums = [total * share for total in self.progress.sums]
             self.progress.epoch_step = steps
             self.global_batch = global_batch
         return self
@@ -96,10 +99,13 @@ class State:
     def from_json(cls, text: str) -> "State":
         """Raises KeyError or TypeError on a text of another shape."""
         document = json.loads(text)
+        progress = document["progress"]
+        if "loss_sum" in progress:  # an older checkpoint
+            progress["sums"] = [progress.pop("loss_sum"), progress.pop("accuracy_sum")]
         return cls(
             ranks=document["ranks"],
             global_batch=document["global_batch"],
-            progress=Progress(**document["progress"]),
+            progress=Progress(**progress),
             stopping=Stopping(**document["stopping"]),
             plateau=Plateau(**document.get("plateau", {})),  # older checkpoints have none
         )

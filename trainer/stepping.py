@@ -72,7 +72,7 @@ class Stepper:
         """Read tallies in the sequence of the steps, until `keep` are unread."""
         while len(self._unread) > keep:
             step = self._unread.popleft()
-            tally = Tally(*step.read().tolist())
+            tally = Tally.of(step.read().tolist())
             yield Made(tally, step.spent_s + self._lap(), step.data_wait_s)
 
     def _start_copy(self, tally: tf.Tensor) -> Callable[[], NDArray[np.float32]]:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -10,7 +11,8 @@ import tensorflow as tf
 from trainer.averaging import Averaged
 from trainer.data.interfaces import Batch
 from trainer.errors import BadData
-from trainer.losses import Loss, cross_entropy, hits
+from trainer.losses import Loss
+from trainer.measures import Classification, Measures
 
 StepFunction = Callable[..., tf.Tensor]
 GradientFunction = Callable[[tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
@@ -19,46 +21,64 @@ Average = Callable[[list[tf.Tensor], list[tf.Tensor]], Averaged]  # gradients, f
 _UNKNOWN_TO_XLA = re.compile(r"(\w+) \(No registered")  # in TensorFlow's message
 
 
-class Tally(NamedTuple):
-    """The figures of an update for the loop, in one small tensor. `own_*` are of this rank's part of the batch."""
+_CLASSIFICATION = Classification(classes=3)  # with no further metrics
 
-    own_loss: float
-    own_accuracy: float
-    loss: float  # over all ranks, like the two that follow
-    accuracy: float
+
+@dataclass(frozen=True)
+class Tally:
+    """The figures of an update for the loop, in one small tensor: the loss, then those of the task's measures."""
+
+    own_figures: Sequence[float]  # of this rank's part of the batch
+    figures: Sequence[float]  # means over all ranks
     wishes: float  # the share of the ranks that wish to stop
     allreduce_s: float
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Tally":
+        """Of the values of the tensor."""
+        *figures, wishes, allreduce_s = values
+        half = len(figures) // 2
+        return cls(figures[:half], figures[half:], wishes, allreduce_s)
+
 
 def make_gradients(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer, *, loss_of: Loss = cross_entropy, jit: bool = False
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    *,
+    measures: Measures = _CLASSIFICATION,
+    loss_of: Loss | None = None,
+    jit: bool = False,
 ) -> GradientFunction:
-    """A function: (features, labels) -> the gradients of the trainable weights, and this rank's loss and accuracy.
+    """A function: (features, labels) -> the gradients of the trainable weights, and this rank's loss and figures.
 
-    Labels are int32 (sample,) or, of mixed samples, float32 (sample, class); the step is traced once for each kind.
-    With `jit` XLA compiles it, and all its results are ready at the same time. It changes what a forward pass changes:
-    the moving statistics of BatchNorm, and the states of random generators.
+    `loss_of` is the loss of training, by default that of the evaluation. Labels are as `Labels` or, of mixed samples,
+    float32 (sample, class); the step is traced once for each kind. With `jit` XLA compiles it, and all its results are
+    ready at the same time. It changes what a forward pass changes: the moving statistics of BatchNorm, and the states
+    of random generators.
     """
-    weights = model.trainable_variables
+    weights, loss_of = model.trainable_variables, loss_of or measures.loss_of
 
     def gradients_of(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
-            logits = model(features, training=True)
-            loss = tf.reduce_mean(loss_of(labels, logits)) + _penalty(model)
+            outputs = model(features, training=True)
+            loss = tf.reduce_mean(loss_of(labels, outputs)) + _penalty(model)
             scaled_loss = optimizer.scale_loss(loss)  # as it is, except in mixed_float16
         gradients = tape.gradient(
             scaled_loss,
             [variable.value for variable in weights],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that an external network does not use
         )
-        return list(map(_dense, gradients, weights)), tf.stack([loss, tf.reduce_mean(hits(labels, logits))])
+        figures = tf.concat([loss[tf.newaxis], measures.step_figures(labels, outputs)], 0)
+        return list(map(_dense, gradients, weights)), figures
 
     if not jit:
         return gradients_of  # no function of TensorFlow: as a call in a graph, it could give all results at its end
     return tf.function(gradients_of, autograph=False, jit_compile=True)  # type: ignore[no-any-return]
 
 
-def accumulated(gradients_of: GradientFunction, model: keras.Model, *, batches: int) -> GradientFunction:
+def accumulated(
+    gradients_of: GradientFunction, model: keras.Model, *, batches: int, figures: int = _CLASSIFICATION.figures
+) -> GradientFunction:
     """A function as `make_gradients` makes, for the samples of several equal batches. Its results are their mean.
 
     The batches run one after the other, in the sequence of the samples, so that the memory holds what one of them
@@ -71,17 +91,17 @@ def accumulated(gradients_of: GradientFunction, model: keras.Model, *, batches: 
     def gradients_of_all(features: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         by_batch = [tf.reshape(array, (batches, -1, *array.shape[1:])) for array in (features, labels)]
 
-        def add(number: tf.Tensor, sums: list[tf.Tensor], figures: tf.Tensor) -> Any:
+        def add(number: tf.Tensor, sums: list[tf.Tensor], sum_of_figures: tf.Tensor) -> Any:
             gradients, own_figures = gradients_of(*(array[number] for array in by_batch))
             added = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
-            return number + 1, added, figures + own_figures
+            return number + 1, added, sum_of_figures + own_figures
 
-        start = (0, [tf.zeros(weight.shape, weight.dtype) for weight in weights], tf.zeros(2))
+        start = (0, [tf.zeros(weight.shape, weight.dtype) for weight in weights], tf.zeros(figures))
         # A loop of the graph: batches that it lists one by one could run at the same time.
-        _, sums, figures = tf.while_loop(
+        _, sums, sum_of_figures = tf.while_loop(
             lambda number, *_: number < batches, add, start, parallel_iterations=1, maximum_iterations=batches
         )
-        return [total / batches for total in sums], figures / batches
+        return [total / batches for total in sums], sum_of_figures / batches
 
     return gradients_of_all
 
@@ -109,7 +129,7 @@ def make_train_step(
 ) -> StepFunction:
     """A step: (features, labels, wish to stop) -> a tensor of the figures of `Tally`.
 
-    The loss, the accuracy and the wish to stop travel with the gradients. So they cost no extra message, and all ranks
+    The figures and the wish to stop travel with the gradients. So they cost no extra message, and all ranks
     learn of a wish at the same step. `statistics` travel with them too: the moving mean and variance that each rank's
     BatchNorm takes from its own part of the batch. Otherwise the ranks' weights would drift apart.
     """
@@ -130,20 +150,16 @@ def make_train_step(
     return train_step  # type: ignore[no-any-return]
 
 
-def make_evaluation_step(model: keras.Model, *, jit: bool = False) -> StepFunction:
-    """A step: (features, labels, weights) -> sums of loss, of hits and of weights on this rank."""
+def make_evaluation_step(
+    model: keras.Model, *, measures: Measures = _CLASSIFICATION, jit: bool = False
+) -> StepFunction:
+    """A step: (features, labels, weights) -> the sums of `Measures.sums` on this rank."""
 
     @tf.function(autograph=False, jit_compile=jit)  # type: ignore[untyped-decorator]
     def evaluation_step(features: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        logits = model(features, training=False)
-        losses = cross_entropy(labels, logits) + _penalty(model)
-        return tf.stack(
-            [
-                tf.reduce_sum(losses * weights),
-                tf.reduce_sum(hits(labels, logits) * weights),
-                tf.reduce_sum(weights),
-            ]
-        )
+        outputs = model(features, training=False)
+        losses = measures.loss_of(labels, outputs) + _penalty(model)
+        return measures.sums(labels, outputs, losses, weights)
 
     return evaluation_step  # type: ignore[no-any-return]
 

@@ -14,9 +14,10 @@ from trainer import distributed
 from trainer.averaging import on_this_rank
 from trainer.callbacks import Weights, weights_of
 from trainer.checkpoint import Checkpoint, CheckpointStore
-from trainer.data.interfaces import Batch, Facts
+from trainer.data.interfaces import Batch, Facts, Target
 from trainer.distributed import Ranks, fail_together
-from trainer.losses import training_loss, weights_of_classes
+from trainer.losses import training_loss_of
+from trainer.measures import measures_of
 from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
 from trainer.pipeline import PIPELINES
 from trainer.plan import steps_of
@@ -59,7 +60,7 @@ def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
     model = build_model(launch.spec, facts, models=launch.models)
     optimizer = build_optimizer(launch.spec, plan, model)
     train_step = build_train_step(launch, facts, plan, model, optimizer)
-    evaluation_step = make_evaluation_step(model, jit=launch.spec.jit)
+    evaluation_step = make_evaluation_step(model, measures=measures_of(facts), jit=launch.spec.jit)
     # Traced here, so that no epoch's time includes it.
     evaluation_step(*blank_batch(facts, plan), np.zeros(plan.per_gpu_batch, np.float32))
     return TrainableModel(model, optimizer, train_step, evaluation_step)
@@ -76,13 +77,11 @@ def build_train_step(
 ) -> StepFunction:
     """The step of a job. `alone` makes it without the other ranks. Raises `BadData` if XLA cannot compile it."""
     spec = launch.spec
-    loss_of = training_loss(
-        label_smoothing=spec.label_smoothing, class_weights=weights_of_classes(spec.class_weights, facts)
-    )
-    gradients_of = make_gradients(model, optimizer, loss_of=loss_of, jit=spec.jit)
+    measures, loss_of = measures_of(facts), training_loss_of(spec, facts)
+    gradients_of = make_gradients(model, optimizer, measures=measures, loss_of=loss_of, jit=spec.jit)
     if spec.jit:
         check_compiles(gradients_of, blank_batch(facts, plan))
-    gradients_of = accumulated(gradients_of, model, batches=plan.accumulate)
+    gradients_of = accumulated(gradients_of, model, batches=plan.accumulate, figures=measures.figures)
     averaging = PIPELINES[launch.device].averaging(spec.allreduce)
     if alone:
         averaging = replace(averaging, exchange=on_this_rank)
@@ -92,7 +91,8 @@ def build_train_step(
 def blank_batch(facts: Facts, plan: Plan) -> Batch:
     """A batch of a GPU with nothing on it."""
     size = plan.per_gpu_batch
-    return Batch(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32))
+    target = Target(facts.shape, facts.classes, facts.task, targets=facts.outputs)
+    return Batch(np.zeros((size, *facts.shape), facts.dtype), np.zeros((size, *target.label_shape), target.label_dtype))
 
 
 def restore(

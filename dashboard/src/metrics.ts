@@ -51,7 +51,7 @@ const SAMPLED: ReadonlySet<string> = new Set([
   "disk_written_bytes_per_s",
 ]);
 
-const FIRST_CHOICES = ["val_accuracy", "val_loss"];
+const FIRST_CHOICES = ["val_accuracy", "val_auc", "val_loss"];
 const LAST_CHOICES = ["accuracy", "loss"];
 
 const USUAL_NAMES: ReadonlySet<string> = new Set([...MEASURED, ...FIRST_CHOICES, ...LAST_CHOICES]);

@@ -54,6 +54,9 @@ def add(
     validation: Annotated[
         str | None, typer.Option(metavar="SHARE|PATH", help="The share or the path of the validation data.")
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="classification, regression or multilabel. Without it the labels decide.")
+    ] = None,
     description: Annotated[str | None, typer.Option(help="A description in one line.")] = None,
     upload: Annotated[bool, typer.Option("--upload", help="Upload the data, even if the service can read it.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has been validated.")] = False,
@@ -65,7 +68,7 @@ def add(
 
     options = {
         "format": data_format, "label": label, "image_size": _size(image_size), "validation": _share(validation),
-        "description": description,
+        "task": task, "description": description,
     }  # fmt: skip
     document = {"name": name} | {field: value for field, value in options.items() if value is not None}
     with connect() as client:
@@ -182,5 +185,7 @@ def _summary(version: "Json") -> str:
         return f"{name} is invalid: {plain(version['error'])}"
     if version["status"] == "ready":
         found = version["facts"]
-        return f"{name} is ready: {count(found['samples'])} samples in {len(found['classes'])} classes"
+        targets = found.get("targets")
+        learned = f"with {targets} target{'s' * (targets != 1)}" if targets else f"in {len(found['classes'])} classes"
+        return f"{name} is ready: {count(found['samples'])} samples {learned}"
     return f"{name} is being validated"

@@ -72,7 +72,9 @@ def version_facts(version: Json, now: datetime | None = None) -> Table:
         rows |= {
             "format": f"{plain(data_facts['format'])}, samples of {_shape(data_facts['shape'])}",
             "samples": ", ".join(f"{count(data_facts[part])} {part}" for part in ("train", "validation", "test")),
-            "classes": _classes(data_facts["class_counts"]),
+            "task": plain(data_facts.get("task", "classification")),
+            "targets": data_facts.get("targets") or None,
+            "classes": _classes(data_facts["class_counts"]) or None,
             "damaged": count(data_facts["damaged"]) if data_facts["damaged"] else None,
             "files": f"{count(data_facts['files'])} with {count(data_facts['bytes'])} bytes",
             "fingerprint": plain(version["fingerprint"]),

@@ -230,12 +230,13 @@ def _results(job: Json) -> dict[str, object]:
         return {}
     epochs = (job.get("progress") or {}).get("epochs")
     stopped = ", stopped early" if summary.get("stopped_early") else ""
+    has_accuracy = summary.get("val_accuracy") is not None
     after_best, is_script = summary.get("after_best_share"), job.get("code") is not None
     return {
         "best epoch": f"{summary.get('best_epoch')}, with {percent(after_best)} of the time after it"
         if after_best
         else summary.get("best_epoch"),
-        "val accuracy": None if is_script else number(summary.get("val_accuracy")),
+        "val accuracy": number(summary["val_accuracy"]) if has_accuracy and not is_script else None,
         "val loss": None if is_script else number(summary.get("val_loss")),
         "test accuracy": number(summary["test_accuracy"]) if summary.get("test_accuracy") is not None else None,
         "samples/s": count(summary.get("train_samples_per_s")),
@@ -258,8 +259,11 @@ def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
     shape = "x".join(map(str, dataset["shape"]))
     damaged = dataset.get("damaged")
     files = ", ".join(plain(name) for name in dataset["damaged_files"][:most])
+    targets = dataset.get("targets")
+    several = " of which several may apply" if dataset.get("task") == "multilabel" else ""
+    learned = f"{targets} target{'s' * (targets != 1)}" if targets else f"{len(classes)} classes{several}: {named}"
     return {
-        "data": f"{plain(dataset['format'])}, {shape}, {len(classes)} classes: {named}",
+        "data": f"{plain(dataset['format'])}, {shape}, {learned}",
         "damaged": f"{count(damaged)} left out: {files}" if damaged else None,
     }
 

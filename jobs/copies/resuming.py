@@ -28,8 +28,9 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.db.tables.work import STEP_OF_EVENT
-from jobs.model.spec import EPOCH_METRICS, spec_from
+from jobs.model.spec import spec_from
 from jobs.model.states import EventKind
+from jobs.model.tasks import epoch_metrics, task_of
 from jobs.telemetry.axes import valid_until
 
 NEWEST = 100  # checkpoints that are read although nobody names them
@@ -167,4 +168,4 @@ def _by_key(rows: Iterable[_Row]) -> dict[Key, _Row]:
 def _deciding_metric(job: Job) -> str | None:
     """The metric that decides which epoch of a job is the best."""
     spec = spec_from(job.spec)
-    return spec.best_by(job.metrics if spec.is_script else EPOCH_METRICS)
+    return spec.best_by(job.metrics if spec.is_script else epoch_metrics(task_of(spec.task, job.dataset)))

@@ -15,11 +15,14 @@ from jobs.data import versions
 from jobs.db.engine import Sessions
 from jobs.db.tables import DatasetVersion
 from jobs.lifecycle.dataset_refs import Ref
-from jobs.model.catalog import sizes_of
+from jobs.model.catalog import dataset_of, sizes_of
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import DatasetSpec, Spec, unknown_class
+from jobs.model.synthetic import WrongSynthetic
+from jobs.model.task_rules import unfit_fields
+from jobs.model.tasks import CLASSIFICATION, DEFAULT_METRICS, Task, epoch_metrics
 
 _FIELD = "dataset.source"
 
@@ -50,7 +53,7 @@ class Registry:
             return self._refused(spec, "only registered datasets have versions (NAME@N)")
         rows = self._versions(reference.name) if reference is not None else []
         if reference is None or (not rows and reference.version is None):
-            return Resolved(spec, sizes_of(spec))
+            return _on_built_in(spec)
         if not rows:
             return self._refused(spec, f"no dataset {reference.name} is registered{self.registered_text()}")
         row = _usable_version(reference, rows)
@@ -72,14 +75,50 @@ class Registry:
         return Resolved(spec, None, problems=[FieldProblem(_FIELD, message, spec.own_dataset.source)])
 
 
+def _on_built_in(spec: Spec) -> Resolved:
+    """The spec, with the task of a built-in dataset. Paths and misspelt names have none."""
+    try:
+        built_in = dataset_of(spec.own_dataset.source)
+    except WrongSynthetic:
+        built_in = None
+    if built_in is None or spec.is_script:
+        return Resolved(spec, sizes_of(spec))
+    spec, problems = for_task(spec, built_in.task, built_in.classes, spec.own_dataset.source)
+    return Resolved(spec, None if problems else sizes_of(spec), problems=problems)
+
+
 def _on_version(spec: Spec, row: DatasetVersion) -> Resolved:
     facts = row.facts or {}
+    problems: list[FieldProblem] = []
+    if facts and not spec.is_script:
+        task = facts.get("task", CLASSIFICATION)
+        spec, problems = for_task(spec, task, len(facts["classes"]), f"{row.name}@{row.version}")
+    if problems:
+        return Resolved(spec, None, problems=problems)
     unknown = unknown_class(spec.class_weights, facts["classes"]) if facts else None
     if unknown is not None:
         name, message = unknown
         return Resolved(spec, None, problems=[FieldProblem(f"class_weights.{name}", message)])
     spec = with_options(spec, row)
     return Resolved(spec, registered_sizes(spec, row), tuple(facts["shape"]) if facts else None)
+
+
+def for_task(spec: Spec, task: Task, classes: int, name: str) -> tuple[Spec, list[FieldProblem]]:
+    """The spec for data whose task is known, and what in it does not go with that.
+
+    A classification stays `auto`, as it always was. Of another task the default of early stopping is made explicit.
+    """
+    if spec.task not in {"auto", task}:
+        message = f"{name} is for {task}; data can be registered for another task"
+        return spec, [FieldProblem("task", message, spec.task)]
+    problems = unfit_fields(spec, task, epoch_metrics(task, classes))
+    if problems or task == CLASSIFICATION:
+        return spec, problems
+    changes: dict[str, Any] = {"task": task}
+    stopping = spec.early_stopping
+    if stopping is not None and stopping.monitor == DEFAULT_METRICS[CLASSIFICATION]:
+        changes["early_stopping"] = stopping.model_copy(update={"monitor": DEFAULT_METRICS[task]})
+    return spec.model_copy(update=changes), []
 
 
 def _usable_version(reference: Reference, rows: Sequence[DatasetVersion]) -> DatasetVersion | str:
@@ -113,7 +152,7 @@ def sizes_in(session: Session, spec: Spec) -> DatasetSizes | None:
 def with_options(spec: Spec, row: DatasetVersion) -> Spec:
     """The spec with the version's options in the fields that it does not set itself."""
     own = spec.own_dataset.model_fields_set
-    options = {name: value for name, value in row.options.items() if name not in own}
+    options = {name: value for name, value in row.options.items() if name not in own and name != "task"}
     document = {**spec.own_dataset.model_dump(mode="json"), **options, "source": f"{row.name}@{row.version}"}
     return spec.model_copy(update={"dataset": DatasetSpec.model_validate_json(json.dumps(document))})
 

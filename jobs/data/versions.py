@@ -19,6 +19,7 @@ from jobs.db.cursors import BY_NAME, BY_NUMBER, Page, page_of
 from jobs.db.tables import DatasetVersion, Job
 from jobs.model.catalog import DATASETS
 from jobs.model.states import TERMINAL
+from jobs.model.tasks import CLASSIFICATION
 from jobs.views.data import DatasetLine, DatasetStatus, NewDataset
 
 _LIST, _VERSIONS = "datasets", "dataset versions"  # what their cursors belong to
@@ -123,6 +124,7 @@ def _line(row: DatasetVersion) -> DatasetLine:
         trainable=facts["train"] + (facts["validation"] if facts["split"] is not None else 0) if facts else None,
         test=facts.get("test"),
         classes=len(facts["classes"]) if facts else None,
+        task=facts.get("task", CLASSIFICATION) if facts else None,
         shape=facts.get("shape"),
         format=facts.get("format"),
         builtin=False,

@@ -52,6 +52,7 @@ class JobMetrics:
             self._book.add(_stored_values(session, job, with_steps=self._spec.is_script))
         if not self._spec.is_script:
             measured = {name: summary.get(name) for name in _MEASURED_ONCE}
+            measured |= {name: value["last"] for name, value in (summary.get("metrics") or {}).items()}
             self._book.add(Value(name, value, None, True) for name, value in measured.items() if value is not None)
             return {**summary, "metrics": self._book.as_json()}
         metrics = self._book.as_json()

@@ -52,6 +52,7 @@ def trains_on_version() -> ColumnElement[bool]:
 def ref_of(row: DatasetVersion) -> Ref:
     """What a job stores of the version that it trains on. Its ranks compare `expects` with the data."""
     facts = row.facts or {}
+    targets = {"targets": facts["targets"]} if facts.get("targets") else {}
     return {
         "name": row.name,
         "version": row.version,
@@ -59,5 +60,5 @@ def ref_of(row: DatasetVersion) -> Ref:
         "source": row.source,
         "uploaded": row.upload_id is not None,
         "options": row.options,
-        "expects": {"samples": facts["samples"], "test": facts["test"], "classes": len(facts["classes"])},
+        "expects": {"samples": facts["samples"], "test": facts["test"], "classes": len(facts["classes"])} | targets,
     }

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.spec import Spec
 from jobs.model.synthetic import EXAMPLE, SYNTHETIC, SyntheticData, WrongSynthetic, is_synthetic, synthetic_of
+from jobs.model.tasks import CLASSIFICATION, Task
 
 
 class Dataset(BaseModel):
@@ -22,7 +23,8 @@ class Dataset(BaseModel):
     trainable: int
     test: int
     classes: int
-    shape: tuple[int, int, int]  # (height, width, channel)
+    shape: tuple[int, ...]  # (height, width, channel), or (feature,)
+    task: Task = CLASSIFICATION
     format: Literal["arrays", "synthetic"] = "arrays"
 
 
@@ -44,7 +46,8 @@ def _synthetic(data: SyntheticData) -> Dataset:
         description=f"Made-up images that can be learned; others: {SYNTHETIC}:{EXAMPLE}",
         trainable=data.samples,
         test=data.test_samples,
-        classes=data.classes,
+        classes=0 if data.targets else data.classes,
+        task="regression" if data.targets else CLASSIFICATION,
         shape=data.shape,
         format="synthetic",
     )
@@ -68,6 +71,15 @@ DATASETS = {
             test=10_000,
             classes=10,
             shape=(28, 28, 1),
+        ),
+        Dataset(
+            name="diabetes",
+            description="Ten measurements of patients and how their diabetes went on, as carried by scikit-learn",
+            trainable=350,
+            test=92,
+            classes=0,
+            shape=(10,),
+            task="regression",
         ),
         _synthetic(SyntheticData()),
     )

@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from jobs.model.tasks import CLASSIFICATION, DEFAULT_METRICS
+
 if TYPE_CHECKING:
     from jobs.model.spec_parts import GoalSpec
 
@@ -43,16 +45,16 @@ SAMPLED = frozenset({
     "disk_read_bytes_per_s", "disk_written_bytes_per_s",
 })  # fmt: skip
 
-_FIRST_CHOICES = ("val_accuracy", "val_loss")
+_FIRST_CHOICES = ("val_accuracy", "val_auc", "val_loss")  # of Hora's own loop: the defaults of the tasks
 _LAST_CHOICES = ("accuracy", "loss")
 
 
 def goal_metric(spec_goal: "GoalSpec | None", names: Collection[str]) -> str | None:
     """The metric that says how good a job is: its goal, else the first of the reported `names` that is a usual one.
 
-    The names are tried in this sequence: `val_accuracy`, `val_loss`, any `val_*`, `accuracy`, `loss`, any other that
-    Hora did not measure itself. Of several, the first by the alphabet counts. None without a goal and without such
-    names.
+    The names are tried in this sequence: `val_accuracy`, `val_auc`, `val_loss`, any `val_*`, `accuracy`, `loss`, any
+    other that Hora did not measure itself. Of several, the first by the alphabet counts. None without a goal and
+    without such names.
     """
     if spec_goal is not None:
         return spec_goal.metric
@@ -62,9 +64,14 @@ def goal_metric(spec_goal: "GoalSpec | None", names: Collection[str]) -> str | N
     return next((name for name in choices if name in names), None)
 
 
-def best_by(spec_goal: "GoalSpec | None", monitor: str | None, names: Collection[str]) -> str | None:
+def best_by(
+    spec_goal: "GoalSpec | None", monitor: str | None, names: Collection[str], *, is_script: bool = True
+) -> str | None:
     """The metric that decides which epoch is the best: what early stopping monitors, else the goal.
 
-    Without both it is chosen from the reported `names`.
+    Without both it is chosen from the reported `names`. In Hora's own loop the default of early stopping,
+    `val_accuracy`, stands for the default metric of the task whose `names` these are.
     """
+    if not is_script and spec_goal is None and monitor == DEFAULT_METRICS[CLASSIFICATION]:
+        monitor = None
     return goal_metric(spec_goal, names) if monitor is None else monitor

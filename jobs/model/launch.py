@@ -20,6 +20,7 @@ class Expected(BaseModel):
     samples: int  # of the training data, before the validation split
     test: int
     classes: int
+    targets: int = 0  # numbers that a sample has to learn
 
 
 class ScriptPackages(BaseModel):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from jobs.model.plan import Plan
 from jobs.model.states import EndReason
+from jobs.model.tasks import CLASSIFICATION, Task
 
 # The limits of the database's columns: a line beyond them is damaged, and is not a record.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -52,7 +53,9 @@ class DataOpened(_Record):
     kind: Literal["data"] = "data"
     format: str
     shape: list[int]
-    classes: list[str]  # the position of a name is its label
+    classes: list[str]  # the position of a name is its label; none in a regression
+    task: Task = CLASSIFICATION
+    targets: int = 0  # numbers that a sample has to learn, in a regression
     train: Count  # samples, before `fraction`
     validation: Count
     test: Count
@@ -132,7 +135,7 @@ class RankEpochEnded(_Record):
 
 
 class EpochEnded(_Record):
-    """Rank 0: an epoch is over. `metrics` are averaged over all ranks (loss, accuracy, val_loss, val_accuracy).
+    """Rank 0: an epoch is over. `metrics` are averaged over all ranks: those of `jobs.model.tasks`.
 
     So are the times, because early stopping can monitor them. Its metric `epoch_s` is `wall_s` here.
     """

@@ -48,7 +48,6 @@ from jobs.model.spec_parts import (
     CheckpointSpec,
     Column,
     EarlyStopping,
-    EpochMetric,
     GoalSpec,
     GpuModel,
     IdleSpec,
@@ -62,11 +61,13 @@ from jobs.model.spec_parts import (
 )
 from jobs.model.spec_rules import SpecRules
 from jobs.model.synthetic import SyntheticData, WrongSynthetic, is_synthetic, synthetic_of
+from jobs.model.task_rules import unfit_fields
+from jobs.model.tasks import AnyTask, epoch_metrics
 from jobs.model.yaml_text import load_yaml
 
 __all__ = [
     "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
-    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "EpochMetric", "GoalSpec", "IdleSpec", "ModelSpec",
+    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "GoalSpec", "IdleSpec", "ModelSpec",
     "Name", "OptimizerSpec", "Pixels", "ProbeSpec", "ProjectName", "ScheduleSpec", "Share", "Source", "Spec",
     "SyntheticData", "WrongSynthetic", "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
     "unknown_class",
@@ -158,6 +159,12 @@ class Spec(SpecRules):
         None,
         description="Packages that the script needs [beside its environment](scripts.md#requirements): a list such as"
         " `[einops>=0.8]`, or `requirements.txt` for that file of the archive. Only where the operator allows it.",
+    )
+    task: AnyTask = Field(
+        "auto",
+        description="What the network learns: `classification` (one class of several), `regression` (numbers) or"
+        " `multilabel` (several classes at once). It decides the [loss and the metrics](spec.md#tasks). `auto`: as the"
+        " [labels](data.md#labels) say.",
     )
     dataset: Annotated[DatasetSpec | None, _with_shorthand("dataset", Source, DatasetSpec)] = Field(
         None,
@@ -272,13 +279,14 @@ class Spec(SpecRules):
         0.0,
         ge=0,
         lt=1,
-        description="The share of each label that training spreads over all classes. Validation counts whole labels.",
+        description="The share of each label that training spreads over all classes. Validation counts whole labels."
+        " Not for a regression.",
     )
     class_weights: ClassWeights | None = Field(
         None,
         description="How much a sample of each class [counts in the loss of training](spec.md#class-weights):"
         " `balanced` for the same sum in every class, or an object with weights by the names of classes. Classes that"
-        " are not named have 1.",
+        " are not named have 1. Only for classification.",
     )
     epochs: int = Field(
         30,
@@ -301,8 +309,9 @@ class Spec(SpecRules):
     )
     goal: GoalSpec | None = Field(
         None,
-        description="Which metric says how good the job is, and whether lower is better. `null`: `val_accuracy`, or for"
-        " a script [what its metrics are called](scripts.md#goal).",
+        description="Which metric says how good the job is, and whether lower is better. `null`: `val_accuracy`, in a"
+        " regression `val_loss`, with multilabel data `val_auc`; for a script [what its metrics are"
+        " called](scripts.md#goal).",
     )
     early_stopping: EarlyStopping | None = Field(
         EarlyStopping(),
@@ -402,9 +411,11 @@ class Spec(SpecRules):
     def best_by(self, names: Collection[str]) -> str | None:
         """The metric that decides which epoch is the best: that of early stopping, else the goal.
 
-        Without both it is chosen from the `names` of the reported metrics.
+        Without both it is chosen from the `names` of the reported metrics. Those of Hora's own loop are those of the
+        task. There the default of early stopping, `val_accuracy`, stands for the default metric of the task.
         """
-        return best_by(self.goal, None if self.early_stopping is None else self.early_stopping.monitor, names)
+        monitor = None if self.early_stopping is None else self.early_stopping.monitor
+        return best_by(self.goal, monitor, names, is_script=self.is_script)
 
     def is_lower_better(self, metric: str) -> bool:
         """Whether a lower value of this metric is better: as the goal says, else by its name."""
@@ -423,6 +434,9 @@ def spec_from(document: dict[str, Any]) -> Spec:
 
 def _validated(text: str | bytes) -> Spec:
     try:
-        return Spec.model_validate_json(text)
+        spec = Spec.model_validate_json(text)
     except ValidationError as error:
         raise InvalidSpec(field_problems(error, Spec)) from None
+    if spec.task != "auto" and (problems := unfit_fields(spec, spec.task, epoch_metrics(spec.task))):
+        raise InvalidSpec(problems)
+    return spec

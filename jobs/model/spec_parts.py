@@ -4,11 +4,12 @@ A field's description is written only here. It is Markdown, and its links are re
 /openapi.json, the dashboard's form and the help of the command line are made from it.
 """
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
 from jobs.model.goals import METRIC_NAME, is_better_lower
+from jobs.model.tasks import epoch_metrics
 
 # A `format` names the syntax of a text: see tests/fuzz/texts.py.
 _OneLine = StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)
@@ -26,10 +27,7 @@ MAX_SECONDS = 365 * 24 * 3600  # longer than any job; a timestamp can still hold
 GpuModel = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._/()+-]*[A-Za-z0-9)+])?$", max_length=64)
 ]
-EpochMetric = Literal[
-    "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
-]
-EPOCH_METRICS: tuple[str, ...] = get_args(EpochMetric)
+EPOCH_METRICS = epoch_metrics("auto")  # of all tasks
 MetricName = Annotated[str, StringConstraints(pattern=METRIC_NAME)]
 
 
@@ -65,8 +63,8 @@ class GoalSpec(SpecPart):
     """The metric that says how good a job is: reports, advice and lists use it."""
 
     metric: MetricName = Field(
-        description="The name of the metric: one that the script reports, such as `val_iou`. Without a script:"
-        " `val_accuracy`, `val_loss`, `accuracy` or `loss`."
+        description="The name of the metric: one that the script reports, such as `val_iou`. Without a script: one [of"
+        " the task](spec.md#tasks), such as `val_accuracy` or `val_rmse`."
     )
     mode: Literal["min", "max"] | None = Field(
         None,
@@ -89,9 +87,10 @@ class EarlyStopping(SpecPart):
     monitor: MetricName = Field(
         "val_accuracy",
         json_schema_extra={"examples": list(EPOCH_METRICS)},
-        description="The metric to watch, averaged over all ranks: `loss`, `accuracy`, `val_loss`, `val_accuracy`,"
-        " `samples_per_s`, `epoch_s`, `data_wait_s` or `allreduce_s`. Losses and times are better when lower, the"
-        " others when higher. A script: any metric that it reports. If there is a `goal`, its metric is the default.",
+        description="The metric to watch, averaged over all ranks: one [of the task](spec.md#tasks), `samples_per_s`,"
+        " `epoch_s`, `data_wait_s` or `allreduce_s`. Losses, errors and times are better when lower, the others when"
+        " higher. A script: any metric that it reports. If there is a `goal`, its metric is the default. Where a task"
+        " has no accuracy, the default stands for `val_auc` (multilabel) or `val_loss` (regression).",
     )
     patience: int = Field(3, ge=1, le=10_000, description="How many epochs without an improvement end the training.")
     min_delta: float = Field(0.001, ge=0, description="The smallest change that counts as an improvement.")

@@ -3,7 +3,6 @@
 A rule over two fields is checked at the later one, so that the answer names a field.
 """
 
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -14,13 +13,13 @@ from jobs.model.problems import wrong_inner_field
 from jobs.model.recipe_fields import ScheduleSpec
 from jobs.model.script_fields import LOOP_DATASET_FIELDS, MOST_COMMAND_BYTES
 from jobs.model.spec_parts import (
-    EPOCH_METRICS,
     CheckpointSpec,
     EarlyStopping,
     GoalSpec,
     ModelSpec,
     SpecPart,
 )
+from jobs.model.tasks import CLASSIFICATION, DEFAULT_METRICS, AnyTask, epoch_metrics, no_such_metric
 
 
 class SpecRules(SpecPart):
@@ -85,7 +84,7 @@ class SpecRules(SpecPart):
         return model
 
     @field_validator(
-        "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
+        "task", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
         "validation_steps", "precision", "jit", "allreduce", "probe", check_fields=False,
     )  # fmt: skip
     @classmethod
@@ -106,7 +105,7 @@ class SpecRules(SpecPart):
     @classmethod
     def _is_reported(cls, goal: GoalSpec | None, info: ValidationInfo) -> GoalSpec | None:
         if goal is not None and info.data.get("code", "") is None:
-            _require_epoch_metric("metric", goal.metric)
+            _require_epoch_metric("metric", goal.metric, info)
         return goal
 
     @field_validator("early_stopping", check_fields=False)
@@ -116,10 +115,12 @@ class SpecRules(SpecPart):
             return stopping
         goal: GoalSpec | None = info.data.get("goal")
         if info.data["code"] is None:
-            _require_epoch_metric("monitor", stopping.monitor)
-            if goal is None or "monitor" in stopping.model_fields_set:
+            if "monitor" in stopping.model_fields_set:
+                _require_epoch_metric("monitor", stopping.monitor, info)
                 return stopping
-            return stopping.model_copy(update={"monitor": goal.metric})
+            task: AnyTask = info.data.get("task", "auto")
+            default = DEFAULT_METRICS[CLASSIFICATION if task == "auto" else task]
+            return stopping.model_copy(update={"monitor": default if goal is None else goal.metric})
         if "restore_best_weights" in stopping.model_fields_set and stopping.restore_best_weights:
             message = "a script keeps its weights itself: leave this out"
             raise wrong_inner_field("restore_best_weights", stopping.restore_best_weights, message)
@@ -161,14 +162,14 @@ class SpecRules(SpecPart):
 
     @field_validator("schedule", check_fields=False)
     @classmethod
-    def _watches_what_is_reported(cls, schedule: ScheduleSpec) -> ScheduleSpec:
+    def _watches_what_is_reported(cls, schedule: ScheduleSpec, info: ValidationInfo) -> ScheduleSpec:
         if schedule.monitor is not None:
-            _require_epoch_metric("monitor", schedule.monitor)
+            _require_epoch_metric("monitor", schedule.monitor, info)
         return schedule
 
 
-def _require_epoch_metric(field: str, metric: str) -> None:
-    if metric not in EPOCH_METRICS:
-        similar = get_close_matches(metric, EPOCH_METRICS, n=1)
-        meant = f"; did you mean {similar[0]}?" if similar else ""
-        raise wrong_inner_field(field, metric, f"no such metric; there are: {', '.join(EPOCH_METRICS)}{meant}")
+def _require_epoch_metric(field: str, metric: str, info: ValidationInfo) -> None:
+    task: AnyTask = info.data.get("task", "auto")
+    names = epoch_metrics(task)
+    if metric not in names:
+        raise wrong_inner_field(field, metric, no_such_metric(metric, names, task))

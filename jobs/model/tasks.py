@@ -25,6 +25,7 @@ VALIDATED: dict[Task, tuple[str, ...]] = {  # on the validation and the test par
     "regression": ("loss", "mae", "rmse"),
     "multilabel": ("loss", "auc", "f1"),
 }
+TRAINED_METRICS = tuple(dict.fromkeys(name for names in _TRAINED.values() for name in names))  # of steps, of any task
 _TIMED = ("samples_per_s", "epoch_s", "data_wait_s", "allreduce_s")
 DEFAULT_METRICS: dict[Task, str] = {
     "classification": "val_accuracy",

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from jobs.model.dataset_names import DatasetName
 from jobs.model.spec import Column, Pixels, Share, Source
+from jobs.model.tasks import CLASSIFICATION, AnyTask, Task
 from jobs.views.base import View
 
 DatasetStatus = Literal["validating", "ready", "invalid"]
@@ -26,7 +27,9 @@ class DatasetFacts(View):
 
     format: str
     shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    task: Task = Field(CLASSIFICATION, description="What the labels are for")
     classes: list[str] = Field(description="Names of the classes; the position of a name is its label")
+    targets: int = Field(0, description="Numbers that a sample has to learn, in a regression")
     class_counts: dict[str, int] = Field(description="Samples of each class, before the validation split")
     samples: int = Field(description="Samples of the training data, before the validation split")
     train: int
@@ -48,7 +51,7 @@ class DatasetVersionView(View):
     error: str | None = Field(description="Why the version is invalid, or why its validation has to wait")
     source: str = Field(description="A path or URL below the data roots. For an upload: its path there")
     description: str
-    options: dict[str, Any] = Field(description="Values for fields of `dataset` that a spec leaves out")
+    options: dict[str, Any] = Field(description="Values for `task` and fields of `dataset` that a spec leaves out")
     facts: DatasetFacts | None
     fingerprint: str | None = Field(description="SHA-256 over the names and contents of the files")
     upload_id: str | None
@@ -66,6 +69,7 @@ class DatasetLine(View):
     trainable: int | None = Field(description="Samples that are split into training and validation")
     test: int | None
     classes: int | None
+    task: Task | None = None
     shape: list[int] | None
     format: str | None
     builtin: bool
@@ -100,6 +104,7 @@ class NewDataset(BaseModel):
     label: Column = "label"
     image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False, description="Height and width")] = None
     validation: Share | Source = 0.1
+    task: AnyTask = "auto"
 
     @field_validator("upload")
     @classmethod
@@ -111,7 +116,8 @@ class NewDataset(BaseModel):
     @property
     def options(self) -> dict[str, Any]:
         """The options that jobs get if their spec does not set them."""
-        return self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
+        options = self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
+        return options | ({} if self.task == "auto" else {"task": self.task})
 
 
 class NewUpload(BaseModel):

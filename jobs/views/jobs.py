@@ -10,6 +10,7 @@ from jobs.model.preemption import PreemptionKind
 from jobs.model.records import ProbeFindings
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.model.tasks import CLASSIFICATION, Task
 from jobs.views.advice import Quote
 from jobs.views.base import View
 from jobs.views.idle import IdleNotice
@@ -67,7 +68,9 @@ class DatasetView(View):
 
     format: str
     shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    task: Task = Field(CLASSIFICATION, description="What its labels are for")
     classes: list[str] | None = Field(description="The position of a name is its label. Null in lists")
+    targets: int = Field(0, description="Numbers that a sample has to learn, in a regression")
     train: int
     validation: int
     test: int

@@ -6,10 +6,13 @@ import json
 import os
 import shutil
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from jobs.model.records import (
     CheckpointSaved,
@@ -67,9 +70,10 @@ def build(shape, classes):
 """
 
 
-def run_in(folder: Path, gpus: int, *, ranks: int | None = None, **fields: Any) -> Run:
+def run_in(folder: Path, gpus: int, *, ranks: int | None = None, data_roots: Sequence[str] = (), **fields: Any) -> Run:
     """A run of the spec with these fields."""
-    return Run(folder, {**SPEC, "gpus": gpus, **fields}, ranks=ranks, network=RANDOM_NETWORK)
+    spec, launch = {**SPEC, "gpus": gpus, **fields}, {"data_roots": [*data_roots]}
+    return Run(folder, spec, ranks=ranks, network=RANDOM_NETWORK, launch=launch)
 
 
 @pytest.fixture(scope="module")
@@ -179,13 +183,17 @@ def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(tmp_pat
     assert (run.folder / weights).read_bytes() == (undisturbed.folder / weights).read_bytes()
 
 
-def test_a_killed_run_on_one_rank_resumes_bit_for_bit_with_nadam_in_mixed_float16(tmp_path: Path) -> None:
-    fields = {**RANDOM, "epochs": 14, "optimizer": "nadam", "precision": "mixed_float16"}
+def test_a_killed_run_of_several_labels_resumes_bit_for_bit_with_nadam_in_mixed_float16(tmp_path: Path) -> None:
+    fields = {**RANDOM, "epochs": 14, "optimizer": "nadam", "precision": "mixed_float16", "class_weights": None}
+    digits = load_digits()
+    is_so = np.stack([digits.target % 2, digits.target > 4, np.isin(digits.target, (2, 3, 5, 7))], 1)
+    np.savez(tmp_path / "several.npz", x=digits.images.astype(np.uint8), y=is_so)
+    fields |= {"dataset": {**RANDOM["dataset"], "source": "several.npz"}, "task": "multilabel"}
     fields |= {"base_batch": 32, "lr_scaling": "linear", "warmup_epochs": 5}
     fields |= {"schedule": {"name": "plateau", "patience": 2, "min_delta": 0.1, "factor": 0.5}}
-    undisturbed = run_in(tmp_path / "undisturbed", gpus=1, **fields)
+    undisturbed = run_in(tmp_path / "undisturbed", gpus=1, data_roots=[str(tmp_path)], **fields)
     assert undisturbed.train() == 0
-    run = run_in(tmp_path / "job", gpus=1, **fields)
+    run = run_in(tmp_path / "job", gpus=1, data_roots=[str(tmp_path)], **fields)
     run.kill_at_some_step(rank=0)
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()

@@ -250,10 +250,11 @@ def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None
 
 def _check_unchanged(expected: Expected, *, samples: int, facts: Facts) -> None:
     """Raise `BadData` if the figures of a registered dataset have changed."""
-    expected_sizes = (expected.samples, expected.test, expected.classes)
-    found_sizes = (samples, facts.sizes.test, len(facts.classes))
-    if found_sizes != expected_sizes:
-        sentence = "{} samples and {} test samples in {} classes"
+    targets = 0 if facts.targets is None else facts.outputs
+    expected_sizes = (expected.samples, expected.test, expected.classes or expected.targets)
+    found_sizes = (samples, facts.sizes.test, len(facts.classes) or targets)
+    if (*found_sizes, targets) != (*expected_sizes, expected.targets):
+        sentence = "{} samples and {} test samples in {} classes" + (" or targets" if targets != 0 else "")
         raise BadData(
             f"dataset.source: the files of {expected.dataset} have changed since it was validated: there were "
             f"{sentence.format(*expected_sizes)}, and there are {sentence.format(*found_sizes)}; "

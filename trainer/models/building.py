@@ -1,44 +1,48 @@
 """Builds the network for the facts of a dataset. Called by the session, in the same way on every rank.
 
-Each network takes raw samples (batch, height, width, channel) or (batch, feature) and gives logits (batch, classes) as
-float32. The scaling is its first layer, so that saved weights need no other preprocessing, and all layers are Keras's
-own, so that plain Keras loads what was saved.
+Each network takes raw samples (batch, height, width, channel) or (batch, feature) and gives float32 (batch, output):
+logits, one for each class, or in a regression the numbers in their own units. The scaling is its first layer, so that
+saved weights need no other preprocessing, and all layers are Keras's own, so that plain Keras loads what was saved.
 """
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import keras
+import numpy as np
 from keras import layers
 
 from jobs.model.spec import Spec
 from trainer.data.interfaces import Facts
 from trainer.errors import BadData
-from trainer.models.external import external_network, logits_of
+from trainer.models.external import external_network, outputs_of
 from trainer.models.zoo import HEAD, NETWORKS, check_samples, is_frozen
 
 
 def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.Model:
-    """The network the spec names, for the data's shape and classes, with weights drawn by the spec's seed.
+    """The network the spec names, for the data's shape and task, with weights drawn by the spec's seed.
 
     `models` are the functions `module:function` that may be called. A frozen base is frozen from the start, before
     its weights are loaded. Raises `BadData`.
     """
     keras.config.set_dtype_policy(spec.precision)
     keras.utils.set_random_seed(spec.seed)
-    name, classes = spec.own_model.name, len(facts.classes)
+    name, outputs = spec.own_model.name, facts.outputs
     samples = keras.Input(facts.shape, dtype=facts.dtype, name="samples")
     x = _scaling(facts)(samples)
     if ":" in name:
-        network = external_network(name, facts.shape, classes, allowed=models)
-        model = keras.Model(samples, logits_of(network, x, spec.own_model, classes), name=name.rpartition(":")[2])
+        network = external_network(name, facts.shape, outputs, allowed=models)
+        head, title = outputs_of(network, x, spec.own_model, outputs), name.rpartition(":")[2]
+        model = keras.Model(samples, in_units(head, facts), name=title)
     else:
         if name not in NETWORKS:
             raise BadData(f"model.name: there is no model {name!r}; there are: {', '.join(NETWORKS)}")
         check_samples(name, NETWORKS[name], facts.shape)
         features = NETWORKS[name].features(x, spec.own_model)
         # float32 whatever the precision: a softmax over half-precision logits loses small probabilities.
-        model = network = keras.Model(samples, layers.Dense(classes, dtype="float32", name=HEAD)(features), name=name)
+        head = layers.Dense(outputs, dtype="float32", name=HEAD)(features)
+        model = network = keras.Model(samples, in_units(head, facts), name=name)
     if is_frozen(spec.own_model):
         _freeze_below_head(network, name)
     return model
@@ -51,6 +55,17 @@ def moving_statistics(model: keras.Model) -> list[keras.Variable]:
     """
     normalizations = [layer for layer in model._flatten_layers() if isinstance(layer, layers.BatchNormalization)]
     return list(chain.from_iterable((n.moving_mean, n.moving_variance) for n in normalizations if n.trainable))
+
+
+def in_units(head: Any, facts: Facts) -> Any:
+    """The outputs of the head; those of a regression times the deviation of each target, plus its mean.
+
+    So the head learns numbers around 0, and the network gives them in their own units.
+    """
+    if facts.targets is None:
+        return head
+    scale, offset = (np.array(values, np.float32) for values in (facts.targets.deviation, facts.targets.mean))
+    return layers.Rescaling(scale.tolist(), offset.tolist(), dtype="float32", name="units")(head)
 
 
 def _scaling(facts: Facts) -> layers.Layer:

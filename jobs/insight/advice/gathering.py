@@ -18,8 +18,9 @@ from jobs.model.catalog import MODELS
 from jobs.model.goals import goal_metric
 from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings
-from jobs.model.spec import EPOCH_METRICS, Spec
+from jobs.model.spec import Spec
 from jobs.model.states import Status
+from jobs.model.tasks import epoch_metrics, task_of
 from jobs.scheduling.hosts import request_of, whole_cluster
 from jobs.scheduling.slots import SlotRequest
 from jobs.telemetry.ingest import ALL_RANKS
@@ -36,7 +37,7 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
     ran_on = where_they_ran(session, [job.id]).get(job.id)
     device = None if ran_on is None else ran_on.device
     data = _data_of(job.dataset)
-    metrics = tuple(job.metrics) if spec.is_script else EPOCH_METRICS
+    metrics = tuple(job.metrics) if spec.is_script else epoch_metrics(task_of(spec.task, job.dataset))
     return Evidence(
         job_id=job.id,
         status=job.status,

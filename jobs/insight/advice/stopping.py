@@ -19,13 +19,13 @@ from jobs.insight.advice.evidence import (
     percent,
 )
 from jobs.model.goals import TIMES
-from jobs.model.spec import EarlyStopping
+from jobs.model.spec import EPOCH_METRICS, EarlyStopping
 from jobs.model.states import Status
 from jobs.views.advice import Gain, Rule
 from jobs.views.analysis import FindingKind, LedgerItem
 
 _USUAL = EarlyStopping()
-_OF_VALIDATION = frozenset({"val_accuracy", "val_loss"})  # of Hora's own loop
+_OF_VALIDATION = frozenset(name for name in EPOCH_METRICS if name.startswith("val_"))  # of Hora's own loop
 _TRAINING = (LedgerItem.USEFUL, LedgerItem.DATA_WAIT, LedgerItem.COMMUNICATION, LedgerItem.AFTER_BEST)
 _NOISE = 0.01  # of an accuracy between two epochs
 _NOISE_SHARE = 0.1  # of another metric

@@ -10,7 +10,8 @@ from statistics import median
 
 from jobs.insight.advice.past import PastJob
 from jobs.model.plan import Plan, values_of_optimizer
-from jobs.model.spec import EPOCH_METRICS, Spec
+from jobs.model.spec import Spec
+from jobs.model.tasks import epoch_metrics
 from jobs.views.advice import Quote
 
 HALF_OF_A_DOUBLING = 1.5  # the ideal is 2: at 1.5 the second half of the GPUs brings half of what it could
@@ -108,7 +109,7 @@ def _schedule(spec: Spec) -> Iterator[str]:
 
 def _judging(spec: Spec) -> tuple[str | None, bool]:
     """The metric that decides which epoch is the best, and whether a lower value of it is better."""
-    metric = spec.best_by(EPOCH_METRICS)
+    metric = spec.best_by(epoch_metrics(spec.task))
     return metric, metric is not None and spec.is_lower_better(metric)
 
 

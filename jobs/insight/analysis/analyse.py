@@ -54,7 +54,7 @@ def analysed(evidence: Evidence) -> Analysis:
     by_goal_alone = evidence.spec.get("code") and evidence.spec.get("early_stopping")
     learned = learning.learning_of(
         evidence.epochs,
-        learning.monitored(evidence.spec, evidence.metrics),
+        learning.monitored(evidence.spec, evidence.metrics, {"task": evidence.task}),
         None if by_goal_alone else evidence.summary,
     )
     ledger = ledger_of(

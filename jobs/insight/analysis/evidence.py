@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.model.tasks import CLASSIFICATION, Task
+
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
@@ -149,4 +151,5 @@ class Evidence:
     samples: Sequence[SlotSamples] = ()
     metrics: Collection[str] = ()  # the names of what it reported
     classes: int | None = None  # of its dataset
+    task: Task = CLASSIFICATION
     one_gpu_step_s: float | None = None  # the median step of the same work on one GPU, with the same batch on it

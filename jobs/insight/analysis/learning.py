@@ -9,7 +9,8 @@ from typing import Any
 
 from jobs.insight.analysis.evidence import EpochFigures
 from jobs.model.goals import best_by, is_better_lower
-from jobs.model.spec import EPOCH_METRICS, GoalSpec
+from jobs.model.spec import GoalSpec
+from jobs.model.tasks import Task, epoch_metrics, task_of
 from jobs.views.analysis import Learning
 
 _LOSSES = ("loss", "val_loss")
@@ -42,14 +43,19 @@ class Monitored:
         return [_LOSSES] if self.in_training is None else [_LOSSES, (self.in_training, self.metric)]
 
 
-def monitored(spec: Mapping[str, Any], names: Collection[str] = ()) -> Monitored | None:
+def monitored(
+    spec: Mapping[str, Any], names: Collection[str] = (), dataset: Mapping[str, Any] | None = None
+) -> Monitored | None:
     """What decides which epoch is best, for a stored spec: early stopping, else the goal.
 
-    A script without both is judged by the `names` of its metrics. None if it has reported none.
+    A script without both is judged by the `names` of its metrics. None if it has reported none. Hora's own loop is
+    judged by the task, which the opened `dataset` knows where the spec says `auto`.
     """
     stopping, goal = spec.get("early_stopping"), spec.get("goal")
     spec_goal = None if goal is None else GoalSpec.model_validate(goal)
-    metric = best_by(spec_goal, stopping["monitor"] if stopping else None, names if spec.get("code") else EPOCH_METRICS)
+    is_script = spec.get("code") is not None
+    measured = names if is_script else epoch_metrics(task_of(spec.get("task", "auto"), dataset))
+    metric = best_by(spec_goal, stopping["monitor"] if stopping else None, measured, is_script=is_script)
     if metric is None:
         return None
     is_lower_better = is_better_lower(metric, spec_goal)
@@ -136,14 +142,19 @@ def overfits(losses: Sequence[tuple[float, float]]) -> bool:
     return goes_on and rises and train_then - train_end > _LEAST_GAIN * abs(train_then)
 
 
-def loss_of_guess(spec: Mapping[str, Any], classes: int | None) -> float | None:
-    """The training loss of a network that gives all classes the same chance: ln(classes), whatever the labels are.
+def loss_of_guess(spec: Mapping[str, Any], classes: int | None, task: Task = "classification") -> float | None:
+    """The training loss of a constant guess, whatever the labels are.
+
+    That gives all classes the same chance: ln(classes); or each of several labels an even one: ln(2). In a regression
+    it is the mean of the targets: 1.
 
     None if something else is a part of the loss: weights of single classes, or what an external network adds to it.
     """
     if classes is None or spec.get("code") or isinstance(spec.get("class_weights"), dict):
         return None
-    return None if ":" in spec["model"]["name"] else math.log(classes)
+    if ":" in spec["model"]["name"]:
+        return None
+    return {"classification": math.log(max(classes, 1)), "multilabel": math.log(2), "regression": 1.0}[task]
 
 
 def losses_above(epochs: Sequence[EpochFigures], guess: float, *, rate: float, steps: int, ended: bool) -> list[float]:

@@ -20,6 +20,7 @@ from jobs.insight.analysis.reading_samples import samples_of
 from jobs.insight.analysis.reading_scripts import first_reports, noting_intervals, of_script, training_means
 from jobs.insight.analysis.stalls import LEAST_S
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.model.tasks import task_of
 from jobs.telemetry.axes import valid_until
 from jobs.telemetry.ingest import ALL_RANKS
 
@@ -44,6 +45,7 @@ def evidence_of(session: Session, job: Job) -> Evidence:
         spec=job.spec,
         metrics=list(job.metrics),
         classes=None if job.classes is None else len(job.classes),
+        task=task_of(job.spec.get("task", "auto"), job.dataset),
         plan=job.plan,
         summary=job.summary,
         on_gpu=on_gpu,
@@ -101,7 +103,7 @@ def _epochs(
     session: Session, job: Job, void_after: dict[int, int | None]
 ) -> tuple[list[EpochFigures], dict[int, dict[int, tuple[int, float]]]]:
     """The metrics at the end of each valid epoch, and the step and time of each validation, by attempt."""
-    goal = monitored(job.spec, job.metrics)
+    goal = monitored(job.spec, job.metrics, job.dataset)
     pairs = [] if goal is None else goal.pairs
     names = {"loss", "val_loss", *(() if goal is None else (goal.metric,)), *(name for pair in pairs for name in pair)}
     point = MetricPoint

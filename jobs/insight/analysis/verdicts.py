@@ -172,19 +172,27 @@ def _cause(pause: Pause) -> str:
     }[pause.cause]
 
 
+_GUESSES = {
+    "classification": "a guess among {} classes",
+    "multilabel": "an even chance for each of {} classes",
+    "regression": "always the mean of the targets",
+}
+
+
 def _not_learning(facts: Facts) -> Iterator[_Weighed]:
     evidence = facts.evidence
-    guess = loss_of_guess(evidence.spec, evidence.classes)
+    guess = loss_of_guess(evidence.spec, evidence.classes, evidence.task)
     rate, steps = evidence.plan.get("learning_rate"), evidence.plan.get("steps_per_epoch")
     if guess is None or rate is None or steps is None:
         return
     losses = losses_above(evidence.epochs, guess, rate=rate, steps=steps, ended=evidence.ended)
     if not losses:
         return
+    better = _GUESSES[evidence.task].format(evidence.classes)
     yield _Weighed(1.0, Finding(
         kind=FindingKind.NOT_LEARNING,
         text=f"The training loss has been above {guess:.3f} for {len(losses)} epochs ({losses[-1]:.4g} in the last"
-             f" one): a guess among {evidence.classes} classes does better. The learning rate of {rate:.4g} is"
+             f" one): {better} does better. The learning rate of {rate:.4g} is"
              " probably too high.",
         evidence={"loss": _rounded(losses[-1]), "loss_of_guess": _rounded(guess), "epochs": len(losses),
                   "classes": evidence.classes, "learning_rate": _rounded(rate)},

@@ -10,21 +10,23 @@ from typing import Any
 from jobs.insight.studies.figures import Run
 from jobs.model.goals import goal_metric
 from jobs.model.spec import GoalSpec
+from jobs.model.tasks import epoch_metrics
 from jobs.views.studies import Goal, Target
 
 _MOST_CELLS = 0.75  # the share of cells with results that reach a target chosen from them
 _LEAST = 1e-150  # of a target: digits of less cannot be counted
-_OF_OWN_LOOP = ("val_accuracy",)  # every job without code measures it
 
 
 def goal_of(base: Mapping[str, Any], names: Collection[str]) -> Goal | None:
     """The goal of a study: that of its base, else chosen from the `names` of the metrics of its jobs.
 
-    `base` was checked with the study. None for scripts that have not reported any metric.
+    `base` was checked with the study. None for scripts that have not reported any metric. Jobs of Hora's own loop
+    report those of their task, sooner or later.
     """
     document = base.get("goal")
     spec = None if document is None else GoalSpec.model_validate(document)
-    metric = goal_metric(spec, names if base.get("code") is not None else {*names, *_OF_OWN_LOOP})
+    is_known = base.get("code") is not None or any(name.startswith("val_") for name in names)
+    metric = goal_metric(spec, names if is_known else epoch_metrics(base.get("task", "auto")))
     if metric is None:
         return None
     is_lower_better = (spec or GoalSpec(metric=metric)).is_lower_better

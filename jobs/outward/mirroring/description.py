@@ -33,6 +33,9 @@ def outcome(job: Job) -> dict[str, str]:
     summary = job.summary or {}
     tags = {"hora.end_reason": job.end_reason, "hora.error": job.error, "hora.attempts": job.attempt}
     tags |= {f"hora.{name}": summary.get(name) for name in ("best_epoch", "test_accuracy", "test_loss")}
+    if job.code is None:
+        measured = {name: value for name, value in summary.get("metrics", {}).items() if name.startswith("test_")}
+        tags |= {f"hora.{name}": value["last"] for name, value in measured.items()}
     return {key: str(value) for key, value in tags.items() if value is not None}
 
 

@@ -11,15 +11,15 @@ from sqlalchemy import ColumnElement, Float, cast, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
+from jobs.model.tasks import TRAINED_METRICS, epoch_metrics
 from jobs.telemetry.axes import start_of, valid_until
 from jobs.telemetry.blocks import at_ticks, floats, integers, steps_of
 from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS
 from jobs.telemetry.sampled_metrics import SLOT_METRICS
 
 # Over all ranks, once an epoch; and of rank 0, at every n-th step.
-_EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "learning_rate", "samples_per_s", "epoch_s",
-                  "data_wait_s", "allreduce_s")  # fmt: skip
-_STEP_METRICS = ("loss", "accuracy", "step_time_s", "data_wait_s", "allreduce_s", "samples_per_s")
+_EPOCH_METRICS = ("learning_rate", *epoch_metrics("auto"))
+_STEP_METRICS = (*TRAINED_METRICS, "step_time_s", "data_wait_s", "allreduce_s", "samples_per_s")
 _SAMPLED = {name: metric.mirrored for name, metric in SLOT_METRICS.items() if metric.mirrored is not None}
 _NOT_IN_A_KEY = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 _SETTLING = timedelta(seconds=15)  # until the samples of all hosts are stored

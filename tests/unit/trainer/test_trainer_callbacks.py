@@ -1,13 +1,13 @@
 """The callbacks, one by one, on made-up epochs."""
 
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
 
 from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
-from jobs.model.spec import EpochMetric, GoalSpec, Spec, spec_from
+from jobs.model.spec import GoalSpec, Spec, spec_from
+from jobs.model.tasks import epoch_metrics
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Checkpointing, EarlyStopping
 from trainer.state import Progress, Stopping
@@ -60,7 +60,7 @@ def test_a_time_is_better_when_it_is_lower_and_a_rate_when_it_is_higher() -> Non
 
 def test_epoch_has_every_metric_that_a_spec_may_monitor() -> None:
     metrics = {"loss": 1.0, "accuracy": 0.5, "val_loss": 1.0, "val_accuracy": 0.5}
-    assert epoch(1, metrics).monitored.keys() == set(get_args(EpochMetric))
+    assert epoch(1, metrics).monitored.keys() == set(epoch_metrics("classification", 3))
 
 
 @pytest.mark.parametrize(("losses", "best_epoch"), [([1.0, NAN], 1), ([NAN, 1.0, NAN], 2), ([NAN, NAN], 1)])

@@ -20,7 +20,7 @@ def checkpoint(step: int) -> Checkpoint:
     state = State(
         ranks=2,
         global_batch=64,
-        progress=Progress(epoch=3, step=step, epoch_step=4, loss_sum=0.1 + 0.2),
+        progress=Progress(epoch=3, step=step, epoch_step=4, sums=[0.1 + 0.2, 0.1]),
         stopping=Stopping(best=0.9, best_epoch=2, best_metrics={"val_accuracy": 0.9}, wait=1),
     )
     return Checkpoint(state, {"model": [np.full((2, 3), step, np.float32), np.array(step)]})

@@ -118,7 +118,7 @@ def test_the_recipe_of_resnet20_is_a_hand_written_loop() -> None:
         batch = slice(update % 4 * 32, update % 4 * 32 + 32)
         expected.set_weights(model.get_weights())  # at this rate the last digits of one update grow in the next ones
         learning_rate.on_step_begin(update)
-        tally = Tally(*train_step(images[batch], labels[batch], np.zeros((), np.float32)).numpy())
+        tally = Tally.of(train_step(images[batch], labels[batch], np.zeros((), np.float32)).numpy())
 
         with tf.GradientTape() as tape:
             logits = expected(images[batch], training=True)
@@ -128,6 +128,6 @@ def test_the_recipe_of_resnet20_is_a_hand_written_loop() -> None:
             decay = 1e-4 * variable.numpy() if variable.name == "kernel" else 0.0
             velocity[number] = 0.9 * velocity[number] - (0.1 if update < 4 else 0.01) * (gradient.numpy() + decay)
             variable.assign_add(velocity[number])
-        assert tally.loss == pytest.approx(float(loss), rel=1e-5)
+        assert tally.figures[0] == pytest.approx(float(loss), rel=1e-5)
         for weight, value in zip(model.weights, expected.weights, strict=True):
             np.testing.assert_allclose(weight.numpy(), value.numpy(), atol=1e-4)

@@ -34,7 +34,7 @@ def counting() -> Callable[..., tf.Tensor]:
 
 
 def losses(made: Iterator[Made]) -> list[float]:
-    return [one.tally.own_loss for one in made]
+    return [one.tally.own_figures[0] for one in made]
 
 
 def batches() -> Iterator[Batch]:

@@ -53,15 +53,15 @@ def step(
     optimizer.build(model.trainable_variables)
     gradients_of = make_gradients(model, optimizer, jit=jit)
     train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
-    return Tally(*train_step(FEATURES, labels, wish).numpy().tolist())
+    return Tally.of(train_step(FEATURES, labels, wish).numpy().tolist())
 
 
 def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() -> None:
     model, before = network(), network()
     logits = np.array(before(FEATURES, training=True))
     tally = step(model, keras.optimizers.SGD(0.1), np.ones((), np.float32))
-    assert tally.own_loss == tally.loss == pytest.approx(cross_entropy(logits), rel=1e-5)
-    assert tally.own_accuracy == tally.accuracy == np.mean(logits.argmax(axis=1) == LABELS)
+    assert tally.own_figures[0] == tally.figures[0] == pytest.approx(cross_entropy(logits), rel=1e-5)
+    assert tally.own_figures[1] == tally.figures[1] == np.mean(logits.argmax(axis=1) == LABELS)
     assert (tally.wishes, tally.allreduce_s) == (1.0, 0.0)
     assert not np.array_equal(model.weights[0].numpy(), before.weights[0].numpy())
 
@@ -73,7 +73,7 @@ def test_shares_of_classes_train_as_the_numbers_of_classes_do() -> None:
         step(model, keras.optimizers.SGD(0.1), labels=labels)
         for model, labels in zip(models, (LABELS, np.eye(3, dtype=np.float32)[LABELS]), strict=True)
     ]
-    assert tallies[0] == pytest.approx(tallies[1], rel=1e-6)
+    assert tallies[0].figures == pytest.approx(tallies[1].figures, rel=1e-6)
     for one, other in zip(models[0].weights, models[1].weights, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
 
@@ -85,11 +85,11 @@ def test_an_update_of_several_batches_averages_their_gradients_and_runs_them_one
     optimizer.build(model.trainable_variables)
     gradients_of = accumulated(make_gradients(model, optimizer, jit=jit), model, batches=4)
     train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
-    tally = Tally(*train_step(FEATURES, LABELS, NO_WISH).numpy().tolist())
+    tally = Tally.of(train_step(FEATURES, LABELS, NO_WISH).numpy().tolist())
 
     of_one = make_gradients(by_hand, optimizer)
     batches = [of_one(FEATURES[at : at + 2], tf.constant(LABELS[at : at + 2])) for at in range(0, 8, 2)]
-    assert (tally.loss, tally.accuracy) == pytest.approx(np.mean([figures for _, figures in batches], axis=0), rel=1e-5)
+    assert tally.figures == pytest.approx(np.mean([figures for _, figures in batches], axis=0), rel=1e-5)
     for weight, old, *gradients in zip(
         model.trainable_variables, by_hand.trainable_variables, *(gradients for gradients, _ in batches), strict=True
     ):
@@ -104,7 +104,7 @@ def test_penalty_of_a_regularizer_is_part_of_the_loss() -> None:
     ones = np.ones(8, np.float32)
     sums = [make_evaluation_step(model)(FEATURES, LABELS, ones).numpy()[0] for model in (plain, regularized)]
     assert (sums[1] - sums[0]) / 8 == pytest.approx(added, rel=1e-4)
-    losses = [step(model, keras.optimizers.SGD(0.1)).loss for model in (plain, regularized)]
+    losses = [step(model, keras.optimizers.SGD(0.1)).figures[0] for model in (plain, regularized)]
     assert losses[1] - losses[0] == pytest.approx(added, rel=1e-4)
 
 
@@ -121,7 +121,7 @@ def test_overflow_of_scaled_gradients_skips_the_update_without_an_error() -> Non
     weights = [variable.numpy() for variable in model.trainable_variables]
     optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), initial_scale=3e38)
     tally = step(model, optimizer)
-    assert np.isfinite(tally.loss)
+    assert np.isfinite(tally.figures[0])
     assert [variable.numpy().tolist() for variable in model.trainable_variables] == [w.tolist() for w in weights]
     assert float(optimizer.dynamic_scale.numpy()) == pytest.approx(1.5e38)
 
@@ -130,7 +130,7 @@ def test_evaluation_counts_samples_by_weight() -> None:
     model = network()
     logits = np.array(model(FEATURES, training=False))
     weights = np.array([1, 1, 1, 0, 0, 0, 0, 0], np.float32)
-    _, hits, samples = make_evaluation_step(model)(FEATURES, LABELS, weights).numpy().tolist()
+    _, samples, hits = make_evaluation_step(model)(FEATURES, LABELS, weights).numpy().tolist()
     assert (hits, samples) == (np.sum(logits.argmax(axis=1)[:3] == LABELS[:3]), 3)
 
 

@@ -64,13 +64,9 @@ def schema_of(content: bytes, label: str, *, name: str, task: AnyTask = "auto") 
     if task == "multilabel":
         raise BadData(f"task: {name} is TFRecord, which is read for classification and regression: write Parquet")
     chosen: Task = task if task != "auto" else "regression" if kind == "float_list" else CLASSIFICATION
-    fitting = {
-        "bytes_list": {CLASSIFICATION},
-        "float_list": {"regression"},
-        "int64_list": {CLASSIFICATION, "regression"},
-    }
-    if chosen not in fitting[kind]:
-        what = {"bytes_list": "text", "float_list": "floats", "int64_list": "integers"}[kind]
+    unfit: dict[str, Task] = {"bytes_list": "regression", "float_list": CLASSIFICATION}
+    if chosen == unfit.get(str(kind)):
+        what = "text" if kind == "bytes_list" else "floats"
         raise BadData(f"task: {chosen} does not fit the label {found!r} of {name}, which is {what}")
     images = [each for each, (its_kind, count) in kinds.items() if its_kind == "bytes_list" and count == 1]
     image = next((each for each in _IMAGES if each in images), images[0] if len(images) == 1 else None)

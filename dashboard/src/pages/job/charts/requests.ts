@@ -28,7 +28,7 @@ const BANDS = 200;
 const BANDS_OF_ALL = 4000;
 
 /** On the axis of epochs the api returns metrics of steps only by name. Those that jobs report are in `names`. */
-const OF_STEPS = ["loss", "accuracy", "samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"];
+const OF_STEPS = ["loss", "accuracy", "mae", "f1", "samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"];
 
 export function metricsPath(request: SeriesRequest, names: readonly string[]): string {
   const { id, axis, ranks } = request;

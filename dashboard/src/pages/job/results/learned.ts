@@ -12,9 +12,17 @@ export interface Figure {
 
 export function learnedFigures(job: Job): Figure[] {
   if (isScript(job.spec)) return goalFigures(job);
-  const goal = goalOf(job.spec)?.metric ?? "val_accuracy";
+  const goal = goalMetricOf(job.spec, Object.keys(metricsOf(job))) ?? "val_accuracy";
   const results = RESULTS.filter(([metric]) => goal === "val_accuracy" || metric !== goal);
-  return [...(goal === "val_accuracy" ? [] : goalFigures(job)), ...results.map((result) => resultOf(job, result))];
+  return [...(goal === "val_accuracy" ? [] : goalFigures(job)), ...results.map((result) => resultOf(job, result))].filter(
+    ({ name }) => hasAccuracy(job) || !name.endsWith("accuracy"),
+  );
+}
+
+/** Whether the task of a job has an accuracy; true until its first validation. */
+function hasAccuracy(job: Job): boolean {
+  const names = Object.keys(metricsOf(job));
+  return names.includes("val_accuracy") || !names.includes("val_loss");
 }
 
 const RESULTS = [
