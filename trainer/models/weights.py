@@ -133,8 +133,8 @@ def _pairs(
         pairs.append((own_head, head))
         words.append("the head too")
     elif own_head:
-        classes = f" ({head.shapes[-1][0]} classes there, {own_head.shapes[-1][0]} here)" if head else ""
-        words.append(f"the head is new{classes}")
+        outputs = f" ({head.shapes[-1][0]} outputs there, {own_head.shapes[-1][0]} here)" if head else ""
+        words.append(f"the head is new{outputs}")
     if others:
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
         words.append(f"not taken: {', '.join(map(text_of, others[:_MOST_NAMED]))}{more}")

@@ -128,12 +128,12 @@ def matched(model: keras.Model, folder: Path, name: str, capsys: pytest.CaptureF
 
 
 RESNET50: dict[str, tuple[str, Callable[[keras.Model, Path], None], str]] = {
-    "hora": ("model.weights.h5", save_hora, "by name; the head is new (4 classes there, 10 here)"),
+    "hora": ("model.weights.h5", save_hora, "by name; the head is new (4 outputs there, 10 here)"),
     "base": ("notop.weights.h5", lambda base, path: base.save_weights(path), "by name; the head is new"),
     "application": (
         "top.weights.h5",
         lambda base, path: whole(base).save_weights(path),
-        "by name; the head is new (1000 classes there, 10 here)",
+        "by name; the head is new (1000 outputs there, 10 here)",
     ),
     "keras 2": ("resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5", save_legacy, "by name; the head is new"),
     "keras 2 of 2017": ("resnet50_2017.h5", save_by_former_names, "by former name; the head is new"),
@@ -184,12 +184,12 @@ MOBILENET_V2: dict[str, tuple[str, Callable[[keras.Model, Path], None], str]] = 
     "keras file without an inner network": (
         "flat.keras",
         lambda base, path: flat(base, classes=5).save(path),
-        "the head is new (5 classes there, 10 here)",
+        "the head is new (5 outputs there, 10 here)",
     ),
     "keras file with two levels": (
         "nested.keras",
         lambda base, path: nested(base).save(path),
-        "the head is new (3 classes there, 10 here)",
+        "the head is new (3 outputs there, 10 here)",
     ),
 }
 
@@ -211,7 +211,7 @@ def test_a_base_is_found_in_every_network_around_it(
     ("save", "head"),
     [
         (keras.Model.save_weights, ""),
-        (lambda base, path: save_legacy(on_base(base, classes=3), path), " (3 classes there, 10 here)"),
+        (lambda base, path: save_legacy(on_base(base, classes=3), path), " (3 outputs there, 10 here)"),
     ],
     ids=["keras 3", "keras 2, layers on a base"],
 )

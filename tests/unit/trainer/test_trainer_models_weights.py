@@ -37,7 +37,7 @@ def test_weights_of_another_job_are_taken_without_a_head_for_other_classes(
     model = started_model(tmp_path, asked, facts(16, 16, 1, classes=3), job_weights=tmp_path / "model.weights.h5")
     assert all_equal(model, lenet5, head=False)
     assert values(model)[-2].tolist() == values(build_model(asked, facts(16, 16, 1, classes=3)))[-2].tolist()
-    matched = "4 of 4 layers of lenet5 by order; the head is new (10 classes there, 3 here)"
+    matched = "4 of 4 layers of lenet5 by order; the head is new (10 outputs there, 3 here)"
     assert capsys.readouterr().out == f"starting from the weights of job:1aagd4bvydhb: {matched}\n"
 
 

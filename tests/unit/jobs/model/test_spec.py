@@ -12,6 +12,7 @@ from tests.unit.jobs.model.spec_documents import SMALLEST, fields_of, problems_o
 # The whole spec of the design page, in full.
 WHOLE = """
 name: chips-8gpu
+task: classification
 dataset:
   source: chips
   format: auto
@@ -334,3 +335,47 @@ def test_a_spec_cannot_be_changed() -> None:
     spec = Spec.model_validate({"dataset": "digits"})
     with pytest.raises(ValueError, match="frozen"):
         spec.gpus = 9
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"task": "regresion"}, "task", "must be 'auto', 'classification', 'regression' or 'multilabel'"),
+        ({"task": "regression", "class_weights": "balanced"}, "class_weights", "only for classification, and the task is"),
+        ({"task": "regression", "label_smoothing": 0.1}, "label_smoothing", "cannot be smoothed"),
+        ({"task": "multilabel", "dataset": {"source": "a", "balance": True}}, "dataset.balance", "only for classific"),
+        (
+            {"task": "regression", "dataset": {"source": "a", "augment": [{"name": "mixup"}]}},
+            "dataset.augment",
+            "mixup mixes classes",
+        ),
+        ({"task": "regression", "goal": {"metric": "val_rsme"}}, "goal.metric", "did you mean val_rmse?"),
+        ({"task": "regression", "early_stopping": {"monitor": "val_accuracy"}}, "early_stopping.monitor", "of regression"),
+        (
+            {"task": "multilabel", "schedule": {"name": "plateau", "monitor": "val_mae"}},
+            "schedule.monitor",
+            "no such metric of multilabel; there are: loss, f1, val_loss, val_auc, val_f1",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_task_is_named(fields: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        spec_from({"dataset": "a"} | fields)
+    (problem,) = refused.value.problems
+    assert problem.field == field
+    assert words in problem.message
+
+
+def test_the_default_metric_is_that_of_the_task() -> None:
+    spec = spec_from({"dataset": "a", "task": "regression"})
+    assert spec.early_stopping is not None
+    assert spec.early_stopping.monitor == "val_loss"
+    assert spec_from(stored_spec(spec)) == spec
+    unknown = spec_from({"dataset": "a"})
+    assert "task" not in stored_spec(unknown)
+    for task, metric in DEFAULT_METRICS.items():
+        assert unknown.best_by(epoch_metrics(task)) == metric
+        assert spec_from({"dataset": "a", "early_stopping": None}).best_by(epoch_metrics(task)) == metric
+    assert "val_top5" not in epoch_metrics("classification", 5)
+    assert "val_auc" in epoch_metrics("classification", 2)
+    spec_from({"dataset": "a", "task": "multilabel", "label_smoothing": 0.1, "goal": {"metric": "val_f1"}})
