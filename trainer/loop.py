@@ -99,7 +99,7 @@ class Loop:
     def evaluate(self, part: Part, limit: int | None = None) -> tuple[float, float, bool]:
         """(loss, accuracy, whether a rank wishes to stop) over a part, or `limit` of its samples, on all ranks."""
         sums = [0.0, 0.0, 0.0]
-        ranks, per_rank = self.ranks, self.plan.per_gpu_batch
+        ranks, per_rank = self.ranks, self.plan.per_gpu_batch * self.plan.gpus // self.ranks.size
         with closing(
             self.dataset.evaluation_batches(
                 part, rank=ranks.rank, ranks=ranks.size, per_rank=per_rank, samples=limit, place=self.place

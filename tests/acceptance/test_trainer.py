@@ -67,9 +67,9 @@ def build(shape, classes):
 """
 
 
-def run_in(folder: Path, gpus: int, *, ranks: int | None = None, **fields: Any) -> Run:
-    """A run of the spec with these fields."""
-    return Run(folder, {**SPEC, "gpus": gpus, **fields}, ranks=ranks, network=RANDOM_NETWORK)
+def run_in(folder: Path, gpus: int, *, on: int | None = None, **fields: Any) -> Run:
+    """A run of the spec with these fields, `on` another number of GPUs."""
+    return Run(folder, {**SPEC, "gpus": gpus, **fields}, gpus=on, network=RANDOM_NETWORK)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_two_ranks_give_the_same_curves_as_one(two_ranks: Run, tmp_path: Path) -
 
 
 def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_path: Path) -> None:
-    run = run_in(tmp_path / "job", gpus=2, ranks=1)
+    run = run_in(tmp_path / "job", gpus=2, on=1)
     (run.folder / "checkpoints").mkdir()
     oldest = min((two_ranks.folder / "checkpoints/attempt-1").iterdir())
     shutil.copy(oldest, run.folder / "checkpoints")
@@ -145,7 +145,7 @@ def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_p
     last = [record.metrics for record in run.of_job(EpochEnded)]
     assert last == [pytest.approx(two_ranks.epochs()[11], rel=1e-4)]
     log = run.log(0)
-    assert "on 1 ranks instead of 2: the global batch was 64 and is now 64" in log
+    assert "on 1 GPUs or CPU slots instead of 2: the global batch was 64 and is now 64" in log
 
 
 def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(tmp_path: Path) -> None:
