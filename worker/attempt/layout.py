@@ -30,7 +30,7 @@ class HostShare:
     gpu_uuids: Sequence[str]
     threads_per_rank: int  # 0: TensorFlow decides
     own_gpus: int = 0
-    replicas: int = 1  # of each rank: the GPUs or CPU slots that it has
+    slots_of_rank: int = 1
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Layout:
     @property
     def gpus(self) -> int:
         """The number of GPUs or CPU slots on all hosts together."""
-        return sum(len(share.ranks) * share.replicas for share in self.shares)
+        return sum(len(share.ranks) * share.slots_of_rank for share in self.shares)
 
     def of_strategy(self, strategy: str) -> "Layout":
         """The same slots for the ranks of a job with this strategy: for a rank each, or all for one."""
@@ -70,7 +70,7 @@ class Layout:
             return self
         (share,) = self.shares  # a job in one process was placed on one host
         slots = len(share.ranks)
-        one = replace(share, ranks=range(1), replicas=slots, threads_per_rank=slots * share.threads_per_rank)
+        one = replace(share, ranks=range(1), slots_of_rank=slots, threads_per_rank=slots * share.threads_per_rank)
         return replace(self, shares=[one])
 
 

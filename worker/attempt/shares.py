@@ -129,6 +129,7 @@ def member_task(
         code_bytes=0 if has_files else code.archive_bytes,
         sample_period_s=sample_period_s,
         own_gpus=share.own_gpus,
+        slots_of_rank=share.slots_of_rank,
     )
 
 
