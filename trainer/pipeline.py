@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from jobs.model.spec import AllreduceSpec

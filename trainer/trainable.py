@@ -180,8 +180,8 @@ def _going_on(state: State, plan: Plan) -> str:
     text = f"going on from step {state.progress.step}"
     if state.ranks != plan.gpus:
         text += (
-            f" on {plan.gpus} GPUs or CPU slots instead of {state.ranks}: the global batch was {state.global_batch} and is now "
-            f"{plan.global_batch}, the learning rate is {plan.learning_rate:g}"
+            f" on {plan.gpus} GPUs or CPU slots instead of {state.ranks}: the global batch was {state.global_batch} and"
+            f" is now {plan.global_batch}, the learning rate is {plan.learning_rate:g}"
         )
     return text
 

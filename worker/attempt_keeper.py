@@ -202,7 +202,13 @@ def supervisor_of(attempt: Attempt) -> ProcessId | None:
 
 
 def _ending_of(
-    attempt: Attempt, paths: AttemptPaths, fault: str, intake: Intake, *, ranks: int, stopped_at: float,
+    attempt: Attempt,
+    paths: AttemptPaths,
+    fault: str,
+    intake: Intake,
+    *,
+    ranks: int,
+    stopped_at: float,
     no_space: str | None,
 ) -> Ending:
     """Why an attempt without a supervisor ended: the reason that its ranks recorded, else the missing supervisor."""

@@ -17,8 +17,8 @@ STRATEGIES, GPUS, REPEATS, EPOCHS = ("horovod", "mirrored"), (1, 2), 2, 3
 STUDY = {
     "name": "digits-scaling",
     "base": {
-        "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.003, "epochs": EPOCHS, "early_stopping": None,
-        "checkpoint": {"every_epochs": EPOCHS},
+        "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.003, "epochs": EPOCHS,
+        "early_stopping": None, "checkpoint": {"every_epochs": EPOCHS},
     },
     "grid": {"strategy": list(STRATEGIES), "gpus": list(GPUS)},
     "repeats": REPEATS,

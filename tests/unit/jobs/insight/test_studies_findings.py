@@ -210,5 +210,9 @@ def test_strategies_are_compared_where_there_are_several_gpus() -> None:
     assert "With mirrored, 2 GPUs ran at 1.2x the speed that they had with horovod." in findings(*cells)
     assert not any("4 GPUs" in finding and "with horovod" in finding for finding in findings(*cells))
     assert "2 GPUs were as fast with mirrored as with horovod." in findings(
-        *[cell(gpus, wall_s, strategy=strategy) for strategy in ("horovod", "mirrored") for gpus, wall_s in ((1, 9), (2, 5))]
+        *[
+            cell(gpus, wall_s, strategy=strategy)
+            for strategy in ("horovod", "mirrored")
+            for gpus, wall_s in ((1, 9), (2, 5))
+        ]
     )
