@@ -105,7 +105,7 @@ def memory_while_streaming(folder: Path) -> dict[str, float]:
     before = psutil.Process().memory_info().rss
     spec = _spec("large", batch_size=_BATCH)
     dataset = _opened(spec, folder)
-    plan = settle_plan(spec, dataset.facts.sizes, ranks=1)
+    plan = settle_plan(spec, dataset.facts.sizes, gpus=1)
     steps = steps_of(plan)[0]
     figures = {"opened": float(_peak_bytes() - before)}
     with closing(dataset.train_batches(spec, plan, rank=0, epoch=1, first=0)) as batches:
@@ -139,7 +139,7 @@ def _opened(spec: Spec, folder: Path) -> Dataset:
 
 
 def _rate_of_epochs(spec: Spec, dataset: Dataset, epochs: int) -> float:
-    plan = settle_plan(spec, dataset.facts.sizes, ranks=1)
+    plan = settle_plan(spec, dataset.facts.sizes, gpus=1)
     with closing(dataset.train_batches(spec, plan, rank=0, epoch=1, first=0)) as batches:
         batches_taken: Iterable[Batch] = islice(batches, epochs * steps_of(plan)[0])
         return _rate(batches_taken, plan.global_batch)

@@ -21,4 +21,4 @@ def spec_with(**fields: object) -> Spec:
 
 def model_and_optimizer(spec: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
     model = build_model(spec, DIGITS)
-    return model, build_optimizer(spec, settle_plan(spec, DIGITS.sizes, ranks=1), model)
+    return model, build_optimizer(spec, settle_plan(spec, DIGITS.sizes, gpus=1), model)

@@ -41,7 +41,7 @@ class Ranks:
 
 
 def connect(launch: Launch) -> Ranks:
-    """Connect to the other ranks. Raises `RanksDisagree` if their number is not that of the launch file.
+    """Connect to the other ranks. Raises `RanksDisagree` if their number is not what the launch file asks for.
 
     Raises `TrainerError` if others could not reach this rank.
     """
@@ -54,7 +54,7 @@ def connect(launch: Launch) -> Ranks:
         with suppress(OSError):  # a container may forbid it; then the ranks are slower, but right
             os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
     ranks = Ranks(rank=hvd.rank(), local_rank=hvd.local_rank(), size=hvd.size(), local_size=hvd.local_size())
-    if ranks.size != launch.gpus:
+    if ranks.size != launch.spec.ranks_on(launch.gpus):
         raise RanksDisagree(f"{ranks.size} ranks were started for {launch.gpus} gpus")
     return ranks
 
@@ -70,22 +70,28 @@ def disconnect() -> None:
 
 
 def claim_devices(launch: Launch, local_rank: int) -> None:
-    """Give this rank its threads and its one GPU, or no GPU. Before TensorFlow runs its first op.
+    """Give this rank its threads, and its GPU or its GPUs, or none. Before TensorFlow runs its first op.
 
-    It limits inter-op threads too: with intra-op alone a rank takes cores of its neighbours. Raises `NoDevice`.
+    It limits inter-op threads too: with intra-op alone a rank takes cores of its neighbours. On a CPU each replica has
+    a logical device. Raises `NoDevice`.
     """
+    replicas = launch.gpus // launch.spec.ranks_on(launch.gpus)
     tf.config.threading.set_intra_op_parallelism_threads(launch.threads_per_rank)
     tf.config.threading.set_inter_op_parallelism_threads(launch.threads_per_rank)
     if launch.device == "cpu":
         tf.config.set_visible_devices([], "GPU")
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
         if not launch.spec.jit:  # then XLA would refuse networks with max pooling; it has its own fixed sequence
             tf.config.experimental.enable_op_determinism()  # on a CPU it costs nothing; on a GPU it does
         return
     gpus = tf.config.list_physical_devices("GPU")
-    if local_rank >= len(gpus):
+    own = gpus[local_rank * replicas : (local_rank + 1) * replicas]
+    if len(own) < replicas:
         raise NoDevice(_why_no_gpu(launch.gpu_uuids, local_rank, len(gpus)))
-    tf.config.set_visible_devices(gpus[local_rank], "GPU")
-    tf.config.experimental.set_memory_growth(gpus[local_rank], True)
+    tf.config.set_visible_devices(own, "GPU")
+    for gpu in own:
+        tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def _why_no_gpu(uuids: Sequence[str], local_rank: int, seen: int) -> str:
@@ -148,12 +154,21 @@ def broadcast(variables: Iterable[Any]) -> None:
         hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
 
 
-def agree_on_weights(weights: Iterable[Any], moment: str) -> None:
-    """Make sure that all ranks hold the same weights, by their digests. Raises `RanksDisagree` on every one.
+def agree_on_weights(copies: Iterable[Iterable[Any]], moment: str) -> None:
+    """Make sure that all copies on all ranks are the same weights, by their digests. Raises `RanksDisagree` on each.
 
-    It costs little, and nothing else notices ranks whose weights differ.
+    It costs little, and nothing else notices weights that differ.
     """
+    name = f"the digest of all weights {moment}"
+    digests = [_digest(weights) for weights in copies]
+    for number, other in enumerate(digests):
+        if other != digests[0]:
+            raise RanksDisagree(f"{name} differs between replicas: {digests[0]} on 0, {other} on {number}")
+    agree(name, digests[0])
+
+
+def _digest(weights: Iterable[Any]) -> str:
     digest = hashlib.sha256()
     for variable in weights:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
-    agree(f"the digest of all weights {moment}", digest.hexdigest()[:16])
+    return digest.hexdigest()[:16]

@@ -104,7 +104,7 @@ class Loop:
     def evaluate(self, part: Part, limit: int | None = None) -> tuple[dict[str, float], bool]:
         """The metrics of a part, or of `limit` of its samples, on all ranks; and whether a rank wishes to stop."""
         sums: Any = 0.0
-        ranks, per_rank = self.ranks, self.plan.per_gpu_batch
+        ranks, per_rank = self.ranks, self.plan.per_gpu_batch * self.plan.gpus // self.ranks.size
         with closing(
             self.dataset.evaluation_batches(
                 part, rank=ranks.rank, ranks=ranks.size, per_rank=per_rank, samples=limit, place=self.place

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from jobs.model.spec import AllreduceSpec
 from trainer.averaging import Averaging
+from trainer.mirrored import Mirrored, copied
 
 
 @dataclass(frozen=True)
@@ -16,22 +16,17 @@ class Pipeline:
     """What differs between GPUs, which work while the host does other things, and CPUs, which are the host."""
 
     lag: int  # steps that may be unread while a further one begins
-    batches_on: str | None  # the device that batches are copied to ahead; None: they stay where they are
+    batches_on: str | None  # the first device that batches are copied to ahead; None: they stay where they are
     bucket_mb: float | None  # unless the spec says another size
 
-    def place(self) -> Callable[[NDArray[Any]], tf.Tensor] | None:
-        """A function that copies an array to the device. Other threads run Python meanwhile."""
+    def place(self, mirrored: Mirrored | None = None) -> Callable[[NDArray[Any]], Any] | None:
+        """A function that copies an array to the device, or a part of it to each one. It lets other threads run."""
         device = self.batches_on
         if device is None:
             return None
-
-        def copy(array: NDArray[Any]) -> tf.Tensor:
-            with tf.device("CPU:0"):
-                on_host = tf.convert_to_tensor(array)
-            with tf.device(device):
-                return tf.identity(on_host)
-
-        return copy
+        if mirrored is not None:
+            return mirrored.placed_parts
+        return lambda array: copied(array, device)
 
     def averaging(self, spec: AllreduceSpec) -> Averaging:
         """How the ranks of a job average."""

@@ -8,10 +8,10 @@ from jobs.model.spec import Spec
 from trainer.errors import BadData
 
 
-def settle_plan(spec: Spec, sizes: DatasetSizes, *, ranks: int) -> Plan:
+def settle_plan(spec: Spec, sizes: DatasetSizes, *, gpus: int) -> Plan:
     """Resolve the spec on the opened data. Raises `BadData` if the two do not fit each other."""
     try:
-        return resolve_plan(spec, sizes, gpus=ranks)
+        return resolve_plan(spec, sizes, gpus=gpus)
     except UnworkablePlan as error:
         raise BadData(f"{error.field}: {error}") from None
 

@@ -14,7 +14,6 @@ from jobs.model.spec import ProbeSpec, Spec
 from trainer import distributed
 from trainer.distributed import fail_together
 from trainer.errors import Outcome
-from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan
 from trainer.probing import memory
 from trainer.probing.measuring import Measuring, dynamic
@@ -23,7 +22,7 @@ from trainer.recorder import NullRecorder, Recorder, Records
 from trainer.recording_callbacks import data_opened
 from trainer.session import Opened, Phases, open_all
 from trainer.stopping import Stage, StopWatch
-from trainer.trainable import build_train_step
+from trainer.trainable import build_replicas, build_train_step, mirrored_of
 
 
 def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Outcome:
@@ -57,16 +56,16 @@ def build(launch: Launch, opened: Opened, recorder: Records) -> Measuring:
 
     So no loss diverges, and the ranks stay equal although each of them also makes steps alone.
     """
-    spec, facts, ranks = launch.spec, opened.dataset.facts, opened.ranks
-    model = build_model(spec, facts, models=launch.models)
-    optimizer = build_optimizer(spec, opened.plan, model)
-    optimizer.learning_rate = 0.0
-    train_step = build_train_step(launch, facts, opened.plan, model, optimizer)
+    facts, ranks = opened.dataset.facts, opened.ranks
+    mirrored = mirrored_of(launch)
+    replicas = build_replicas(launch, opened.plan, facts, mirrored)
+    replicas[0].optimizer.learning_rate = 0.0
+    train_step = build_train_step(launch, facts, opened.plan, replicas, mirrored)
     alone = train_step
     if ranks.size > 1:
-        without = build_train_step(launch, facts, opened.plan, model, optimizer, alone=True)
+        without = build_train_step(launch, facts, opened.plan, replicas, None, alone=True)
         alone = dynamic(without, facts.shape, facts.dtype)
-    return Measuring(launch, _probe_of(spec), ranks, opened.dataset, train_step, alone, recorder)
+    return Measuring(launch, _probe_of(launch.spec), ranks, opened.dataset, train_step, alone, recorder, mirrored)
 
 
 def search(spec: Spec, opened: Opened, measuring: Measuring) -> tuple[list[ProbePoint], EndedBy]:
@@ -88,13 +87,13 @@ def search(spec: Spec, opened: Opened, measuring: Measuring) -> tuple[list[Probe
 
 def plans(spec: Spec, opened: Opened) -> Iterator[Plan | None]:
     """The plan for each batch to try; None, at the end, for one that is larger than the data."""
-    sizes, ranks = opened.dataset.facts.sizes, opened.ranks.size
+    sizes, gpus = opened.dataset.facts.sizes, opened.plan.gpus
     for batch in _probe_of(spec).batches:
-        if batch * ranks > (opened.plan.train_samples or 0):
+        if batch * gpus > (opened.plan.train_samples or 0):
             yield None
             return
         with_batch = spec.model_copy(update={"batch_size": batch, "batch_per": "gpu"})
-        yield settle_plan(with_batch, sizes, ranks=ranks)
+        yield settle_plan(with_batch, sizes, gpus=gpus)
 
 
 def _has_room(points: list[ProbePoint], measuring: Measuring) -> bool:

@@ -140,7 +140,7 @@ def open_all(launch: Launch, phases: Phases) -> Opened:
     phases.end("connect")
 
     dataset = open_dataset(launch, ranks)
-    plan = fail_together(lambda: settle_plan(launch.spec, dataset.facts.sizes, ranks=ranks.size))
+    plan = fail_together(lambda: settle_plan(launch.spec, dataset.facts.sizes, gpus=launch.gpus))
     distributed.agree("the plan", plan.model_dump(mode="json"))
     phases.end("data")
     return Opened(ranks, dataset, plan)
@@ -177,7 +177,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         return save(session.store, trainable, state, early_stopping.best_weights)
 
     def on_first_step() -> None:
-        distributed.agree_on_weights(trainable.model.weights, "after the first step")
+        distributed.agree_on_weights(trainable.copies_of_weights, "after the first step")
         session.phases.end("first_step")
 
     facts = session.dataset.facts
@@ -215,7 +215,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         on_first_step=on_first_step,
         flush=session.recorder.flush,
         waited=session.recorder.waited,
-        place=pipeline.place(),
+        place=pipeline.place(trainable.mirrored),
     )
     return loop, early_stopping
 
@@ -232,10 +232,10 @@ def event_files(session: Session, rate_of: Callable[[int], float]) -> list[Callb
 
 def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
     """Choose the weights to keep, evaluate them on the test part, save them, and write the summary."""
-    model, is_first = session.trainable.model, session.ranks.rank == 0
-    distributed.agree_on_weights(model.weights, "at the end")
+    is_first = session.ranks.rank == 0
+    distributed.agree_on_weights(session.trainable.copies_of_weights, "at the end")
     if early_stopping.restores:
-        keep_best_weights(model, early_stopping.best_weights if is_first else None)
+        keep_best_weights(session.trainable, early_stopping.best_weights if is_first else None)
     elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
         validated, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
         early_stopping.state.last_metrics |= named("val_", validated)

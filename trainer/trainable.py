@@ -1,5 +1,6 @@
 """The network in training, with its optimizer and its two steps: builds, restores and saves it. Used by the session."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -18,6 +19,7 @@ from trainer.data.interfaces import Batch, Facts, Target
 from trainer.distributed import Ranks, fail_together
 from trainer.losses import training_loss_of
 from trainer.measures import measures_of
+from trainer.mirrored import Mirrored, Replica, equalize
 from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
 from trainer.pipeline import PIPELINES
 from trainer.plan import steps_of
@@ -36,18 +38,30 @@ _SEED_STRIDE = 1_000_003  # between the random seeds of two ranks
 
 @dataclass(frozen=True)
 class TrainableModel:
-    """A network and its optimizer, with all their variables, and the two steps on them."""
+    """A network and its optimizer, with all their variables, and the two steps on them.
 
-    model: keras.Model
-    optimizer: keras.optimizers.Optimizer
+    With the strategy `mirrored` they are those of the first replica, and `mirrored` runs the steps on all of them.
+    """
+
+    replicas: Sequence[Replica]
     train_step: StepFunction
     evaluation_step: StepFunction
+    mirrored: Mirrored | None = None
 
     @property
-    def random_states(self) -> list[keras.Variable]:
-        """The states of the layers' random generators: variables of the model that are not weights."""
-        weights = {id(variable) for variable in self.model.weights}
-        return [variable for variable in self.model.variables if id(variable) not in weights]
+    def model(self) -> keras.Model:
+        """The network."""
+        return self.replicas[0].model
+
+    @property
+    def optimizer(self) -> keras.optimizers.Optimizer:
+        """Its optimizer."""
+        return self.replicas[0].optimizer
+
+    @property
+    def copies_of_weights(self) -> list[list[keras.Variable]]:
+        """The weights of each replica; they are equal between two steps."""
+        return [replica.model.weights for replica in self.replicas]
 
     @property
     def learning_rate(self) -> float:
@@ -57,40 +71,68 @@ class TrainableModel:
 
 def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
     """The network and its optimizer with seeded weights, equal on every rank."""
-    model = build_model(launch.spec, facts, models=launch.models)
-    optimizer = build_optimizer(launch.spec, plan, model)
-    train_step = build_train_step(launch, facts, plan, model, optimizer)
-    evaluation_step = make_evaluation_step(model, measures=measures_of(facts), jit=launch.spec.jit)
+    mirrored = mirrored_of(launch)
+    replicas = build_replicas(launch, plan, facts, mirrored)
+    train_step = build_train_step(launch, facts, plan, replicas, mirrored)
+    measures = measures_of(facts)
+    steps = [make_evaluation_step(replica.model, measures=measures, jit=launch.spec.jit) for replica in replicas]
+    evaluation_step = steps[0] if mirrored is None else mirrored.evaluation_step(steps)
     # Traced here, so that no epoch's time includes it.
-    evaluation_step(*blank_batch(facts, plan), np.zeros(plan.per_gpu_batch, np.float32))
-    return TrainableModel(model, optimizer, train_step, evaluation_step)
+    size = plan.per_gpu_batch * len(replicas)
+    evaluation_step(*blank_batch(facts, size), np.zeros(size, np.float32))
+    return TrainableModel(replicas, train_step, evaluation_step, mirrored)
+
+
+def mirrored_of(launch: Launch) -> Mirrored | None:
+    """The devices of this process, if it has several: with the strategy `mirrored`."""
+    replicas = launch.gpus // launch.spec.ranks_on(launch.gpus)
+    return Mirrored.on(launch.device, replicas) if replicas > 1 else None
+
+
+def build_replicas(launch: Launch, plan: Plan, facts: Facts, mirrored: Mirrored | None) -> list[Replica]:
+    """The network and its optimizer, on each device of this process."""
+
+    def make() -> Replica:
+        model = build_model(launch.spec, facts, models=launch.models)
+        return Replica(model, build_optimizer(launch.spec, plan, model))
+
+    return [make()] if mirrored is None else mirrored.build(make)
 
 
 def build_train_step(
     launch: Launch,
     facts: Facts,
     plan: Plan,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
+    replicas: Sequence[Replica],
+    mirrored: Mirrored | None,
     *,
     alone: bool = False,
 ) -> StepFunction:
     """The step of a job. `alone` makes it without the other ranks. Raises `BadData` if XLA cannot compile it."""
     spec = launch.spec
     measures, loss_of = measures_of(facts), training_loss_of(spec, facts)
-    gradients_of = make_gradients(model, optimizer, measures=measures, loss_of=loss_of, jit=spec.jit)
+    of_batch = [
+        make_gradients(each.model, each.optimizer, measures=measures, loss_of=loss_of, jit=spec.jit)
+        for each in replicas
+    ]
     if spec.jit:
-        check_compiles(gradients_of, blank_batch(facts, plan))
-    gradients_of = accumulated(gradients_of, model, batches=plan.accumulate, figures=measures.figures)
+        check_compiles(of_batch[0], blank_batch(facts, plan.per_gpu_batch))
+    gradients_of = [
+        accumulated(of_one, each.model, batches=plan.accumulate, figures=measures.figures)
+        for of_one, each in zip(of_batch, replicas, strict=True)
+    ]
+    statistics = [moving_statistics(each.model) for each in replicas]
+    if mirrored is not None:
+        return mirrored.train_step(replicas, gradients_of, statistics)
     averaging = PIPELINES[launch.device].averaging(spec.allreduce)
     if alone:
         averaging = replace(averaging, exchange=on_this_rank)
-    return make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=averaging)
+    (own,) = replicas
+    return make_train_step(gradients_of[0], own.model, own.optimizer, statistics[0], average=averaging)
 
 
-def blank_batch(facts: Facts, plan: Plan) -> Batch:
-    """A batch of a GPU with nothing on it."""
-    size = plan.per_gpu_batch
+def blank_batch(facts: Facts, size: int) -> Batch:
+    """A batch with nothing on it."""
     target = Target(facts.shape, facts.classes, facts.task, targets=facts.outputs)
     return Batch(np.zeros((size, *facts.shape), facts.dtype), np.zeros((size, *target.label_shape), target.label_dtype))
 
@@ -105,8 +147,10 @@ def restore(
     checkpoint = fail_together(lambda: _read(store, trainable, launch) if ranks.rank == 0 else None)
     texts = distributed.gather(checkpoint.state.to_json() if checkpoint else None)
     distributed.broadcast([*trainable.model.variables, *trainable.optimizer.variables])
-    for variable in trainable.random_states:  # else all ranks would drop out the same units
-        variable.assign_add([ranks.rank * _SEED_STRIDE, 0])
+    equalize(trainable.replicas)
+    for number, replica in enumerate(trainable.replicas, ranks.rank):
+        for variable in random_states(replica.model):  # else all would drop out the same units
+            variable.assign_add([number * _SEED_STRIDE, 0])
     if texts[0] is None:
         return State(ranks=plan.gpus, global_batch=plan.global_batch), None
     state = State.from_json(texts[0])
@@ -130,12 +174,18 @@ def _read(store: CheckpointStore, trainable: TrainableModel, launch: Launch) -> 
     return checkpoint
 
 
+def random_states(model: keras.Model) -> list[keras.Variable]:
+    """The states of the layers' random generators: variables of the model that are not weights."""
+    weights = {id(variable) for variable in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
+
+
 def _going_on(state: State, plan: Plan) -> str:
     text = f"going on from step {state.progress.step}"
     if state.ranks != plan.gpus:
         text += (
-            f" on {plan.gpus} ranks instead of {state.ranks}: the global batch was {state.global_batch} and is now "
-            f"{plan.global_batch}, the learning rate is {plan.learning_rate:g}"
+            f" on {plan.gpus} GPUs or CPU slots instead of {state.ranks}: the global batch was {state.global_batch} and"
+            f" is now {plan.global_batch}, the learning rate is {plan.learning_rate:g}"
         )
     return text
 
@@ -166,9 +216,10 @@ def _bytes_of(trainable: TrainableModel) -> tuple[int, int]:
     return model_bytes, optimizer_bytes
 
 
-def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:
+def keep_best_weights(trainable: TrainableModel, best_weights: Weights | None) -> None:
     """Give every rank the best weights of rank 0. Only rank 0 has those of an earlier attempt."""
     if best_weights is not None:
-        for variable, value in zip(model.weights, best_weights, strict=True):
+        for variable, value in zip(trainable.model.weights, best_weights, strict=True):
             variable.assign(value)
-    distributed.broadcast(model.weights)
+    distributed.broadcast(trainable.model.weights)
+    equalize(trainable.replicas)

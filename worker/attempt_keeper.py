@@ -20,7 +20,8 @@ from jobs.db.tables import Attempt, Slot
 from jobs.intake.intake import Intake, read_exits
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import Lease
+from jobs.lifecycle.store import Lease, get_job
+from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
@@ -139,10 +140,12 @@ class AttemptKeeper:
         with suppress(StaleLease):  # the attempt ended by itself meanwhile
             store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._meanwhile)
             take_unsent_lines(paths, meanwhile=self._meanwhile)
-            intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
+            with self._sessions() as session:
+                ranks = spec_from(get_job(session, attempt.job_id).spec).ranks_on(attempt.gpus)
+            intake = Intake(self._sessions, lease, paths, ranks=ranks)
             intake.drain(meanwhile=self._meanwhile)
             ending = _ending_of(
-                attempt, paths, f"the supervisor {fault}", intake,
+                attempt, paths, f"the supervisor {fault}", intake, ranks=ranks,
                 stopped_at=stopped_at, no_space=no_space_for(paths, self._settings),
             )  # fmt: skip
             paths.tidy(self._settings.script_user)
@@ -199,18 +202,25 @@ def supervisor_of(attempt: Attempt) -> ProcessId | None:
 
 
 def _ending_of(
-    attempt: Attempt, paths: AttemptPaths, fault: str, intake: Intake, *, stopped_at: float, no_space: str | None
+    attempt: Attempt,
+    paths: AttemptPaths,
+    fault: str,
+    intake: Intake,
+    *,
+    ranks: int,
+    stopped_at: float,
+    no_space: str | None,
 ) -> Ending:
     """Why an attempt without a supervisor ended: the reason that its ranks recorded, else the missing supervisor."""
-    exits, started = read_exits(paths, ranks=attempt.gpus)
-    exits = exits_in(read_notes(paths.records, range(attempt.gpus))) | exits
+    exits, started = read_exits(paths, ranks=ranks)
+    exits = exits_in(read_notes(paths.records, range(ranks))) | exits
     if intake.is_script:
         exits = explaining_exits(exits, launcher_says="", stopped_at=stopped_at, has_saved=intake.has_saved)
     # A supervisor that dies before its first rank starts may do so every time. So this uses up a restart.
     unwatched = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
     return judge(
         exits,
-        ranks=attempt.gpus,
+        ranks=ranks,
         started=started,
         stopped_for=Ending(unwatched, fault),
         launcher_code=None,

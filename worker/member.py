@@ -128,7 +128,10 @@ class Member:
         os.replace(unfinished, self._launch_file)
         if self._task.of_slurm:
             period_s = self._task.sample_period_s
-            self._sampler = NodeSampler(self._task.mark, self._task.ranks, launch["gpu_uuids"], period_s=period_s)
+            self._sampler = NodeSampler(
+                self._task.mark, self._task.ranks, launch["gpu_uuids"],
+                period_s=period_s, slots_of_rank=self._task.slots_of_rank,
+            )  # fmt: skip
             self._sampler.start()
 
     def _prepare_script(self, messages: Sequence[Message]) -> None:

@@ -101,6 +101,11 @@ export function isScript(spec: Job["spec"]): boolean {
   return spec["code"] != null;
 }
 
+/** The ranks of a job: one for each GPU, or one for all of them. */
+export function ranksOf({ gpus, spec }: Job): number {
+  return spec["strategy"] === "mirrored" ? 1 : gpus;
+}
+
 const OF_SUMMARY = ["val_accuracy", "val_loss", "test_accuracy", "test_loss"] as const;
 
 const metricsByJob = new WeakMap<Job, Metrics>(); // tables ask for each cell

@@ -65,6 +65,9 @@ def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
     if spec.after:
         message = "only the service knows its jobs: let Slurm wait, with `sbatch --dependency=afterok:ID`"
         problems.append(FieldProblem("after", message, ", ".join(spec.after)))
+    if spec.strategy == "mirrored":
+        message = "mirrored runs only in the service: use horovod, which has a rank for each task of Slurm"
+        problems.append(FieldProblem("strategy", message, spec.strategy))
     if spec.probe is not None:
         problems.append(FieldProblem("probe", "only the service shows what a probe finds: use `hora probe`"))
     if spec.gpu_memory_gb is not None:

@@ -39,6 +39,7 @@ _WORK: Any = {
     "jit": True,
     "allreduce": True,
     "accumulate": True,
+    "strategy": True,
 }
 
 

@@ -25,8 +25,8 @@ _RESERVED = frozenset({
 
 # What the loop of Hora does and a script does itself. `params` is the way to hand such a choice over.
 LOOP_FIELDS = (
-    "model", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
-    "validation_steps", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
+    "model", "strategy", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing",
+    "class_weights", "validation_steps", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
 )  # fmt: skip
 LOOP_DATASET_FIELDS = (
     "fraction",

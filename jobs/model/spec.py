@@ -182,7 +182,13 @@ class Spec(SpecRules):
         1,
         ge=1,
         le=MAX_GPUS,
-        description="The number of ranks: one per GPU, or one per CPU slot on hosts without GPUs.",
+        description="The number of GPUs, or of CPU slots on hosts without GPUs. Each has a rank of its own, unless"
+        " `strategy` is `mirrored`.",
+    )
+    strategy: Literal["horovod", "mirrored"] = Field(
+        "horovod",
+        description="How the GPUs train together. `horovod`: a process for each. `mirrored`: one process with a copy of"
+        " the network on each, [all on one host](mirrored.md).",
     )
     min_gpus: int | None = Field(
         None,
@@ -407,6 +413,10 @@ class Spec(SpecRules):
     def is_script(self) -> bool:
         """Whether the job runs a person's own code, and not the loop of Hora."""
         return self.code is not None
+
+    def ranks_on(self, gpus: int) -> int:
+        """The number of ranks on so many GPUs or CPU slots: the processes that train."""
+        return 1 if self.strategy == "mirrored" else gpus
 
     def best_by(self, names: Collection[str]) -> str | None:
         """The metric that decides which epoch is the best: that of early stopping, else the goal.

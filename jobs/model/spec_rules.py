@@ -13,6 +13,7 @@ from jobs.model.problems import wrong_inner_field
 from jobs.model.recipe_fields import ScheduleSpec
 from jobs.model.script_fields import LOOP_DATASET_FIELDS, MOST_COMMAND_BYTES
 from jobs.model.spec_parts import (
+    AllreduceSpec,
     CheckpointSpec,
     EarlyStopping,
     GoalSpec,
@@ -85,7 +86,7 @@ class SpecRules(SpecPart):
 
     @field_validator(
         "task", "accumulate", "schedule", "optimizer", "weight_decay", "clip_norm", "label_smoothing", "class_weights",
-        "validation_steps", "precision", "jit", "allreduce", "probe", check_fields=False,
+        "validation_steps", "strategy", "precision", "jit", "allreduce", "probe", check_fields=False,
     )  # fmt: skip
     @classmethod
     def _is_of_the_own_loop(cls, value: object, info: ValidationInfo) -> object:
@@ -128,6 +129,29 @@ class SpecRules(SpecPart):
             raise ValueError("say which metric of the script to monitor: set monitor here, or goal")
         monitor = stopping.monitor if "monitor" in stopping.model_fields_set or goal is None else goal.metric
         return stopping.model_copy(update={"monitor": monitor, "restore_best_weights": False})
+
+    @field_validator("mixed_gpus", check_fields=False)
+    @classmethod
+    def _are_alike_for_one_process(cls, mixed_gpus: bool, info: ValidationInfo) -> bool:
+        if mixed_gpus and info.data.get("strategy") == "mirrored":
+            raise ValueError("must be false with the strategy mirrored: it takes GPUs of one model")
+        return mixed_gpus
+
+    @field_validator("allreduce", check_fields=False)
+    @classmethod
+    def _is_between_ranks(cls, allreduce: AllreduceSpec, info: ValidationInfo) -> AllreduceSpec:
+        if allreduce != AllreduceSpec() and info.data.get("strategy") == "mirrored":
+            raise ValueError("has no effect with the strategy mirrored, which averages within its one process")
+        return allreduce
+
+    @field_validator("placement", check_fields=False)
+    @classmethod
+    def _one_process_has_one_host(cls, placement: str, info: ValidationInfo) -> str:
+        if info.data.get("strategy") != "mirrored":
+            return placement
+        if placement == "spread":
+            raise ValueError("must be single_host with the strategy mirrored, whose one process cannot spread")
+        return "single_host"
 
     @field_validator("min_gpus", check_fields=False)
     @classmethod

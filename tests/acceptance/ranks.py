@@ -35,7 +35,8 @@ LIMIT_S = 120
 class Run:
     """A job's folder, and the files that its ranks wrote there.
 
-    `network` is the source of `own_network:build`; `launch` has further fields of the launch file.
+    It gets as many `gpus` as the spec asks for, or this number. `network` is the source of `own_network:build`;
+    `launch` has further fields of the launch file.
     `environment` is added to the environment of the ranks. `program` is the module that a rank runs.
     """
 
@@ -44,13 +45,14 @@ class Run:
         folder: Path,
         spec: Mapping[str, Any],
         *,
-        ranks: int | None = None,
+        gpus: int | None = None,
         network: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
         launch: Mapping[str, Any] = MappingProxyType({}),
         program: str = "trainer",
     ) -> None:
-        self.folder, self.ranks = folder, ranks or spec["gpus"]
+        parsed, gpus = spec_from({**spec}), gpus or spec["gpus"]
+        self.folder, self.ranks = folder, parsed.ranks_on(gpus)
         self._environment, self._program = environment, program
         self.stop_path = folder / "stop"
         self.launch_dir = folder
@@ -59,10 +61,10 @@ class Run:
         self._launch = Launch(
             job_id="job",
             attempt=0,
-            spec=spec_from({**spec}),
-            gpus=self.ranks,
+            spec=parsed,
+            gpus=gpus,
             device="cpu",
-            threads_per_rank=1,
+            threads_per_rank=gpus // self.ranks,
             data_roots=[],
             cache_dir=str(folder / "cache"),
             weights_dir=str(folder / "weights"),

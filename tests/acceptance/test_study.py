@@ -1,4 +1,4 @@
-"""A real study of digits: 1 and 2 ranks x 2 batches x 2 repeats. The tests compute its report again.
+"""A real study of digits: 2 strategies x 1 and 2 GPUs x 2 repeats. The tests compute its report again.
 
 They use the answers about each job (summary, attempts, metrics of its epochs) and no code of `jobs.insight.studies`.
 """
@@ -13,14 +13,14 @@ import pytest
 from hora.service import Json, Service
 from tests.acceptance.conftest import points
 
-RANKS, BATCHES, REPEATS, EPOCHS = (1, 2), (32, 128), 2, 3
+STRATEGIES, GPUS, REPEATS, EPOCHS = ("horovod", "mirrored"), (1, 2), 2, 3
 STUDY = {
     "name": "digits-scaling",
     "base": {
-        "dataset": "digits", "model": "mlp", "learning_rate": 0.003, "epochs": EPOCHS, "early_stopping": None,
-        "checkpoint": {"every_epochs": EPOCHS},
+        "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.003, "epochs": EPOCHS,
+        "early_stopping": None, "checkpoint": {"every_epochs": EPOCHS},
     },
-    "grid": {"gpus": list(RANKS), "batch_size": list(BATCHES)},
+    "grid": {"strategy": list(STRATEGIES), "gpus": list(GPUS)},
     "repeats": REPEATS,
 }  # fmt: skip
 pytestmark = pytest.mark.timeout(1800)  # eight jobs that start TensorFlow, on a busy machine one after the other
@@ -34,16 +34,16 @@ def study(client: Service) -> Json:
 
 
 @pytest.fixture(scope="module")
-def jobs(client: Service, study: Json) -> dict[tuple[int, int], list[Json]]:
-    """The jobs of each cell, by ranks and batch."""
-    found: dict[tuple[int, int], list[Json]] = {}
+def jobs(client: Service, study: Json) -> dict[tuple[str, int], list[Json]]:
+    """The jobs of each cell, by strategy and GPUs."""
+    found: dict[tuple[str, int], list[Json]] = {}
     for job in sorted(client.jobs(study=study["id"]), key=lambda job: job["study_repeat"]):
-        found.setdefault((job["gpus"], job["spec"]["batch_size"]), []).append(job)
+        found.setdefault((job["spec"]["strategy"], job["gpus"]), []).append(job)
     return found
 
 
 @pytest.fixture(scope="module")
-def target(client: Service, jobs: dict[tuple[int, int], list[Json]]) -> float:
+def target(client: Service, jobs: dict[tuple[str, int], list[Json]]) -> float:
     """A val_accuracy that about half of the jobs had after their first epoch."""
     return median(points(client, job["id"], "val_accuracy")[1] for repeats in jobs.values() for job in repeats)
 
@@ -63,10 +63,10 @@ def leased_s(attempt: Json) -> float:
     return (end - start).total_seconds()
 
 
-def test_every_job_of_the_grid_ran(study: Json, jobs: dict[tuple[int, int], list[Json]]) -> None:
-    all_jobs = len(RANKS) * len(BATCHES) * REPEATS
+def test_every_job_of_the_grid_ran(study: Json, jobs: dict[tuple[str, int], list[Json]]) -> None:
+    all_jobs = len(STRATEGIES) * len(GPUS) * REPEATS
     assert (study["complete"], study["counts"]["succeeded"]) == (True, all_jobs), study["counts"]
-    assert sorted(jobs) == list(product(RANKS, BATCHES))
+    assert sorted(jobs) == list(product(STRATEGIES, GPUS))
     for repeats in jobs.values():
         assert [job["spec"]["seed"] for job in repeats] == [42, 43]
         assert [job["summary"]["epochs_run"] for job in repeats] == [EPOCHS] * REPEATS
@@ -74,43 +74,42 @@ def test_every_job_of_the_grid_ran(study: Json, jobs: dict[tuple[int, int], list
 
 
 def test_times_speedups_and_efficiencies_agree_with_the_jobs(
-    report: Json, jobs: dict[tuple[int, int], list[Json]]
+    report: Json, jobs: dict[tuple[str, int], list[Json]]
 ) -> None:
     walls = {place: [job["summary"]["wall_s"] for job in repeats] for place, repeats in jobs.items()}
     assert (report["complete"], report["baseline"]) == (True, {"gpus": 1})
-    assert [tuple(cell["values"].values()) for cell in report["cells"]] == list(product(RANKS, BATCHES))
+    assert [tuple(cell["values"].values()) for cell in report["cells"]] == list(product(STRATEGIES, GPUS))
     for cell in report["cells"]:
-        ranks, batch = place = (cell["values"]["gpus"], cell["values"]["batch_size"])
+        strategy, gpus = place = (cell["values"]["strategy"], cell["values"]["gpus"])
         first, second = walls[place]
         assert cell["jobs"] == [job["id"] for job in jobs[place]]
         assert cell["wall_s"]["mean"] == pytest.approx((first + second) / 2)
         half = T_1 * abs(first - second) / sqrt(2) / sqrt(2)  # s of two values is |a - b| / sqrt(2)
         assert cell["wall_s"]["high"] - cell["wall_s"]["mean"] == pytest.approx(half, rel=1e-4)
-        speedup = mean(walls[1, batch]) / mean(walls[place])
+        speedup = mean(walls[strategy, 1]) / mean(walls[place])
         assert cell["speedup"] == pytest.approx(speedup)
-        assert cell["efficiency"] == pytest.approx(speedup / ranks)
+        assert cell["efficiency"] == pytest.approx(speedup / gpus)
         assert (cell["hosts"], cell["repeats"], cell["failed"], cell["unfinished"]) == (1, REPEATS, 0, 0)
-    assert {cell["speedup"] for cell in report["cells"][: len(BATCHES)]} == {1.0}
+    assert {cell["speedup"] for cell in report["cells"] if cell["gpus"] == 1} == {1.0}
     fastest = min(walls, key=lambda place: mean(walls[place]))
-    assert report["best"]["wall_s"] == list(product(RANKS, BATCHES)).index(fastest)
+    assert report["best"]["wall_s"] == list(product(STRATEGIES, GPUS)).index(fastest)
 
 
 def test_throughput_accuracy_and_setup_agree_with_the_jobs(
-    report: Json, jobs: dict[tuple[int, int], list[Json]]
+    report: Json, jobs: dict[tuple[str, int], list[Json]]
 ) -> None:
     said = {"samples_per_s": "train_samples_per_s", "val_accuracy": "val_accuracy", "setup_s": "setup_s"}
     for cell, repeats in zip(report["cells"], jobs_in_order(jobs), strict=True):
         for figure, name in said.items():
             assert cell[figure]["values"] == pytest.approx([job["summary"][name] for job in repeats])
         assert cell["wall_s"]["mean"] < cell["setup_s"]["mean"], "set-up is in the training time"
-    for cell in report["cells"][len(BATCHES) :]:
-        one = report["cells"][BATCHES.index(cell["values"]["batch_size"])]
+    for one, cell in zip(report["cells"][::2], report["cells"][1::2], strict=True):
         away = cell["val_accuracy"]["mean"] - one["val_accuracy"]["mean"]
         assert cell["accuracy_agreement"]["difference"] == pytest.approx(away)
 
 
 def test_gpu_hours_are_the_leased_time_of_the_attempts(
-    client: Service, report: Json, jobs: dict[tuple[int, int], list[Json]]
+    client: Service, report: Json, jobs: dict[tuple[str, int], list[Json]]
 ) -> None:
     for cell, repeats in zip(report["cells"], jobs_in_order(jobs), strict=True):
         attempts = [client.attempts(job["id"]) for job in repeats]
@@ -120,7 +119,7 @@ def test_gpu_hours_are_the_leased_time_of_the_attempts(
 
 
 def test_the_time_to_the_target_sums_the_epochs_until_it_was_reached(
-    client: Service, report: Json, target: float, jobs: dict[tuple[int, int], list[Json]]
+    client: Service, report: Json, target: float, jobs: dict[tuple[str, int], list[Json]]
 ) -> None:
     assert report["target"] == {"metric": "val_accuracy", "value": target, "chosen_by": "request"}
     reached_in = set()
@@ -147,13 +146,13 @@ def test_the_report_is_available_as_csv_markdown_and_png(client: Service, study:
     assert [float(line.split(",")[names.index("speedup")]) for line in table[1:]] == [
         cell["speedup"] for cell in report["cells"]
     ]
-    assert report["findings"]
+    assert any("2 GPUs" in finding and "with horovod" in finding for finding in report["findings"]), report["findings"]
     assert all(
         f"| {cell['speedup']:.2f} |" in client.report(study["id"], format="markdown") for cell in report["cells"]
     )
     assert client.report(study["id"], format="png").startswith(b"\x89PNG")
 
 
-def jobs_in_order(jobs: dict[tuple[int, int], list[Json]]) -> list[list[Json]]:
+def jobs_in_order(jobs: dict[tuple[str, int], list[Json]]) -> list[list[Json]]:
     """The jobs of each cell in the order of the grid."""
-    return [jobs[place] for place in product(RANKS, BATCHES)]
+    return [jobs[place] for place in product(STRATEGIES, GPUS)]

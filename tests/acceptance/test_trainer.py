@@ -70,10 +70,10 @@ def build(shape, classes):
 """
 
 
-def run_in(folder: Path, gpus: int, *, ranks: int | None = None, data_roots: Sequence[str] = (), **fields: Any) -> Run:
-    """A run of the spec with these fields."""
+def run_in(folder: Path, gpus: int, *, on: int | None = None, data_roots: Sequence[str] = (), **fields: Any) -> Run:
+    """A run of the spec with these fields, `on` another number of GPUs."""
     spec, launch = {**SPEC, "gpus": gpus, **fields}, {"data_roots": [*data_roots]}
-    return Run(folder, spec, ranks=ranks, network=RANDOM_NETWORK, launch=launch)
+    return Run(folder, spec, gpus=on, network=RANDOM_NETWORK, launch=launch)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,14 @@ def test_a_run_leaves_a_network_and_a_summary(two_ranks: Run) -> None:
     assert len(os.listdir(two_ranks.folder / "checkpoints/attempt-1")) == 2
 
 
+@pytest.fixture(scope="module")
+def random_ranks(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two ranks whose run is hard to repeat."""
+    run = run_in(tmp_path_factory.mktemp("random") / "job", gpus=2, **RANDOM)
+    assert run.train() == 0
+    return run
+
+
 def test_two_ranks_give_the_same_curves_as_one(two_ranks: Run, tmp_path: Path) -> None:
     one_rank = run_in(tmp_path / "job", gpus=1)
     assert one_rank.train() == 0
@@ -139,7 +147,7 @@ def test_two_ranks_give_the_same_curves_as_one(two_ranks: Run, tmp_path: Path) -
 
 
 def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_path: Path) -> None:
-    run = run_in(tmp_path / "job", gpus=2, ranks=1)
+    run = run_in(tmp_path / "job", gpus=2, on=1)
     (run.folder / "checkpoints").mkdir()
     oldest = min((two_ranks.folder / "checkpoints/attempt-1").iterdir())
     shutil.copy(oldest, run.folder / "checkpoints")
@@ -149,13 +157,11 @@ def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_p
     last = [record.metrics for record in run.of_job(EpochEnded)]
     assert last == [pytest.approx(two_ranks.epochs()[11], rel=1e-4)]
     log = run.log(0)
-    assert "on 1 ranks instead of 2: the global batch was 64 and is now 64" in log
+    assert "on 1 GPUs or CPU slots instead of 2: the global batch was 64 and is now 64" in log
 
 
-def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(tmp_path: Path) -> None:
-    undisturbed = run_in(tmp_path / "undisturbed", gpus=2, **RANDOM)
-    assert undisturbed.train() == 0
-
+def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(random_ranks: Run, tmp_path: Path) -> None:
+    undisturbed = random_ranks
     run = run_in(tmp_path / "job", gpus=2, **RANDOM)
     with run.start() as process:
         wait_until(lambda: bool(run.of_job(EpochEnded)))
@@ -181,6 +187,31 @@ def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(tmp_pat
         assert shown == expected
     weights = "artifacts/model.weights.h5"
     assert (run.folder / weights).read_bytes() == (undisturbed.folder / weights).read_bytes()
+
+
+def test_two_replicas_equal_two_ranks_also_after_a_stop_a_kill_and_a_change_of_strategy(
+    random_ranks: Run, tmp_path: Path
+) -> None:
+    """So their random numbers are those of the ranks, and a checkpoint is good for both."""
+    run = run_in(tmp_path / "job", gpus=2, strategy="mirrored", **RANDOM)
+    with run.start() as process:
+        wait_until(lambda: bool(run.of_job(EpochEnded)))
+        run.stop_path.touch()
+        assert process.wait(LIMIT_S) == 0
+    run.stop_path.unlink()
+    run.kill_at_some_step(rank=0)
+    checkpoints = run.folder / "checkpoints"
+    (newest,) = checkpoints.iterdir()
+    ranks = run_in(tmp_path / "ranks", gpus=2, **RANDOM)
+    shutil.copytree(newest, ranks.folder / "checkpoints" / "attempt-0")
+
+    assert run.train() == 0
+    assert run.losses() == pytest.approx(random_ranks.losses(), rel=1e-5)
+    assert run.epochs() == [pytest.approx(epoch, rel=1e-5) for epoch in random_ranks.epochs()]
+    assert {step.allreduce_s for step in run.of_job(StepEnded)} == {0}
+    assert ranks.train() == 0
+    losses = run.losses()
+    assert ranks.losses() == pytest.approx({step: losses[step] for step in ranks.losses()}, rel=1e-5)
 
 
 def test_a_killed_run_of_several_labels_resumes_bit_for_bit_with_nadam_in_mixed_float16(tmp_path: Path) -> None:

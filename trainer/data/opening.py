@@ -64,11 +64,12 @@ class Dataset:
         """
         assert plan.train_samples is not None
         assert plan.steps_per_epoch is not None
+        ranks = spec.ranks_on(plan.gpus)
         schedule = SampleSchedule(
             samples=plan.train_samples,
             rank=rank,
-            ranks=plan.gpus,
-            per_rank=plan.per_gpu_samples,
+            ranks=ranks,
+            per_rank=plan.global_batch // ranks,
             steps=plan.steps_per_epoch,
             seed=spec.seed,
             sharding=spec.own_dataset.sharding,

@@ -26,6 +26,7 @@ from trainer.data.interfaces import Batch, Features, Labels
 from trainer.data.opening import Dataset
 from trainer.distributed import Ranks, fail_together
 from trainer.errors import is_out_of_memory
+from trainer.mirrored import Mirrored
 from trainer.pipeline import PIPELINES, Pipeline
 from trainer.probing import memory
 from trainer.recorder import Records
@@ -73,6 +74,7 @@ class Measuring:
     train_step: StepFunction
     alone: StepFunction
     recorder: Records  # of the whole job
+    mirrored: Mirrored | None = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -86,7 +88,7 @@ class Measuring:
         point = ProbePoint(per_gpu_batch=plan.per_gpu_batch, global_batch=plan.global_batch, fits=False)
         with closing(
             self.dataset.train_batches(
-                self.launch.spec, plan, rank=self.ranks.rank, epoch=1, first=0, place=self.pipeline.place()
+                self.launch.spec, plan, rank=self.ranks.rank, epoch=1, first=0, place=self.pipeline.place(self.mirrored)
             )
         ) as batches:
             if not all(distributed.gather(fail_together(lambda: self._fits(batches)))):

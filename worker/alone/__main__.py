@@ -67,6 +67,8 @@ def _with_ranks(spec: Spec, ranks: int) -> Spec:
     """The spec with as many GPUs as Slurm gave tasks. Raises `InvalidSpec`, `UnworkablePlan`, `NotUsable`."""
     if spec.is_script or spec.probe is not None:
         raise NotUsable("code of your own and batch probes run only in the service")
+    if spec.strategy == "mirrored":
+        raise NotUsable("the strategy mirrored runs only in the service: use horovod")
     if spec.after:
         raise NotUsable("only the service knows the jobs in `after`: use `sbatch --dependency=afterok:ID`")
     spec = spec_from({**spec.model_dump(mode="json"), "gpus": ranks})

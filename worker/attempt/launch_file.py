@@ -15,7 +15,7 @@ def basic_launch(
         job_id=job_id,
         attempt=paths.number,
         spec=_with_cache_of_host(spec, settings.cache_limit_gb),
-        gpus=layout.ranks,
+        gpus=layout.gpus,
         device="gpu" if share.gpu_uuids or share.own_gpus else "cpu",
         threads_per_rank=share.threads_per_rank,
         gpu_uuids=list(share.gpu_uuids),

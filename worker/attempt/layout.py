@@ -5,7 +5,7 @@ Used by the launcher, and by what trains without the service.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from worker.attempt.slurm_steps import step
@@ -30,6 +30,7 @@ class HostShare:
     gpu_uuids: Sequence[str]
     threads_per_rank: int  # 0: TensorFlow decides
     own_gpus: int = 0
+    slots_of_rank: int = 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,20 @@ class Layout:
     def ranks(self) -> int:
         """The number of ranks on all hosts together."""
         return sum(len(share.ranks) for share in self.shares)
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs or CPU slots on all hosts together."""
+        return sum(len(share.ranks) * share.slots_of_rank for share in self.shares)
+
+    def of_strategy(self, strategy: str) -> "Layout":
+        """The same slots for the ranks of a job with this strategy: for a rank each, or all for one."""
+        if strategy != "mirrored":
+            return self
+        (share,) = self.shares  # a job in one process was placed on one host
+        slots = len(share.ranks)
+        one = replace(share, ranks=range(1), slots_of_rank=slots, threads_per_rank=slots * share.threads_per_rank)
+        return replace(self, shares=[one])
 
 
 def on_this_host(ranks: int, *, host: str = LOCALHOST, gpu_uuids: Sequence[str] = (), threads: int = 0) -> Layout:

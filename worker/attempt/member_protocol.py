@@ -39,6 +39,7 @@ class MemberTask:
     code_archive: str = ""  # where to put the archive of a script
     code_bytes: int = 0  # its size; 0: there is none
     own_gpus: int = 0  # how many GPUs its ranks get, of those that Slurm gave to this process
+    slots_of_rank: int = 1
     sample_period_s: float = 0.0  # on a node of Slurm, where no worker samples; 0: it is a host of the service
 
     @property

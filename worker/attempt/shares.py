@@ -13,8 +13,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Slot
+from jobs.lifecycle.store import get_job
 from jobs.model.launch import Launch, launch_file_name
 from jobs.model.pools import is_pool
+from jobs.model.spec import spec_from
 from jobs.runtime.processes import MARK
 from jobs.scheduling.allocations import allocation_of
 from jobs.scheduling.pools import Shape
@@ -29,9 +31,15 @@ from worker.attempt.slurm_steps import step
 def layout_of(session: Session, attempt_id: int, *, cpu_slots: int) -> Layout:
     """The layout of an attempt's ranks. `cpu_slots` are those of this host. Raises `OSError` if it cannot work."""
     attempt = session.get_one(Attempt, attempt_id)
+    spec = spec_from(get_job(session, attempt.job_id).spec)
+    return _layout_of_slots(session, attempt, cpu_slots=cpu_slots).of_strategy(spec.strategy)
+
+
+def _layout_of_slots(session: Session, attempt: Attempt, *, cpu_slots: int) -> Layout:
+    """The layout of a rank for each slot of an attempt."""
     if is_pool(attempt.host):
         return _on_nodes(session, attempt)
-    slots = session.scalars(select(Slot).where(Slot.attempt_id == attempt_id).order_by(Slot.rank)).all()
+    slots = session.scalars(select(Slot).where(Slot.attempt_id == attempt.id).order_by(Slot.rank)).all()
     names = list(dict.fromkeys(slot.host for slot in slots))
     if len(names) == 1:
         uuids = [slot.uuid for slot in slots if slot.uuid is not None]
@@ -121,6 +129,7 @@ def member_task(
         code_bytes=0 if has_files else code.archive_bytes,
         sample_period_s=sample_period_s,
         own_gpus=share.own_gpus,
+        slots_of_rank=share.slots_of_rank,
     )
 
 

@@ -189,10 +189,10 @@ class Supervision:
             self._spec: Spec = spec_from(get_job(session, self._lease.job_id).spec)
             self._time_limit_s = self._spec.time_limit_s
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
-        self._ranks = attempt.gpus
-        lead_ranks = range(0 if self._in_pool else len(attempt.shares[0]["slots"]))
+        self._ranks = self._spec.ranks_on(attempt.gpus)
+        lead_ranks = range(0 if self._in_pool else self._spec.ranks_on(len(attempt.shares[0]["slots"])))
         self._lookout = SpaceLookout(self._sessions, self._lease, self._paths, lead_ranks, self._members)
-        self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
+        self._intake = Intake(self._sessions, self._lease, self._paths, ranks=self._ranks)
         self._samples = NodeSamples(self._sessions, self._lease, self._members)
         started_at = None if self._spec.is_script else self._started_at
         self._rank_watch = RankWatch(self._intake, lead_ranks, started_at=started_at)

@@ -23,12 +23,18 @@ Sample = Mapping[str, Any]  # at, and the values of each rank by the names of th
 
 
 class NodeSampler(threading.Thread):
-    """Samples until its process ends. `gpus` are those of the ranks, as CUDA names them; none for CPU ranks."""
+    """Samples until its process ends. `gpus` are those of the ranks, as CUDA names them; none for CPU ranks.
 
-    def __init__(self, mark: str, ranks: Sequence[int], gpus: Sequence[str], *, period_s: float) -> None:
+    Each rank has so many slots. A sample is of a slot, and has its number in the attempt as its rank.
+    """
+
+    def __init__(
+        self, mark: str, ranks: Sequence[int], gpus: Sequence[str], *, period_s: float, slots_of_rank: int = 1
+    ) -> None:
         super().__init__(name="sampler", daemon=True)
         self._mark = mark
-        self._ranks = ranks
+        self._slots_of_rank = slots_of_rank
+        self._slots = [rank * slots_of_rank + place for rank in ranks for place in range(slots_of_rank)]
         self._named_gpus = gpus
         self._period_s = period_s
         self._processes = RankProcesses()
@@ -52,24 +58,25 @@ class NodeSampler(threading.Thread):
                 has_failed = True
 
     def _gpus(self) -> dict[int, "Gpu"]:
-        """The GPU of each rank, as far as NVML finds it."""
+        """The GPU of each slot, as far as NVML finds it."""
         if not self._named_gpus:
             return {}
         from worker.host.gpus import find_gpus
 
         found = match(self._named_gpus, find_gpus())
-        return {rank: gpu for rank, gpu in zip(self._ranks, found, strict=False) if gpu is not None}
+        return {slot: gpu for slot, gpu in zip(self._slots, found, strict=False) if gpu is not None}
 
     def _sample(self, gpus: Mapping[int, "Gpu"]) -> Sample:
         at = time.time()
-        readings = self._processes.read({(self._mark, rank) for rank in self._ranks})
-        values: dict[int, dict[str, float | None]] = {rank: {} for rank in self._ranks}
-        for rank, gpu in gpus.items():
+        of_rank = self._slots_of_rank
+        readings = self._processes.read({(self._mark, slot // of_rank) for slot in self._slots})
+        values: dict[int, dict[str, float | None]] = {slot: {} for slot in self._slots}
+        for slot, gpu in gpus.items():
             reading = gpu.read()
-            values[rank] |= {name: getattr(reading, metric.reading_name) for name, metric in GPU_METRICS.items()}
-        for (mark, rank), of_rank in readings.items():
-            if mark == self._mark and rank in values:
-                values[rank] |= vars(of_rank)
+            values[slot] |= {name: getattr(reading, metric.reading_name) for name, metric in GPU_METRICS.items()}
+        for slot in self._slots:
+            if (processes := readings.get((self._mark, slot // of_rank))) is not None:
+                values[slot] |= vars(processes.of_slot(of_rank))
         return {"at": at, "ranks": values}
 
 

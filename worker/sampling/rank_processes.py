@@ -28,6 +28,11 @@ class RankReading:
     cpu_percent: float | None
     memory_bytes: int
 
+    def of_slot(self, slots: int) -> "RankReading":
+        """The part of one slot, if the rank has so many."""
+        percent = None if self.cpu_percent is None else self.cpu_percent / slots
+        return RankReading(percent, self.memory_bytes // slots)
+
 
 @dataclass
 class _Process:

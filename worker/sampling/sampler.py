@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import BigInteger, Integer, bindparam, select
+from sqlalchemy import BigInteger, Integer, bindparam, case, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -44,8 +44,10 @@ class LeasedSlot:
 
     index: int
     uuid: str | None
-    on_host: RankOnHost
+    number: int  # in its attempt
+    on_host: RankOnHost  # the rank that runs on it
     progress: Step  # of the job, as it is stored
+    slots_of_rank: int = 1
 
     @property
     def key(self) -> RankKey:
@@ -188,8 +190,10 @@ class Sampler(PeriodicThread):
 def leased_slots(session: Session, host: str) -> list[LeasedSlot]:
     """The slots of a host that live attempts hold. None of these attempts ends before the caller's commit."""
     return [
-        LeasedSlot(index, uuid, RankOnHost(job_id, number, rank, lead == host), Step(step, epoch))
-        for index, uuid, rank, job_id, number, lead, step, epoch in session.execute(_LEASED, {"name": host})
+        LeasedSlot(
+            index, uuid, slot, RankOnHost(job_id, number, slot // of_rank, lead == host), Step(step, epoch), of_rank
+        )
+        for index, uuid, slot, of_rank, job_id, number, lead, step, epoch in session.execute(_LEASED, {"name": host})
     ]
 
 
@@ -198,6 +202,7 @@ _LEASED = (
         Slot.index,
         Slot.uuid,
         Slot.rank,
+        case((Job.spec["strategy"].astext == "mirrored", Attempt.gpus), else_=1),
         Attempt.job_id,
         Attempt.number,
         Attempt.host,
@@ -222,14 +227,14 @@ def sample_rows(host: str, reading: Reading, leased: Sequence[LeasedSlot]) -> li
             SampleRow(
                 job_id=on_host.job_id,
                 attempt=on_host.attempt,
-                rank=on_host.rank,
+                rank=slot.number,
                 at=reading.at,
                 host=host,
                 slot=slot.index,
                 step=(slot.progress if step is NO_STEP else step).step,
                 epoch=(slot.progress if step is NO_STEP else step).epoch,
                 values={name: getattr(gpu, metric.reading_name) for name, metric in GPU_METRICS.items()}
-                | ({} if rank is None else vars(rank)),
+                | ({} if rank is None else vars(rank.of_slot(slot.slots_of_rank))),
             )
         )
     return rows

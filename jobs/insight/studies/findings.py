@@ -21,6 +21,7 @@ from jobs.insight.studies.phrases import (
     where,
 )
 from jobs.insight.studies.statistics import difference
+from jobs.insight.studies.strategies import of_strategies
 from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Outlier
 
 _MOST_LISTED = 6  # more comparisons of a kind share a sentence
@@ -28,7 +29,7 @@ _AS_FAST = 0.03  # a ratio this close to 1 is no difference
 _A_POINT = 0.01
 _WORTH_OF_GOAL = 0.02  # a change of another goal than an accuracy, as a share of it
 _WORTH_MENTIONING = 1.1  # ratio of throughputs
-_NOT_COMPARED = frozenset({"gpus", "seed", "placement", "device"})
+_NOT_COMPARED = frozenset({"gpus", "seed", "placement", "device", "strategy"})
 
 
 def findings_of(
@@ -48,7 +49,7 @@ def findings_of(
         sentences += [*_speedups(cells, baseline), *_poor_steps(cells), *_hosts(cells)]
         sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline, goal)]
         sentences += [*_loss_curves(cells, baseline), *_unequal_epochs(cells, baseline)]
-    sentences += _against_cpu(cells)
+    sentences += [*_against_cpu(cells), *of_strategies(cells)]
     for field in varied:
         if field not in _NOT_COMPARED:
             sentences += _trade_off(cells, field, goal)

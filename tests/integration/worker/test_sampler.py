@@ -10,7 +10,7 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Slot
+from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, touch
 from jobs.model.records import StepEnded, rank_records_name
@@ -60,6 +60,23 @@ def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, st
     assert all(row.memory_bytes for row in rows)
     assert [row.cpu_percent is None for row in rows] == [True, True, False, False]
     assert {row.gpu_percent for row in rows} == {None}
+
+
+def test_the_slots_of_a_mirrored_job_share_what_its_one_rank_uses(
+    sessions: Sessions, start: Start, sampler: Sampler
+) -> None:
+    lease = job_rows.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        spec = Job.spec.concat({"strategy": "mirrored"})
+        session.execute(update(Job).where(Job.id == lease.job_id).values(spec=spec))
+    mark = mark_of(lease.job_id, lease.number)
+    start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK="0")
+    until(lambda: len(pids_with_mark(mark)) == 1)
+    assert sampler.sample() == sampler.sample() == 2
+    rows = stored_samples(sessions)
+    assert [(row.rank, row.slot) for row in rows] == [(0, 0), (1, 1)] * 2
+    assert 0 < rows[2].memory_bytes == rows[3].memory_bytes
+    assert rows[2].cpu_percent == rows[3].cpu_percent is not None
 
 
 def test_a_slot_whose_rank_is_not_up_has_a_row_without_figures(sessions: Sessions, sampler: Sampler) -> None:

@@ -17,14 +17,14 @@ SIZES = DatasetSizes(train=1000, validation=100, test=50)
 
 def plan(**fields: object) -> Plan:
     spec = spec_from({"dataset": "digits", "batch_size": 50, "learning_rate": 0.1, **fields})
-    return settle_plan(spec, SIZES, ranks=2)
+    return settle_plan(spec, SIZES, gpus=2)
 
 
 def test_settled_plan_equals_the_plan_shown_at_submission(tmp_path: Path) -> None:
     spec = spec_from({"dataset": "digits", "gpus": 2, "batch_size": 64})
     source = open_source(spec.dataset, seed=spec.seed, host=Host([], tmp_path, tmp_path, threads=1))
     opened = source.to_dataset([source.survey(rank=0, ranks=1)])
-    assert settle_plan(spec, opened.facts.sizes, ranks=2) == resolve_plan(spec, sizes_of(spec))
+    assert settle_plan(spec, opened.facts.sizes, gpus=2) == resolve_plan(spec, sizes_of(spec))
 
 
 def test_a_batch_larger_than_the_data_is_bad_data() -> None:

@@ -69,7 +69,7 @@ def test_a_recipe_gives_the_weights_of_plain_keras(fields: dict[str, Any]) -> No
     spec = spec_from({**RECIPE, **fields})
     sizes = DatasetSizes(train=SAMPLES, validation=8)
     facts = Facts("arrays", (4,), "float32", None, None, CLASSES, sizes, {})
-    plan, model = settle_plan(spec, sizes, ranks=1), network()
+    plan, model = settle_plan(spec, sizes, gpus=1), network()
     own = build_optimizer(spec, plan, model)
     loss_of = training_loss(
         label_smoothing=spec.label_smoothing, class_weights=weights_of_classes(spec.class_weights, facts)
@@ -106,7 +106,7 @@ def test_the_recipe_of_resnet20_is_a_hand_written_loop() -> None:
         DatasetSizes(train=128, validation=8),
         {},
     )
-    plan, model = settle_plan(spec, facts.sizes, ranks=1), build_model(spec, facts, models=[])
+    plan, model = settle_plan(spec, facts.sizes, gpus=1), build_model(spec, facts, models=[])
     expected = keras.models.clone_model(model)
     expected.set_weights(model.get_weights())
     own = build_optimizer(spec, plan, model)

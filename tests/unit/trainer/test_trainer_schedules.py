@@ -26,7 +26,7 @@ def spec_with(**fields: Any) -> Spec:
 
 def plan_of(spec: Spec) -> Plan:
     """10 steps an epoch."""
-    return settle_plan(spec, SIZES, ranks=spec.gpus)
+    return settle_plan(spec, SIZES, gpus=spec.gpus)
 
 
 def rates(updates: list[int], **fields: Any) -> list[float]:

@@ -76,6 +76,7 @@ const MAY_BE_NONE: ReadonlySet<string> = new Set(["dataset.source", "model.name"
 
 /** What Hora's own loop does and a script does itself, as in `jobs/model/script_fields.py`: fields, and whole parts. */
 const OF_LOOP: ReadonlySet<string> = new Set([
+  "strategy",
   "accumulate",
   "schedule",
   "optimizer",

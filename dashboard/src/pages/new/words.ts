@@ -130,6 +130,7 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
 
   device: { group: "hardware", label: "Device" },
   placement: { group: "hardware", label: "Placement" },
+  strategy: { group: "hardware", label: "Strategy" },
   min_gpus: { group: "hardware", label: "Minimum GPUs", empty: "as many as GPUs" },
 
   early_stopping: { group: "stopping", label: "Early stopping" },

@@ -120,6 +120,7 @@ def test_a_shell_starts_that_python_in_that_folder(tmp_path: Path, shell: str) -
         ({"dataset": {"source": "digits", "validation": "chips@3"}}, 1, "dataset.validation", "only the service knows"),
         ({"model": {"name": "mlp", "weights": "job:12"}}, 1, "model.weights", "only the service knows the weights"),
         ({"after": ["3k9v"]}, 1, "after", "--dependency=afterok:ID"),
+        ({"strategy": "mirrored"}, 1, "strategy", "runs only in the service"),
         ({"probe": {}}, 1, "probe", "use `hora probe`"),
         ({"gpu_memory_gb": 40}, 1, "gpu_memory_gb", "choose its type with gpu_model"),
         ({"gpu_model": "RTX 6000"}, 1, "gpu_model", "the type of the GPUs in Slurm"),

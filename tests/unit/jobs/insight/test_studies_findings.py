@@ -202,3 +202,17 @@ def test_runs_that_stalled_are_named() -> None:
     )
     sentence = "Job j (2 GPUs) stalled: each sample took 2.5x the median time. The figures of speed have it."
     assert told == [*[sentence] * 6, "8 jobs stalled in all: `outliers` of the report lists them."]
+
+
+def test_strategies_are_compared_where_there_are_several_gpus() -> None:
+    times_s = {("horovod", 1): 30, ("horovod", 2): 20, ("mirrored", 1): 10, ("mirrored", 2): 16.5, ("mirrored", 4): 1}
+    cells = [cell(gpus, wall_s, strategy=strategy) for (strategy, gpus), wall_s in times_s.items()]
+    assert "With mirrored, 2 GPUs ran at 1.2x the speed that they had with horovod." in findings(*cells)
+    assert not any("4 GPUs" in finding and "with horovod" in finding for finding in findings(*cells))
+    assert "2 GPUs were as fast with mirrored as with horovod." in findings(
+        *[
+            cell(gpus, wall_s, strategy=strategy)
+            for strategy in ("horovod", "mirrored")
+            for gpus, wall_s in ((1, 9), (2, 5))
+        ]
+    )

@@ -47,6 +47,7 @@ clip_norm: 5.0
 label_smoothing: 0.1
 class_weights: {crack: 2.5, whole: 1}
 gpus: 8
+strategy: horovod
 min_gpus: 8
 device: auto
 gpu_model: h100
@@ -282,6 +283,10 @@ def test_null_turns_early_stopping_off() -> None:
         ("probe.batches", smallest(probe={"batches": [8]})),
         ("min_gpus", smallest(min_gpus=3)),  # rules over two fields
         ("batch_size", smallest(batch_size=63, batch_per="global")),
+        ("mixed_gpus", smallest(strategy="mirrored", mixed_gpus=True)),
+        ("allreduce", smallest(strategy="mirrored", allreduce={"bucket_mb": 5})),
+        ("placement", smallest(strategy="mirrored", placement="spread")),
+        ("strategy", smallest(strategy="mirorred")),
         ("dataset", {"batch_size": 64}),  # a required part is missing or of the wrong type
         ("dataset.source", smallest(dataset={})),
         ("dataset", smallest(dataset=5)),
@@ -301,6 +306,12 @@ def test_null_turns_early_stopping_off() -> None:
 )
 def test_a_wrong_field_is_refused_by_its_path(field: str, document: Any) -> None:
     assert fields_of(document) == [field]
+
+
+def test_a_mirrored_job_is_one_rank_on_one_host() -> None:
+    spec = spec_from(smallest(strategy="mirrored", gpus=4))
+    assert (spec.placement, spec.ranks_on(4)) == ("single_host", 1)
+    assert spec_from(smallest(gpus=4)).ranks_on(4) == 4
 
 
 @pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "👩\u200d🔬", "../../etc", "x; touch y"])

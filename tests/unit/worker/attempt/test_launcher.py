@@ -53,6 +53,15 @@ def test_command_for_several_hosts_uses_ssh_and_their_network_interface() -> Non
     ]  # fmt: skip
 
 
+def test_a_mirrored_job_has_one_rank_with_all_gpus_and_threads() -> None:
+    layout = on_this_host(4, gpu_uuids=["GPU-0", "GPU-1", "GPU-2", "GPU-3"], threads=2).of_strategy("mirrored")
+    assert (layout.ranks, layout.gpus, layout.lead.threads_per_rank) == (1, 4, 8)
+    assert horovodrun_argv(layout, launch_dir=Path("/l"))[3:7] == ["-np", "1", "-H", "localhost:1"]
+    settings, spec = Settings(home=Path("/home")), spec_from({"dataset": "digits", "gpus": 4, "strategy": "mirrored"})
+    launch = launch_of("j", spec, paths_of(settings.runs_dir, "j", 1), settings, layout)
+    assert (launch.gpus, launch.threads_per_rank, len(launch.gpu_uuids)) == (4, 8, 4)
+
+
 def test_a_member_gets_the_paths_and_gpus_of_its_own_host() -> None:
     settings, lease = Settings(home=Path("/home")), Lease(7, "token", "j", 2)
     paths = paths_of(settings.runs_dir, "j", 2)

@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
+import { ranksOf } from "../../../metrics.ts";
 import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { param } from "../../../url.ts";
@@ -88,7 +89,7 @@ function Tools({ job, source }: { job: Job; source: Source }) {
         <select value={rankParam.value} onChange={(event) => rankParam.set(event.currentTarget.value)}>
           <option value="">all</option>
           <option value="launcher">launcher</option>
-          {Array.from({ length: job.gpus }, (_, rank) => (
+          {Array.from({ length: ranksOf(job) }, (_, rank) => (
             <option key={rank} value={String(rank)}>
               rank {rank}
             </option>

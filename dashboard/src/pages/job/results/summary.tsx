@@ -2,7 +2,7 @@
 
 import type { Job } from "../../../api/types.ts";
 import { bytes, duration, number, percent, short } from "../../../format.ts";
-import { isScript } from "../../../metrics.ts";
+import { isScript, ranksOf } from "../../../metrics.ts";
 import { type Figure, learnedFigures } from "./learned.ts";
 import styles from "./results.module.css";
 
@@ -44,8 +44,10 @@ function sizeOf(summary: Job["summary"]): string | undefined {
 }
 
 /** A script may use the batch and the rate of its plan or not. So only the tab of the spec shows them. */
-function planOf({ gpus, plan, spec }: Job): Figure[] {
-  const ranks = { name: "Ranks", value: String(gpus) };
+function planOf(job: Job): Figure[] {
+  const { gpus, plan, spec } = job;
+  const count = ranksOf(job);
+  const ranks = { name: "Ranks", value: String(count), more: count < gpus ? `on ${gpus} slots` : undefined };
   if (isScript(spec)) return [ranks];
   const {
     global_batch: batch,
