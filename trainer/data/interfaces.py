@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from jobs.model.plan import DatasetSizes, split_sizes
 from trainer.errors import BadData
 
-Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
+# (sample, height, width, channel) uint8 or float32, (sample, feature) float32, or (sample, word) int32
+Features = NDArray[Any]
 Labels = NDArray[np.int32]  # (sample,)
 Shares = NDArray[np.float32]  # (sample, class): how much of each class is in a mixed sample
 Weights = NDArray[np.float32]  # (sample,): 1 counts, 0 only fills a batch
@@ -129,6 +130,7 @@ class Survey:
     shapes: list[Shape] = field(default_factory=list)  # the distinct shapes of samples, the first few
     damaged: dict[str, str] = field(default_factory=dict)  # what cannot be read, and why
     details: dict[str, Any] = field(default_factory=dict)  # what only the format itself understands
+    words: dict[str, int] = field(default_factory=dict)  # how often each word occurs, if the samples are texts
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -157,6 +159,8 @@ def merged(surveys: Sequence[dict[str, Any]], *, most_shapes: int = 3) -> Survey
         total.samples += survey["samples"]
         for label, times in survey["labels"].items():
             total.labels[label] = total.labels.get(label, 0) + times
+        for word, times in survey.get("words", {}).items():  # a rank of an older worker sends none
+            total.words[word] = total.words.get(word, 0) + times
         shapes = [tuple(shape) for shape in survey["shapes"]]
         total.shapes += [shape for shape in shapes if shape not in total.shapes]
         total.damaged |= survey["damaged"]
@@ -171,6 +175,7 @@ class Target:
 
     shape: Shape
     classes: tuple[str, ...]  # the position of a name is its label
+    vocabulary: tuple[str, ...] = ()  # the position of a word is its number in a text
 
     @property
     def label_of(self) -> dict[str, int]:
@@ -219,10 +224,16 @@ class Facts:
 
     format: str
     shape: Shape
-    dtype: Literal["uint8", "float32"]
+    dtype: Literal["uint8", "float32", "int32"]  # int32: numbers of words
     value_range: tuple[float, float] | None  # of pixels, brought to -1..1 by the model
     normalization: Normalization | None  # of columns, if there is no range
     classes: tuple[str, ...]
     sizes: DatasetSizes
     damaged: dict[str, str]
     counts: tuple[int, ...] = ()  # samples of each class, in the collection of the training part
+    vocabulary: tuple[str, ...] = ()  # of texts: the position of a word is its number
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether a sample is a text, as the numbers of its words: (word,)."""
+        return self.dtype == "int32"

@@ -51,12 +51,14 @@ class ParquetCollection:
     groups: Sequence[RowGroup]
     image_size: tuple[int, int] | None
     threads: int
+    part_name: str = "train"
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """See `Collection.survey`."""
         survey = parquet_survey.surveyed(
-            self.source, self.columns, self.groups, name=self.name, image_size=self.image_size, rank=rank, ranks=ranks
-        )
+            self.source, self.columns, self.groups, name=self.name, image_size=self.image_size, rank=rank, ranks=ranks,
+            has_vocabulary=self.part_name == "train",
+        )  # fmt: skip
         survey.details["digest"] = self._digest()
         return survey
 
@@ -110,8 +112,10 @@ def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, 
     opened: dict[str, Collection] = {}
     for part, its_files in parts.items():
         name = location.source if len(parts) == 1 else f"{location.source} ({part})"
-        columns, groups = open_files(source, its_files, label=spec.label, threads=host.threads)
-        opened[part] = ParquetCollection(name, source, store, columns, groups, spec.image_size, host.threads)
+        columns, groups = open_files(
+            source, its_files, label=spec.label, text=spec.text, text_length=spec.text_length, threads=host.threads
+        )
+        opened[part] = ParquetCollection(name, source, store, columns, groups, spec.image_size, host.threads, part)
     return opened
 
 

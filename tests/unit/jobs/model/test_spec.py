@@ -16,6 +16,9 @@ dataset:
   source: chips
   format: auto
   label: label
+  text: null
+  text_length: 256
+  vocabulary: 20000
   image_size: [96, 96]
   validation: 0.1
   fraction: 1.0
