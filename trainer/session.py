@@ -17,7 +17,7 @@ from jobs.model.plan import Plan
 from jobs.model.records import PhaseEnded, Planned, Summarized, Summary
 from jobs.runtime.files import make_private
 from trainer import distributed
-from trainer.artifacts import save_classes, save_network
+from trainer.artifacts import save_classes, save_network, save_vocabulary
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, LearningRate, Weights, weights_of
 from trainer.checkpoint import CheckpointStore
 from trainer.data.interfaces import Host
@@ -256,8 +256,11 @@ def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple
     """Write the artifacts of the job; `test` is (loss, accuracy) of the held-out part."""
     folder = Path(session.launch.artifacts_dir)
     make_private(folder)
-    save_network(session.trainable.model, folder)
-    save_classes(session.dataset.facts.classes, folder)
+    facts = session.dataset.facts
+    save_network(session.trainable.model, folder, facts.vocabulary)
+    save_classes(facts.classes, folder)
+    if facts.are_texts:
+        save_vocabulary(facts.vocabulary, folder)
     if test is not None:
         loss, accuracy = test
         attempt, epoch = session.launch.attempt, early_stopping.kept_epoch

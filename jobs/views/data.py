@@ -25,7 +25,10 @@ class DatasetFacts(View):
     """What validation found in a version. A job whose spec sets no options of its own has these parts."""
 
     format: str
-    shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    shape: list[int] = Field(
+        description="Shape of one sample: height, width, channels; or the number of columns, or of words of a text"
+    )
+    words: int | None = Field(None, description="Size of the vocabulary of texts; null: the samples are no texts")
     classes: list[str] = Field(description="Names of the classes; the position of a name is its label")
     class_counts: dict[str, int] = Field(description="Samples of each class, before the validation split")
     samples: int = Field(description="Samples of the training data, before the validation split")
@@ -98,6 +101,7 @@ class NewDataset(BaseModel):
     upload: Annotated[str | None, Field(pattern="^[0-9a-z]{1,32}$", description="The id of a complete upload")] = None
     format: Literal["auto", "images", "parquet", "arrays", "tfrecord"] = "auto"
     label: Column = "label"
+    text: Annotated[Column | None, Field(description="The column of the texts in Parquet")] = None
     image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False, description="Height and width")] = None
     validation: Share | Source = 0.1
 
@@ -111,7 +115,8 @@ class NewDataset(BaseModel):
     @property
     def options(self) -> dict[str, Any]:
         """The options that jobs get if their spec does not set them."""
-        return self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
+        options = self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
+        return options if self.text is None else options | {"text": self.text}  # older workers know no texts
 
 
 class NewUpload(BaseModel):

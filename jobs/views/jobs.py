@@ -66,7 +66,10 @@ class DatasetView(View):
     model_config = ConfigDict(from_attributes=True, extra="allow")
 
     format: str
-    shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    shape: list[int] = Field(
+        description="Shape of one sample: height, width, channels; or the number of columns, or of words of a text"
+    )
+    words: int | None = Field(None, description="Size of the vocabulary of texts; null: the samples are no texts")
     classes: list[str] | None = Field(description="The position of a name is its label. Null in lists")
     train: int
     validation: int
