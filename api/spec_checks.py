@@ -41,9 +41,8 @@ def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
     resolved = registry.resolve(spec)
     spec = resolved.spec
     refused_fields = {problem.field for problem in resolved.problems}
-    problems = [
-        problem for problem in unsupported(spec, site, shape=resolved.shape) if problem.field not in refused_fields
-    ]
+    found = unsupported(spec, site, shape=resolved.shape, are_texts=resolved.are_texts)
+    problems = [problem for problem in found if problem.field not in refused_fields]
     if problems:
         return CheckedSpec(spec, None, _with_registered_names(problems, registry), [], [])
     plan, unworkable = None, []

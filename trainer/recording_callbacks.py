@@ -110,6 +110,7 @@ def data_opened(facts: Facts, damaged: Mapping[str, str], *, most_named: int = 2
         at=time.time(),
         format=facts.format,
         shape=list(facts.shape),
+        words=len(facts.vocabulary) if facts.are_texts else None,
         classes=list(facts.classes),
         task=facts.task,
         targets=len(facts.targets.mean) if facts.targets else 0,

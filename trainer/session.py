@@ -18,7 +18,7 @@ from jobs.model.records import MetricSummary, PhaseEnded, Planned, Summarized, S
 from jobs.model.tasks import epoch_metrics
 from jobs.runtime.files import make_private
 from trainer import distributed
-from trainer.artifacts import save_classes, save_network
+from trainer.artifacts import save_classes, save_network, save_vocabulary
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, LearningRate, Weights, weights_of
 from trainer.checkpoint import CheckpointStore
 from trainer.data.interfaces import Host
@@ -263,9 +263,12 @@ def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: dict[
     """Write the artifacts of the job; `test` has the metrics of the held-out part."""
     folder = Path(session.launch.artifacts_dir)
     make_private(folder)
-    save_network(session.trainable.model, folder)
-    if session.dataset.facts.classes:
-        save_classes(session.dataset.facts.classes, folder)
+    facts = session.dataset.facts
+    save_network(session.trainable.model, folder, facts.vocabulary)
+    if facts.classes:
+        save_classes(facts.classes, folder)
+    if facts.are_texts:
+        save_vocabulary(facts.vocabulary, folder)
     if test is not None:
         add_test(session.events_dir, early_stopping.kept_epoch, test, attempt=session.launch.attempt)
 

@@ -78,6 +78,7 @@ class State:
     progress: Progress = field(default_factory=Progress)
     stopping: Stopping = field(default_factory=Stopping)
     plateau: Plateau = field(default_factory=Plateau)
+    vocabulary: str | None = None  # of texts: the SHA-256 of the words that the weights are for
 
     def on_plan(self, *, ranks: int, global_batch: int, steps_per_epoch: int) -> "State":
         """The same place in the data for another global batch. At most one batch is trained on twice."""
@@ -108,4 +109,5 @@ class State:
             progress=Progress(**progress),
             stopping=Stopping(**document["stopping"]),
             plateau=Plateau(**document.get("plateau", {})),  # older checkpoints have none
+            vocabulary=document.get("vocabulary"),
         )

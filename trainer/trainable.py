@@ -16,7 +16,9 @@ from trainer.averaging import on_this_rank
 from trainer.callbacks import Weights, weights_of
 from trainer.checkpoint import Checkpoint, CheckpointStore
 from trainer.data.interfaces import Batch, Facts, Target
+from trainer.data.texts import digest_of
 from trainer.distributed import Ranks, fail_together
+from trainer.errors import BadData
 from trainer.losses import training_loss_of
 from trainer.measures import measures_of
 from trainer.mirrored import Mirrored, Replica, equalize
@@ -47,6 +49,7 @@ class TrainableModel:
     train_step: StepFunction
     evaluation_step: StepFunction
     mirrored: Mirrored | None = None
+    vocabulary: str | None = None  # of texts: the digest of the words that the weights are for
 
     @property
     def model(self) -> keras.Model:
@@ -80,7 +83,8 @@ def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
     # Traced here, so that no epoch's time includes it.
     size = plan.per_gpu_batch * len(replicas)
     evaluation_step(*blank_batch(facts, size), np.zeros(size, np.float32))
-    return TrainableModel(replicas, train_step, evaluation_step, mirrored)
+    vocabulary = digest_of(facts.vocabulary) if facts.are_texts else None
+    return TrainableModel(replicas, train_step, evaluation_step, mirrored, vocabulary)
 
 
 def mirrored_of(launch: Launch) -> Mirrored | None:
@@ -152,7 +156,7 @@ def restore(
         for variable in random_states(replica.model):  # else all would drop out the same units
             variable.assign_add([number * _SEED_STRIDE, 0])
     if texts[0] is None:
-        return State(ranks=plan.gpus, global_batch=plan.global_batch), None
+        return State(ranks=plan.gpus, global_batch=plan.global_batch, vocabulary=trainable.vocabulary), None
     state = State.from_json(texts[0])
     print(_going_on(state, plan), flush=True)
     state = state.on_plan(ranks=plan.gpus, global_batch=plan.global_batch, steps_per_epoch=steps_of(plan)[0])
@@ -161,13 +165,21 @@ def restore(
 
 
 def _read(store: CheckpointStore, trainable: TrainableModel, launch: Launch) -> Checkpoint | None:
-    """Set every variable from the newest checkpoint. Without one, load the weights that the spec names."""
+    """Set every variable from the newest checkpoint. Without one, load the weights that the spec names.
+
+    Raises `BadData`, also if the weights of the checkpoint are for other words.
+    """
     groups = {"model": trainable.model.variables, "optimizer": trainable.optimizer.variables}
     shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
     checkpoint = store.begin(shapes)
     if checkpoint is None:
-        load_initial_weights(trainable.model, launch.spec, launch)
+        load_initial_weights(trainable.model, launch.spec, launch, vocabulary=trainable.vocabulary)
         return None
+    if checkpoint.state.vocabulary != trainable.vocabulary:
+        raise BadData(
+            "dataset.source: the texts have changed since this job began, and their most frequent words are others than"
+            " those that its weights are for: submit it as a new job"
+        )
     for group, variables in groups.items():
         for variable, value in zip(variables, checkpoint.arrays[group], strict=True):
             variable.assign(value)

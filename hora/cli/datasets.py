@@ -48,6 +48,7 @@ def add(
         str | None, typer.Option("--format", help="images, parquet or arrays. Without it the format is detected.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Parquet: the column of the label.")] = None,
+    text: Annotated[str | None, typer.Option(help="Parquet: the column of the texts.")] = None,
     image_size: Annotated[
         str | None, typer.Option(metavar="HxW", help="The size that images are scaled to, such as 96x96.")
     ] = None,
@@ -67,8 +68,8 @@ def add(
     from hora.connection import connect
 
     options = {
-        "format": data_format, "label": label, "image_size": _size(image_size), "validation": _share(validation),
-        "task": task, "description": description,
+        "format": data_format, "label": label, "text": text, "image_size": _size(image_size),
+        "validation": _share(validation), "task": task, "description": description,
     }  # fmt: skip
     document = {"name": name} | {field: value for field, value in options.items() if value is not None}
     with connect() as client:

@@ -70,7 +70,7 @@ def version_facts(version: Json, now: datetime | None = None) -> Table:
     }
     if data_facts:
         rows |= {
-            "format": f"{plain(data_facts['format'])}, samples of {_shape(data_facts['shape'])}",
+            "format": f"{plain(data_facts['format'])}, {_samples(data_facts)}",
             "samples": ", ".join(f"{count(data_facts[part])} {part}" for part in ("train", "validation", "test")),
             "task": plain(data_facts.get("task", "classification")),
             "targets": data_facts.get("targets") or None,
@@ -88,6 +88,11 @@ def _status(status: str) -> Text:
 
 def _shape(shape: list[int] | None) -> str:
     return "x".join(map(str, shape)) if shape else "-"
+
+
+def _samples(data_facts: Json) -> str:
+    shape, words = _shape(data_facts["shape"]), data_facts.get("words")
+    return f"samples of {shape}" if words is None else f"texts of up to {shape} words, a vocabulary of {count(words)}"
 
 
 def _classes(counts: dict[str, int]) -> str:

@@ -256,7 +256,7 @@ def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
         return {}
     classes = [plain(name) for name in dataset.get("classes") or []]
     named = ", ".join(classes[:most]) + (", ..." if len(classes) > most else "")
-    shape = "x".join(map(str, dataset["shape"]))
+    shape = "x".join(map(str, dataset["shape"])) + (" words" if dataset.get("words") is not None else "")
     damaged = dataset.get("damaged")
     files = ", ".join(plain(name) for name in dataset["damaged_files"][:most])
     targets = dataset.get("targets")

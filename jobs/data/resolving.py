@@ -34,6 +34,7 @@ class Resolved:
     spec: Spec
     sizes: DatasetSizes | None
     shape: tuple[int, ...] | None = None  # of a sample, if the registered dataset has one
+    are_texts: bool = False
     problems: list[FieldProblem] = field(default_factory=list)
 
 
@@ -100,7 +101,8 @@ def _on_version(spec: Spec, row: DatasetVersion) -> Resolved:
         name, message = unknown
         return Resolved(spec, None, problems=[FieldProblem(f"class_weights.{name}", message)])
     spec = with_options(spec, row)
-    return Resolved(spec, registered_sizes(spec, row), tuple(facts["shape"]) if facts else None)
+    shape = tuple(facts["shape"]) if facts else None
+    return Resolved(spec, registered_sizes(spec, row), shape, are_texts=facts.get("words") is not None)
 
 
 def for_task(spec: Spec, task: Task, classes: int, name: str) -> tuple[Spec, list[FieldProblem]]:

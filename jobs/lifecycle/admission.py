@@ -14,7 +14,7 @@ from jobs.lifecycle.script_admission import script_problems
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.augment_fields import QUARTER_TURNS, name_of
 from jobs.model.catalog import DATASETS, MODELS
-from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
+from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING, TEXT_FIELDS, DatasetSpec
 from jobs.model.dataset_names import is_versioned
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
@@ -31,15 +31,20 @@ class _NamedPath:
     missing_message: str
 
 
-def unsupported(spec: Spec, site: SitePolicy, *, shape: tuple[int, ...] | None = None) -> list[FieldProblem]:
+def unsupported(
+    spec: Spec, site: SitePolicy, *, shape: tuple[int, ...] | None = None, are_texts: bool = False
+) -> list[FieldProblem]:
     """Every field of the spec that cannot work on this stack, with what is allowed.
 
-    `shape` is that of the samples, if the dataset is registered.
+    `shape` is that of the samples, and `are_texts` says whether they are texts, if the dataset is registered.
     """
     outside = [problem for place in _named_paths(spec, site) for problem in _outside_roots(place, site)]
     if spec.is_script:
         return [*script_problems(spec, site), *outside]
-    return [*_dataset_problems(spec, shape), *outside, *_model_problems(spec, site)]
+    source = spec.own_dataset.source
+    is_known = shape is not None or source in DATASETS or is_synthetic(source)
+    of_kind = _kind_problems(spec, are_texts=are_texts) if is_known else ()
+    return [*_dataset_problems(spec, shape), *outside, *_model_problems(spec, site), *of_kind]
 
 
 def missing_paths(spec: Spec, site: SitePolicy) -> list[FieldProblem]:
@@ -135,6 +140,24 @@ def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldP
     if turns and size[0] != size[1]:
         message = f"{turns[0]} needs square images, but these are {size_text}: set dataset.image_size to a square"
         yield FieldProblem("dataset.augment", message, ", ".join(names))
+
+
+def _kind_problems(spec: Spec, *, are_texts: bool) -> Iterator[FieldProblem]:
+    """Problems with what is for texts alone, or for all other data, if it is known which the data is."""
+    name, dataset = spec.own_model.name, spec.own_dataset
+    fitting = [model.name for model in MODELS.values() if model.texts == are_texts]
+    if name not in fitting and (name in MODELS or are_texts):
+        takes = "no texts, and the samples are texts" if are_texts else "texts, and the samples are none"
+        yield FieldProblem("model.name", f"takes {takes}: use {', '.join(fitting)}", name)
+    if are_texts and dataset.augment:
+        names = ", ".join(map(name_of, dataset.augment))
+        yield FieldProblem("dataset.augment", "changes images or numbers, and the samples are texts", names)
+    if are_texts and dataset.image_size is not None:
+        size = "{}x{}".format(*dataset.image_size)
+        yield FieldProblem("dataset.image_size", "the samples are texts: leave it out", size)
+    for field in () if are_texts else TEXT_FIELDS:
+        if (value := getattr(dataset, field)) != DatasetSpec.model_fields[field].default:
+            yield FieldProblem(f"dataset.{field}", "the samples are no texts: leave it out", str(value))
 
 
 def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:

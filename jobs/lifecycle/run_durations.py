@@ -32,7 +32,7 @@ _WORK: Any = {
     "env": True,
     "environment": True,
     "requirements": True,
-    "dataset": {"source", "format", "image_size", "augment"},
+    "dataset": {"source", "format", "text", "text_length", "vocabulary", "image_size", "augment"},
     "model": {"name", "freeze_base"},
     "precision": True,
     "device": True,

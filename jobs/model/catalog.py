@@ -37,6 +37,7 @@ class Model(BaseModel):
     description: str
     imagenet: bool = False  # whether `weights: imagenet` is possible
     tables: bool = False  # whether it also takes samples that are rows of numbers
+    texts: bool = False  # whether it takes texts, and nothing else
     least_size: int = 1  # the least length of an image's shorter side, in pixels
 
 
@@ -107,6 +108,8 @@ MODELS = {
             imagenet=True,
             least_size=32,
         ),
+        Model(name="bag_of_words", description="For texts: logistic regression on how often words occur", texts=True),
+        Model(name="text_transformer", description="For texts: two blocks (Vaswani et al. 2017)", texts=True),
     )
 }
 

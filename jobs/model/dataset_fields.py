@@ -12,6 +12,7 @@ NO_BALANCE = (
     "Parquet is streamed, so samples cannot be chosen by their class: set class_weights to balanced, or write files"
     " with equal classes"
 )
+TEXT_FIELDS = ("text", "text_length", "vocabulary")
 
 
 class DatasetSpec(SpecPart):
@@ -28,6 +29,20 @@ class DatasetSpec(SpecPart):
         " `synthetic`. `auto` finds out.",
     )
     label: Column = Field("label", description="The column of the label in Parquet, the feature in TFRecord.")
+    text: Column | None = Field(
+        None,
+        description="The column of the [texts](data.md#text) in Parquet. `null`: the only column of strings beside the"
+        " label, or the one named `text`.",
+    )
+    text_length: int = Field(
+        256, ge=1, le=65_536, description="How many words of a text are read. The rest of the text is cut off."
+    )
+    vocabulary: int = Field(
+        20_000,
+        ge=1,
+        le=1_000_000,
+        description="How many words a network for texts knows: the most frequent ones of the training data.",
+    )
     image_size: tuple[Pixels, Pixels] | None = Field(
         None,
         strict=False,

@@ -45,7 +45,7 @@ class PhaseEnded(_Record):
 
 
 class DataOpened(_Record):
-    """Rank 0: the data as it was found. `shape` is that of one sample: (height, width, channel), or (feature,).
+    """Rank 0: the data as it was found. `shape` is that of a sample: (height, width, channel), (feature,) or (word,).
 
     Written again when an epoch finds more damaged samples. The last record counts.
     """
@@ -53,6 +53,7 @@ class DataOpened(_Record):
     kind: Literal["data"] = "data"
     format: str
     shape: list[int]
+    words: Count | None = None  # of the vocabulary, if the samples are texts
     classes: list[str]  # the position of a name is its label; none in a regression
     task: Task = CLASSIFICATION
     targets: int = 0  # numbers that a sample has to learn, in a regression

@@ -29,6 +29,8 @@ LOOP_FIELDS = (
     "class_weights", "validation_steps", "precision", "jit", "allreduce", "probe", "checkpoint.every_epochs",
 )  # fmt: skip
 LOOP_DATASET_FIELDS = (
+    "text_length",
+    "vocabulary",
     "fraction",
     "samples",
     "balance",

@@ -15,7 +15,7 @@ _LATER_FIELDS = (
     "requirements", "goal", "pool", "after", "idle", "accumulate", "schedule", "weight_decay", "clip_norm",
     "label_smoothing", "class_weights", "validation_steps", "task", "strategy",
 )  # fmt: skip
-_LATER_DATASET_FIELDS = ("samples", "balance", "augment_mode")
+_LATER_DATASET_FIELDS = ("samples", "balance", "augment_mode", "text", "text_length", "vocabulary")
 
 
 def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:

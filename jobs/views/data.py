@@ -26,7 +26,10 @@ class DatasetFacts(View):
     """What validation found in a version. A job whose spec sets no options of its own has these parts."""
 
     format: str
-    shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    shape: list[int] = Field(
+        description="Shape of one sample: height, width, channels; or the number of columns, or of words of a text"
+    )
+    words: int | None = Field(None, description="Size of the vocabulary of texts; null: the samples are no texts")
     task: Task = Field(CLASSIFICATION, description="What the labels are for")
     classes: list[str] = Field(description="Names of the classes; the position of a name is its label")
     targets: int = Field(0, description="Numbers that a sample has to learn, in a regression")
@@ -102,6 +105,7 @@ class NewDataset(BaseModel):
     upload: Annotated[str | None, Field(pattern="^[0-9a-z]{1,32}$", description="The id of a complete upload")] = None
     format: Literal["auto", "images", "parquet", "arrays", "tfrecord"] = "auto"
     label: Column = "label"
+    text: Annotated[Column | None, Field(description="The column of the texts in Parquet")] = None
     image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False, description="Height and width")] = None
     validation: Share | Source = 0.1
     task: AnyTask = "auto"
@@ -117,7 +121,8 @@ class NewDataset(BaseModel):
     def options(self) -> dict[str, Any]:
         """The options that jobs get if their spec does not set them."""
         options = self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
-        return options | ({} if self.task == "auto" else {"task": self.task})
+        later = self.model_dump(mode="json", include={"task", "text"}, exclude_defaults=True)
+        return options | later  # without what older workers do not know
 
 
 class NewUpload(BaseModel):

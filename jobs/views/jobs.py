@@ -67,7 +67,10 @@ class DatasetView(View):
     model_config = ConfigDict(from_attributes=True, extra="allow")
 
     format: str
-    shape: list[int] = Field(description="Shape of one sample: height, width, channels; or the number of columns")
+    shape: list[int] = Field(
+        description="Shape of one sample: height, width, channels; or the number of columns, or of words of a text"
+    )
+    words: int | None = Field(None, description="Size of the vocabulary of texts; null: the samples are no texts")
     task: Task = Field(CLASSIFICATION, description="What its labels are for")
     classes: list[str] | None = Field(description="The position of a name is its label. Null in lists")
     targets: int = Field(0, description="Numbers that a sample has to learn, in a regression")

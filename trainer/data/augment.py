@@ -36,10 +36,12 @@ Place = tuple[int, int]  # an epoch, and a step of it from 0
 _Change = partial[None]  # of (images, place, in groups)
 
 
-def check_augment(items: Sequence[AugmentItem], shape: Shape) -> None:
+def check_augment(items: Sequence[AugmentItem], shape: Shape, *, are_texts: bool = False) -> None:
     """Raise `BadData` if samples of this shape cannot be changed so."""
     for item in items:
         name = name_of(item)
+        if are_texts:
+            raise BadData(f"dataset.augment: {name} changes images or numbers, and the samples are texts: leave it out")
         if isinstance(item, Mixup):
             continue
         if len(shape) != 3:

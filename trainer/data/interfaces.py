@@ -19,7 +19,8 @@ from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.tasks import CLASSIFICATION, Task
 from trainer.errors import BadData
 
-Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
+# (sample, height, width, channel) uint8 or float32, (sample, feature) float32, or (sample, word) int32
+Features = NDArray[Any]
 # The number of the class (sample,) int32; the numbers to learn (sample, target) float32; or 1 for each class that
 # applies and 0 for the others (sample, class) uint8.
 Labels = NDArray[Any]
@@ -138,6 +139,7 @@ class Survey:
     shapes: list[Shape] = field(default_factory=list)  # the distinct shapes of samples, the first few
     damaged: dict[str, str] = field(default_factory=dict)  # what cannot be read, and why
     details: dict[str, Any] = field(default_factory=dict)  # what only the format itself understands
+    words: dict[str, int] = field(default_factory=dict)  # how often each word occurs, if the samples are texts
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -167,6 +169,8 @@ def merged(surveys: Sequence[dict[str, Any]], *, most_shapes: int = 3) -> Survey
         for label, times in survey["labels"].items():
             total.labels[label] = total.labels.get(label, 0) + times
         total.moments |= survey["moments"]
+        for word, times in survey.get("words", {}).items():  # a rank of an older worker sends none
+            total.words[word] = total.words.get(word, 0) + times
         shapes = [tuple(shape) for shape in survey["shapes"]]
         total.shapes += [shape for shape in shapes if shape not in total.shapes]
         total.damaged |= survey["damaged"]
@@ -183,6 +187,7 @@ class Target:
     classes: tuple[str, ...]  # the position of a name is its label
     task: Task = CLASSIFICATION
     targets: int = 0  # numbers that a sample has to learn, in a regression
+    vocabulary: tuple[str, ...] = ()  # the position of a word is its number in a text
 
     @property
     def label_shape(self) -> Shape:
@@ -253,7 +258,7 @@ class Facts:
 
     format: str
     shape: Shape
-    dtype: Literal["uint8", "float32"]
+    dtype: Literal["uint8", "float32", "int32"]  # int32: numbers of words
     value_range: tuple[float, float] | None  # of pixels, brought to -1..1 by the model
     normalization: Normalization | None  # of columns, if there is no range
     classes: tuple[str, ...]
@@ -262,8 +267,14 @@ class Facts:
     counts: tuple[int, ...] = ()  # samples of each class, in the collection of the training part
     task: Task = CLASSIFICATION
     targets: Normalization | None = None  # of the numbers to learn, in the collection of the training part
+    vocabulary: tuple[str, ...] = ()  # of texts: the position of a word is its number
 
     @property
     def outputs(self) -> int:
         """How many numbers the network gives for a sample: one for each class, or for each number to learn."""
         return len(self.classes) if self.targets is None else len(self.targets.mean)
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether a sample is a text, as the numbers of its words: (word,)."""
+        return self.dtype == "int32"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING
+from jobs.model.dataset_fields import NO_BALANCE, NO_ENLARGING, TEXT_FIELDS
 from jobs.model.launch import Expected
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.spec import DatasetSpec, Spec
@@ -37,6 +37,7 @@ from trainer.data.interfaces import (
 )
 from trainer.data.prefetch import Place, placed, prefetched
 from trainer.data.targets import check_targets, scale_of
+from trainer.data.texts import vocabulary_of
 from trainer.errors import BadData
 
 Surveys = dict[str, dict[str, Any]]
@@ -142,8 +143,9 @@ class OpenedSource:
             scale = scale_of(merged_surveys["train"], name=train.name)
         else:
             classes = class_names(merged_surveys["train"], name=train.name, task=train.task)
-        target = Target(shapes["train"], classes, train.task, targets=len(scale.mean) if scale else 0)
-        check_augment(self.spec.augment, target.shape)
+        vocabulary = self._vocabulary(merged_surveys["train"])
+        target = Target(shapes["train"], classes, train.task, len(scale.mean) if scale else 0, vocabulary)
+        check_augment(self.spec.augment, target.shape, are_texts=bool(vocabulary))
         for part, collection in self.collections.items():
             if scale is None:
                 check_labels(merged_surveys[part], target.classes, name=collection.name)
@@ -170,6 +172,15 @@ class OpenedSource:
         encoded = [part for part, survey in merged_surveys.items() if survey.details.get("encoded")]
         channel = max((shapes[part][-1] for part in encoded), default=0)
         return shapes | {part: (*shapes[part][:-1], channel) for part in encoded}
+
+    def _vocabulary(self, train: Survey) -> tuple[str, ...]:
+        """The words that a network knows, by the survey of the training data; none if the samples are no texts."""
+        if train.details["dtype"] == "int32":
+            return vocabulary_of(train.words, most=self.spec.vocabulary, name=self.collections["train"].name)
+        for name in TEXT_FIELDS:
+            if getattr(self.spec, name) != DatasetSpec.model_fields[name].default:
+                raise BadData(f"dataset.{name}: the samples are no texts: leave it out")
+        return ()
 
     def _parts(self, merged_surveys: Mapping[str, Survey], target: Target) -> dict[str, Part]:
         parts = {
@@ -219,6 +230,7 @@ class OpenedSource:
             counts=self._counts(merged_surveys["train"], target, parts["train"]),
             task=target.task,
             targets=scale,
+            vocabulary=target.vocabulary,
         )
 
     def _counts(self, survey: Survey, target: Target, part: Part) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
 """Builds the network for the facts of a dataset. Called by the session, in the same way on every rank.
 
-Each network takes raw samples (batch, height, width, channel) or (batch, feature) and gives float32 (batch, output):
-logits, one for each class, or in a regression the numbers in their own units. The scaling is its first layer, so that
-saved weights need no other preprocessing, and all layers are Keras's own, so that plain Keras loads what was saved.
+Each network takes raw samples (batch, height, width, channel), (batch, feature) or (batch, word), and gives float32
+(batch, output): logits, one for each class, or in a regression the numbers in their own units. The scaling is its first
+layer, so that saved weights need no other preprocessing, and all layers are Keras's own, so that plain Keras loads what
+was saved. The numbers of words are not scaled.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from jobs.model.spec import Spec
 from trainer.data.interfaces import Facts
 from trainer.errors import BadData
 from trainer.models.external import external_network, outputs_of
-from trainer.models.zoo import HEAD, NETWORKS, check_samples, is_frozen
+from trainer.models.zoo import HEAD, check_takes_texts, features_of, is_frozen
 
 
 def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.Model:
@@ -30,16 +31,15 @@ def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.M
     keras.utils.set_random_seed(spec.seed)
     name, outputs = spec.own_model.name, facts.outputs
     samples = keras.Input(facts.shape, dtype=facts.dtype, name="samples")
-    x = _scaling(facts)(samples)
+    x = samples if facts.are_texts else _scaling(facts)(samples)
     if ":" in name:
+        if facts.are_texts:  # it would not know how many words there are
+            check_takes_texts(name)
         network = external_network(name, facts.shape, outputs, allowed=models)
         head, title = outputs_of(network, x, spec.own_model, outputs), name.rpartition(":")[2]
         model = keras.Model(samples, in_units(head, facts), name=title)
     else:
-        if name not in NETWORKS:
-            raise BadData(f"model.name: there is no model {name!r}; there are: {', '.join(NETWORKS)}")
-        check_samples(name, NETWORKS[name], facts.shape)
-        features = NETWORKS[name].features(x, spec.own_model)
+        features = features_of(x, spec.own_model, facts)
         # float32 whatever the precision: a softmax over half-precision logits loses small probabilities.
         head = layers.Dense(outputs, dtype="float32", name=HEAD)(features)
         model = network = keras.Model(samples, in_units(head, facts), name=name)

@@ -17,6 +17,7 @@ from jobs.model.launch import Launch
 from jobs.model.os_errors import without_paths
 from jobs.model.spec import Spec
 from trainer.data.location import locate
+from trainer.data.texts import VOCABULARY_ATTRIBUTE
 from trainer.errors import BadData, why_no_space
 from trainer.models.applications import BASE
 from trainer.models.imagenet import imagenet_file
@@ -31,10 +32,11 @@ class _WrongValues(Exception):
     """A layer fits, and what a file has for it cannot be used. The text continues a sentence about the file."""
 
 
-def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None:
+def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch, *, vocabulary: str | None = None) -> None:
     """Give the network the weights that `model.weights` names. A head of another shape keeps its random weights.
 
-    Raises `BadData` if they cannot be found or read, or do not fit.
+    `vocabulary` is the digest of the words that a network for texts knows. Raises `BadData` if the weights cannot be
+    found or read, or do not fit.
     """
     weights = spec.own_model.weights
     if weights == "none":
@@ -49,7 +51,7 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
             path = _local_copy(spec, launch, folder)
         except DAMAGE as error:
             raise _unreadable(weights, error) from None
-        text = _load(model, path, weights, folder)
+        text = _load(model, path, weights, folder, vocabulary=vocabulary)
         print(f"starting from the weights of {weights}: {text}", flush=True)
 
 
@@ -72,7 +74,9 @@ def _local_copy(spec: Spec, launch: Launch, folder: str) -> Path:
     return copy
 
 
-def _load(model: keras.Model, path: Path, source: str, folder: str, *, with_head: bool = True) -> str:
+def _load(
+    model: keras.Model, path: Path, source: str, folder: str, *, with_head: bool = True, vocabulary: str | None = None
+) -> str:
     """Fill the network with the weights in a file, which `source` names in errors. Say what was matched.
 
     Raises `BadData`.
@@ -85,6 +89,8 @@ def _load(model: keras.Model, path: Path, source: str, folder: str, *, with_head
     wanted = _in_order(model, [layer for layer in own_layers if layer is not own_head])
     try:
         with opened(path, folder) as file, h5py.File(own_path, "r+") as own_file:
+            if vocabulary is not None:
+                _check_vocabulary(file, vocabulary)
             pairs, text = _pairs(model, wanted, own_head, layers_in(file), with_head=with_head)
             for own, given in pairs:
                 _copy(own_file, own, file, given)
@@ -105,6 +111,15 @@ def _unreadable(source: str, error: BaseException) -> BaseException:
     if why_no_space(error):
         return error
     return BadData(f"model.weights: {source} cannot be read: {without_paths(str(error))}")
+
+
+def _check_vocabulary(file: h5py.File, vocabulary: str) -> None:
+    """Raise `_WrongValues` if a file says that its weights are for other words. Only files of jobs say it."""
+    if file.attrs.get(VOCABULARY_ATTRIBUTE, vocabulary) != vocabulary:
+        raise _WrongValues(
+            "was trained with another vocabulary: train on the same texts, with the same dataset.text_length and "
+            "dataset.vocabulary"
+        )
 
 
 def _pairs(

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.model.spec import ModelSpec
-from trainer.data.interfaces import Shape
+from trainer.data.interfaces import Facts, Shape
 from trainer.errors import BadData
 from trainer.models import applications, small
 from trainer.models.applications import WeightsFile
 from trainer.models.residual import residual
+from trainer.models.text import bag_of_words, text_transformer
 from trainer.models.transformers import vit_tiny
 
 HEAD = "logits"  # the name of the last layer, whose weights are for the classes at hand
@@ -32,6 +33,36 @@ class Network:
 def is_frozen(model: ModelSpec) -> bool:
     """Whether all layers below the head keep their loaded weights. Random weights are never frozen."""
     return model.freeze_base and model.weights != "none"
+
+
+def features_of(x: Any, model: ModelSpec, facts: Facts) -> Any:
+    """The features for the head, (batch, feature), by the network that the spec names.
+
+    Raises `BadData` if there is no such network, or if it takes other samples.
+    """
+    name = model.name
+    if name not in {*NETWORKS, *TEXT_NETWORKS}:
+        raise BadData(f"model.name: there is no model {name!r}; there are: {', '.join([*NETWORKS, *TEXT_NETWORKS])}")
+    if facts.are_texts:
+        check_takes_texts(name)
+        # What is frozen is not disturbed, as in a frozen base.
+        rate = 0.0 if is_frozen(model) else model.dropout
+        return _with_dropout(TEXT_NETWORKS[name](x, rate, len(facts.vocabulary)), model)
+    if name in TEXT_NETWORKS:
+        is_table = len(facts.shape) == 1
+        fitting = [other for other, network in NETWORKS.items() if network.takes_tables or not is_table]
+        here = "rows of numbers" if is_table else "images"
+        raise BadData(f"model.name: {name} takes texts, and the samples here are {here}: use {', '.join(fitting)}")
+    check_samples(name, NETWORKS[name], facts.shape)
+    return NETWORKS[name].features(x, model)
+
+
+def check_takes_texts(name: str) -> None:
+    """Raise `BadData` if this is no network for texts."""
+    if name not in TEXT_NETWORKS:
+        raise BadData(
+            f"model.name: {name} takes no texts, and the samples here are texts: use {' or '.join(TEXT_NETWORKS)}"
+        )
 
 
 def check_samples(name: str, network: Network, shape: Shape) -> None:
@@ -111,4 +142,10 @@ NETWORKS = {
         channels=(1, 3),
         imagenet=applications.efficientnet_v2_b0_weights,
     ),
+}
+
+# (batch, word of a text), the rate of dropout and the size of the vocabulary -> (batch, feature)
+TEXT_NETWORKS: dict[str, Callable[[Any, float, int], Any]] = {
+    "bag_of_words": bag_of_words,
+    "text_transformer": text_transformer,
 }

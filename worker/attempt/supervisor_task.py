@@ -83,7 +83,8 @@ def source_of(ref: Ref, datasets_dir: Path) -> str:
 def _expected_of(spec: Spec, ref: Ref) -> Expected | None:
     """The figures that the ranks should find there. None if the spec reads the data otherwise than validation did."""
     dataset, registered = spec.own_dataset, ref["options"]
-    if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
+    read_as = (registered["label"], registered["format"], registered.get("text"))
+    if (dataset.label, dataset.format, dataset.text) != read_as:
         return None
     return Expected(dataset=f"{ref['name']}@{ref['version']}", **ref["expects"])
 

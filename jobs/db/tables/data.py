@@ -31,7 +31,7 @@ class DatasetVersion(Base):
     version: Mapped[int] = mapped_column()  # from 1
     source: Mapped[str]  # a path below the data roots, or a URL; for an upload, its path in `settings.datasets_dir`
     description: Mapped[str] = mapped_column(server_default="")
-    options: Mapped[dict[str, Any]]  # fields of `DatasetSpec`, as registered: format, label, image_size, validation
+    options: Mapped[dict[str, Any]]  # fields of `DatasetSpec`, as registered: format, label, text and others
     status: Mapped[str] = mapped_column(String(16), server_default="validating")
     error: Mapped[str | None]  # why it is invalid, in a sentence
     # What validation found: `jobs.views.data.DatasetFacts`.

@@ -135,7 +135,7 @@ NO = pa.nulls(1, pa.float64())
         ({"x": X, "label": pa.nulls(20)}, "the label column 'label' holds null"),
         ({"x": X, "label": pa.array([0, None] * 10)}, "row group 0 of a.parquet: the label column 'label' has empty"),
         ({"x": X, "label": pa.array(["a", None] * 10)}, "row group 0 of a.parquet: the label column 'label' has empty"),
-        ({"label": LABEL}, "a.parquet: there is no column of numbers or images beside the label 'label'"),
+        ({"label": LABEL}, "a.parquet: there is no column of numbers, images or texts beside the label 'label'"),
         ({"x": X, "s": ["a"] * 20, "label": LABEL}, "a.parquet: neither numbers nor images: 's' .string.: leave such"),
         ({"x": pa.array([[1.0]] * 20), "label": LABEL}, "neither numbers nor images: 'x' .list<.*double>.: leave such"),
         ({"x": pa.concat_arrays([X[1:], NO]), "label": LABEL}, "row group 0 of a.parquet: the column 'x' has empty"),

@@ -6,12 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from jobs.model.catalog import MODELS
+from jobs.model.catalog import MODELS, Model
 from tests.networks import SMALL, equal, facts, images, spec, values
 from trainer.data.interfaces import Facts, Normalization
 from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
-from trainer.models.zoo import NETWORKS
+from trainer.models.zoo import NETWORKS, TEXT_NETWORKS
 
 
 def table(columns: int, *, mean: float = 0.0, deviation: float = 1.0) -> Facts:
@@ -20,10 +20,16 @@ def table(columns: int, *, mean: float = 0.0, deviation: float = 1.0) -> Facts:
 
 
 def test_catalog_lists_the_networks_that_can_be_built() -> None:
-    assert {name: (model.imagenet, model.tables, model.least_size) for name, model in MODELS.items()} == {
+    others = {name: model for name, model in MODELS.items() if not model.texts}
+    assert {name: (model.imagenet, model.tables, model.least_size) for name, model in others.items()} == {
         name: (network.imagenet is not None, network.takes_tables, network.least_size)
         for name, network in NETWORKS.items()
     }
+    assert MODELS.keys() - others.keys() == TEXT_NETWORKS.keys()
+
+
+def _takes(model: Model) -> str:
+    return "texts" if model.texts else "images, tables" if model.tables else "images"
 
 
 def test_docs_list_the_networks_that_can_be_built() -> None:
@@ -32,8 +38,7 @@ def test_docs_list_the_networks_that_can_be_built() -> None:
     table, _, _ = below.strip().partition("\n\n")
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
     assert [(name.strip("`"), takes, int(least), imagenet) for name, takes, least, imagenet, _ in rows] == [
-        (name, "images, tables" if model.tables else "images", model.least_size, "yes" if model.imagenet else "no")
-        for name, model in MODELS.items()
+        (name, _takes(model), model.least_size, "yes" if model.imagenet else "no") for name, model in MODELS.items()
     ]
 
 

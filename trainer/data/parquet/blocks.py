@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from trainer.data.images.headers import Damaged, check
 from trainer.data.interfaces import Features, Indices, Labels, Target
-from trainer.data.parquet.columns import Columns, contents_of, pixels_of, table_of
+from trainer.data.parquet.columns import Columns, contents_of, pixels_of, table_of, texts_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
 from trainer.data.parquet.labels import labels_of
+from trainer.data.texts import Encoder
 from trainer.errors import BadData
 
 T = TypeVar("T")
-Form = Literal["table", "pixels", "contents"]  # numbers; bytes that are pixels; bytes that are encoded images
+Form = Literal["table", "texts", "pixels", "contents"]  # the last two are bytes: of pixels, of encoded images
 
 _MOST_DAMAGED = 0.01  # the share of rows that may be unreadable
 _NAMED = 5
@@ -57,16 +58,15 @@ class BlockReader:
 
     def open(self, number: int, *, whole_chunks: bool, use_threads: bool) -> GroupReader[Block]:
         """The rows of a row group, to be closed."""
-        columns = self.columns
         return GroupReader(
             self.store,
             self.groups[number],
-            columns.projection,
+            self.columns.projection,
             lambda batch, rows: self._block(batch, rows + self._first_rows[number]),
-            is_quick=self.form != "contents",  # each of which is looked at
+            is_quick=self.form in {"table", "pixels"},  # each of the others is looked at
             whole_chunks=whole_chunks,
             use_threads=use_threads,
-            dictionary=columns.dictionary,
+            dictionary=self.columns.dictionary,
         )
 
     def blank(self, rows: int) -> Block:
@@ -100,6 +100,8 @@ class BlockReader:
         shape = self.target.shape
         if self.form == "table":
             return Block(table_of(batch, self.columns).reshape(-1, *shape), labels, rows)
+        if self.form == "texts":
+            return Block(self._numbers_of(texts_of(batch, self.columns)), labels, rows)
         if self.form == "pixels":
             return Block(pixels_of(batch, self.columns, int(np.prod(shape))).reshape(-1, *shape), labels, rows)
         contents = contents_of(batch, self.columns)
@@ -107,6 +109,16 @@ class BlockReader:
             if not self._is_sound(content, int(rows[place])):
                 contents[place] = None
         return Block(contents, labels, rows)
+
+    def _numbers_of(self, texts: pa.DictionaryArray) -> Features:
+        """The numbers of the words of each text. A text that occurs often is looked at once."""
+        used, rows = np.unique(texts.indices.to_numpy(), return_inverse=True)
+        numbers: Features = self._encoder(texts.dictionary.take(pa.array(used)).to_pylist())[rows]
+        return numbers
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(self.target.vocabulary, self.columns.text_length)
 
     def _is_sound(self, content: bytes, row: int) -> bool:
         try:

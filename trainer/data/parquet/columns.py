@@ -4,7 +4,7 @@ Used by the other modules of Parquet. The functions that look at values raise `B
 the reader of the row group adds it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,22 +14,25 @@ import pyarrow.compute as pc
 
 from jobs.model.tasks import AnyTask, Task
 from trainer.data.interfaces import Features
-from trainer.data.parquet.labels import LabelKind, label_kind_of
+from trainer.data.parquet.labels import LabelKind, is_text, label_kind_of
 from trainer.errors import BadData
 
 _IMAGE_NAME = "image"  # the name of the image if there are several columns of bytes
+_TEXT_NAME = "text"  # the name of the text if there are several columns of strings
+_DTYPES = {"bytes": np.uint8, "text": np.int32}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read: the label, and either one column of bytes or all columns of numbers."""
+    """The columns that are read: the label, and one column of bytes, one of texts, or all columns of numbers."""
 
     label: str
     task: Task
     label_kind: LabelKind
     features: tuple[str, ...]
-    kind: Literal["bytes", "table"]
-    types: Mapping[str, pa.DataType]  # of those of features
+    kind: Literal["bytes", "text", "table"]
+    types: Mapping[str, pa.DataType]  # of those of features; texts of every type count as strings
+    text_length: int = 0  # words of a text
 
     @property
     def projection(self) -> list[str]:
@@ -39,23 +42,29 @@ class Columns:
 
     @property
     def dictionary(self) -> list[str]:
-        """The columns to read as a dictionary: a label that is a text occurs often."""
-        return [self.label] if self.label_kind == "string" and self.task == "classification" else []
+        """The columns whose values repeat, or may: each distinct one is read once."""
+        labels = [self.label] if self.label_kind == "string" and self.task == "classification" else []
+        return labels + (list(self.features) if self.kind == "text" else [])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the features as numbers."""
         types = {kind.value_type if pa.types.is_fixed_size_list(kind) else kind for kind in self.types.values()}
-        return np.dtype(np.uint8 if self.kind == "bytes" or types == {pa.uint8()} else np.float32)
+        return np.dtype(_DTYPES.get(self.kind, np.uint8 if types == {pa.uint8()} else np.float32))
 
     @property
     def width(self) -> int:
-        """Values of a row of a table."""
-        return sum(_width(kind) for kind in self.types.values())
+        """Values of a row of a table, or words of a text."""
+        return self.text_length or sum(_width(kind) for kind in self.types.values())
 
 
-def columns_of(schema: pa.Schema, label: str, task: AnyTask = "auto") -> Columns:
-    """The columns to read of a file with a schema. Raises `BadData`, to be put after the name of the file."""
+def columns_of(
+    schema: pa.Schema, label: str, task: AnyTask = "auto", *, text: str | None = None, text_length: int = 256
+) -> Columns:
+    """The columns to read of a file with a schema; `text` is the name of the column of texts, if one was given.
+
+    Raises `BadData`, to be put after the name of the file.
+    """
     names = schema.names
     if len(set(names)) < len(names):
         raise BadData(f"the name of a column occurs twice: {', '.join(names)}")
@@ -64,13 +73,18 @@ def columns_of(schema: pa.Schema, label: str, task: AnyTask = "auto") -> Columns
     fitting_task, label_kind = label_kind_of(schema.field(label).type, label, task)
     index = _pandas_index(schema)
     fields = {field.name: field.type for field in schema if field.name != label and field.name not in index}
+    text = _text_column(fields, names, label, text)
+    if text is not None:
+        return Columns(label, fitting_task, label_kind, (text,), "text", {text: pa.string()}, text_length)
     features = _image_column(fields) or fields
     kind: Literal["bytes", "table"] = "bytes" if features is not fields else "table"
-    others = [f"{name!r} ({type_})" for name, type_ in features.items() if kind == "table" and not _is_numbers(type_)]
+    others = {name: type_ for name, type_ in features.items() if kind == "table" and not _is_numbers(type_)}
     if others:
-        raise BadData(f"neither numbers nor images: {', '.join(others)}: leave such columns out of the files")
+        listed = ", ".join(f"{name!r} ({type_})" for name, type_ in others.items())
+        or_texts = ", or name the column of texts in dataset.text" if any(map(is_text, others.values())) else ""
+        raise BadData(f"neither numbers nor images: {listed}: leave such columns out of the files{or_texts}")
     if not features:
-        raise BadData(f"there is no column of numbers or images beside the label {label!r}")
+        raise BadData(f"there is no column of numbers, images or texts beside the label {label!r}")
     return Columns(label, fitting_task, label_kind, tuple(features), kind, features)
 
 
@@ -114,6 +128,15 @@ def contents_of(batch: pa.RecordBatch, columns: Columns) -> Features:
     return contents
 
 
+def texts_of(batch: pa.RecordBatch, columns: Columns) -> pa.DictionaryArray:
+    """The texts of a batch, each distinct one once in the dictionary. Raises `BadData`."""
+    (name,) = columns.features
+    texts = batch.column(name)
+    if texts.null_count:
+        raise BadData(f"the column {name!r} has null values: write an empty text where there is none")
+    return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
+
+
 def pixels_of(batch: pa.RecordBatch, columns: Columns, size: int) -> Features:
     """The pixels of each row of a batch whose bytes are raw pixels, (row, size) uint8. Raises `BadData`."""
     contents = contents_of(batch, columns)
@@ -127,6 +150,24 @@ def _pandas_index(schema: pa.Schema) -> set[str]:
     """Columns in which pandas keeps the numbers of the rows: no features, and for sorted data the label itself."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name for name in index if isinstance(name, str)}
+
+
+def _text_column(fields: Mapping[str, pa.DataType], names: Sequence[str], label: str, chosen: str | None) -> str | None:
+    """The name of the column of texts: the chosen one, or the only one that can be meant. None for other data."""
+    if chosen is not None:
+        if chosen == label:
+            raise BadData(f"dataset.text: {chosen!r} is the label column: name the one of the texts")
+        if chosen not in names:
+            raise BadData(f"there is no column {chosen!r} (dataset.text); there are: {', '.join(names)}")
+        if chosen not in fields or not is_text(fields[chosen]):
+            raise BadData(f"dataset.text: the column {chosen!r} holds {fields.get(chosen, 'an index')}, not strings")
+        return chosen
+    texts = [name for name, type_ in fields.items() if is_text(type_)]
+    if not texts or any(_is_bytes(type_) or _is_numbers(type_) for type_ in fields.values()):
+        return None
+    if len(texts) > 1 and _TEXT_NAME not in texts:
+        raise BadData(f"several columns may hold the text: {', '.join(texts)}: name one of them in dataset.text")
+    return texts[0] if len(texts) == 1 else _TEXT_NAME
 
 
 def _image_column(fields: Mapping[str, pa.DataType]) -> dict[str, pa.DataType] | None:

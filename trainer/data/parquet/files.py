@@ -53,6 +53,7 @@ class RowGroup:
     rows: int
     first_row: int  # in the file
     decoded_bytes: int  # of its features in memory, about
+    text_bytes: int = 0  # of its texts
 
     @property
     def name(self) -> str:
@@ -118,11 +119,12 @@ def name_errors(name: str) -> Iterator[None]:
 
 
 def open_files(
-    store: Store, files: Sequence[File], *, label: str, threads: int, task: AnyTask = "auto"
-) -> tuple[Columns, list[RowGroup]]:
+    store: Store, files: Sequence[File], *, label: str, threads: int, task: AnyTask = "auto", text: str | None = None,
+    text_length: int = 256,
+) -> tuple[Columns, list[RowGroup]]:  # fmt: skip
     """The columns of files, which all must have, and all their row groups with rows. Raises `BadData`."""
     with name_errors(files[0].name), store.opened(files[0]) as file:
-        columns = columns_of(file.schema_arrow, label, task)
+        columns = columns_of(file.schema_arrow, label, task, text=text, text_length=text_length)
     with ThreadPoolExecutor(threads) as pool:
         groups_of_files = list(pool.map(lambda file: _row_groups(store, file, columns), files))
     return columns, [group for groups in groups_of_files for group in groups]
@@ -130,14 +132,15 @@ def open_files(
 
 def _row_groups(store: Store, file: File, columns: Columns) -> list[RowGroup]:
     with name_errors(file.name), store.opened(file) as opened:
-        _check_columns(columns_of(opened.schema_arrow, columns.label, columns.task), columns)
+        text = columns.features[0] if columns.kind == "text" else None
+        _check_columns(columns_of(opened.schema_arrow, columns.label, columns.task, text=text), columns)
         metadata, groups, first_row = opened.metadata, [], 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             if group.num_rows >= _MOST_ROWS:
                 raise BadData(f"row group {number} has {group.num_rows} rows: write smaller row groups")
             if group.num_rows:
-                groups.append(RowGroup(file, number, group.num_rows, first_row, _decoded_bytes(group, columns)))
+                groups.append(RowGroup(file, number, group.num_rows, first_row, *_bytes_of(group, columns)))
             first_row += group.num_rows
     return groups
 
@@ -151,16 +154,21 @@ def _check_columns(columns: Columns, expected: Columns) -> None:
             raise BadData(f"the column {name!r} is {here or 'missing'}, and {there or 'missing'} in the first file")
 
 
-def _decoded_bytes(group: Any, columns: Columns) -> int:
-    """The size of a row group's features in memory. Bytes take about their uncompressed size in the file."""
+def _bytes_of(group: Any, columns: Columns) -> tuple[int, int]:
+    """The size of a row group's features in memory, and that of its texts.
+
+    Bytes and texts take about their uncompressed size in the file. Texts are read before they become numbers.
+    """
     rows: int = group.num_rows
+    of_numbers = rows * columns.width * columns.dtype.itemsize
     if columns.kind == "table":
-        return rows * columns.width * columns.dtype.itemsize
+        return of_numbers, 0
     chunks = [group.column(place) for place in range(group.num_columns)]
-    mine: list[int] = [
+    in_file: int = sum(
         chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == columns.projection[1]
-    ]
-    return sum(mine) + rows * _OBJECT_BYTES
+    )
+    objects = in_file + rows * _OBJECT_BYTES
+    return (max(of_numbers, objects), objects) if columns.kind == "text" else (objects, 0)
 
 
 class GroupReader(Generic[T]):

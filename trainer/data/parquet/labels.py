@@ -22,6 +22,13 @@ from trainer.errors import BadData
 LabelKind = Literal["integer", "string", "number", "matrix"]
 
 
+def is_text(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds strings."""
+    value_type = type_.value_type if pa.types.is_dictionary(type_) else type_
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(value_type) for is_kind in kinds)
+
+
 def label_kind_of(type_: pa.DataType, label: str, task: AnyTask) -> tuple[Task, LabelKind]:
     """What the labels of a column are for, and what they are. Raises `BadData` if they do not fit the `task`."""
     possible = _possible(type_)
@@ -50,9 +57,9 @@ def _possible(type_: pa.DataType) -> list[tuple[Task, LabelKind]]:
 
 
 def _possible_of_one(type_: pa.DataType) -> list[tuple[Task, LabelKind]]:
-    value_type = type_.value_type if pa.types.is_dictionary(type_) else type_
-    if pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_string_view(value_type):
+    if is_text(type_):
         return [("classification", "string")]
+    value_type = type_.value_type if pa.types.is_dictionary(type_) else type_
     if pa.types.is_integer(value_type) or pa.types.is_boolean(value_type):
         return [("classification", "integer"), ("regression", "number")]
     if pa.types.is_floating(value_type) or pa.types.is_decimal(value_type):

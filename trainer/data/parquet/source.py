@@ -53,6 +53,7 @@ class ParquetCollection:
     groups: Sequence[RowGroup]
     image_size: tuple[int, int] | None
     threads: int
+    part_name: str = "train"
 
     @property
     def task(self) -> Task:
@@ -62,8 +63,9 @@ class ParquetCollection:
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """See `Collection.survey`."""
         survey = parquet_survey.surveyed(
-            self.source, self.columns, self.groups, name=self.name, image_size=self.image_size, rank=rank, ranks=ranks
-        )
+            self.source, self.columns, self.groups, name=self.name, image_size=self.image_size, rank=rank, ranks=ranks,
+            has_vocabulary=self.part_name == "train",
+        )  # fmt: skip
         survey.details["digest"] = self._digest()
         return survey
 
@@ -117,8 +119,11 @@ def collections(location: Location, spec: DatasetSpec, host: Host, task: AnyTask
     opened: dict[str, Collection] = {}
     for part, its_files in parts.items():
         name = location.source if len(parts) == 1 else f"{location.source} ({part})"
-        columns, groups = open_files(source, its_files, label=spec.label, task=task, threads=host.threads)
-        opened[part] = ParquetCollection(name, source, store, columns, groups, spec.image_size, host.threads)
+        columns, groups = open_files(
+            source, its_files, label=spec.label, task=task, text=spec.text, text_length=spec.text_length,
+            threads=host.threads,
+        )  # fmt: skip
+        opened[part] = ParquetCollection(name, source, store, columns, groups, spec.image_size, host.threads, part)
     return opened
 
 

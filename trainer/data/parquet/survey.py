@@ -3,6 +3,9 @@
 Every rank counts the labels in its share of the row groups, and reads no other column for that. It also looks at their
 first rows. The form of the features and their normalization must be the same everywhere, so they come from the first
 rank alone. The first row group is in its share.
+
+The words of texts are counted by all ranks. Which texts those are depends on the files alone, and no count is rounded.
+So the sum is the same on any number of ranks.
 """
 
 from collections import Counter
@@ -18,13 +21,16 @@ from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
 from trainer.data.interfaces import Shape, Sums, Survey
 from trainer.data.moments import Moments
-from trainer.data.parquet.columns import Columns, contents_of, table_of
+from trainer.data.parquet.columns import Columns, contents_of, table_of, texts_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
 from trainer.data.parquet.labels import count_labels, targets_of
+from trainer.data.parquet.shuffling import Mask
+from trainer.data.texts import check_words, count_words
 from trainer.errors import BadData
 
 _LOOKED_AT = 16  # images
 _MEASURED_GROUPS, _MEASURED_ROWS = 8, 8192  # of a table, for its normalization; rows of each row group
+_COUNTED_BYTES, _COUNTED_GROUPS = 128 * 2**20, 64  # of larger texts, for the vocabulary
 _CHANNELS = (1, 3)
 
 
@@ -37,8 +43,12 @@ def surveyed(
     image_size: tuple[int, int] | None,
     rank: int,
     ranks: int,
+    has_vocabulary: bool = True,
 ) -> Survey:
-    """The survey of a rank's share of the row groups. Raises `BadData`."""
+    """The survey of a rank's share of the row groups. The words of texts are counted where they make the vocabulary.
+
+    Raises `BadData`.
+    """
     own_groups = groups[rank::ranks]
     survey = Survey(
         samples=sum(group.rows for group in own_groups),
@@ -48,11 +58,18 @@ def surveyed(
         survey.moments = _label_moments(store, columns, groups, rank=rank, ranks=ranks)
     else:
         survey.labels = _label_counts(store, columns, own_groups, name=name)
+    if columns.kind == "text" and has_vocabulary:
+        survey.words = _word_counts(store, columns, counted_rows(groups)[rank::ranks], name=name)
     if not own_groups:
         return survey
     if columns.kind == "table":
         survey.shapes = [_table_shape(columns.width, image_size, name=name)]
         survey.details = _measured(store, columns, groups, is_image=image_size is not None) if rank == 0 else {}
+    elif columns.kind == "text":
+        if image_size is not None:
+            raise BadData(f"dataset.image_size: the samples of {name} are texts: leave it out")
+        survey.shapes = [(columns.text_length,)]
+        survey.details = {"dtype": columns.dtype.name, "form": "texts"}
     else:
         survey.shapes, form = _looked_at(store, columns, own_groups[0], image_size)
         survey.details = {
@@ -79,8 +96,9 @@ def _label_counts(store: Store, columns: Columns, groups: Sequence[RowGroup], *,
     def count(batch: pa.RecordBatch, rows: Any) -> None:
         count_labels(batch.column(columns.label), columns.task, columns.label_kind, columns.label, times)
 
+    dictionary = [name for name in columns.dictionary if name == columns.label]
     for group in groups:
-        with closing(GroupReader(store, group, [columns.label], count, dictionary=columns.dictionary)) as reader:
+        with closing(GroupReader(store, group, [columns.label], count, dictionary=dictionary)) as reader:
             for _ in reader.read(np.ones(group.rows, np.bool_)):
                 if len(times) > MOST_CLASSES:  # stop early, for example in a column of row numbers
                     what = f"different labels in the column {columns.label!r}: is it a label?"
@@ -105,6 +123,36 @@ def _label_moments(
                 pass
         found[str(number)] = moments.sums
     return found
+
+
+def counted_rows(groups: Sequence[RowGroup]) -> list[tuple[RowGroup, Mask]]:
+    """The row groups and rows whose words are counted: all, or 128 MiB of rows that are spread over all of them."""
+    if sum(group.text_bytes for group in groups) <= _COUNTED_BYTES:
+        return [(group, np.ones(group.rows, np.bool_)) for group in groups]
+    numbers = np.unique(np.linspace(0, len(groups) - 1, _COUNTED_GROUPS).round().astype(int))
+    chosen = [groups[number] for number in numbers]
+    share = _COUNTED_BYTES / len(chosen)
+    return [(group, _spread(group.rows, max(1, int(group.rows * share / group.text_bytes)))) for group in chosen]
+
+
+def _word_counts(
+    store: Store, columns: Columns, counted: Sequence[tuple[RowGroup, Mask]], *, name: str
+) -> dict[str, int]:
+    """How often each word occurs in some rows of row groups."""
+    times: Counter[str] = Counter()
+
+    def count(batch: pa.RecordBatch, rows: Any) -> None:
+        texts = texts_of(batch, columns)
+        used, occurrences = np.unique(texts.indices.to_numpy(), return_counts=True)
+        distinct = texts.dictionary.take(pa.array(used)).to_pylist()
+        count_words(times, distinct, occurrences.tolist(), length=columns.text_length)
+
+    for group, mask in counted:
+        texts = list(columns.features)
+        with closing(GroupReader(store, group, texts, count, dictionary=texts)) as reader:
+            for _ in reader.read(mask):
+                check_words(times, name=name)
+    return dict(times)
 
 
 def _table_shape(width: int, image_size: tuple[int, int] | None, *, name: str) -> Shape:
@@ -165,9 +213,14 @@ def _measured(store: Store, columns: Columns, groups: Sequence[RowGroup], *, is_
 
 def _spread_rows(store: Store, columns: Columns, group: RowGroup) -> Iterator[NDArray[np.float64]]:
     """Rows of a row group at equal distances, (row, value), some at a time."""
-    mask = np.zeros(group.rows, np.bool_)
-    mask[np.linspace(0, group.rows - 1, min(group.rows, _MEASURED_ROWS)).round().astype(int)] = True
     reader = GroupReader(store, group, columns.projection, lambda batch, rows: table_of(batch, columns))
     with closing(reader):
-        for values in reader.read(mask):
+        for values in reader.read(_spread(group.rows, _MEASURED_ROWS)):
             yield values.astype(np.float64)
+
+
+def _spread(rows: int, selected: int) -> Mask:
+    """So many rows at equal distances, or all."""
+    mask = np.zeros(rows, np.bool_)
+    mask[np.linspace(0, rows - 1, min(rows, selected)).round().astype(int)] = True
+    return mask

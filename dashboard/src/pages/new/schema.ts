@@ -92,6 +92,8 @@ const OF_LOOP: ReadonlySet<string> = new Set([
   "checkpoint.every_epochs",
   "early_stopping.restore_best_weights",
   ...[
+    "text_length",
+    "vocabulary",
     "fraction",
     "samples",
     "balance",

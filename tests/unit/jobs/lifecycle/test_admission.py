@@ -31,7 +31,35 @@ def the_problem(spec: Spec, site: SitePolicy = SITE) -> FieldProblem:
 @pytest.mark.parametrize("model", MODELS)
 def test_built_in_datasets_and_models_need_no_site_settings(dataset: str, model: str) -> None:
     spec = spec_of({"source": dataset, "image_size": [96, 96]}, model=model)
-    assert unsupported(spec, SitePolicy()) == []
+    fields = [problem.field for problem in unsupported(spec, SitePolicy())]
+    assert fields == (["model.name"] if MODELS[model].texts else [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        (spec_of({"source": "chats", "text_length": 9, "vocabulary": 9}, model="bag_of_words"), []),
+        (spec_of({"source": "chats"}, model="lenet5"), ["model.name"]),
+        (spec_of({"source": "chats"}, model="acme.nets:wide"), ["model.name"]),
+        (
+            spec_of(
+                {"source": "chats", "augment": [{"name": "mixup"}], "image_size": [8, 8]}, model="text_transformer"
+            ),
+            ["dataset.augment", "dataset.image_size"],
+        ),
+    ],
+)
+def test_what_registered_texts_cannot_have_is_refused(spec: Spec, fields: list[str]) -> None:
+    problems = unsupported(spec, SITE, shape=(256,), are_texts=True)
+    assert [problem.field for problem in problems] == fields
+    for problem in problems:
+        assert "texts" in problem.message
+
+
+def test_fields_of_texts_are_refused_for_registered_data_of_another_kind() -> None:
+    spec = spec_of({"source": "chips", "text": "body", "text_length": 9, "vocabulary": 9})
+    problems = unsupported(spec, SITE, shape=(96, 96, 3))
+    assert [problem.field for problem in problems] == ["dataset.text", "dataset.text_length", "dataset.vocabulary"]
 
 
 @pytest.mark.parametrize(

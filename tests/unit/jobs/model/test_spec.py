@@ -17,6 +17,9 @@ dataset:
   source: chips
   format: auto
   label: label
+  text: null
+  text_length: 256
+  vocabulary: 20000
   image_size: [96, 96]
   validation: 0.1
   fraction: 1.0
@@ -352,7 +355,11 @@ def test_a_spec_cannot_be_changed() -> None:
     ("fields", "field", "words"),
     [
         ({"task": "regresion"}, "task", "must be 'auto', 'classification', 'regression' or 'multilabel'"),
-        ({"task": "regression", "class_weights": "balanced"}, "class_weights", "only for classification, and the task is"),
+        (
+            {"task": "regression", "class_weights": "balanced"},
+            "class_weights",
+            "only for classification, and the task is",
+        ),
         ({"task": "regression", "label_smoothing": 0.1}, "label_smoothing", "cannot be smoothed"),
         ({"task": "multilabel", "dataset": {"source": "a", "balance": True}}, "dataset.balance", "only for classific"),
         (
@@ -361,7 +368,11 @@ def test_a_spec_cannot_be_changed() -> None:
             "mixup mixes classes",
         ),
         ({"task": "regression", "goal": {"metric": "val_rsme"}}, "goal.metric", "did you mean val_rmse?"),
-        ({"task": "regression", "early_stopping": {"monitor": "val_accuracy"}}, "early_stopping.monitor", "of regression"),
+        (
+            {"task": "regression", "early_stopping": {"monitor": "val_accuracy"}},
+            "early_stopping.monitor",
+            "of regression",
+        ),
         (
             {"task": "multilabel", "schedule": {"name": "plateau", "monitor": "val_mae"}},
             "schedule.monitor",

@@ -154,6 +154,7 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
     ["Validation samples", number(dataset.validation)],
     ["Test samples", number(dataset.test)],
   ];
+  if (dataset.words != null) rows.splice(2, 0, ["Vocabulary", `${number(dataset.words)} words`]);
   if (version != null) rows.unshift(["Registered as", `${version.name}@${version.version}`]);
   if (dataset.damaged > 0)
     rows.push(["Damaged, left out", `${number(dataset.damaged)}: ${dataset.damaged_files.join(", ")}`]);
