@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hora.cli.exit_codes import USAGE
+from hora.cli.exit_codes import NOT_FOUND
 from hora.cli.options import AsJson, Changes, DryRun, Limit, StudyId, Timeout
 from hora.cli.output import console_of, display, print_json, say, tell
 
@@ -184,7 +184,7 @@ def _best_job(client: "Service", study_id: str) -> str:
     best = report["best"].get("goal")
     if best is None:
         say(f"Study {plain(study_id)} has no best job: none has succeeded with a value of its goal.")
-        raise typer.Exit(USAGE)
+        raise typer.Exit(NOT_FOUND)
     trials = report.get("trials")
     job_id: str = trials[best]["job_id"] if trials else report["cells"][best]["jobs"][0]
     say(f"Its best job is {plain(job_id)}.")

@@ -134,7 +134,7 @@ def test_the_best_job_is_trained_again_with_changes(stack: Stack, client: Servic
 
 def test_without_a_result_no_job_is_the_best(stack: Stack, waiting_study_id: str) -> None:
     result = hora(stack.home, "studies", "train-best", waiting_study_id)
-    assert (result.returncode, result.stdout) == (2, "")
+    assert (result.returncode, result.stdout) == (102, "")
     assert "has no best job" in result.stderr
 
 
