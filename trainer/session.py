@@ -224,7 +224,10 @@ def event_files(session: Session, rate_of: Callable[[int], float]) -> list[Callb
 
 
 def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
-    """Choose the weights to keep, evaluate them on the test part, save them, and write the summary."""
+    """Choose the weights to keep, evaluate them on the test part, save them, and write the summary.
+
+    A pruned run is not tested: its search has better ones, and the test may take longer than the epochs that it saves.
+    """
     model, is_first = session.trainable.model, session.ranks.rank == 0
     distributed.agree_on_weights(model.weights, "at the end")
     if early_stopping.restores:
@@ -232,7 +235,8 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
         loss, accuracy, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
         early_stopping.state.last_metrics |= {"val_loss": loss, "val_accuracy": accuracy}
-    test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
+    part = session.dataset.test if outcome is not Outcome.PRUNED else None
+    test = None if part is None else loop.evaluate(part)[:2]
     fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
     stopped_early = outcome is not Outcome.COMPLETED
     summary = summed_up(session, early_stopping, test, stopped_early=stopped_early)

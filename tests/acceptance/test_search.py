@@ -114,6 +114,8 @@ def test_a_pruned_training_leaves_its_weights_and_a_summary(client: Service) -> 
     assert job["summary"]["stopped_early"]
     assert job["summary"]["val_accuracy"] < 0.5
     assert job["summary"]["epochs_run"] >= bad["pruned_at_epoch"]
+    assert job["summary"]["test_accuracy"] is None, "no time is spent on its test"
+    assert client.job(good["job_id"])["summary"]["test_accuracy"] > 0.5
     names = {artifact["path"] for artifact in client.artifacts(bad["job_id"])}
     assert any(name.endswith(".weights.h5") for name in names), names
     assert kinds(client, bad["job_id"])[-4:].count("checkpoint_saved") >= 1
