@@ -1,6 +1,7 @@
 """`python -m bench [NAME...]`: run the named measurements (default: all) and print their tables.
 
-All measurements take more than an hour on two cores. `articles:NAME` runs one row of `articles`.
+All measurements take more than an hour on two cores. `articles:NAME` runs one row of `articles`. `search_jobs`, which
+takes an hour by itself, only runs if it is named; `--rounds 1` is a third of it.
 `python -m bench queue --trace FILE` replays a trace instead, and `python -m bench scale` times passes over a long
 queue. With `--help` each names its options.
 """
@@ -20,6 +21,7 @@ from bench import (
     sampler,
     scale,
     search,
+    search_jobs,
     series,
     slurm,
     store,
@@ -42,6 +44,7 @@ MEASUREMENTS = {
     "live": live.main,
     "dashboard": dashboard.main,
 }
+LONG = {"search_jobs": search_jobs.main}
 ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articles.ROWS}
 
 
@@ -52,10 +55,10 @@ def main() -> int:
     if sys.argv[1:2] == ["scale"]:
         return scale.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("name", nargs="*", help=f"of: {', '.join([*MEASUREMENTS, *ROWS])}")
+    parser.add_argument("name", nargs="*", help=f"of: {', '.join([*MEASUREMENTS, *LONG, *ROWS])}")
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured (default: 5)")
     arguments = parser.parse_args()
-    named = MEASUREMENTS | ROWS
+    named = MEASUREMENTS | LONG | ROWS
     unknown = [name for name in arguments.name if name not in named]
     if unknown:
         parser.error(f"no such measurement: {', '.join(unknown)}; there are: {', '.join(named)}")

@@ -231,7 +231,10 @@ def event_files(session: Session, rate_of: Callable[[int], float]) -> list[Callb
 
 
 def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
-    """Choose the weights to keep, evaluate them on the test part, save them, and write the summary."""
+    """Choose the weights to keep, evaluate them on the test part, save them, and write the summary.
+
+    A pruned run is not tested: its search has better ones, and the test may take longer than the epochs that it saves.
+    """
     is_first = session.ranks.rank == 0
     distributed.agree_on_weights(session.trainable.copies_of_weights, "at the end")
     if early_stopping.restores:
@@ -239,7 +242,8 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
         validated, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
         early_stopping.state.last_metrics |= named("val_", validated)
-    test = loop.evaluate(session.dataset.test)[0] if session.dataset.test is not None else None
+    part = session.dataset.test if outcome is not Outcome.PRUNED else None
+    test = None if part is None else loop.evaluate(part)[0]
     fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
     stopped_early = outcome is not Outcome.COMPLETED
     summary = summed_up(session, early_stopping, test, stopped_early=stopped_early)

@@ -65,22 +65,13 @@ def clone(
     as_json: AsJson = False,
 ) -> None:
     """Submit a job's spec again with changes: `--advice` is applied first, then each `--set`."""
-    from hora.cli.spec_code import clear_old_commit, pack_code, send_packed
     from hora.cli.spec_files import with_options
-    from hora.cli.submitting import show_preview
+    from hora.cli.submitting import submit_clone
     from hora.connection import connect
 
     with connect() as client:
         advised = {} if advice is None else _advised(client, job_id, advice)
-        document = with_options(advised, {}, changes)
-        send_packed(client, pack_code(document))
-        if "code" in document:
-            clear_old_commit(document, client.job(job_id))
-        if dry_run:
-            show_preview(client.dry_run_clone(job_id, document), as_json)
-            return
-        job = client.clone(job_id, document)
-    print_json(job) if as_json else tell(job["id"])
+        submit_clone(client, job_id, with_options(advised, {}, changes), dry_run=dry_run, as_json=as_json)
 
 
 def _advised(client: "Service", job_id: str, number: int) -> "Json":

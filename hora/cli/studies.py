@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hora.cli.options import AsJson, DryRun, Limit, StudyId, Timeout
+from hora.cli.exit_codes import NOT_FOUND
+from hora.cli.options import AsJson, Changes, DryRun, Limit, StudyId, Timeout
 from hora.cli.output import console_of, display, print_json, say, tell
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from hora.service import Service
 
 app = typer.Typer()
-studies = typer.Typer(help="List studies. Show, cancel, pause and resume a study, and add notes to it.")
+studies = typer.Typer(
+    help="List studies. Show, cancel, pause and resume a study, add notes, train its best job again."
+)
 app.add_typer(studies, name="studies")
 
 StudyChanges = Annotated[
@@ -111,7 +114,7 @@ def report(
 
 @studies.callback(invoke_without_command=True)
 def all_studies(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> None:
-    """List studies. Show, cancel, pause and resume a study, and add notes to it."""
+    """List studies. Show, cancel, pause and resume a study, add notes, train its best job again."""
     if context.invoked_subcommand is None:
         list_studies(limit, as_json)
 
@@ -150,6 +153,42 @@ def show(
     display(study_facts(state))
     display("")
     display(cells_table(state))
+
+
+@studies.command("train-best")
+def train_best(
+    study_id: StudyId,
+    changes: Changes = [],  # noqa: B006 - typer copies it
+    from_weights: Annotated[
+        bool, typer.Option("--from-weights", help="Begin with the weights that the best job kept.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit the job of the best trial or cell again with changes, such as --set epochs=100."""
+    from hora.cli.spec_files import with_options
+    from hora.cli.submitting import submit_clone
+    from hora.connection import connect
+
+    with connect() as client:
+        job_id = _best_job(client, study_id)
+        weights = {"model": {"weights": f"job:{job_id}"}} if from_weights else {}
+        submit_clone(client, job_id, with_options(weights, {}, changes), dry_run=dry_run, as_json=as_json)
+
+
+def _best_job(client: "Service", study_id: str) -> str:
+    """The job of the best trial, or of the first repeat of the best cell. Exits if no job has a value of the goal."""
+    from hora.render.text import plain
+
+    report = client.report(study_id)
+    best = report["best"].get("goal")
+    if best is None:
+        say(f"Study {plain(study_id)} has no best job: none has succeeded with a value of its goal.")
+        raise typer.Exit(NOT_FOUND)
+    trials = report.get("trials")
+    job_id: str = trials[best]["job_id"] if trials else report["cells"][best]["jobs"][0]
+    say(f"Its best job is {plain(job_id)}.")
+    return job_id
 
 
 @studies.command()

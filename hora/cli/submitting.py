@@ -1,4 +1,4 @@
-"""Submits a job, or shows what it would be. Used by `hora submit`, `hora run` and `hora clone`."""
+"""Submits a job, or shows what it would be. Used by `hora submit`, `run`, `clone` and `studies train-best`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,6 +7,7 @@ from hora.cli.output import display, print_json, say, tell
 
 if TYPE_CHECKING:
     from hora.errors import Json
+    from hora.service import Service
     from hora.service.code_folders import CodeSource
 
 
@@ -37,6 +38,20 @@ def submit_document(
         else:
             tell(job["id"])
             say(f"Watch it with `hora show {job['id']} --wait`.")
+
+
+def submit_clone(client: "Service", job_id: str, changes: "Json", *, dry_run: bool, as_json: bool) -> None:
+    """Submit a job's spec again with changes, which may have code in a folder."""
+    from hora.cli.spec_code import clear_old_commit, pack_code, send_packed
+
+    send_packed(client, pack_code(changes))
+    if "code" in changes:
+        clear_old_commit(changes, client.job(job_id))
+    if dry_run:
+        show_preview(client.dry_run_clone(job_id, changes), as_json)
+        return
+    job = client.clone(job_id, changes)
+    print_json(job) if as_json else tell(job["id"])
 
 
 def show_preview(preview: "Json", as_json: bool) -> None:

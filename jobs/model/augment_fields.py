@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
-from jobs.model.problems import BRANCH
+from jobs.model.problems import BRANCH, NAMES
 from jobs.model.spec_parts import SpecPart
 
 Variant = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
@@ -116,6 +117,17 @@ def _branch_of(item: Any) -> str | None:
     return f"{BRANCH}{_STEP_OF[name].__name__}" if isinstance(name, str) and name in _STEP_OF else None
 
 
+def _known(item: Any) -> Any:
+    if _branch_of(item) is None:
+        others = ", ".join(name for name in _STEP_OF if name not in VARIANTS)
+        message = (
+            f"must be {', '.join(VARIANTS)}, or an object whose name is one of these or {others}:"
+            " such as {name: crop, padding: 4}"
+        )
+        raise PydanticCustomError("augmentation", "{text}", {"text": message, NAMES: list(_STEP_OF)})
+    return item
+
+
 # Spelt out, as a type checker wants it.
 AugmentItem = Annotated[
     Annotated[Variant, Tag(f"{BRANCH}name")]
@@ -126,14 +138,8 @@ AugmentItem = Annotated[
     | Annotated[Erase, Tag(f"{BRANCH}Erase")]
     | Annotated[Mixup, Tag(f"{BRANCH}Mixup")]
     | Annotated[Cutmix, Tag(f"{BRANCH}Cutmix")],
-    Discriminator(
-        _branch_of,
-        custom_error_type="augmentation",
-        custom_error_message=(
-            f"must be {', '.join(VARIANTS)}, or an object whose name is one of these or "
-            f"{', '.join(name for name in _STEP_OF if name not in VARIANTS)}: such as {{name: crop, padding: 4}}"
-        ),
-    ),
+    Discriminator(_branch_of),
+    BeforeValidator(_known),
 ]
 
 

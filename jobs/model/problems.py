@@ -52,6 +52,8 @@ _WORDS_BY_PATTERN = {
     POOL: "must be the name of a pool, slurm: and the name of a partition, such as slurm:main",
     METRIC_NAME: "must be the name of a metric: letters, digits and _.:/@- only, and not begin with a digit",
 }
+NAMES = "names"  # in the context of an error: what the value, or its field `name`, may be
+_QUOTED = re.compile("'([^']*)'")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MOST_PROPOSED = 60  # characters of a text that is proposed as a list
 
@@ -91,9 +93,10 @@ def in_words(detail: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch" and context["pattern"] in _WORDS_BY_PATTERN:
         return _WORDS_BY_PATTERN[context["pattern"]]
     if kind == "literal_error":
-        return f"must be {context['expected']}"
+        return f"must be {context['expected']}{_meant(value, _QUOTED.findall(context['expected']))}"
     if kind not in _WORDS_BY_TYPE:
-        return detail["msg"].removeprefix("Value error, ").replace(" after validation", "")
+        message = detail["msg"].removeprefix("Value error, ").replace(" after validation", "")
+        return message + _meant(value, context.get(NAMES, ()))
     is_one_of_several = not _NO_FIELDS.isdisjoint(detail["loc"])  # another branch may take the value
     return _WORDS_BY_TYPE[kind] + ("" if is_one_of_several else _hint(kind, value))
 
@@ -108,6 +111,13 @@ def _hint(kind: str, value: Any) -> str:
     if kind == "list_type" and is_text and value.split() and len(value) <= _MOST_PROPOSED:
         return f", such as {json.dumps(value.split(), ensure_ascii=False)}"
     return ""
+
+
+def _meant(value: Any, names: Sequence[str]) -> str:
+    """The name that was probably meant in place of a wrong one."""
+    given = value.get("name") if isinstance(value, dict) else value
+    similar = get_close_matches(given, names, n=1) if isinstance(given, str) and given not in names else ()
+    return f"; did you mean '{similar[0]}'?" if similar else ""
 
 
 def wrong_inner_field(name: str, received: object, message: str) -> PydanticCustomError:

@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
     model_serializer,
 )
+from pydantic_core import PydanticKnownError
 
 from jobs.model.spec_parts import MetricName, SpecPart
 
@@ -70,7 +71,8 @@ def from_name(names: Sequence[str]) -> Callable[[Any], Any]:
     def part(value: Any) -> Any:
         if isinstance(value, str):
             if value not in names:
-                raise ValueError(f"must be {', '.join(map(repr, names[:-1]))} or {names[-1]!r}")
+                expected = f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}"
+                raise PydanticKnownError("literal_error", {"expected": expected})
             return {"name": value}
         if not isinstance(value, dict | SpecPart):
             raise ValueError("must be a name, or an object with a name")

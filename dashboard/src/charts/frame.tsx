@@ -15,7 +15,8 @@ export interface Room {
   readonly bottom: number;
 }
 
-const LEFT = 58;
+const LEFT = 58; // at least; more for long figures such as 1 min 10 s
+const LETTER = 6.5; // the width of a figure's letter
 const RIGHT = 24; // for half of the axis's last figure
 const TOP = 28;
 const BOTTOM = 42;
@@ -42,7 +43,9 @@ interface Props {
 export function Frame({ title, xName, yName, height, entries, axes, children, table }: Props) {
   const container = useRef<HTMLDivElement>(null);
   const width = useWidth(container);
-  const room: Room = { left: LEFT, right: Math.max(LEFT + 40, width - RIGHT), top: TOP, bottom: height - BOTTOM };
+  const narrow: Room = { left: LEFT, right: Math.max(LEFT + 40, width - RIGHT), top: TOP, bottom: height - BOTTOM };
+  const lengths = axes(narrow).y.ticks.map(({ text }) => text.length); // whatever `left` is
+  const room: Room = { ...narrow, left: Math.max(LEFT, 10 + LETTER * Math.max(0, ...lengths)) };
   const { x, y } = axes(room);
   return (
     <figure class={styles["chart"]} aria-label={title}>

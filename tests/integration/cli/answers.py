@@ -103,7 +103,7 @@ _FREE = {
     "reading": lambda _: None,
     "probe": lambda _: None,
     "ledger": lambda text: {"leased_s": 1.0, "items": {text: 1.0}},
-    "best": lambda text: {text: 0},
+    "best": lambda text: {text: 0, "goal": 0},
     "setup": lambda text: {text: 1.0},
 }
 

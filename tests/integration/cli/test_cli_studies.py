@@ -118,6 +118,26 @@ def test_studies_are_listed_and_shown(stack: Stack, client: Service, study_id: s
     assert json.loads(again.stdout)["complete"] is True
 
 
+def test_the_best_job_is_trained_again_with_changes(stack: Stack, client: Service, study_id: str) -> None:
+    report = client.report(study_id)
+    (best,) = report["cells"][report["best"]["goal"]]["jobs"]
+    arguments = ("studies", "train-best", study_id, "--set", "epochs=7", "--set", "name=longer")
+    planned = hora(stack.home, *arguments, "--from-weights", "--dry-run", "--json")
+    assert json.loads(planned.stdout)["spec"]["model"]["weights"] == f"job:{best}"
+    again = hora(stack.home, *arguments)
+    assert again.stderr == f"Its best job is {best}.\n"
+    job = client.job(again.stdout.strip())
+    batches = [one["spec"]["batch_size"] for one in (job, client.job(best))]
+    assert (job["spec"]["epochs"], job["study"], batches[0]) == (7, None, batches[1])
+    client.cancel(job["id"])
+
+
+def test_without_a_result_no_job_is_the_best(stack: Stack, waiting_study_id: str) -> None:
+    result = hora(stack.home, "studies", "train-best", waiting_study_id)
+    assert (result.returncode, result.stdout) == (102, "")
+    assert "has no best job" in result.stderr
+
+
 def test_a_note_is_printed_at_the_end_of_the_report(stack: Stack, study_id: str) -> None:
     noted = hora(stack.home, "studies", "note", study_id, "Next: twice the rate.")
     assert noted.stdout.endswith(": Next: twice the rate.\n")

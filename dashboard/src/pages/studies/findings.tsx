@@ -21,7 +21,9 @@ export function Findings({ report }: { report: StudyReport }) {
   return (
     <Panel title="Findings">
       {report.findings.length === 0 ? (
-        <p class="muted">No findings yet: no two cells have results to compare.</p>
+        <p class="muted">
+          No findings yet: {report.trials ? "no trial has a result" : "no two cells have results to compare"}.
+        </p>
       ) : (
         <ul class={styles["findings"]}>
           {report.findings.map((finding) => (

@@ -13,14 +13,18 @@ export function Outliers({ report }: { report: StudyReport }) {
   return (
     <Panel title="Runs that stalled" tools={<Keep />} flush>
       <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Table of runs that stalled">
-        <table>
+        <table class={styles["table"]}>
           <thead>
             <tr>
               <th scope="col">Job</th>
               <th scope="col">Cell</th>
               <th scope="col">What shows it</th>
-              <th scope="col">Time with it</th>
-              <th scope="col">Time without</th>
+              <th scope="col" class="figure">
+                Time with it
+              </th>
+              <th scope="col" class="figure">
+                Time without
+              </th>
             </tr>
           </thead>
           <tbody>

@@ -47,7 +47,8 @@ function Best({ report }: { report: StudyReport }) {
   if (best === undefined) return null;
   return (
     <p class={styles["best"]}>
-      Best: <a href={`/jobs/${best.job_id}`}>trial {best.number}</a> with {othersKey(best)}
+      Best: <a href={`/jobs/${best.job_id}`}>trial {best.number}</a> with {othersKey(best)}.{" "}
+      <a href={`/new?clone=${best.job_id}`}>Train it longer</a>
     </p>
   );
 }

@@ -27,7 +27,7 @@ SCRIPT = {"code": "0a" * 32, "command": ["python", "t.py"]}
         ({"seed": 1.5}, "seed", "must be a whole number", "1.5"),
         ({"learning_rate": "fast"}, "learning_rate", "must be a number", "fast"),
         ({"mixed_gpus": "yes"}, "mixed_gpus", "must be true or false", "yes"),
-        ({"device": "tpu"}, "device", "must be 'auto', 'gpu' or 'cpu'", "tpu"),
+        ({"device": "tpu"}, "device", "must be 'auto', 'gpu' or 'cpu'; did you mean 'gpu'?", "tpu"),
         ({"code": "abc"}, "code", "must be a digest: 64 characters, each 0-9 or a-f", "abc"),
         (
             {"env": {"A-B": "1"}},

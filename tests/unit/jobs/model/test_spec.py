@@ -109,6 +109,8 @@ def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
     [
         (["crop"], "dataset.augment.0", "or an object whose name is one of these or crop"),
         ([{"name": "shear"}], "dataset.augment.0", "or an object whose name is"),
+        ([{"name": "cropp"}], "dataset.augment.0", "; did you mean 'crop'?"),
+        (["flip_horizontl"], "dataset.augment.0", "; did you mean 'flip_horizontal'?"),
         ([3], "dataset.augment.0", "must be flip_horizontal"),
         (["rotate_90", {"name": "crop", "pading": 4}], "dataset.augment.1.pading", "did you mean `padding`?"),
         ([{"name": "crop", "padding": "4"}], "dataset.augment.0.padding", "must be a whole number, without quotes"),
