@@ -55,7 +55,8 @@ quick: .venv/ready ## Run the unit tests, in about a minute
 	$(BIN)/pytest tests/unit --numprocesses $(PROCESSES) --dist loadfile
 
 # PROCESSES share the files in their order. Files that train come first, so that no process works alone at the end.
-PROCESSES ?= 2
+# On two cores three are faster than two, because a quarter of the time a test waits.
+PROCESSES ?= 3
 test: setup .venv-peers/ready ## Run the whole test suite
 	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 

@@ -51,6 +51,11 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the folders with the longest tests first: at the end of a run no process works alone on one of them."""
+    items.sort(key=lambda item: item.path.parent.name not in ("chaos", "upgrade"))
+
+
 @pytest.fixture(autouse=True)
 def full_precision() -> Iterator[None]:
     """Reset Keras's precision after each test: a rank builds one network, but a process of tests builds hundreds."""

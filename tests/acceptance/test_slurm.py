@@ -101,15 +101,15 @@ def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm
     until(cluster.are_idle, what="idle nodes")
 
 
-@pytest.mark.timeout(1800)  # eight jobs that start TensorFlow, on a busy machine one after the other
-def test_a_study_of_eight_jobs_runs_in_the_pool_and_has_its_report(user: Service) -> None:
-    grid = {"batch_size": [32, 128], "learning_rate": [0.001, 0.003]}
+@pytest.mark.timeout(1800)  # six jobs that start TensorFlow, on a busy machine one after the other
+def test_a_study_with_more_jobs_than_room_runs_in_the_pool_and_has_its_report(user: Service) -> None:
+    grid = {"batch_size": [32, 64, 128]}
     base = {name: value for name, value in DIGITS.items() if name not in grid} | {"epochs": 1}
     sent = user.submit_study({"name": "in-slurm", "base": base, "grid": grid, "repeats": 2})
     study = user.wait_study(sent["id"], timeout_s=1700)
-    assert (study["complete"], study["counts"]["succeeded"]) == (True, 8), study["counts"]
+    assert (study["complete"], study["counts"]["succeeded"]) == (True, 6), study["counts"]
     cells = user.report(study["id"])["cells"]
-    assert [(cell["repeats"], cell["wall_s"]["mean"] > 0) for cell in cells] == [(2, True)] * 4
+    assert [(cell["repeats"], cell["wall_s"]["mean"] > 0) for cell in cells] == [(2, True)] * 3
     waited_s = 0.0
     for job in user.jobs(study=study["id"]):
         (attempt,) = user.attempts(job["id"])

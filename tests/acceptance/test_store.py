@@ -216,7 +216,7 @@ def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> N
         lambda: link.slow(50_000), lambda: link.fail(1 / 3, seed=7), link.full, link.cut,
     ):  # fmt: skip
         fault()
-        wait_for_epochs(client, job_id, epochs=client.job(job_id)["progress"]["epoch"] + 30)
+        wait_for_epochs(client, job_id, epochs=client.job(job_id)["progress"]["epoch"] + 12)
     link.normal()
     client.cancel(job_id)
     job = client.wait(job_id, timeout_s=240)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from sqlalchemy import Engine, event, func, select, update
+from sqlalchemy import Engine, event, func, select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, IdleStretch, Sample
@@ -213,13 +213,13 @@ def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, 
         assert session.scalar(select(func.count(IdleStretch.attempt_id))) == 21
 
 
-def test_more_attempts_can_be_watched_than_a_statement_has_parameters(run: Run, sessions: Sessions) -> None:
-    attempt_id = run().lease.attempt_id
-    now = datetime.now(UTC)
-    row = {"attempt_id": attempt_id, "below": 5.0, "since": now, "until": now, "looked_at": now}
+def test_more_attempts_can_be_watched_than_a_statement_has_parameters(sessions: Sessions) -> None:
+    now, count = datetime.now(UTC), 70_000
+    times = {"since": now, "until": now, "looked_at": now}
     with sessions.begin() as session:
-        idle_watch._store(session, [row] * 70_000)
-        assert session.scalars(select(IdleStretch.attempt_id)).all() == [attempt_id]
+        session.execute(text("SET LOCAL session_replication_role = replica"))  # there need be no such attempts
+        idle_watch._store(session, [{"attempt_id": number, "below": 5.0, **times} for number in range(count)])
+        assert session.scalar(select(func.count(IdleStretch.attempt_id))) == count
 
 
 def _append_statement(
