@@ -77,6 +77,8 @@ def test_the_summary_agrees_with_the_curves(client: Service, two_ranks: Json) ->
     summary = two_ranks["summary"]
     assert points(client, two_ranks["id"], "val_accuracy")[summary["best_epoch"]] == summary["val_accuracy"]
     assert max(points(client, two_ranks["id"], "val_accuracy").values()) - summary["val_accuracy"] <= 0.001
+    named = {f"{part}_{name}" for part in ("val", "test") for name in ("loss", "accuracy", "top5")}
+    assert summary["metrics"].keys() >= {"loss", "accuracy"} | named
     rates = points(client, two_ranks["id"], "learning_rate")
     assert list(rates.values()) == pytest.approx([two_ranks["plan"]["learning_rate"]] * len(rates))
 

@@ -223,6 +223,38 @@ def test_a_weight_of_a_class_that_the_dataset_does_not_have_is_refused_at_submis
     assert stored.json()["spec"]["class_weights"] == {named[0]: 2.0}
 
 
+def test_a_job_has_the_task_of_its_data_or_is_refused_at_submission(
+    api: TestClient, register_dataset: Register, sessions: Sessions
+) -> None:
+    registered = register_dataset(ready=False, task="regression")
+    assert registered["options"]["task"] == "regression"
+    learned = {"task": "regression", "targets": 2, "classes": [], "class_counts": {}}
+    settled(sessions, facts=FACTS | learned, fingerprint="3" * 64)
+    assert api.get("/v1/datasets/chips").json()["items"][0]["facts"]["targets"] == 2
+    spec = SPEC | {"dataset": "chips", "batch_size": 4}
+    stored = api.post("/v1/jobs", json=spec)
+    assert stored.status_code == 201, stored.text
+    assert (stored.json()["spec"]["task"], stored.json()["spec"]["early_stopping"]["monitor"]) == (
+        "regression",
+        "val_loss",
+    )
+    with sessions() as session:
+        (job,) = session.scalars(select(Job)).all()
+        assert job.dataset_ref is not None
+        assert job.dataset_ref["expects"] == {"samples": 100, "test": 20, "classes": 0, "targets": 2}
+    assert api.post("/v1/jobs", json=stored.json()["spec"]).status_code == 201
+    for dataset in ("chips", "diabetes"):
+        of_data = SPEC | {"dataset": dataset, "batch_size": 4, "model": "mlp"}
+        other = errors_of(api.post("/v1/jobs", json=of_data | {"task": "multilabel"}))
+        assert "is for regression" in other["task"]
+        unfit = errors_of(api.post("/v1/jobs", json=of_data | {"class_weights": "balanced"}))
+        assert "only for classification" in unfit["class_weights"]
+        unknown = errors_of(api.post("/v1/jobs", json=of_data | {"goal": {"metric": "val_auc"}}))
+        assert "there are: loss, mae, val_loss, val_mae, val_rmse" in unknown["goal.metric"]
+    digits = errors_of(api.post("/v1/jobs", json=SPEC | {"dataset": "digits", "goal": {"metric": "val_auc"}}))
+    assert "val_top5" in digits["goal.metric"]  # ten classes have no area
+
+
 def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     api: TestClient, register_dataset: Register, sessions: Sessions
 ) -> None:

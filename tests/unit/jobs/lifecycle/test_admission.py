@@ -140,7 +140,7 @@ def test_spec_that_cannot_work_is_refused_by_its_field(field: str, spec: Spec) -
 
 def test_a_refusal_lists_what_exists() -> None:
     assert the_problem(spec_of({"source": "/elsewhere"})).message == (
-        "no such dataset: neither registered (digits, fashion-mnist, synthetic) nor below the data roots "
+        "no such dataset: neither registered (digits, fashion-mnist, diabetes, synthetic) nor below the data roots "
         "(/data, s3://bucket/sets)"
     )
     assert "HORA_DATA_ROOTS is not set" in the_problem(spec_of({"source": "chips"}), SitePolicy()).message

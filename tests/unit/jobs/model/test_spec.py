@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
+from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec, parse_spec, spec_from
+from jobs.model.stored_spec import stored_spec
+from jobs.model.tasks import DEFAULT_METRICS, epoch_metrics
 from tests.unit.jobs.model.spec_documents import SMALLEST, fields_of, problems_of, smallest
 
 # The whole spec of the design page, in full.
@@ -267,7 +270,7 @@ def test_null_turns_early_stopping_off() -> None:
         ("model.dropout", smallest(model={"name": "mlp", "dropout": 1})),
         ("early_stopping.min_delta", smallest(early_stopping={"min_delta": -0.1})),
         ("dataset.augment.0", smallest(dataset={"source": "d", "augment": ["shear"]})),  # not one of the choices
-        ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_f1"})),
+        ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_iou"})),
         ("optimizer", smallest(optimizer="rmsprop")),
         ("name", smallest(name="two\nlines")),  # characters that names, paths or the database refuse
         ("name", smallest(name="ends\n")),
@@ -360,7 +363,7 @@ def test_a_spec_cannot_be_changed() -> None:
         (
             {"task": "regression", "class_weights": "balanced"},
             "class_weights",
-            "only for classification, and the task is",
+            "only for classification, and",
         ),
         ({"task": "regression", "label_smoothing": 0.1}, "label_smoothing", "cannot be smoothed"),
         ({"task": "multilabel", "dataset": {"source": "a", "balance": True}}, "dataset.balance", "only for classific"),

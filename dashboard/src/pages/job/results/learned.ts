@@ -2,7 +2,7 @@
 
 import type { Job } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
-import { goalMetricOf, goalOf, isScript, metricsOf } from "../../../metrics.ts";
+import { goalMetricOf, isScript, metricsOf } from "../../../metrics.ts";
 
 export interface Figure {
   readonly name: string;
@@ -14,9 +14,10 @@ export function learnedFigures(job: Job): Figure[] {
   if (isScript(job.spec)) return goalFigures(job);
   const goal = goalMetricOf(job.spec, Object.keys(metricsOf(job))) ?? "val_accuracy";
   const results = RESULTS.filter(([metric]) => goal === "val_accuracy" || metric !== goal);
-  return [...(goal === "val_accuracy" ? [] : goalFigures(job)), ...results.map((result) => resultOf(job, result))].filter(
-    ({ name }) => hasAccuracy(job) || !name.endsWith("accuracy"),
-  );
+  return [
+    ...(goal === "val_accuracy" ? [] : goalFigures(job)),
+    ...results.map((result) => resultOf(job, result)),
+  ].filter(({ name }) => hasAccuracy(job) || !name.endsWith("accuracy"));
 }
 
 /** Whether the task of a job has an accuracy; true until its first validation. */
