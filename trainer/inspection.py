@@ -53,7 +53,7 @@ def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:
     return {
         "format": facts.format,
         "shape": list(facts.shape),
-        "words": len(facts.vocabulary) if facts.are_texts else None,
+        **({"words": len(facts.vocabulary)} if facts.are_texts else {}),
         "classes": list(facts.classes),
         "class_counts": {name: train.labels.get(name, 0) for name in facts.classes},
         "samples": train.samples,
