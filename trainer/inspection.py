@@ -56,7 +56,7 @@ def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:
     return {
         "format": facts.format,
         "shape": list(facts.shape),
-        "words": len(facts.vocabulary) if facts.are_texts else None,
+        **({"words": len(facts.vocabulary)} if facts.are_texts else {}),
         "classes": list(facts.classes),
         "task": facts.task,
         "targets": 0 if facts.targets is None else facts.outputs,

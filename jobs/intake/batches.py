@@ -285,7 +285,7 @@ class BatchBuilder:
 def _columns_of(record: DataOpened | Summarized) -> dict[str, Any]:
     if isinstance(record, Summarized):
         return {"summary": record.summary.model_dump(mode="json")}
-    dataset = record.model_dump(mode="json", exclude={"at", "kind", "classes"})
+    dataset = record.model_dump(mode="json", exclude={"at", "kind", "classes"}, exclude_none=True)
     return {"dataset": dataset, "classes": record.classes}
 
 

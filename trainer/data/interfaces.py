@@ -8,7 +8,7 @@ Facts        what is known of a dataset before the first step, equal on all rank
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -158,7 +158,7 @@ class Survey:
 
     def to_json(self) -> dict[str, Any]:
         """The survey in the form that `gather` sends."""
-        return asdict(self)
+        return asdict(replace(self, words={})) | {"words": self.words}  # `asdict` would copy a million words one by one
 
 
 def merged(surveys: Sequence[dict[str, Any]], *, most_shapes: int = 3) -> Survey:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,15 @@ def test_the_vocabulary_is_the_same_on_any_number_of_ranks(tmp_path: Path) -> No
     assert one == two == five
     counts = Counter(word for text in texts for word in text.split())
     assert list(one[2:]) == sorted(counts, key=lambda word: (-counts[word], word))[:100]
+
+
+def test_batches_of_texts_continue_where_an_epoch_was_left(tmp_path: Path) -> None:
+    save(tmp_path, [f"w{number} w{number % 7}" for number in range(300)])
+    dataset, spec = opened(tmp_path), spec_of("t.parquet", gpus=2)
+    whole = list(islice(train_batches(dataset, spec, rank=1), 9))
+    for batch, again in zip(whole[4:], train_batches(opened(tmp_path, ranks=2), spec, rank=1, first=4), strict=False):
+        assert np.array_equal(batch.features, again.features)
+        assert np.array_equal(batch.labels, again.labels)
 
 
 def test_of_large_texts_spread_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

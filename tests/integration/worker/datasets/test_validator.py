@@ -38,6 +38,20 @@ def test_a_version_of_arrays_becomes_ready_with_its_facts(
     assert not validator.validate_one()
 
 
+def test_texts_of_parquet_become_ready_with_their_vocabulary(
+    validator: Validator, registered: Register, sessions: Sessions, settings: Settings
+) -> None:
+    columns = {"title": ["a", "b"] * 20, "body": ["good film", "bad film"] * 20, "label": ["yes", "no"] * 20}
+    pq.write_table(pa.table(columns), settings.home / "data" / "a.parquet")
+    row_ids = [registered(source="a.parquet"), registered(source="a.parquet", text="body")]
+    assert [validator.validate_one(), validator.validate_one()] == [True, True]
+    unclear, ready = (row_of(sessions, row_id) for row_id in row_ids)
+    assert "several columns may hold the text: title, body: name one of them in dataset.text" in str(unclear.error)
+    assert (ready.status, ready.options["text"]) == ("ready", "body")
+    assert ready.facts is not None
+    assert [ready.facts[name] for name in ("shape", "words", "samples", "classes")] == [[256], 5, 40, ["no", "yes"]]
+
+
 def test_an_upload_becomes_a_dataset_and_its_archive_goes(
     validator: Validator, uploaded: Register, sessions: Sessions, settings: Settings
 ) -> None:
