@@ -64,7 +64,7 @@ def test_a_regression_is_as_good_as_that_of_scikit_learn_and_equal_on_killed_ran
     assert (data.task, data.targets, data.classes) == ("regression", 1, [])
     assert sorted(os.listdir(one.folder / "artifacts")) == ["model.keras", "model.weights.h5", "tensorboard"]
     shown = event_points(one.folder / "artifacts/tensorboard/validation", "epoch_rmse")
-    assert shown[40] == pytest.approx(last["val_rmse"])
+    assert dict(shown)[40] == pytest.approx(last["val_rmse"])
 
     two = run_on(tmp_path, 2, arrays | {"x_test": x, "y_test": y}, task="regression")
     two.kill_at_some_step(rank=1)
