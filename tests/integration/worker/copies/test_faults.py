@@ -64,8 +64,10 @@ class Line:
 class Ordeal:
     """One run on a host of its own."""
 
-    def __init__(self, seed: int, sessions: Sessions, line: Line, host: Callable[[str], Settings]) -> None:
-        self.seed, self.link, self.direct = seed, line.link, line.direct
+    def __init__(
+        self, seed: int, sessions: Sessions, line: Line, host: Callable[[str], Settings], *, turn_s: float
+    ) -> None:
+        self.seed, self.link, self.direct, self.turn_s = seed, line.link, line.direct, turn_s
         self.luck = random.Random(seed)  # noqa: S311 - no secret
         self.failing_share = self.luck.choice(FAILING_SHARES)
         self.here, self.elsewhere = host(f"h{seed}"), host(f"g{seed}")
@@ -76,13 +78,13 @@ class Ordeal:
 
     def go_through(self) -> int:
         """Run it all. Returns how many checkpoints were whole in the end."""
-        copier, turn_s = self.run.copier(), 0.05 * slowdown()
+        copier = self.run.copier()
         for step in range(1, self.luck.randrange(3, 6)):
             self._save(step)
             for _ in range(self.luck.randrange(1, 25)):
                 self._change_line()
                 copier.once()
-                time.sleep(turn_s)  # the job goes on whatever the copier does
+                time.sleep(self.turn_s)  # the job goes on whatever the copier does
             if self.luck.random() < 0.2:
                 copier.close()
                 copier = self.run.copier()
@@ -144,11 +146,13 @@ def test_nothing_half_is_taken_for_whole(
     monkeypatch.setattr(copier_module, "_LONGEST_REST_S", 0.2)  # it tries again soon
     monkeypatch.setattr(copier_module, "_FIRST_REST_S", 0.05)
     monkeypatch.setattr(fetching, "_RETRY_S", 0.05)
+    turn_s = 0.1 * min(slowdown(), 5)  # of the machine: among these threads, each would seem slow
     with ExitStack() as opened:
         lines = [Line(server, opened.enter_context(faulty(server.endpoint))) for _ in range(AT_ONCE)]
 
         def go_through(number: int) -> list[int]:
-            return [Ordeal(seed, sessions, lines[number], host).go_through() for seed in range(number, SEEDS, AT_ONCE)]
+            seeds = range(number, SEEDS, AT_ONCE)
+            return [Ordeal(seed, sessions, lines[number], host, turn_s=turn_s).go_through() for seed in seeds]
 
         pool = opened.enter_context(ThreadPoolExecutor(AT_ONCE))
         whole = [count for counts in pool.map(go_through, range(AT_ONCE)) for count in counts]
