@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from hora.service import Service
 
 app = typer.Typer()
-studies = typer.Typer(
-    help="List studies. Show, cancel, pause and resume a study, add notes, train its best job again."
-)
+studies = typer.Typer(help="List studies. Show, cancel, pause and resume a study, add notes, train its best job again.")
 app.add_typer(studies, name="studies")
 
 StudyChanges = Annotated[

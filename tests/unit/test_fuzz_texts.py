@@ -17,8 +17,8 @@ _FREE = {None, "^[^\\x00-\\x1f\\x7f-\\x9f]*$", "^[^\\x00-\\x1f\\x7f-\\x9f]+$"}
 # Texts that are stored, compared or searched as they are: nothing reads a syntax in them.
 _PLAIN = {
     "query": {"action", "actor", "name", "owner", "project", "search", "subject", "user"},
-    "NewDataset": {"description", "label"},
-    "DatasetSpec": {"label"},
+    "NewDataset": {"description", "label", "text"},
+    "DatasetSpec": {"label", "text"},
     "NewProject": {"description"},
     "ProjectChanges": {"description"},
     "JobChanges": {"name"},

@@ -85,7 +85,7 @@ def test_long_run_writes_only_every_nth_step(tmp_path: Path, steps_per_epoch: in
 
 def test_test_metrics_are_one_point_in_a_run_of_their_own(tmp_path: Path) -> None:
     for attempt, loss in ((1, 3.0), (2, 2.0)):  # attempt 2 replaces the point of attempt 1
-        add_test(tmp_path, 7, attempt=attempt, loss=loss, accuracy=0.5)
+        add_test(tmp_path, 7, {"loss": loss, "accuracy": 0.5}, attempt=attempt)
     assert event_points(tmp_path / "test", "epoch_loss") == [(7, 2.0)]
 
 

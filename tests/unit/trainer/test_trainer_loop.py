@@ -20,6 +20,7 @@ from trainer.data.opening import Dataset
 from trainer.distributed import Ranks
 from trainer.errors import Diverged, Outcome
 from trainer.loop import Loop
+from trainer.measures import Classification
 from trainer.state import State
 from trainer.stepping import Stepper
 from trainer.stopping import StopWatch
@@ -81,6 +82,7 @@ class Scene(Callback):
             dataset=cast("Dataset", Batches()),
             stepper=Stepper(self.train_step, lag=lag),
             evaluation_step=lambda *_: tf.constant([1.0, 1.0, 1.0]),
+            measures=Classification(classes=3),
             state=State(ranks=1, global_batch=1),
             callbacks=[self],
             checkpointing=cast("Checkpointing", self),

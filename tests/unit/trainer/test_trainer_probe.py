@@ -17,6 +17,7 @@ from tests.datasets import open_dataset, plan_of
 from tests.unit.trainer.made_up import ListRecorder
 from trainer import probe
 from trainer.distributed import Ranks
+from trainer.mirrored import Replica
 from trainer.models import build_model
 from trainer.probe import build, search
 from trainer.probing import measuring, memory
@@ -25,6 +26,7 @@ from trainer.probing.measuring import Measuring, Timed, averaged, medians, third
 from trainer.probing.memory import expected_peak
 from trainer.probing.proposal import EndedBy, findings_of
 from trainer.session import Opened
+from trainer.trainable import build_replicas
 
 RISING = [100.0, 190.0, 350.0, 600.0, 900.0, 950.0, 970.0]  # flat from the fifth on
 
@@ -238,7 +240,13 @@ def test_step_without_memory_ends_the_search_and_other_errors_are_raised(opened:
 
 def test_probe_changes_no_weight(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     models = []
-    monkeypatch.setattr(probe, "build_model", lambda *of, **more: models.append(build_model(*of, **more)) or models[0])
+
+    def build_remembered(*of: Any) -> list[Replica]:
+        replicas = build_replicas(*of)
+        models.extend(replica.model for replica in replicas)
+        return replicas
+
+    monkeypatch.setattr(probe, "build_replicas", build_remembered)
     here = measuring_on(opened, largest=8)
     assert searched(opened, here) == ([(8, True)], "largest")
     fresh = build_model(here.launch.spec, opened.dataset.facts)
