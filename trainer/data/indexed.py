@@ -61,8 +61,8 @@ class IndexedPart:
         for indices, features in self.reader.read(chosen):
             yield Batch(features, self.labels[indices])
 
-    def rows(self, start: int, stop: int) -> Iterator[Batch]:
-        """See `Part.rows`."""
+    def rows(self, start: int, stop: int, *, of: int | None = None) -> Iterator[Batch]:
+        """See `Part.rows`; the sequence is the same for every `of`."""
         chosen = (self.indices[first : min(first + _ROWS, stop)] for first in range(start, stop, _ROWS))
         for indices, features in self.reader.read(chosen):
             yield Batch(features, self.labels[indices])

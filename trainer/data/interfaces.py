@@ -114,10 +114,11 @@ class Part(Protocol):
         Or so many of its `samples`: always the same ones, from all over it.
         """
 
-    def rows(self, start: int, stop: int) -> Iterator[Batch]:
-        """The samples at the positions start..stop of the part, each once, in batches of any size. Raises `BadData`.
+    def rows(self, start: int, stop: int, *, of: int | None = None) -> Iterator[Batch]:
+        """Some of the first `of` samples of the part, in batches of any size. Raises `BadData`.
 
-        The positions are the same in every epoch and on every rank; `SampleSchedule.samples` takes the first ones.
+        All of them have a sequence, in which these are at the positions start..stop. It depends on `of` alone, so that
+        several ranks can share the work in any way. None: all samples of the part.
         """
 
     def damage(self) -> dict[str, str]:

@@ -165,8 +165,8 @@ def test_error_of_the_reader_is_raised_unchanged(tmp_path: Path) -> None:
 def test_data_that_changes_while_it_is_read_is_bad_data(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Shrinking(IndexedPart):
-        def rows(self, start: int, stop: int) -> Iterator[Batch]:
-            return super().rows(start, stop - 3)
+        def rows(self, start: int, stop: int, *, of: int | None = None) -> Iterator[Batch]:
+            return super().rows(start, stop - 3, of=of)
 
     part = Shrinking(ArrayReader(np.zeros((10, 2, 3), np.float32)), np.zeros(10, np.int32), np.arange(10))
     with pytest.raises(BadData, match=r"dataset\.cache: 7 samples where 10 were seen: did the data change\?"):

@@ -5,7 +5,7 @@ import resource
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -202,6 +202,23 @@ def test_an_evaluation_counts_every_row_once_in_equal_steps(
         assert steps == {-(-len(opened) // (ranks * per_rank))}
 
 
+@pytest.mark.parametrize("samples", [None, 1000])
+def test_ranks_that_share_the_rows_in_any_way_have_them_in_one_sequence(root: Path, samples: int | None) -> None:
+    opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
+    whole = len(opened) if samples is None else samples
+
+    def shared_by(ranks: int) -> list[int]:
+        cuts = [whole * rank // ranks for rank in range(ranks + 1)]
+        shares = (opened.rows(start, stop, of=samples) for start, stop in pairwise(cuts))
+        return [int(row) for share in shares for batch in share for row in batch.features[:, 0]]
+
+    rows = shared_by(1)
+    assert len(set(rows)) == whole
+    assert [shared_by(ranks) for ranks in (2, 3, 7)] == [rows] * 3
+    trained = ids(opened, schedule(whole, per_rank=1)).ravel().tolist()
+    assert sorted(trained) == sorted(rows)
+
+
 def test_rows_that_are_evaluated_again_are_not_read_again(root: Path) -> None:
     path = write(root / "passing.parquet", numbered(100), [100])
     opened = part("passing.parquet", root)
@@ -213,12 +230,12 @@ def test_rows_that_are_evaluated_again_are_not_read_again(root: Path) -> None:
 def test_fraction_takes_the_first_positions_of_the_part(root: Path) -> None:
     opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
 
-    def at(start: int, stop: int) -> set[int]:
-        return {int(row) for batch in opened.rows(start, stop) for row in batch.features[:, 0]}
+    def first(samples: int) -> set[int]:
+        return {int(row) for batch in opened.rows(0, samples, of=samples) for row in batch.features[:, 0]}
 
-    assert at(0, 700) | at(700, 3168) == at(0, 3168)
-    assert len(at(0, 700)) == 700
-    assert at(0, 700) == set(ids(opened, schedule(700, per_rank=1)).ravel().tolist())
+    assert len(first(700)) == 700
+    assert first(700) < first(1400) < first(3168)
+    assert first(700) == set(ids(opened, schedule(700, per_rank=1)).ravel().tolist())
 
 
 def test_rows_keep_their_labels(root: Path) -> None:

@@ -54,7 +54,7 @@ class DecodedPart:
         start, stop = (self.samples * rank // local_ranks for rank in (local_rank, local_rank + 1))
         at = start
         with _shared(self.path, self.size_bytes) as write:
-            for batch in self.part.rows(start, stop):
+            for batch in self.part.rows(start, stop, of=self.samples):
                 write(batch.labels.astype(self.target.label_dtype, copy=False), at * self._label_bytes)
                 write(batch.features.astype(self.dtype, copy=False), self._offset(at))
                 at += len(batch.labels)
@@ -71,9 +71,9 @@ class DecodedPart:
         """See `Part.evaluate`."""
         return self._mapped.evaluate(rank=rank, ranks=ranks, per_rank=per_rank, samples=samples)
 
-    def rows(self, start: int, stop: int) -> Iterator[Batch]:
+    def rows(self, start: int, stop: int, *, of: int | None = None) -> Iterator[Batch]:
         """See `Part.rows`."""
-        return self._mapped.rows(start, stop)
+        return self._mapped.rows(start, stop, of=of)
 
     def damage(self) -> dict[str, str]:
         """See `Part.damage`."""

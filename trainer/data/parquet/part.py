@@ -48,19 +48,21 @@ class ParquetPart:
         self, *, rank: int, ranks: int, per_rank: int, samples: int | None = None
     ) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`. Each rank reads row groups of its own; damaged images and blank samples weigh 0."""
-        first = self._stretch.first
-        used = self._stretch if samples in {None, len(self)} else Stretch(self._stretch.spread, first, first + samples)
+        used = self._first(samples)
         start, stop = (len(used) * number // ranks for number in (rank, rank + 1))
         with closing(self._delivered(in_batches(self._kept_blocks(used, start, stop), per_rank))) as batches:
             for _ in range(-(-len(used) // (per_rank * ranks))):
                 yield self._padded(next(batches, None), per_rank)
 
-    def rows(self, start: int, stop: int) -> Generator[Batch, None, None]:
-        """See `Part.rows`; within start..stop they come as they lie on disk."""
-        first = self._stretch.first
-        stretch = Stretch(self._stretch.spread, first + start, first + stop)
-        blocks = in_batches(self._read(stretch, 0, len(stretch)), _ROWS)
+    def rows(self, start: int, stop: int, *, of: int | None = None) -> Generator[Batch, None, None]:
+        """See `Part.rows`; they come as they lie on disk."""
+        blocks = in_batches(self._read(self._first(of), start, stop), _ROWS)
         yield from self._delivered(mended(block) for block in blocks)
+
+    def _first(self, samples: int | None) -> Stretch:
+        """The first samples of the part; None: all."""
+        first = self._stretch.first
+        return self._stretch if samples is None else Stretch(self._stretch.spread, first, first + samples)
 
     def _kept_blocks(self, stretch: Stretch, start: int, stop: int) -> Iterator[Block]:
         """The sound rows start..stop of a stretch. They come from memory if they are few and were read before."""

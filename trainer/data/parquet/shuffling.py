@@ -109,12 +109,13 @@ class Stretch:
     def mask(self, piece: Piece, seed: tuple[int, ...] = ()) -> Mask:
         """Which rows of its row group a piece takes; `seed` is that of the pass, in which a cut row group is shuffled.
 
-        It is made when it is needed, so the memory for a collection does not grow with its rows.
+        Without a seed it is cut as it lies on disk. The mask is made when it is needed, so the memory for a collection
+        does not grow with its rows.
         """
         first = int(self._firsts[piece.group])
         used = self.spread.shuffled(piece.group)[first : first + piece.used_rows]
-        if seed and piece.rows < piece.used_rows:
-            used = np.random.default_rng((*seed, piece.group)).permutation(used)
+        if piece.rows < piece.used_rows:
+            used = np.random.default_rng((*seed, piece.group)).permutation(used) if seed else np.sort(used)
         mask = np.zeros(self.spread.rows[piece.group], np.bool_)
         mask[used[piece.start : piece.stop]] = True
         return mask
