@@ -140,8 +140,8 @@ def test_facts_of_the_opened_data_are_stored_with_the_job(
         job = get_job(session, lease.job_id)
         assert job.classes == ["a\ufffd", "b"]
         assert job.dataset == {
-            "format": "parquet", "shape": [21], "train": 90, "validation": 10, "test": 0, "damaged": 2,
-            "damaged_files": ["x.parquet: row 7\ufffd"],
+            "format": "parquet", "shape": [21], "task": "classification", "targets": 0, "train": 90, "validation": 10,
+            "test": 0, "damaged": 2, "damaged_files": ["x.parquet: row 7\ufffd"],
         }  # fmt: skip
 
 
