@@ -9,6 +9,7 @@ from typing import Any
 from keras import layers, ops
 
 from trainer.data.texts import PADDING, UNKNOWN
+from trainer.models.transformers import dropped, encoder_block
 
 _WIDTH, _HEADS, _BLOCKS = 128, 4, 2
 
@@ -36,24 +37,9 @@ def text_transformer(x: Any, rate: float, words: int) -> Any:
             layers.Embedding(x.shape[1], _WIDTH, name="positions")(positions),
         ]
     )
-    x = _dropped(x, rate)
+    x = dropped(x, rate)
     for number in range(1, _BLOCKS + 1):
-        x = _block(x, ops.expand_dims(is_word, 1), rate, f"block{number}")
+        x = encoder_block(x, rate, f"block{number}", heads=_HEADS, mask=ops.expand_dims(is_word, 1))
     x = layers.LayerNormalization(epsilon=1e-6, name="norm")(x)
     weights = ops.expand_dims(ops.cast(is_word, "float32"), 2)  # in half precision a long sum loses digits
     return ops.sum(ops.cast(x, "float32") * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
-
-
-def _block(x: Any, is_word: Any, rate: float, name: str) -> Any:
-    """Attention to words, then two dense layers; each behind a normalization and beside a shortcut."""
-    y = layers.LayerNormalization(epsilon=1e-6, name=f"{name}_norm1")(x)
-    y = layers.MultiHeadAttention(_HEADS, _WIDTH // _HEADS, name=f"{name}_attention")(y, y, attention_mask=is_word)
-    x = layers.Add(name=f"{name}_add1")([x, _dropped(y, rate)])
-    y = layers.LayerNormalization(epsilon=1e-6, name=f"{name}_norm2")(x)
-    y = layers.Dense(4 * _WIDTH, activation="gelu", name=f"{name}_dense1")(y)
-    y = layers.Dense(_WIDTH, name=f"{name}_dense2")(_dropped(y, rate))
-    return layers.Add(name=f"{name}_add2")([x, _dropped(y, rate)])
-
-
-def _dropped(x: Any, rate: float) -> Any:
-    return layers.Dropout(rate)(x) if rate else x

@@ -1,4 +1,7 @@
-"""A small vision transformer of Keras's own layers. Listed in `trainer.models.zoo`."""
+"""A small vision transformer of Keras's own layers, and the block of all transformers here.
+
+Used by `trainer.models.zoo` and `trainer.models.text`.
+"""
 
 from typing import Any
 
@@ -14,9 +17,9 @@ def vit_tiny(x: Any, rate: float) -> Any:
     no layer for a token. 5,716,840 weights on 224x224x3 with 1000 classes. `rate` is that of dropout.
     """
     x = _embedded(x)
-    x = _dropped(x, rate)
+    x = dropped(x, rate)
     for number in range(1, _BLOCKS + 1):
-        x = _block(x, rate, f"block{number}")
+        x = encoder_block(x, rate, f"block{number}", heads=_HEADS)
     x = layers.LayerNormalization(epsilon=1e-6, name="norm")(x)
     return layers.GlobalAveragePooling1D(name="pool")(x)
 
@@ -45,16 +48,21 @@ def _patch_side(side: int) -> int:
     return next((patch for least, patch in ((128, 16), (64, 8), (16, 4)) if side >= least), 2)
 
 
-def _block(x: Any, rate: float, name: str) -> Any:
-    """Attention, then two dense layers; each behind a normalization and beside a shortcut."""
+def encoder_block(x: Any, rate: float, name: str, *, heads: int, mask: Any = None) -> Any:
+    """Attention, then two dense layers; each behind a normalization and beside a shortcut.
+
+    `x` is (batch, place, width). `mask` (batch, 1, place) says which places count; None: all.
+    """
+    width = x.shape[-1]
     y = layers.LayerNormalization(epsilon=1e-6, name=f"{name}_norm1")(x)
-    y = layers.MultiHeadAttention(_HEADS, _WIDTH // _HEADS, name=f"{name}_attention")(y, y)
-    x = layers.Add(name=f"{name}_add1")([x, _dropped(y, rate)])
+    y = layers.MultiHeadAttention(heads, width // heads, name=f"{name}_attention")(y, y, attention_mask=mask)
+    x = layers.Add(name=f"{name}_add1")([x, dropped(y, rate)])
     y = layers.LayerNormalization(epsilon=1e-6, name=f"{name}_norm2")(x)
-    y = layers.Dense(4 * _WIDTH, activation="gelu", name=f"{name}_dense1")(y)
-    y = layers.Dense(_WIDTH, name=f"{name}_dense2")(_dropped(y, rate))
-    return layers.Add(name=f"{name}_add2")([x, _dropped(y, rate)])
+    y = layers.Dense(4 * width, activation="gelu", name=f"{name}_dense1")(y)
+    y = layers.Dense(width, name=f"{name}_dense2")(dropped(y, rate))
+    return layers.Add(name=f"{name}_add2")([x, dropped(y, rate)])
 
 
-def _dropped(x: Any, rate: float) -> Any:
+def dropped(x: Any, rate: float) -> Any:
+    """The activations with a share of them dropped in training; 0 adds no layer."""
     return layers.Dropout(rate)(x) if rate else x
