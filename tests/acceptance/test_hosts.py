@@ -41,7 +41,8 @@ if run.rank == 0 and run.latest_checkpoint() is not None:
     done = int((run.latest_checkpoint() / "step").read_text())
 peer.sendall(b"%9d" % done)
 done = max(done, int(peer.recv(9, socket.MSG_WAITALL)))
-for step in range(done + 1, 61):
+last = done + 30 if done else 10**6  # the first attempt goes on until it is paused
+for step in range(done + 1, last + 1):
     time.sleep(0.1)
     peer.sendall(b"x")
     assert peer.recv(1) == b"x"
@@ -140,8 +141,9 @@ def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Ho
     assert (ended["status"], ended["error"]) == ("succeeded", None)
     assert [attempt["end_reason"] for attempt in client.attempts(job_id)] == ["paused", "completed"]
     assert [sorted(names) for names in shares(client, job_id)] == [["ha", "hb"]] * 2
-    for rank in (0, 1):
-        assert sorted(points(client, job_id, "mae", axis="step", rank=rank)) == list(range(1, 61))
+    steps = [sorted(points(client, job_id, "mae", axis="step", rank=rank)) for rank in (0, 1)]
+    assert len(steps[0]) > 30
+    assert steps == [list(range(1, len(steps[0]) + 1))] * 2
     nothing_left(hosts, job_id)
 
 

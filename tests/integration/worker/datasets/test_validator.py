@@ -30,9 +30,9 @@ def test_a_version_of_arrays_becomes_ready_with_its_facts(
     row = row_of(sessions, row_id)
     assert (row.status, row.error, row.attempts, row.claimed_by) == ("ready", None, 1, None)
     assert row.facts == {
-        "format": "arrays", "shape": [8, 8, 1], "classes": ["0", "1", "2", "3"],
-        "class_counts": {"0": 25, "1": 25, "2": 25, "3": 25}, "samples": 100, "train": 80, "validation": 20,
-        "test": 20, "split": 0.2, "damaged": 0, "damaged_files": [], "files": 1,
+        "format": "arrays", "task": "classification", "shape": [8, 8, 1], "classes": ["0", "1", "2", "3"],
+        "targets": 0, "class_counts": {"0": 25, "1": 25, "2": 25, "3": 25}, "samples": 100, "train": 80,
+        "validation": 20, "test": 20, "split": 0.2, "damaged": 0, "damaged_files": [], "files": 1,
         "bytes": (settings.home / "data" / "a.npz").stat().st_size,
     }  # fmt: skip
     assert not validator.validate_one()
