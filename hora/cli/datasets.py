@@ -179,6 +179,7 @@ def _share(text: str | None) -> float | str | None:
 
 
 def _summary(version: "Json") -> str:
+    from hora.render.jobs import learned
     from hora.render.text import count, plain
 
     name = f"{plain(version['name'])}@{version['version']}"
@@ -186,7 +187,6 @@ def _summary(version: "Json") -> str:
         return f"{name} is invalid: {plain(version['error'])}"
     if version["status"] == "ready":
         found = version["facts"]
-        targets = found.get("targets")
-        learned = f"with {targets} target{'s' * (targets != 1)}" if targets else f"in {len(found['classes'])} classes"
-        return f"{name} is ready: {count(found['samples'])} samples {learned}"
+        samples = count(found["samples"])
+        return f"{name} is ready: {samples} samples, {learned(len(found['classes']), found.get('targets'))}"
     return f"{name} is being validated"

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import facts, table_of
+from hora.render.jobs import facts, learned, table_of
 from hora.render.text import ago, count, plain
 
 _STYLES = {"ready": "green", "invalid": "bold red", "validating": "yellow"}
@@ -16,9 +16,7 @@ _MOST_CLASSES = 12
 
 def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a name, with its newest version."""
-    table = table_of(
-        "DATASET", "STATUS", "FORMAT", "SAMPLES>", "TEST>", "CLASSES>", "SHAPE", "REGISTERED", "DESCRIPTION"
-    )
+    table = table_of("DATASET", "STATUS", "FORMAT", "SAMPLES>", "TEST>", "LEARNS", "SHAPE", "REGISTERED", "DESCRIPTION")
     for dataset in datasets:
         name = plain(dataset["name"]) + (f"@{dataset['version']}" if dataset.get("version") else "")
         table.add_row(
@@ -27,7 +25,7 @@ def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Tab
             plain(dataset["format"] or "-"),
             count(dataset["trainable"]),
             count(dataset["test"]),
-            count(dataset["classes"]),
+            learned(dataset["classes"], dataset.get("targets")),
             _shape(dataset["shape"]),
             "built in" if dataset["builtin"] else ago(dataset["created_at"], now),
             plain(dataset["error"] or dataset["description"] or "-"),
@@ -37,7 +35,7 @@ def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Tab
 
 def versions_table(versions: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a version."""
-    table = table_of("VERSION", "STATUS", "SAMPLES>", "TEST>", "CLASSES>", "BYTES>", "REGISTERED", "BY", "SOURCE")
+    table = table_of("VERSION", "STATUS", "SAMPLES>", "TEST>", "LEARNS", "BYTES>", "REGISTERED", "BY", "SOURCE")
     for version in versions:
         data_facts = version["facts"] or {}
         table.add_row(
@@ -45,7 +43,7 @@ def versions_table(versions: Iterable[Json], now: datetime | None = None) -> Tab
             _status(version["status"]),
             count(data_facts.get("samples")),
             count(data_facts.get("test")),
-            count(len(data_facts["classes"])) if data_facts else "-",
+            learned(len(data_facts["classes"]), data_facts.get("targets")) if data_facts else "-",
             count(data_facts.get("bytes")),
             ago(version["created_at"], now),
             plain(version["created_by"]),

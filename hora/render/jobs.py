@@ -259,13 +259,19 @@ def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
     shape = "x".join(map(str, dataset["shape"])) + (" words" if dataset.get("words") is not None else "")
     damaged = dataset.get("damaged")
     files = ", ".join(plain(name) for name in dataset["damaged_files"][:most])
-    targets = dataset.get("targets")
     several = " of which several may apply" if dataset.get("task") == "multilabel" else ""
-    learned = f"{targets} target{'s' * (targets != 1)}" if targets else f"{len(classes)} classes{several}: {named}"
+    names = f"{several}: {named}" if classes else ""
     return {
-        "data": f"{plain(dataset['format'])}, {shape}, {learned}",
+        "data": f"{plain(dataset['format'])}, {shape}, {learned(len(classes), dataset.get('targets'))}{names}",
         "damaged": f"{count(damaged)} left out: {files}" if damaged else None,
     }
+
+
+def learned(classes: int | None, targets: int | None) -> str:
+    """What the samples of a dataset are learned for: the number of its targets or classes; None is unknown."""
+    if targets:
+        return f"{count(targets)} target{'s' * (targets != 1)}"
+    return "-" if classes is None else f"{count(classes)} class{'es' * (classes != 1)}"
 
 
 def _setup(phases: Mapping[str, float]) -> str | None:

@@ -125,6 +125,7 @@ def _line(row: DatasetVersion) -> DatasetLine:
         test=facts.get("test"),
         classes=len(facts["classes"]) if facts else None,
         task=facts.get("task", CLASSIFICATION) if facts else None,
+        targets=facts.get("targets", 0) if facts else None,
         shape=facts.get("shape"),
         format=facts.get("format"),
         builtin=False,

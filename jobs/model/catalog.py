@@ -23,6 +23,7 @@ class Dataset(BaseModel):
     trainable: int
     test: int
     classes: int
+    targets: int = 0  # numbers that a sample has to learn, in a regression
     shape: tuple[int, ...]  # (height, width, channel), or (feature,)
     task: Task = CLASSIFICATION
     format: Literal["arrays", "synthetic"] = "arrays"
@@ -79,6 +80,7 @@ DATASETS = {
             trainable=350,
             test=92,
             classes=0,
+            targets=1,
             shape=(10,),
             task="regression",
         ),

@@ -73,6 +73,7 @@ class DatasetLine(View):
     test: int | None
     classes: int | None
     task: Task | None = None
+    targets: int | None = Field(0, description="Numbers that a sample has to learn, in a regression")
     shape: list[int] | None
     format: str | None
     builtin: bool

@@ -95,9 +95,9 @@ def test_the_list_has_built_in_datasets_and_the_newest_version_of_others(
         assert known.model_dump(mode="json").items() <= listed[name].items()
         assert listed[name]["builtin"]
     assert listed["chips"] | {"created_at": None} == {
-        "name": "chips", "description": "", "trainable": 100, "test": 20, "classes": 2, "shape": [12, 12, 3],
-        "task": "classification", "format": "images", "builtin": False, "version": 1, "status": "ready", "error": None,
-        "created_by": "admin", "created_at": None,
+        "name": "chips", "description": "", "trainable": 100, "test": 20, "classes": 2, "targets": 0,
+        "shape": [12, 12, 3], "task": "classification", "format": "images", "builtin": False,
+        "version": 1, "status": "ready", "error": None, "created_by": "admin", "created_at": None,
     }  # fmt: skip
     register_dataset(ready=False)
     newest = next(line for line in api.get("/v1/datasets").json()["items"] if line["name"] == "chips")

@@ -15,6 +15,8 @@ def test_the_list_has_the_built_in_datasets(stack: Stack) -> None:
     assert shown.returncode == 0
     assert "digits" in shown.stdout
     assert "built in" in shown.stdout
+    assert "10 classes" in shown.stdout
+    assert "1 target" in shown.stdout
     assert "fashion-mnist" in [
         one["name"] for one in json.loads(hora(stack.home, "dataset", "ls", "--json").stdout)["items"]
     ]

@@ -9,6 +9,7 @@ const DIGITS = {
   trainable: 1500,
   test: 297,
   classes: 10,
+  targets: 0,
   shape: [8, 8, 1],
   format: "arrays",
   builtin: true,
@@ -18,6 +19,7 @@ const DIGITS = {
 
 test("a suggested dataset shows its state, size, shape and description", () => {
   assert.equal(ofDataset(DIGITS).detail, "1,500 samples of 8×8×1 in 10 classes. Handwritten digits");
+  assert.match(ofDataset({ ...DIGITS, classes: 0, targets: 1 }).detail, /8×8×1 with 1 target\./);
   assert.equal(
     ofDataset({ ...DIGITS, description: "", trainable: null, shape: null, classes: null, status: "validating" }).detail,
     "is being validated",

@@ -29,13 +29,13 @@ export function useSuggestions(me: Me | undefined): Suggestions {
 }
 
 export function ofDataset(dataset: DatasetLine): Option {
-  const { trainable, shape, classes, status, error, description } = dataset;
+  const { trainable, shape, classes, targets, status, error, description } = dataset;
   const state = status === "validating" ? "is being validated" : status === "invalid" ? `invalid: ${error}` : "";
   const facts = [
     state,
     trainable === null ? "" : `${short(trainable)} samples`,
     shape === null ? "" : `of ${shape.join("×")}`,
-    classes === null ? "" : `in ${classes} classes`,
+    targets ? `with ${targets} target${targets === 1 ? "" : "s"}` : classes === null ? "" : `in ${classes} classes`,
   ];
   const factsText = facts.filter((fact) => fact !== "").join(" ");
   return { value: dataset.name, detail: [factsText, description].filter((text) => text !== "").join(". ") };

@@ -149,7 +149,9 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
   const rows: [string, string][] = [
     ["Format", dataset.format],
     ["Shape of a sample", dataset.shape.join(" × ")],
-    ["Classes", dataset.classes === null ? "–" : number(dataset.classes.length)],
+    dataset.targets > 0
+      ? ["Targets", number(dataset.targets)]
+      : ["Classes", dataset.classes === null ? "–" : number(dataset.classes.length)],
     ["Training samples", number(dataset.train)],
     ["Validation samples", number(dataset.validation)],
     ["Test samples", number(dataset.test)],
