@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -33,6 +34,7 @@ from worker.host.inventory import Endpoint, host_info
 from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
+from worker.nursery.keeper import Nursery
 from worker.periodic import PeriodicThread
 from worker.slurm.pool_host import PoolHost
 
@@ -54,6 +56,7 @@ class Agent(PeriodicThread):
         sshd: Sshd | None = None,
         space: SpaceWatch | None = None,
         pool: PoolHost | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
         super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions
@@ -65,6 +68,8 @@ class Agent(PeriodicThread):
         self._sshd = sshd
         self._space = space
         self._pool = pool
+        self._nursery = nursery
+        self._warm: dict[str, Any] = {}  # what is registered of it
         self._no_space: str | None = None  # as it is stored
         self._endpoint: Endpoint | None = None  # as it is registered
         self._is_out_of_service = False  # until its devices are known
@@ -89,7 +94,7 @@ class Agent(PeriodicThread):
         """Send the heartbeat, check the attempts of this host, end abandoned ones, and dispatch."""
         if self._in_contact_since is None:
             self._come_into_service()
-        elif self._sshd is not None and self._sshd.endpoint != self._endpoint:
+        elif (self._sshd is not None and self._sshd.endpoint != self._endpoint) or self._warm != self._warm_facts():
             self._register()
         self._send_heartbeat()
         self._keeper.look_after_all()
@@ -147,13 +152,18 @@ class Agent(PeriodicThread):
         self._endpoint = self._sshd.endpoint if self._sshd is not None else None
         offer = self._devices.offer
         assert offer is not None
-        info = host_info(self._settings, self._endpoint) | self._gpu_info | device_facts(offer)
+        self._warm = self._warm_facts()
+        info = host_info(self._settings, self._endpoint) | self._gpu_info | device_facts(offer) | self._warm
         address = self._endpoint.address if self._endpoint else None
         gpus = {gpu.uuid: gpu for gpu in self._gpus}
         slots = [slot if slot.uuid is None else _as_it_is_now(slot, gpus[slot.uuid]) for slot in offer.slots]
         with self._sessions.begin() as session:
             registration.register(session, self._settings.host, info, slots, address=address, folders=self._folders())
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
+
+    def _warm_facts(self) -> dict[str, Any]:
+        memory_bytes = self._nursery.memory_bytes if self._nursery is not None else None
+        return {} if memory_bytes is None else {"warm_ranks_bytes": memory_bytes}
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:

@@ -6,6 +6,7 @@ them before it ends.
 """
 
 import logging
+import os
 from typing import Any, ClassVar
 
 from celery import Celery
@@ -17,6 +18,7 @@ from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
+from worker.attempt.layout import threads_of
 from worker.copies.keeper import keeper_of
 from worker.datasets.fetcher import fetcher_of
 from worker.datasets.validator import validators_of
@@ -28,6 +30,7 @@ from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host_shutdown import leave_list, stop_jobs_of_host
 from worker.idle_watch import IdleWatch
+from worker.nursery.keeper import Nursery
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
@@ -51,14 +54,16 @@ class Worker:
         self._sessions = sessions
         gpus = find_gpus() if settings.device != "cpu" else []
         self.devices = Devices(settings, gpus)
-        self.launcher = self.launcher_class(sessions, settings)
+        rank_threads = 0 if gpus else threads_of(1, cores=os.cpu_count() or 1, slots=settings.cpu_slots)
+        self.nursery = Nursery(settings, threads=rank_threads) if settings.warm_ranks else None
+        self.launcher = self.launcher_class(sessions, settings, self.nursery)
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
         self.desk, pool = self._pool()
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
         self.space = SpaceWatch(settings)
         self.agent = Agent(
             sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, devices=self.devices,
-            sshd=self.sshd, space=self.space, pool=pool,
+            sshd=self.sshd, space=self.space, pool=pool, nursery=self.nursery,
         )  # fmt: skip
         self.devices.on_change = self.agent.wake
         if self.desk is not None:
@@ -84,8 +89,8 @@ class Worker:
         self.mirror = mirror_of(sessions, settings)
         self._copies = [keeper for place in self._places if (keeper := keeper_of(sessions, place)) is not None]
         threads = (
-            self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention, *self.validators,
-            *fetchers, self.notifier, self.mirror, self.idle_watch, self.forecaster,
+            self.nursery, self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention,
+            *self.validators, *fetchers, self.notifier, self.mirror, self.idle_watch, self.forecaster,
             self.searcher,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
@@ -116,6 +121,8 @@ class Worker:
                 for keeper in self._copies:
                     keeper.finish(within_s=self._settings.save_grace_s)
                 leave_list(self._sessions, self._settings)
+            if self.nursery is not None:
+                self.nursery.close()
             for keeper in self._copies:
                 keeper.end_process()
             if self.desk is not None and self.desk.stop(wait_s=_LAST_PASS_S):
@@ -126,7 +133,7 @@ class Worker:
         of_pool = self._settings.of_pool
         if of_pool is None:
             return None, None
-        launcher = self.launcher_class(self._sessions, of_pool)
+        launcher = self.launcher_class(self._sessions, of_pool, self.nursery)
         desk = Desk(self._sessions, of_pool, launcher=launcher)
         return desk, PoolHost(self._sessions, of_pool, launcher=launcher, desk=desk)
 

@@ -4,7 +4,7 @@ The only module outside the trainer that imports horovod. Run as `python -m work
 for ranks on several hosts, and Horovod's arguments, `--network-interfaces` among them. On a node of Slurm it gets
 `--slurm-job NUMBER`: it starts all ranks with srun, and finds the interface itself if it is not told.
 
-Five changes, all to Horovod 0.28.1's launcher:
+Six changes, all to Horovod 0.28.1's launcher:
 
 - It imports TensorFlow in the launcher's process only to learn whether Gloo was built in. It was: the
   requirements pin a Horovod that is built so. So the answer is always yes.
@@ -15,30 +15,38 @@ Five changes, all to Horovod 0.28.1's launcher:
 - It reaches other hosts with the ssh settings of the user who runs it, and trusts any host key. Here it gets only the
   stack's configuration.
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
+- It starts a rank through two shells and a new Python. Ranks of this host that wait already become the rank instead.
 - In a job of Slurm it looks up no names: nodes are named as Slurm knows them, which need not be names of machines.
 """
 
 import math
+import multiprocessing
 import os
 import re
 import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 import psutil
 from horovod.runner import gloo_run, launch
+from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.http import http_server
 from horovod.runner.util import network, remote
+from horovod.runner.util.threads import in_thread, on_event
 
 from jobs.runtime.files import PRIVATE_UMASK
 from worker.attempt.slurm_steps import step, without_outer_step
+from worker.nursery.stem import WaitingRank
 
 _MOST_STORED_BYTES = 64 * 1024 * 1024  # ranks store some hundred bytes each
 _take = http_server.KVStoreHandler.do_PUT
+_execute = safe_shell_exec.execute
 
 
 def _gloo_built(verbose: bool = False) -> bool:
@@ -100,9 +108,67 @@ def _interface_to(node: str) -> str:
     raise OSError(f"no network interface of this node has the address {own_ip}, from which it reaches {node}")
 
 
-def main() -> None:
-    """Run Horovod's command line with this process's arguments."""
+def _starting_warm(ranks: list[WaitingRank]) -> Callable[..., int | None]:
+    """`safe_shell_exec.execute`, with processes that wait to become a rank. Other commands start as before."""
+
+    def execute(
+        command: str,
+        env: Mapping[str, str] | None = None,
+        stdout: Any = None,
+        stderr: Any = None,
+        index: int | None = None,
+        events: Sequence[threading.Event] | None = None,
+        prefix_output_with_timestamp: bool = False,
+    ) -> int | None:
+        words = shlex.split(command)
+        if words[0] != "env" or not ranks:
+            code: int | None = _execute(command, env, stdout, stderr, index, events, prefix_output_with_timestamp)
+            return code
+        first = next(place for place, word in enumerate(words[1:], 1) if "=" not in word)
+        variables = dict(word.split("=", 1) for word in words[1:first])
+        rank = ranks.pop()
+        forwarding, ends = [], []
+        for name, stream in (("stdout", stdout or sys.stdout), ("stderr", stderr or sys.stderr)):
+            source, end = multiprocessing.Pipe(duplex=False)
+            ends.append(end)
+            forwarding.append(
+                in_thread(
+                    safe_shell_exec.prefix_connection, args=(source, stream, name, index, prefix_output_with_timestamp)
+                )
+            )
+        whole = {**os.environ, **variables, "PWD": os.getcwd()}  # the last one as by the shell
+        rank.start(words[first:], whole, stdout=ends[0].fileno(), stderr=ends[1].fileno())
+        for end in ends:
+            end.close()
+        ended, process = threading.Event(), psutil.Process(rank.process.pid)
+        for event in events or ():
+            on_event(event, _end_rank, args=(process, ended), stop=ended, silent=True)
+        ended_with = rank.process.wait()
+        ended.set()
+        for thread in forwarding:
+            thread.join()
+        return ended_with if ended_with >= 0 else 128 - ended_with  # as a shell says it
+
+    return execute
+
+
+def _end_rank(process: psutil.Process, ended: threading.Event) -> None:
+    """End a rank as Horovod does: a signal, and after a while it is killed with all that is below it."""
+    process.terminate()
+    if ended.wait(safe_shell_exec.GRACEFUL_TERMINATION_TIME_S):
+        return
+    process.suspend()  # so that it starts nothing more
+    for each in [*process.children(recursive=True), process]:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+
+
+def main(arguments: Sequence[str], ranks: list[WaitingRank] | None = None) -> None:
+    """Run Horovod's command line with these arguments. `ranks` wait to become those of this host."""
     os.umask(PRIVATE_UMASK)  # the ranks inherit it
+    sys.argv[1:] = arguments
+    if ranks:
+        safe_shell_exec.execute = _starting_warm(ranks)
     if sys.argv[1] == "--ssh-config":
         # A shell reads the prefix, then a host, then a command that is already quoted.
         remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", sys.argv[2]])
@@ -123,4 +189,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,5 +1,7 @@
 """The process that owns one attempt: `python -m worker.supervisor ATTEMPT`, a `SupervisorTask` on its standard input.
 
+Or the nursery forks it, with everything imported (`worker.nursery`). Then `horovodrun` comes from its stem.
+
 It starts `horovodrun` first. It imports what it needs for the supervision after the ranks have started, while they
 import TensorFlow: importing SQLAlchemy alone takes longer than starting `horovodrun`, and on a small host the two would
 share the cores. The worker that started this process has claimed the attempt, so no query is needed before that.
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from worker.attempt.members import Members
+    from worker.nursery.becoming import Forked
+    from worker.nursery.stem import Stem
 
 _HEAD_START_S = 3.0
 _SAY_WHY = ("-c", "import sys; sys.exit(sys.argv[1])")  # to standard error, with exit code 1
@@ -59,15 +63,21 @@ def lease_is_over(task: dict[str, Any]) -> bool:
     return until is not None and time.monotonic() >= until
 
 
-def start_horovodrun(task: dict[str, Any]) -> "subprocess.Popen[bytes]":
+def start_horovodrun(task: dict[str, Any], stem: "Stem | None") -> "subprocess.Popen[bytes] | Forked":
     """Start the launcher in a session of its own, without this process's environment."""
     from worker.attempt.log_file import opened_to_append
 
+    argv, environment = task["argv"], task["environment"]
+    folder = os.path.dirname(os.path.dirname(task["launcher_log"]))
     with opened_to_append(Path(task["launcher_log"])) as log:
+        if stem is not None and stem.can_run(argv, environment):
+            return stem.become_horovodrun(argv, environment, folder=folder, log=log.fileno(), ranks=task["ranks_here"])
+        if stem is not None:
+            stem.close()
         return subprocess.Popen(
-            task["argv"],
-            env=task["environment"],
-            cwd=os.path.dirname(os.path.dirname(task["launcher_log"])),
+            argv,
+            env=environment,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -75,7 +85,7 @@ def start_horovodrun(task: dict[str, Any]) -> "subprocess.Popen[bytes]":
         )
 
 
-def wait_for_a_rank(task: dict[str, Any], launcher: "subprocess.Popen[bytes]") -> None:
+def wait_for_a_rank(task: dict[str, Any], launcher: "subprocess.Popen[bytes] | Forked") -> None:
     """Leave the cores to the launcher until a rank writes its first line, or for a few seconds."""
     give_up_at = time.monotonic() + _HEAD_START_S
     logs = os.path.dirname(task["launcher_log"])
@@ -85,12 +95,14 @@ def wait_for_a_rank(task: dict[str, Any], launcher: "subprocess.Popen[bytes]") -
         time.sleep(0.02)
 
 
-def main() -> int:
-    """Start the launcher, then watch it to its end."""
+def main(task: dict[str, Any] | None = None, stem: "Stem | None" = None) -> int:
+    """Start the launcher, then watch it to its end. A process that was forked for it has got its task and a stem."""
     os.umask(0o077)  # PRIVATE_UMASK of `jobs.runtime.files`, without an import of `jobs` before the ranks start
     leave_signals: list[int] = []  # handled from the start, so that the ranks are stopped properly
     signal.signal(signal.SIGTERM, lambda number, _: leave_signals.append(number))
-    task = json.load(sys.stdin)
+    if task is None:
+        task = json.load(sys.stdin)
+        assert task is not None
     from jobs.runtime.processes import adopt_orphans
 
     adopt_orphans()  # before there can be an orphan: one with an empty environment would never be found
@@ -99,8 +111,9 @@ def main() -> int:
     members = start_members(task)
     if lease_is_over(task):
         sys.exit("the lease was over before the launch: nothing was started")
-    launcher = start_horovodrun(task)
-    wait_for_a_rank(task, launcher)
+    launcher = start_horovodrun(task, stem)
+    if stem is None:
+        wait_for_a_rank(task, launcher)  # its imports would take cores from the ranks'
 
     from worker.attempt.supervision import supervise
     from worker.attempt.supervisor_task import SupervisorTask

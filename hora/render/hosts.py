@@ -137,6 +137,7 @@ def host_facts(host: Json, lately: Json | None = None, now: datetime | None = No
             "memory": None if memory_bytes is None else gigabytes(memory_bytes),
             "free space": _free_space(host.get("folders") or []),
             "last minute": _load(lately),
+            "warm ranks": f"share {gigabytes(info['warm_ranks_bytes'])}" if info.get("warm_ranks_bytes") else None,
             "system": plain(info["system"]) if info.get("system") else None,
             "driver": f"{plain(driver['version'])}, CUDA {plain(driver.get('cuda') or '?')}"
             if driver.get("version")

@@ -160,6 +160,13 @@ class Settings(BaseSettings):
         description="CPU slots of a host. By default as many as it has cores, and none beside GPUs. A number counts"
         " beside GPUs too. 0: none.",
     )
+    warm_ranks: int = Field(
+        1,
+        ge=0,
+        le=1,
+        description="`1`: one process of a worker has imported what ranks import, and ranks are forked from it"
+        " ([warm ranks](operations.md#warm-ranks)). `0`: each rank imports it by itself.",
+    )
     rank_env: Annotated[str, AfterValidator(texts.rank_env)] = Field(
         "",
         max_length=8192,

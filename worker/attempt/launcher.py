@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import BinaryIO
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
@@ -25,6 +26,7 @@ from jobs.scheduling import registration
 from worker.attempt.paths import paths_of
 from worker.attempt.script_launch import CannotRunScript
 from worker.attempt.supervisor_task import GpusInUse, SupervisorTask, task_of, why_not_started
+from worker.nursery.keeper import Nursery
 
 _log = logging.getLogger(__name__)
 
@@ -32,9 +34,10 @@ _log = logging.getLogger(__name__)
 class Launcher:
     """Starts supervisors and keeps their handles, so that ended ones do not become zombies."""
 
-    def __init__(self, sessions: Sessions, settings: Settings) -> None:
+    def __init__(self, sessions: Sessions, settings: Settings, nursery: Nursery | None = None) -> None:
         self._sessions = sessions
         self._settings = settings
+        self._nursery = nursery
         self._children: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()  # tasks and the agent run in different threads
 
@@ -51,7 +54,7 @@ class Launcher:
                 return False
         try:
             self._require_space()
-            process = self._start_supervisor(task_of(self._sessions, self._settings, lease, claimed_at=claimed_at))
+            pid = self._start_supervisor(task_of(self._sessions, self._settings, lease, claimed_at=claimed_at))
         except (OSError, InvalidSpec, CannotRunScript) as error:
             shutil.rmtree(paths_of(self._settings.runs_dir, lease.job_id, lease.number).root, ignore_errors=True)
             reason, why = why_not_started(error)
@@ -65,7 +68,7 @@ class Launcher:
                 release(session, attempt_id)
             return False
         with self._sessions.begin() as session:
-            record_supervisor(session, lease, ProcessId.of(process.pid) or ProcessId(process.pid, 0))
+            record_supervisor(session, lease, ProcessId.of(pid) or ProcessId(pid, 0))
         return True
 
     def reap(self) -> None:
@@ -79,26 +82,35 @@ class Launcher:
         if problem is not None:
             raise OSError(errno.ENOSPC, f"host {self._settings.host} has no space: {problem}")
 
-    def _start_supervisor(self, task: SupervisorTask) -> subprocess.Popen[bytes]:
+    def _start_supervisor(self, task: SupervisorTask) -> int:
+        """The pid of a supervisor, warm if possible. In a session of its own, it does not end with the worker."""
+        argv = [sys.executable, "-m", "worker.supervisor", str(task.attempt_id)]
+        environment = {
+            **os.environ,
+            SUPERVISOR_MARK: mark_of(task.job_id, task.number),
+            "HORA_HOST_NAME": self._settings.host,  # or that of the pool
+        }
         log = paths_of(self._settings.runs_dir, task.job_id, task.number).supervisor_log
         with log.open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "worker.supervisor", str(task.attempt_id)],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env={
-                    **os.environ,
-                    SUPERVISOR_MARK: mark_of(task.job_id, task.number),
-                    "HORA_HOST_NAME": self._settings.host,  # or that of the pool
-                },
-                start_new_session=True,  # so that it does not end with the worker
-            )
+            pid = None
+            if self._nursery is not None:
+                pid = self._nursery.fork_supervisor(argv, environment, task.__dict__, log=output.fileno())
+            how = "cold" if pid is None else "warm"
+            if pid is None:
+                pid = self._started_cold(argv, environment, task, output)
+        about = {"job": task.job_id, "attempt": task.number}
+        _log.info("supervisor %d started %s for attempt %d", pid, how, task.attempt_id, extra=about)
+        return pid
+
+    def _started_cold(
+        self, argv: list[str], environment: dict[str, str], task: SupervisorTask, output: BinaryIO
+    ) -> int:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
         with self._lock:
             self._children.append(process)
         assert process.stdin is not None
         process.stdin.write(json.dumps(task.__dict__).encode())
         process.stdin.close()
-        about = {"job": task.job_id, "attempt": task.number}
-        _log.info("supervisor %d started for attempt %d", process.pid, task.attempt_id, extra=about)
-        return process
+        return process.pid

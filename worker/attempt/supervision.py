@@ -46,6 +46,7 @@ from worker.attempt.slurm_steps import slurm_trouble
 from worker.attempt.space_lookout import SpaceLookout, no_space_for
 from worker.attempt.stopping import Graces, LocalProcesses, stop
 from worker.attempt.supervisor_task import SupervisorTask
+from worker.nursery.becoming import Forked
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ _SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_
 
 def supervise(
     task: SupervisorTask,
-    launcher: "subprocess.Popen[bytes]",
+    launcher: "subprocess.Popen[bytes] | Forked",
     members: Members | None = None,
     *,
     leave_signals: Collection[int] = (),
@@ -93,7 +94,7 @@ class Supervision:
     def __init__(
         self,
         task: SupervisorTask,
-        launcher: "subprocess.Popen[bytes]",
+        launcher: "subprocess.Popen[bytes] | Forked",
         members: Members,
         sessions: Sessions,
         config: Settings,

@@ -101,6 +101,7 @@ class SupervisorTask:
     environment: dict[str, str]
     launcher_log: str
     lease_file: str
+    ranks_here: int = 0  # on this host
     members: dict[str, Any] = field(default_factory=dict)  # a `MembersLaunch`; empty for a job on one host
     waits_for_data: bool = False  # a host still fetches it; only then the command, and what follows here, is known
     fetches: bool = False  # what it starts from may be in the store
@@ -212,6 +213,7 @@ def whole_task(sessions: Sessions, settings: Settings, lease: Lease) -> Supervis
         environment=environment,
         launcher_log=str(paths.launcher_log),
         lease_file=str(paths.lease_file),
+        ranks_here=0 if layout.slurm_job is not None else len(layout.lead.ranks),
         members=asdict(members) if member_tasks else {},
         fetches=settings.store is not None and (lease.number > 1 or weights_of is not None),
         weights_of=weights_of,

@@ -69,11 +69,9 @@ def find_endpoint(settings: Settings) -> Endpoint:
 def _check_own_name(ips: list[str]) -> None:
     """Make sure that the machine's own name resolves to one of these addresses.
 
-        Horovod 0.28.1 looks one of its addresses up by that name, whatever interface it is given.
-
-    It
-        passes that address to the ranks on other hosts. Debian maps the name to 127.0.1.1, so they would look on
-        themselves. A name that cannot be looked up crashes the rank.
+    Horovod 0.28.1 looks one of its addresses up by that name, whatever interface it is given, and passes that address
+    to the ranks on other hosts. Debian maps the name to 127.0.1.1, so they would look on themselves. A name that cannot
+    be looked up crashes the rank.
     """
     name = socket.gethostname()
     try:

@@ -1,0 +1,70 @@
+"""The template that attempts are forked from: what makes a new one, and what is done without one."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.runtime.processes import ProcessId, command_line, pids
+from jobs.runtime.settings import Settings
+from tests.waiting import until
+from worker.nursery.keeper import Nursery
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder from which the template's Python imports first."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    known = [path for path in (os.environ.get("PYTHONPATH"),) if path]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *known]))
+    return folder
+
+
+@pytest.fixture
+def nursery(settings: Settings, modules: Path) -> Iterator[Nursery]:
+    nursery = Nursery(settings, threads=1)
+    yield nursery
+    nursery.close()
+
+
+def templates_of(descriptor_folder: Path) -> list[int]:
+    """The templates whose Python looks into this folder."""
+    own = f"PYTHONPATH={descriptor_folder}".encode()
+    return [
+        pid
+        for pid in pids()
+        if b"worker.nursery.template" in command_line(pid) and own in Path(f"/proc/{pid}/environ").read_bytes()
+    ]
+
+
+def forked(nursery: Nursery) -> int | None:
+    with open(os.devnull, "ab") as log:
+        return nursery.fork_supervisor(["supervisor"], {}, {}, log=log.fileno())
+
+
+def test_a_changed_file_makes_a_new_template(nursery: Nursery, modules: Path) -> None:
+    library = modules / "sitecustomize.py"
+    library.write_text("import json\n")
+    nursery.start()
+    assert forked(nursery) is None, "it is not ready, and nobody waits for it"
+    until(lambda: nursery.memory_bytes, what="a template")
+    (template,) = templates_of(modules)
+    threads = os.listdir(f"/proc/{template}/task")
+    assert len(threads) == 1
+    library.write_text("import  json\n")
+    assert forked(nursery) is None
+    assert ProcessId.of(template) is None
+    until(lambda: nursery.memory_bytes, what="another template")
+    assert template not in templates_of(modules)
+
+
+def test_ranks_start_cold_where_the_template_cannot_import(
+    nursery: Nursery, modules: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (modules / "tensorflow.py").write_text("raise RuntimeError('broken')\n")
+    nursery.start()
+    until(lambda: "could not import what ranks import" in caplog.text, what="a word about it")
+    assert forked(nursery) is None
+    assert not templates_of(modules), "it is not tried again at once"

@@ -1,0 +1,131 @@
+"""The process from which a supervisor's `horovodrun` and its ranks come, and the ranks that wait for their turn.
+
+It is forked before the supervisor reads its orders, so it holds no secret. It waits until the supervisor wants to start
+`horovodrun`, and becomes that. If the supervisor ends before, it ends too.
+"""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from jobs.runtime.processes import MARK
+from worker.nursery import becoming
+from worker.nursery.becoming import Forked
+
+_LAUNCHER = ("-m", "worker.horovodrun")
+OF_AN_ATTEMPT = (MARK, "TMPDIR")  # variables that no import looks at
+_RANK_ENDED = signal.SIGTERM  # what Horovod sends to the ranks of a launcher that died
+
+
+class Stem:
+    """The supervisor's end of it."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self._process = Forked(pid)
+        self._connection = connection
+        self.environment: Mapping[str, str] = {}  # of the template, at its imports
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of its connection."""
+        return self._connection.fileno()
+
+    def can_run(self, argv: Sequence[str], environment: Mapping[str, str]) -> bool:
+        """Whether it can become this program. Libraries look at some variables when they are imported."""
+        return tuple(argv[1:3]) == _LAUNCHER and _at_import(environment) == _at_import(self.environment)
+
+    def become_horovodrun(
+        self, argv: Sequence[str], environment: Mapping[str, str], *, folder: str, log: int, ranks: int
+    ) -> Forked:
+        """Have it become `horovodrun` in a session of its own, with so many warm ranks. Raises `OSError`."""
+        order = {"argv": list(argv), "environment": dict(environment), "folder": folder, "ranks": ranks}
+        socket.send_fds(self._connection, [b"log"], [log])
+        self._connection.sendall(json.dumps(order).encode())
+        self._connection.close()
+        return self._process
+
+    def close(self) -> None:
+        """Let it end: it is not needed."""
+        self._connection.close()
+        self._process.wait()
+
+
+def _at_import(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in OF_AN_ATTEMPT}
+
+
+def forked_stem(orders: socket.socket, log: int, *, inherited: frozenset[int]) -> Stem:
+    """Fork it from this process, whose own orders and log it closes."""
+    of_supervisor, of_stem = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        of_supervisor.close()
+        orders.close()
+        os.close(log)
+        _be_horovodrun(of_stem, inherited)
+    of_stem.close()
+    return Stem(pid, of_supervisor)
+
+
+def _be_horovodrun(supervisor: socket.socket, inherited: frozenset[int]) -> NoReturn:
+    message, logs, *_ = socket.recv_fds(supervisor, 3, 1)
+    with supervisor, supervisor.makefile("rb") as stream:
+        content = stream.read() if message else b""
+    try:
+        order: dict[str, Any] = json.loads(content)
+    except ValueError:  # the supervisor died, or does not need it
+        os._exit(0)
+    (log,) = logs
+    becoming.lead_session(stdout=log, stderr=log)
+    becoming.become(order["argv"], order["environment"], folder=order["folder"], kept=inherited)
+    ranks: list[WaitingRank] = []
+    for _ in range(order["ranks"]):
+        ranks.append(_waiting_rank(inherited, before=ranks))
+    horovodrun = import_module("worker.horovodrun")
+    becoming.run(lambda: horovodrun.main(order["argv"][3:], ranks))
+
+
+class WaitingRank:
+    """A process that waits to become a rank: a child of `horovodrun`."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.process = Forked(pid)
+        self.connection = connection
+
+    def start(self, argv: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int) -> None:
+        """Let it begin, with these descriptors. Raises `OSError` if it died."""
+        order = {"argv": list(argv), "environment": dict(environment)}
+        with self.connection:
+            socket.send_fds(self.connection, [b"out"], [stdout, stderr])
+            self.connection.sendall(json.dumps(order).encode())
+
+
+def _waiting_rank(inherited: frozenset[int], *, before: Sequence[WaitingRank]) -> WaitingRank:
+    of_launcher, of_rank = socket.socketpair()
+    launcher = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        for connection in (of_launcher, *(rank.connection for rank in before)):
+            connection.close()  # or the others would wait on when the launcher has died
+        _be_rank(of_rank, launcher, inherited)
+    of_rank.close()
+    return WaitingRank(pid, of_launcher)
+
+
+def _be_rank(of_rank: socket.socket, launcher: int, inherited: frozenset[int]) -> NoReturn:
+    message, streams, *_ = socket.recv_fds(of_rank, 3, 2)
+    with of_rank, of_rank.makefile("rb") as stream:
+        content = stream.read() if message else b""
+    try:
+        order: dict[str, Any] = json.loads(content)
+    except ValueError:
+        os._exit(0)
+    becoming.end_with_parent(_RANK_ENDED, launcher)
+    becoming.lead_session(stdin=0, stdout=streams[0], stderr=streams[1])
+    becoming.become(order["argv"], order["environment"], folder=os.getcwd(), kept=inherited)
+    trainer = import_module("trainer.__main__")
+    becoming.run(lambda: trainer.main(*order["argv"][3:]))

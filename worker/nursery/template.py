@@ -1,0 +1,124 @@
+"""The process that attempts are forked from: `python -m worker.nursery.template DESCRIPTOR`.
+
+It imports what a supervisor, `horovodrun` and a rank import, and then waits on the socket with that number. It has no
+secret, touches no device and runs no thread of TensorFlow. For each message it forks a supervisor, which gets its
+orders through a socket of its own: so the template never sees them. It ends when the worker is gone, and when a file
+that it has imported was changed.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jobs.runtime.files import PRIVATE_UMASK
+from worker.nursery import becoming
+from worker.nursery.stem import forked_stem
+
+_WARM = ("worker.supervisor", "worker.attempt.supervision", "worker.attempt.supervisor_task", "worker.horovodrun")
+_RANK = "trainer.session"
+READY, STALE, UNABLE = "ready", b"stale", b"unable"  # what it says, beside the pid of a supervisor
+
+
+def main() -> int:
+    """Import, then fork until the worker is gone."""
+    os.umask(PRIVATE_UMASK)
+    worker = socket.socket(fileno=int(sys.argv[1]))
+    for name in _WARM:
+        import_module(name)
+    import_module("trainer.__main__")._import_runner(_RANK)
+    gc.collect()
+    gc.freeze()  # a collection would touch, and so copy, the memory of all modules
+    if not _can_rename():
+        worker.send(UNABLE)
+        return 0
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the supervisors
+    files = _versions(_imported_files())
+    inherited = _descriptors() - {worker.fileno()}
+    worker.send(f"{READY} {_memory_bytes()}".encode())
+    while True:
+        message, received, *_ = socket.recv_fds(worker, 16, 2)
+        if not message:
+            return 0
+        if _versions(files) != files:
+            worker.send(STALE)
+            return 0
+        pid = os.fork()
+        if pid == 0:
+            worker.close()
+            _be_supervisor(*received, inherited=inherited)
+        for number in received:
+            os.close(number)
+        worker.send(str(pid).encode())
+
+
+def _be_supervisor(orders_descriptor: int, log: int, *, inherited: frozenset[int]) -> NoReturn:
+    """Fork the process for `horovodrun`, and only then read the orders, with their secrets."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    orders = socket.socket(fileno=orders_descriptor)
+    stem = forked_stem(orders, log, inherited=inherited)
+    with orders, orders.makefile("rb") as stream:
+        content = stream.read()
+    try:
+        order: dict[str, Any] = json.loads(content)
+    except ValueError:  # the worker died, or took too long
+        os._exit(0)
+    becoming.lead_session(stdout=log, stderr=log)
+    becoming.become(order["argv"], order["environment"], folder=order["folder"], kept={*inherited, stem.descriptor})
+    stem.environment = order["imported_with"]
+    supervisor = import_module("worker.supervisor")
+    becoming.run(lambda: supervisor.main(order["task"], stem))
+
+
+def _can_rename() -> bool:
+    """Whether a fork of this process can take other names. It has to, for its marks."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            becoming.rename(sys.argv, os.environ)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _memory_bytes() -> int:
+    """The memory of this process, less what it shares with others by now."""
+    with open("/proc/self/smaps_rollup") as figures:
+        return next(int(line.split()[1]) * 1024 for line in figures if line.startswith("Pss:"))
+
+
+def _imported_files() -> set[str]:
+    """The files of all modules and libraries in this process."""
+    modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    with open("/proc/self/maps") as maps:
+        mapped = {line.rstrip("\n").split(maxsplit=5)[5] for line in maps if "/" in line}
+    return {path for path in modules | mapped if path and path.startswith("/") and not path.startswith("/dev/")}
+
+
+def _versions(paths: Any) -> dict[str, tuple[int, int, int] | None]:
+    """What changes when a file is replaced or written; None for a file that is gone."""
+    versions: dict[str, tuple[int, int, int] | None] = {}
+    for path in paths:
+        try:
+            about = os.stat(path)
+        except OSError:
+            versions[path] = None
+        else:
+            versions[path] = about.st_ino, about.st_size, about.st_mtime_ns
+    return versions
+
+
+def _descriptors() -> frozenset[int]:
+    """The open descriptors of this process beyond the standard ones: those that libraries opened at their import."""
+    numbers = frozenset(map(int, os.listdir("/proc/self/fd"))) - {0, 1, 2}
+    return frozenset(number for number in numbers if Path(f"/proc/self/fd/{number}").exists())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
