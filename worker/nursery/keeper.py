@@ -3,7 +3,6 @@
 Whatever goes wrong here costs an attempt a cold start and nothing else.
 """
 
-import json
 import logging
 import os
 import socket
@@ -18,6 +17,7 @@ from typing import Any
 
 from jobs.runtime.settings import Settings
 from worker.host.inherited import rank_environment
+from worker.nursery.orders import send_order
 from worker.nursery.stem import OF_AN_ATTEMPT
 from worker.nursery.template import READY, STALE, UNABLE
 from worker.periodic import PeriodicThread
@@ -78,7 +78,7 @@ class Nursery(PeriodicThread):
             ours, theirs = socket.socketpair()
             try:
                 with theirs:
-                    socket.send_fds(template.connection, [b"fork"], [theirs.fileno(), log])
+                    socket.send_fds(template.connection, [b"fork"], [theirs.fileno()])
                 answer = template.connection.recv(_MOST_SAID)
             except OSError as error:  # it died, or hangs
                 self._give_up(f"does not answer: {error}")
@@ -96,8 +96,8 @@ class Nursery(PeriodicThread):
             "argv": list(argv), "environment": dict(environment), "folder": os.getcwd(), "task": dict(task),
             "imported_with": self._environment,
         }  # fmt: skip
-        with ours, suppress(OSError):  # the supervisor was killed; the agent will see it
-            ours.sendall(json.dumps(order).encode())
+        with suppress(OSError):  # the supervisor was killed; the agent will see it
+            send_order(ours, order, files=[log])
         return int(answer)
 
     def close(self) -> None:

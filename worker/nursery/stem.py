@@ -4,17 +4,17 @@ It is forked before the supervisor reads its orders, so it holds no secret. It w
 `horovodrun`, and becomes that. If the supervisor ends before, it ends too.
 """
 
-import json
 import os
 import signal
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
 
 from jobs.runtime.processes import MARK
 from worker.nursery import becoming
 from worker.nursery.becoming import Forked
+from worker.nursery.orders import send_order, wait_for_order
 
 _LAUNCHER = ("-m", "worker.horovodrun")
 OF_AN_ATTEMPT = (MARK, "TMPDIR")  # variables that no import looks at
@@ -43,9 +43,7 @@ class Stem:
     ) -> Forked:
         """Have it become `horovodrun` in a session of its own, with so many warm ranks. Raises `OSError`."""
         order = {"argv": list(argv), "environment": dict(environment), "folder": folder, "ranks": ranks}
-        socket.send_fds(self._connection, [b"log"], [log])
-        self._connection.sendall(json.dumps(order).encode())
-        self._connection.close()
+        send_order(self._connection, order, files=[log])
         return self._process
 
     def close(self) -> None:
@@ -58,35 +56,28 @@ def _at_import(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in OF_AN_ATTEMPT}
 
 
-def forked_stem(orders: socket.socket, log: int, *, inherited: frozenset[int]) -> Stem:
-    """Fork it from this process, whose own orders and log it closes."""
+def forked_stem(of_worker: socket.socket, *, inherited: frozenset[int]) -> Stem:
+    """Fork it from a process that is to be a supervisor. It closes that one's connection to the worker."""
     of_supervisor, of_stem = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         of_supervisor.close()
-        orders.close()
-        os.close(log)
-        _be_horovodrun(of_stem, inherited)
+        of_worker.close()
+        becoming.run(partial(_be_horovodrun, of_stem, inherited))
     of_stem.close()
     return Stem(pid, of_supervisor)
 
 
-def _be_horovodrun(supervisor: socket.socket, inherited: frozenset[int]) -> NoReturn:
-    message, logs, *_ = socket.recv_fds(supervisor, 3, 1)
-    with supervisor, supervisor.makefile("rb") as stream:
-        content = stream.read() if message else b""
-    try:
-        order: dict[str, Any] = json.loads(content)
-    except ValueError:  # the supervisor died, or does not need it
-        os._exit(0)
-    (log,) = logs
+def _be_horovodrun(supervisor: socket.socket, inherited: frozenset[int]) -> None:
+    if (received := wait_for_order(supervisor, files=1)) is None:
+        return
+    order, (log,) = received
     becoming.lead_session(stdout=log, stderr=log)
     becoming.become(order["argv"], order["environment"], folder=order["folder"], kept=inherited)
     ranks: list[WaitingRank] = []
     for _ in range(order["ranks"]):
         ranks.append(_waiting_rank(inherited, before=ranks))
-    horovodrun = import_module("worker.horovodrun")
-    becoming.run(lambda: horovodrun.main(order["argv"][3:], ranks))
+    import_module("worker.horovodrun").main(order["argv"][3:], ranks)
 
 
 class WaitingRank:
@@ -99,9 +90,7 @@ class WaitingRank:
     def start(self, argv: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int) -> None:
         """Let it begin, with these descriptors. Raises `OSError` if it died."""
         order = {"argv": list(argv), "environment": dict(environment)}
-        with self.connection:
-            socket.send_fds(self.connection, [b"out"], [stdout, stderr])
-            self.connection.sendall(json.dumps(order).encode())
+        send_order(self.connection, order, files=[stdout, stderr])
 
 
 def _waiting_rank(inherited: frozenset[int], *, before: Sequence[WaitingRank]) -> WaitingRank:
@@ -111,21 +100,16 @@ def _waiting_rank(inherited: frozenset[int], *, before: Sequence[WaitingRank]) -
     if pid == 0:
         for connection in (of_launcher, *(rank.connection for rank in before)):
             connection.close()  # or the others would wait on when the launcher has died
-        _be_rank(of_rank, launcher, inherited)
+        becoming.run(partial(_be_rank, of_rank, launcher, inherited))
     of_rank.close()
     return WaitingRank(pid, of_launcher)
 
 
-def _be_rank(of_rank: socket.socket, launcher: int, inherited: frozenset[int]) -> NoReturn:
-    message, streams, *_ = socket.recv_fds(of_rank, 3, 2)
-    with of_rank, of_rank.makefile("rb") as stream:
-        content = stream.read() if message else b""
-    try:
-        order: dict[str, Any] = json.loads(content)
-    except ValueError:
-        os._exit(0)
+def _be_rank(of_rank: socket.socket, launcher: int, inherited: frozenset[int]) -> None:
+    if (received := wait_for_order(of_rank, files=2)) is None:
+        return
+    order, (stdout, stderr) = received
     becoming.end_with_parent(_RANK_ENDED, launcher)
-    becoming.lead_session(stdin=0, stdout=streams[0], stderr=streams[1])
+    becoming.lead_session(stdin=0, stdout=stdout, stderr=stderr)
     becoming.become(order["argv"], order["environment"], folder=os.getcwd(), kept=inherited)
-    trainer = import_module("trainer.__main__")
-    becoming.run(lambda: trainer.main(*order["argv"][3:]))
+    import_module("trainer.__main__").main(*order["argv"][3:])

@@ -6,22 +6,27 @@ orders through a socket of its own: so the template never sees them. It ends whe
 that it has imported was changed.
 """
 
+import ctypes
 import gc
-import json
 import os
 import signal
 import socket
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+import psutil
 
 from jobs.runtime.files import PRIVATE_UMASK
 from worker.nursery import becoming
+from worker.nursery.orders import wait_for_order
 from worker.nursery.stem import forked_stem
 
 _WARM = ("worker.supervisor", "worker.attempt.supervision", "worker.attempt.supervisor_task", "worker.horovodrun")
 _RANK = "trainer.session"
+_MADV_DONTNEED = 4  # sys/mman.h
 READY, STALE, UNABLE = "ready", b"stale", b"unable"  # what it says, beside the pid of a supervisor
 
 
@@ -40,9 +45,10 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the supervisors
     files = _versions(_imported_files())
     inherited = _descriptors() - {worker.fileno()}
+    _give_files_back()
     worker.send(f"{READY} {_memory_bytes()}".encode())
     while True:
-        message, received, *_ = socket.recv_fds(worker, 16, 2)
+        message, received, *_ = socket.recv_fds(worker, 16, 1)
         if not message:
             return 0
         if _versions(files) != files:
@@ -51,28 +57,23 @@ def main() -> int:
         pid = os.fork()
         if pid == 0:
             worker.close()
-            _be_supervisor(*received, inherited=inherited)
-        for number in received:
-            os.close(number)
+            becoming.run(partial(_be_supervisor, socket.socket(fileno=received[0]), inherited))
+        os.close(received[0])
         worker.send(str(pid).encode())
 
 
-def _be_supervisor(orders_descriptor: int, log: int, *, inherited: frozenset[int]) -> NoReturn:
+def _be_supervisor(of_worker: socket.socket, inherited: frozenset[int]) -> int:
     """Fork the process for `horovodrun`, and only then read the orders, with their secrets."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    orders = socket.socket(fileno=orders_descriptor)
-    stem = forked_stem(orders, log, inherited=inherited)
-    with orders, orders.makefile("rb") as stream:
-        content = stream.read()
-    try:
-        order: dict[str, Any] = json.loads(content)
-    except ValueError:  # the worker died, or took too long
-        os._exit(0)
+    stem = forked_stem(of_worker, inherited=inherited)
+    if (received := wait_for_order(of_worker, files=1)) is None:
+        return 0
+    order, (log,) = received
     becoming.lead_session(stdout=log, stderr=log)
     becoming.become(order["argv"], order["environment"], folder=order["folder"], kept={*inherited, stem.descriptor})
     stem.environment = order["imported_with"]
-    supervisor = import_module("worker.supervisor")
-    becoming.run(lambda: supervisor.main(order["task"], stem))
+    code: int = import_module("worker.supervisor").main(order["task"], stem)
+    return code
 
 
 def _can_rename() -> bool:
@@ -87,10 +88,19 @@ def _can_rename() -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
+def _give_files_back() -> None:
+    """Unmap the pages of libraries that are as in their files: half of all. The kernel caches them, and forks map what
+    they use by themselves."""
+    madvise = ctypes.CDLL(None).madvise
+    for mapping in psutil.Process().memory_maps(grouped=False):
+        if mapping.path.startswith("/") and "w" not in mapping.perms and mapping.anonymous == 0:
+            start, end = (int(address, 16) for address in mapping.addr.split("-"))
+            madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+
+
 def _memory_bytes() -> int:
-    """The memory of this process, less what it shares with others by now."""
-    with open("/proc/self/smaps_rollup") as figures:
-        return next(int(line.split()[1]) * 1024 for line in figures if line.startswith("Pss:"))
+    """The resident memory of this process."""
+    return int(psutil.Process().memory_info().rss)
 
 
 def _imported_files() -> set[str]:
