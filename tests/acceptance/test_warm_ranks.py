@@ -3,7 +3,9 @@
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,19 @@ def warm_template(client: Service, stack: Stack) -> int:
     return pid
 
 
+def lasting_files(descriptors: Path) -> set[tuple[str, str]]:
+    """The open files of a process, by descriptor, without those that it opens for a moment, such as its lease."""
+    looks = []
+    for _ in range(10):
+        look = set()
+        for entry in descriptors.iterdir():
+            with suppress(FileNotFoundError):
+                look.add((entry.name, os.readlink(entry)))
+        looks.append(look)
+        time.sleep(0.02)
+    return set.intersection(*looks)
+
+
 def as_the_kernel_sees_it(pid: int, job_id: str) -> dict[str, Any]:
     """What a process has beside its memory, without what differs from attempt to attempt."""
 
@@ -69,7 +84,7 @@ def as_the_kernel_sees_it(pid: int, job_id: str) -> dict[str, Any]:
         "folder": general(os.readlink(process / "cwd")),
         "program": os.readlink(process / "exe"),
         "limits": (process / "limits").read_text(),
-        "files": sorted(general(os.readlink(entry)) for entry in (process / "fd").iterdir()),
+        "files": sorted(general(target) for _, target in lasting_files(process / "fd")),
         "nice": (process / "stat").read_text().rpartition(")")[2].split()[16],
         **{name: status[name] for name in fields},
     }

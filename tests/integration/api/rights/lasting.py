@@ -40,6 +40,7 @@ THREADS = {
     "Desk": "the owners of jobs: it asks Slurm only for jobs whose owners may submit, and begins no others",
     "CopierKeeper": "the operator, who sets the address of the store",
     "OldCopies": "the operator; a person's removal was stored in their name",
+    "Nursery": "nobody: it keeps a process ready for attempts, which the agent begins",
     "SpaceWatch": "the operator",
     "Sshd": "the operator",
 }
