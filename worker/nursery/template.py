@@ -26,6 +26,9 @@ from worker.nursery.stem import forked_stem
 
 _WARM = ("worker.supervisor", "worker.attempt.supervision", "worker.attempt.supervisor_task", "worker.horovodrun")
 _RANK = "trainer.session"
+# A shell may have started the worker with some of these ignored. When the worker starts an attempt cold, it handles
+# them, so its children have the default.
+_HANDLED_BY_THE_WORKER = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 _MADV_DONTNEED = 4  # sys/mman.h
 READY, STALE, UNABLE = "ready", b"stale", b"unable"  # what it says, beside the pid of a supervisor
 
@@ -33,6 +36,9 @@ READY, STALE, UNABLE = "ready", b"stale", b"unable"  # what it says, beside the 
 def main() -> int:
     """Import, then fork until the worker is gone."""
     os.umask(PRIVATE_UMASK)
+    for number in _HANDLED_BY_THE_WORKER:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = socket.socket(fileno=int(sys.argv[1]))
     for name in _WARM:
         import_module(name)

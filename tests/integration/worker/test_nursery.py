@@ -1,6 +1,7 @@
 """The template that attempts are forked from: what makes a new one, and what is done without one."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,12 +48,18 @@ def forked(nursery: Nursery) -> int | None:
 def test_a_changed_file_makes_a_new_template(nursery: Nursery, modules: Path) -> None:
     library = modules / "sitecustomize.py"
     library.write_text("import json\n")
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # as a shell does in the background
+    nursery.once()
+    signal.signal(signal.SIGQUIT, before)
     nursery.start()
     assert forked(nursery) is None, "it is not ready, and nobody waits for it"
     until(lambda: nursery.memory_bytes, what="a template")
     (template,) = templates_of(modules)
     threads = os.listdir(f"/proc/{template}/task")
     assert len(threads) == 1
+    status = Path(f"/proc/{template}/status").read_text()
+    ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")), 16)
+    assert not ignored >> (signal.SIGQUIT - 1) & 1
     library.write_text("import  json\n")
     assert forked(nursery) is None
     assert ProcessId.of(template) is None
