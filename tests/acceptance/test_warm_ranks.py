@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ SPEC = {
     "early_stopping": None, "checkpoint": {"every_epochs": 1000},  # no file is open for a moment
 }  # fmt: skip
 TEMPLATE = b"worker.nursery.template"
+SECRET = secrets.token_hex(16)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,10 @@ def home(session_folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def stack(home: Path) -> Iterator[Stack]:
     """A stack of its own: its template is killed."""
-    with Stack(home, port=0, slots=2) as stack:
-        yield stack
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_SECRET_OF_THE_WORKER", SECRET)
+        with Stack(home, port=0, slots=2) as stack:
+            yield stack
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +94,18 @@ def as_the_kernel_sees_it(pid: int, job_id: str) -> dict[str, Any]:
     }
 
 
+def knows_the_secret(pid: int) -> bool:
+    """Whether the secret is anywhere in the memory of a process."""
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            start, end = (int(address, 16) for address in line.split()[0].split("-"))
+            with suppress(OSError, OverflowError):  # the kernel's own pages, or what has just been freed
+                if SECRET.encode() in os.pread(memory.fileno(), end - start, start):
+                    return True
+    return False
+
+
 def trained(client: Service, number: int) -> tuple[Json, int, list[dict[str, Any]]]:
     """A job that ran to its end, its supervisor's parent, and what the kernel saw of its ranks in between."""
     job = client.submit(SPEC | {"name": f"run {number}"})
@@ -101,6 +117,23 @@ def trained(client: Service, number: int) -> tuple[Json, int, list[dict[str, Any
     ended: Json = client.wait(job["id"], timeout_s=240)
     assert (ended["status"], ended["error"]) == ("succeeded", None)
     return ended, parent, seen
+
+
+def test_no_secret_of_the_worker_is_in_the_memory_of_a_rank(client: Service, stack: Stack) -> None:
+    template = warm_template(client, stack)
+    job = client.submit(SPEC | {"epochs": 100_000})
+    wait_for_epochs(client, job["id"], epochs=1)
+    (supervisor,) = supervisor_pids(client, job["id"])
+    assert state_and_parent(supervisor)[1] == template
+    try:
+        assert knows_the_secret(supervisor), "it has the environment of the worker"
+    except PermissionError:
+        pytest.skip("this user may not read the memory of other processes")
+    below = descendants(supervisor)
+    assert set(rank_pids(client, job["id"], 1).values()) <= set(below)
+    assert not [pid for pid in (template, *below) if knows_the_secret(pid)]
+    client.cancel(job["id"])
+    until(lambda: client.job(job["id"])["ended_at"], what="the end of the job")
 
 
 def test_a_warm_rank_is_and_does_what_a_cold_one_does(client: Service, stack: Stack) -> None:
