@@ -15,7 +15,8 @@ Six changes, all to Horovod 0.28.1's launcher:
 - It reaches other hosts with the ssh settings of the user who runs it, and trusts any host key. Here it gets only the
   stack's configuration.
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
-- It starts a rank through two shells and a new Python. Ranks of this host that wait already become the rank instead.
+- It starts a rank through a further Python and a shell. Where processes of this host wait to become ranks, it lets one
+  of them begin instead.
 - In a job of Slurm it looks up no names: nodes are named as Slurm knows them, which need not be names of machines.
 """
 

@@ -1,6 +1,7 @@
 """The process that owns one attempt: `python -m worker.supervisor ATTEMPT`, a `SupervisorTask` on its standard input.
 
-Or the nursery forks it, with everything imported (`worker.nursery`). Then `horovodrun` comes from its stem.
+Or the nursery forks it, with everything imported (`worker.nursery`). Then a stem, a process that was forked with it,
+becomes `horovodrun`.
 
 It starts `horovodrun` first. It imports what it needs for the supervision after the ranks have started, while they
 import TensorFlow: importing SQLAlchemy alone takes longer than starting `horovodrun`, and on a small host the two would

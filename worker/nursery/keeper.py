@@ -28,7 +28,7 @@ _PERIOD_S = 5.0
 _LOOK_S = 0.2
 _FORK_S = 5.0  # longer than a fork takes on a busy host
 _MOST_SAID = 64
-_RESTART_S = 60.0  # when a template did not come up
+_RESTART_S = 60.0  # at least, from the start of a template that failed to the start of the next
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Nursery(PeriodicThread):
                     self._template = self._new_template()
             elif not self._is_ready:
                 self._look(self._template)
+            elif self._template.process.poll() is not None:
+                self._give_up("died")
 
     def pause_s(self) -> float:
         """Look often until it is ready."""
@@ -80,16 +82,15 @@ class Nursery(PeriodicThread):
                 with theirs:
                     socket.send_fds(template.connection, [b"fork"], [theirs.fileno()])
                 answer = template.connection.recv(_MOST_SAID)
-            except OSError as error:  # it died, or hangs
-                self._give_up(f"does not answer: {error}")
-                answer = b""
+            except OSError as error:  # it hangs
+                answer, why = b"", f"does not answer: {error}"
+            else:
+                why = "is of files that were changed" if answer == STALE else "died"
             if not answer.isdigit():
                 ours.close()
+                self._give_up(why)
                 if answer == STALE:
-                    self._give_up("is of files that were changed")
                     self._not_before = 0.0
-                elif self._template is not None:
-                    self._give_up("died")
                 self.wake()
                 return None
         order = {
@@ -138,15 +139,15 @@ class Nursery(PeriodicThread):
         elif not said:
             self._give_up("could not import what ranks import, and they start cold")
         else:
-            self._is_ready, self.memory_bytes = True, int(said.removeprefix(READY.encode()))
+            self._is_ready, self.memory_bytes = True, int(said.removeprefix(READY))
             _log.info("ranks start warm: it took %.1f s to import", time.monotonic() - template.started_at)
 
     def _give_up(self, why: str) -> None:
         assert self._template is not None
         _log.warning("the template of ranks %s", why)
+        self._not_before = self._template.started_at + _RESTART_S
         self._end(self._template)
         self._template, self._is_ready, self.memory_bytes = None, False, None
-        self._not_before = time.monotonic() + _RESTART_S
 
     def _end(self, template: _Template) -> None:
         template.connection.close()

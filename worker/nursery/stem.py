@@ -22,7 +22,7 @@ _RANK_ENDED = signal.SIGTERM  # what Horovod sends to the ranks of a launcher th
 
 
 class Stem:
-    """The supervisor's end of it."""
+    """The process as its supervisor sees it."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self._process = Forked(pid)

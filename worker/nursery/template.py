@@ -30,7 +30,7 @@ _RANK = "trainer.session"
 # them, so its children have the default.
 _HANDLED_BY_THE_WORKER = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 _MADV_DONTNEED = 4  # sys/mman.h
-READY, STALE, UNABLE = "ready", b"stale", b"unable"  # what it says, beside the pid of a supervisor
+READY, STALE, UNABLE = b"ready ", b"stale", b"unable"  # what it says, beside the pid of a supervisor
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def main() -> int:
     files = _versions(_imported_files())
     inherited = _descriptors() - {worker.fileno()}
     _give_files_back()
-    worker.send(f"{READY} {_memory_bytes()}".encode())
+    worker.send(READY + str(_memory_bytes()).encode())
     while True:
         message, received, *_ = socket.recv_fds(worker, 16, 1)
         if not message:
@@ -95,8 +95,10 @@ def _can_rename() -> bool:
 
 
 def _give_files_back() -> None:
-    """Unmap the pages of libraries that are as in their files: half of all. The kernel caches them, and forks map what
-    they use by themselves."""
+    """Unmap the pages of libraries that are as in their files: half of all memory.
+
+    The kernel has them in its cache, and each fork maps by itself what it uses.
+    """
     madvise = ctypes.CDLL(None).madvise
     for mapping in psutil.Process().memory_maps(grouped=False):
         if mapping.path.startswith("/") and "w" not in mapping.perms and mapping.anonymous == 0:

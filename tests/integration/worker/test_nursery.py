@@ -18,8 +18,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder from which the template's Python imports first."""
     folder = tmp_path / "modules"
     folder.mkdir()
-    known = [path for path in (os.environ.get("PYTHONPATH"),) if path]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *known]))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     return folder
 
 
@@ -30,9 +29,9 @@ def nursery(settings: Settings, modules: Path) -> Iterator[Nursery]:
     nursery.close()
 
 
-def templates_of(descriptor_folder: Path) -> list[int]:
+def templates_of(modules: Path) -> list[int]:
     """The templates whose Python looks into this folder."""
-    own = f"PYTHONPATH={descriptor_folder}".encode()
+    own = f"PYTHONPATH={modules}".encode()
     return [
         pid
         for pid in pids()
@@ -45,9 +44,9 @@ def forked(nursery: Nursery) -> int | None:
         return nursery.fork_supervisor(["supervisor"], {}, {}, log=log.fileno())
 
 
-def test_a_changed_file_makes_a_new_template(nursery: Nursery, modules: Path) -> None:
-    library = modules / "sitecustomize.py"
-    library.write_text("import json\n")
+def test_a_template_has_one_thread_and_default_signals_and_its_death_is_noticed(
+    nursery: Nursery, modules: Path
+) -> None:
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # as a shell does in the background
     nursery.once()
     signal.signal(signal.SIGQUIT, before)
@@ -60,6 +59,18 @@ def test_a_changed_file_makes_a_new_template(nursery: Nursery, modules: Path) ->
     status = Path(f"/proc/{template}/status").read_text()
     ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")), 16)
     assert not ignored >> (signal.SIGQUIT - 1) & 1
+
+    os.kill(template, signal.SIGKILL)
+    until(lambda: nursery.memory_bytes is None, what="a look at the template that died")
+    assert forked(nursery) is None
+
+
+def test_a_changed_file_makes_a_new_template(nursery: Nursery, modules: Path) -> None:
+    library = modules / "sitecustomize.py"
+    library.write_text("import json\n")
+    nursery.start()
+    until(lambda: nursery.memory_bytes, what="a template")
+    (template,) = templates_of(modules)
     library.write_text("import  json\n")
     assert forked(nursery) is None
     assert ProcessId.of(template) is None
