@@ -227,7 +227,7 @@ def _worker(kind: str, *options: str, database: str = "", broker: str = "", slot
     with tempfile.TemporaryDirectory(prefix="hora-bench-") as home, tempfile.TemporaryFile() as log:
         environment = {
             **os.environ, "HORA_HOME": home, "HORA_DATABASE_URL": database, "HORA_BROKER_URL": broker,
-            "HORA_SLOTS": str(slots), "HORA_HOST_NAME": "bench",
+            "HORA_SLOTS": str(slots), "HORA_HOST_NAME": "bench", "HORA_WARM_RANKS": "0",
         }  # fmt: skip
         argv = [sys.executable, "-m", "bench.no_ops", kind, *options]
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log, start_new_session=True)

@@ -19,6 +19,7 @@ from jobs.runtime.hints import Hints, celery_app
 from jobs.runtime.settings import Settings, settings
 from worker.app import Worker
 from worker.attempt.launcher import Launcher
+from worker.nursery.keeper import Nursery
 
 QUEUE = "no-ops"
 DONE = "no-ops-done"
@@ -30,8 +31,8 @@ class _NoOpLauncher(Launcher):
 
     hold_s = 0.0
 
-    def __init__(self, sessions: Sessions, settings: Settings) -> None:
-        super().__init__(sessions, settings)
+    def __init__(self, sessions: Sessions, settings: Settings, nursery: Nursery | None = None) -> None:
+        super().__init__(sessions, settings, nursery)
         self._hints = Hints(settings.broker_url)
 
     def launch(self, attempt_id: int) -> bool:
