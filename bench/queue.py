@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from bench.queue_policies import Easy, Sorted, by_age, by_duration
 from bench.queue_starts import Forecasting, StartFigures
 from bench.queue_trace import TraceError, many_times, read_trace
+from jobs.model.bursts import Bursts
 from jobs.scheduling.simulated_pass import HoraScheduler
 from jobs.scheduling.simulation import Scheduler, SimulatedJob, Simulation, alike_hosts
 
@@ -94,12 +95,18 @@ def main(argv: Sequence[str]) -> int:
 def trial(
     trace: Sequence[SimulatedJob], slots: int, *, copies: int = 1, load: float | None = None
 ) -> list[SimulatedJob]:
-    """New jobs for a replay: those of the trace, so many times. `load`: they come so fast that it is offered."""
+    """New jobs for a replay: those of the trace, so many times. `load`: they come so fast that it is offered.
+
+    Bursts are those of the times at which they come then.
+    """
     jobs = many_times(trace, copies) if copies > 1 else [replace(job) for job in trace]
     before = offered_load(jobs, slots)
     if load is not None and before:
         for job in jobs:
             job.submitted_s = job.queued_s = job.submitted_s * before / load
+    bursts = Bursts()
+    for job in sorted(jobs, key=lambda job: job.order):
+        job.burst = bursts.burst_of(job.job_id, (job.account, job.gpus), job.submitted_s)
     return jobs
 
 

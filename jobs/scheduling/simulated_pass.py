@@ -9,6 +9,7 @@ from functools import cache
 from operator import itemgetter
 
 from jobs.model.attained_service import HALF_LIFE_S, QUANTUM_S, decayed_s, seconds_to_next_level, undisturbed_s
+from jobs.model.bursts import BurstLevels
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.contenders import Account, LiveAttempt, Order, QueuedJob
 from jobs.scheduling.fair_queue import OLDEST, PATIENCE_S, Fair, Fifo
@@ -48,6 +49,8 @@ class HoraScheduler:
         self._lanes: dict[Account, list[tuple[tuple[int, int, float, str], QueuedJob]]] = defaultdict(list)
         self._used_s = dict(used_s or {})
         self._queued: dict[str, QueuedJob] = {}
+        self._burst_levels = BurstLevels()
+        self._waiting_of: dict[str, dict[str, SimulatedJob]] = defaultdict(dict)  # by burst and id
 
     def with_empty_queue(self) -> "HoraScheduler":
         """A scheduler with the same rules and the same usage, for another simulation."""
@@ -58,6 +61,12 @@ class HoraScheduler:
 
     def add(self, job: SimulatedJob) -> None:
         """A job begins to wait."""
+        if job.burst:
+            job.least_level = max(job.least_level, self._burst_levels.expected(job.burst))
+            self._waiting_of[job.burst][job.job_id] = job
+        self._enqueue(job)
+
+    def _enqueue(self, job: SimulatedJob) -> None:
         request = job.request or _request(job.gpus)
         level = job.level(job.queued_s)
         queued = QueuedJob(job.job_id, job.order, request, job.estimate_s, job.account, job.keeps_files, level)
@@ -67,6 +76,11 @@ class HoraScheduler:
 
     def remove(self, job: SimulatedJob) -> None:
         """A job got slots."""
+        if job.burst:
+            del self._waiting_of[job.burst][job.job_id]
+        self._dequeue(job)
+
+    def _dequeue(self, job: SimulatedJob) -> None:
         queued = self._queued.pop(job.job_id)
         lane = self._lanes[queued.account]
         del self._by_age[bisect_left(self._by_age, queued.order, key=itemgetter(0))]
@@ -78,12 +92,27 @@ class HoraScheduler:
         """Charge the account for what the attempt held."""
         used_s = self._used(job.account, now_s) + decayed_s(job.held_s(now_s), self._half_life_s) * job.gpus
         self._used_s[job.account] = used_s, now_s
+        self._note_level(job, now_s, has_ended=job.ends_s <= now_s + 2 * SOON_S)
+
+    def _note_level(self, job: SimulatedJob, now_s: float, *, has_ended: bool = False) -> None:
+        """Raise the waiting jobs of its burst, if this job has entered a level now that says something of them."""
+        slot_s = job.slot_s + job.held_s(now_s + SOON_S) * job.gpus
+        if not job.burst or not self._burst_levels.note(job.burst, job.job_id, slot_s, has_ended=has_ended):
+            return
+        level = self._burst_levels.expected(job.burst)
+        for waiting in self._waiting_of[job.burst].values():
+            if waiting.level(waiting.queued_s) < level:
+                self._dequeue(waiting)
+                waiting.least_level = level
+                self._enqueue(waiting)
 
     def decide(self, simulation: Simulation) -> tuple[Mapping[str, Slots], Sequence[int]]:
         """One pass over the queue."""
         if not self._queued:
             return {}, ()
         now_s = simulation.now_s
+        for job in simulation.live.values():
+            self._note_level(job, now_s)
         live = [self._live(job, now_s) for job in simulation.live.values()]
         rules = self._fair(simulation, live) if self._is_fair else Fifo()
         decided = PlacementPass(simulation.hosts, live, self._quotas_now(simulation), auto=self._auto, rules=rules)

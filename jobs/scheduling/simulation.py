@@ -29,7 +29,8 @@ class SimulatedJob:
 
     `request` is what it asks for; None: so many GPUs. It trains `cost_s` seconds longer for each of its preemptions;
     infinite: it cannot save, so it begins anew. `estimate_s` is the longest time that the dispatcher believes an
-    attempt to take. `says_end`: its attempts say when they end. `least_level`: its level is this at least.
+    attempt to take. `says_end`: its attempts say when they end. `burst`: of which it is one, empty for none.
+    `least_level`: its level is this at least.
 
     `left_s`: how long it has still to train, with what its preemptions cost. `slot_s`: slot-seconds of its attempts
     that have ended. A simulation that begins with a live attempt is told its `slots`, `begun_s` and `attempt_id`.
@@ -47,6 +48,7 @@ class SimulatedJob:
     estimate_s: float | None = None
     says_end: bool = False
     keeps_files: bool = False
+    burst: str = ""
     least_level: int = 0
     ended_s: float = math.nan
     preemptions: int = 0
