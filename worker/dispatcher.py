@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host
+from jobs.lifecycle.bursts import enter_levels
 from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
@@ -115,6 +116,8 @@ class Dispatcher:
         hosts = registered_hosts(session, host_timeout_s=self._settings.host_timeout_s)
         slots_in_use = [host.slots for host in hosts if host.in_use]
         live = live_attempts(session, slots_in_use, quantum_s=self._settings.queue_quantum_s)
+        if is_fair:
+            enter_levels(session, {one.job_id: one.level for one in live if one.level > one.stored_level})
         rules = self._fair_rules(session, live, slots_in_use) if is_fair else None
         scheduling_pass = PlacementPass(
             slots_in_use, live, active_quotas(session).values(),

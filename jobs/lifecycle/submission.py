@@ -14,7 +14,7 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
-from jobs.lifecycle import usage, waits
+from jobs.lifecycle import bursts, usage, waits
 from jobs.lifecycle.dataset_refs import Ref, refs_of
 from jobs.lifecycle.named_jobs import lock_named, problems_of_named, to_wait_for
 from jobs.lifecycle.run_durations import key_of, work_key_of
@@ -64,10 +64,14 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempoten
     Raises `InvalidSpec` if its dataset was removed meanwhile, or a job that it names does not count any more.
     """
     refs, (awaited,) = refs_of(session, _sources([spec])), _awaited(session, [spec])
-    job = Job(**_columns(spec, plan, owner, refs), waits_for_jobs=bool(awaited))
+    columns = _columns(spec, plan, owner, refs)
+    burst = bursts.continued(session, owner=owner, project=spec.project, gpus=spec.gpus)
+    job = Job(**columns, burst=burst or columns["id"], waits_for_jobs=bool(awaited))
     session.add(job)
     session.flush()
     usage.expect_levels(session, [job.id])
+    if burst is not None:
+        bursts.raise_waiting(session, burst)
     waits.add_waits(session, {job.id: awaited})
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
     remember_answer(session, owner, idempotency, job_id=job.id)

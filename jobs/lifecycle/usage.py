@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, select, 
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, RunTime
+from jobs.lifecycle import bursts
 from jobs.model.attained_service import LEVELS_SLOT_S
 from jobs.model.states import Status
 
@@ -49,15 +50,17 @@ def charge(session: Session, attempt_id: int) -> None:
     session.execute(_CHARGE_HOURS, {"attempt_id": attempt_id})
     held_s = func.greatest(cast(func.extract("epoch", Attempt.ended_at - Attempt.created_at), Float(53)), 0.0)
     slot_s = Job.slot_seconds + held_s * Attempt.gpus
-    study_id = session.scalar(
+    charged = session.execute(
         update(Job)
         .where(Attempt.id == attempt_id, Job.id == Attempt.job_id)
         .values(slot_seconds=slot_s, level=func.greatest(Job.level, level_of(slot_s)))
-        .returning(Job.study_id),
+        .returning(Job.study_id, Job.burst, Job.slot_seconds),
         execution_options={"synchronize_session": False},
-    )
-    if study_id is not None:
-        raise_levels(session, study_id)
+    ).one()
+    if charged.study_id is not None:
+        raise_levels(session, charged.study_id)
+    if charged.burst is not None and charged.slot_seconds >= LEVELS_SLOT_S[0]:
+        bursts.raise_waiting(session, charged.burst)
 
 
 def expect_levels(session: Session, job_ids: Sequence[str]) -> None:
@@ -77,13 +80,7 @@ def level_of(slot_s: ColumnElement[float]) -> ColumnElement[int]:
 
 
 def raise_levels(session: Session, study_id: str) -> None:
-    """Give the waiting jobs of a study the level of what the whole study has had. It counts as one job.
-
-    Rows that others hold are left out: nothing waits here, and the next end comes soon.
-    """
+    """Give the waiting jobs of a study the level of what the whole study has had. It counts as one job."""
     of_study = session.scalar(select(level_of(func.sum(Job.slot_seconds))).where(Job.study_id == study_id))
-    lower = select(Job.id).where(Job.study_id == study_id, Job.status == Status.QUEUED, Job.level < (of_study or 0))
-    found = session.scalars(lower.with_for_update(skip_locked=True)).all() if of_study else ()
-    if found:
-        raised = update(Job).where(Job.id.in_(found)).values(level=of_study)
-        session.execute(raised, execution_options={"synchronize_session": False})
+    if of_study:
+        bursts.raise_to(session, of_study, Job.study_id == study_id, Job.status == Status.QUEUED)

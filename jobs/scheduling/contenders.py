@@ -53,7 +53,7 @@ class LiveAttempt:
 
     `leaving`: it is already ending, so its slots become free soon. `overdue`: it passed a waiting job, and should have
     ended by now. `level` is that of the service that its job has attained until now. `undisturbed_s`: for so long it
-    is not preempted for a job of its own priority.
+    is not preempted for a job of its own priority. `stored_level` is the one that its job's row has.
     """
 
     attempt_id: int
@@ -65,11 +65,17 @@ class LiveAttempt:
     account: Account = NOBODY
     level: int = 0
     undisturbed_s: float = 0.0
+    stored_level: int = 0
 
     @cached_property
     def gpus(self) -> int:
         """How many slots it holds."""
         return sum(self.slots.values())
+
+    @property
+    def job_id(self) -> str:
+        """Its job."""
+        return self.order[2]
 
     @property
     def kind(self) -> str:

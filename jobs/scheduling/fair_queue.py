@@ -16,7 +16,7 @@ from jobs.scheduling.contenders import Account, LiveAttempt, Order, QueuedJob
 from jobs.scheduling.turns import Key, Turns
 
 PATIENCE_S = 12 * 3600.0  # a job that has waited so long, and is one of the oldest, comes first
-OLDEST = 16  # so many jobs are the oldest
+OLDEST = 32  # so many jobs are the oldest
 _OF_USAGE = 0.1  # a slot that an account holds counts as this part of what was used of each slot lately
 _LEAST_USED_S = 1.0  # and at least as this many slot-seconds
 _ROUNDING_S = 1e-6

@@ -54,6 +54,7 @@ def submitted_again(
         SimulatedJob(
             f"{job.job_id} again", job.submitted_s + (now_s - since_s), duration_s, job.gpus, job.user, job.project,
             job.priority, request=job.request, cost_s=job.cost_s, estimate_s=job.estimate_s,
+            burst=job.burst and f"{job.burst} again",
         )
         for job, duration_s in zip(jobs, durations_s, strict=True)
         if since_s < job.submitted_s < now_s

@@ -169,7 +169,8 @@ def _waiter(row: RowMapping, now_s: float) -> SimulatedJob:
     job = SimulatedJob(
         queued.job_id, queued.order[1] - now_s, math.nan, row["gpus"], queued.account.user, queued.account.project,
         queued.priority, request=queued.request, cost_s=_COST_S if row["can_save"] else math.inf,
-        estimate_s=queued.estimate_s, keeps_files=queued.keeps_files, least_level=queued.level,
+        estimate_s=queued.estimate_s, keeps_files=queued.keeps_files, burst=row["burst"] or "",
+        least_level=queued.level,
     )  # fmt: skip
     job.slot_s, job.queued_s = row["slot_seconds"], -max(queued.waited_s, 0.0)
     return job
@@ -194,6 +195,7 @@ def _rows() -> Select[Any]:
     return select_queued_jobs().add_columns(
         Job.slot_seconds,
         Job.queued_at,
+        Job.burst,
         Job.ended_at.is_not(None).label("has_ended"),
         or_(Job.code.is_(None), func.coalesce(Job.checkpoint_bytes, 0) > 0).label("can_save"),
     )

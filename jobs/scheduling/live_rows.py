@@ -81,6 +81,7 @@ def _live_of(row: RowMapping, slots: Counts, quantum_s: float) -> LiveAttempt:
     return LiveAttempt(
         row["attempt_id"], order_of(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"],
         account=Account(row["project"], row["owner"]), level=max(row["level"], level_of(slot_s)), undisturbed_s=left_s,
+        stored_level=row["level"],
     )  # fmt: skip
 
 

@@ -72,6 +72,7 @@ class Job(Base):
     attempt: Mapped[int] = mapped_column(server_default="0")  # number of the newest attempt
     slot_seconds: Mapped[float] = mapped_column(server_default="0")  # held by its ended attempts
     level: Mapped[int] = mapped_column(SmallInteger, server_default="0")  # jobs.model.attained_service
+    burst: Mapped[str | None] = mapped_column(String(32))  # the id of its first job: jobs.model.bursts
     restarts: Mapped[int] = mapped_column(server_default="0")  # restarts that count against max_restarts
     losses: Mapped[int] = mapped_column(server_default="0")  # attempts lost through no fault of the job's
     run_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that take about as long
@@ -170,6 +171,7 @@ class Job(Base):
         Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
         Index("ix_jobs_code", code, postgresql_where=text("code IS NOT NULL")),
         Index("uq_jobs_run", owner, run_id, unique=True, postgresql_where=text("run_id IS NOT NULL")),
+        Index("ix_jobs_burst", burst, attempt, postgresql_where=text("burst IS NOT NULL")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
 
