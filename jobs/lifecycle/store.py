@@ -207,7 +207,7 @@ def _status_update(
     guards: Sequence[ColumnElement[bool]],
     columns: Sequence[str],
     expressions: Sequence[tuple[str, ColumnElement[Any]]],
-) -> ReturningUpdate[Any]:
+) -> ReturningUpdate[*tuple[Any, ...]]:
     values = {name: bindparam(f"new_{name}", type_=getattr(Job, name).type) for name in columns} | dict(expressions)
     statement = (
         update(Job)

@@ -6,9 +6,11 @@ Called by `leases` and `submission`, in their transactions.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, case, cast, func, select, text, update
+from sqlalchemy import ColumnElement, Integer, String, Update, bindparam, case, cast, func, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, RunTime
@@ -59,10 +61,15 @@ def expect_levels(session: Session, job_ids: Sequence[str]) -> None:
 
     If the durations differ much, the shortest says little, and the job is believed to be short.
     """
+    session.connection().execute(_expect_levels(), {"ids": list(job_ids)})
+
+
+@cache
+def _expect_levels() -> Update:
     shortest_s = select(func.min(func.unnest(RunTime.durations_s).column_valued("duration_s"))).scalar_subquery()
     level = level_of(shortest_s * Job.gpus)
-    expected = update(Job).where(Job.id.in_(job_ids), RunTime.run_key == Job.run_key, level > Job.level)
-    session.execute(expected.values(level=level))
+    of_ids = Job.id == func.any(bindparam("ids", type_=ARRAY(String)))
+    return update(Job).where(of_ids, RunTime.run_key == Job.run_key, level > Job.level).values(level=level)
 
 
 def level_of(slot_s: ColumnElement[float]) -> ColumnElement[int]:
