@@ -349,5 +349,6 @@ _ADD_EVENTS = text("""
     FROM unnest(CAST(:kinds AS varchar[]), CAST(:data AS jsonb[])) WITH ORDINALITY AS added (kind, data, number)
     ORDER BY number
 """)
+
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
