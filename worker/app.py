@@ -13,7 +13,7 @@ from celery import Celery
 from celery.signals import setup_logging, worker_ready, worker_shutting_down
 
 from jobs.db.engine import engine_for, sessions_for
-from jobs.runtime.hints import DISPATCH_QUEUE, DISPATCH_TASK, LAUNCH_TASK, Hints, celery_app, host_queue
+from jobs.runtime.hints import DISPATCH_QUEUE, Hints, celery_app, host_queue, receive_hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings
 from worker.agent import Agent
@@ -57,7 +57,7 @@ class Worker:
         rank_threads = 0 if gpus else threads_of(1, cores=os.cpu_count() or 1, slots=settings.cpu_slots)
         self.nursery = Nursery(settings, threads=rank_threads) if settings.warm_ranks else None
         self.launcher = self.launcher_class(sessions, settings, self.nursery)
-        self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
+        self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings, launcher=self.launcher)
         self.desk, pool = self._pool()
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
         self.space = SpaceWatch(settings)
@@ -105,13 +105,14 @@ class Worker:
         try:
             self.app.worker_main(
                 [
-                    "--quiet", "worker", "--pool=threads", "--concurrency=4", "--loglevel=INFO",
-                    f"--queues={DISPATCH_QUEUE},{host_queue(self._settings.host)}",
+                    "--quiet", "worker", "--pool=threads", "--concurrency=1", "--loglevel=INFO",
                     f"--hostname=hora@{self._settings.host}",
                     "--without-gossip", "--without-mingle", "--without-heartbeat",
                 ]
             )  # fmt: skip
         finally:
+            self.dispatcher.close()
+            self.launcher.close()
             if self._settings.stop_jobs_with_worker:
                 self._stop()
                 self.agent.stop(wait_s=_LAST_PASS_S)
@@ -139,8 +140,8 @@ class Worker:
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)
-        app.task(name=DISPATCH_TASK)(self.dispatcher.run)
-        app.task(name=LAUNCH_TASK)(self.launcher.launch)
+        queues = [DISPATCH_QUEUE, host_queue(self._settings.host)]
+        receive_hints(app, queues, dispatch=self.dispatcher.run_soon, launch=self.launcher.launch_soon)
         worker_shutting_down.connect(self._stop, weak=False)
         worker_ready.connect(lambda **_: _log.info("worker ready"), weak=False)
         setup_logging.connect(lambda **_: configure_logging("worker", host=self._settings.host), weak=False)

@@ -52,16 +52,15 @@ def _insert_deliveries(event: str, subject: type[Job] | type[Study]) -> Insert:
     return insert(table).from_select(columns, in_order)
 
 
-# Built once, and run only if there is a webhook, because every end of a job runs this.
+# Built once. Run only for jobs that ended while there was a webhook.
 _ADD_FOR_JOBS, _ADD_FOR_STUDIES = _insert_deliveries(JOB_ENDED, Job), _insert_deliveries(STUDY_ENDED, Study)
 _ADD_FOR_IDLE_JOBS = _insert_deliveries(JOB_IDLE, Job)
-_HAS_WEBHOOKS = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
+HAS_WEBHOOKS = exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None))
 
 
 def add_job_deliveries(session: Session, job_ids: Collection[str]) -> None:
     """Add a delivery for each webhook that gets the end of one of these jobs."""
-    if session.scalar(_HAS_WEBHOOKS):
-        session.execute(_ADD_FOR_JOBS, {"ids": list(job_ids)})
+    session.execute(_ADD_FOR_JOBS, {"ids": list(job_ids)})
 
 
 def add_idle_deliveries(session: Session, job_ids: Collection[str]) -> None:

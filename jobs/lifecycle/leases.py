@@ -9,19 +9,23 @@ the lease expired. The slots of each host are `release`d only when no process of
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
 
-from sqlalchemy import cast, delete, exists, func, or_, select, update
+from sqlalchemy import Float, Row, Select, cast, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.lifecycle import idle, run_durations, usage
-from jobs.lifecycle.store import Lease, add_event, add_events, is_valid, select_leased, transition
+from jobs.lifecycle import bursts, idle, run_durations, usage
+from jobs.lifecycle.store import ANY_LEASE, Lease, add_event, add_events, is_valid, select_leased, transition
 from jobs.model.pools import PREFIX
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
+
+_NOW = func.now()
 
 
 class StaleLease(RuntimeError):
@@ -43,13 +47,15 @@ class StopRequests:
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
     """Take a placed attempt for a supervisor that starts now. None if another took it, or it has ended."""
-    row = session.execute(
-        update(Attempt)
-        .where(Attempt.id == attempt_id, Attempt.claimed_at.is_(None), Attempt.ended_at.is_(None))
-        .values(claimed_at=func.now(), lease_expires_at=func.now() + timedelta(seconds=lease_s))
-        .returning(Attempt.token, Attempt.job_id, Attempt.number)
-    ).one_or_none()
+    row = session.execute(_CLAIM, {"attempt_id": attempt_id, "lease": timedelta(seconds=lease_s)}).one_or_none()
     return None if row is None else Lease(attempt_id, str(row.token), row.job_id, row.number)
+
+
+_CLAIM = text("""
+    UPDATE attempts SET claimed_at = now(), lease_expires_at = now() + :lease
+    WHERE id = :attempt_id AND claimed_at IS NULL AND ended_at IS NULL
+    RETURNING token, job_id, number
+""")
 
 
 def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> None:
@@ -138,13 +144,12 @@ def end(
         reason, error = EndReason.IDLE, why_stopped
     if job.pruned_at_epoch is not None and reason.outcome.retried:  # likewise
         reason, error = EndReason.PRUNED, None
-    to = status_after(
-        reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=int(job.spec["max_restarts"])
-    )
+    to = status_after(reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=job.max_restarts)
     if cancelled:
         reason, error = EndReason.CANCELLED, None
     if to is Status.SUCCEEDED and job.status is Status.LAUNCHING:  # it ended before its start was stored
         transition(session, job.id, Status.RUNNING, lease=lease)
+    attained = usage.attained(job.slot_seconds + job.held_slot_s, level=job.level)
     if to is Status.QUEUED:
         restarts = job.restarts + (1 if reason.outcome.counts else 0)
         losses = job.losses + (1 if reason in LOST else 0)
@@ -154,28 +159,44 @@ def end(
             restarts=restarts, losses=losses,
             queued_at=func.now(), not_before=func.now() + timedelta(seconds=pause_s),
             idle=None if job.paused_at is None or why_paused is None else job.idle,
+            **attained,
         )  # fmt: skip
     else:
-        transition(session, job.id, to, lease=lease, end_reason=reason, error=error, ended_at=func.now())
-    session.execute(
-        update(Attempt)
-        .where(Attempt.id == lease.attempt_id)
-        .values(storable({"ended_at": func.now(), "end_reason": reason, "error": error}))
-    )
+        transition(session, job.id, to, lease=lease, end_reason=reason, error=error, ended_at=_NOW, **attained)
+    session.execute(_END, storable({"attempt_id": lease.attempt_id, "reason": reason.value, "error": error}))
+    _add_end_events(session, lease, reason, error, to)
+    # From here on ends wait for each other, because they change the same rows. So this is short, and comes last.
     if to is Status.SUCCEEDED and reason is not EndReason.PRUNED:
         run_durations.record(session, lease.attempt_id)
-    _add_end_events(session, lease, reason, error, to)
     usage.charge(session, lease.attempt_id)
+    if job.study_id is not None:
+        usage.raise_levels(session, job.study_id)
+    if job.burst is not None and attained["level"]:
+        bursts.raise_waiting(session, job.burst)
     return to
 
 
-def _locked_job(session: Session, lease: Lease) -> Job:
-    """The job. It is locked until the commit, together with the attempt. Raises `StaleLease`."""
-    both = select(Job).join(Attempt, Attempt.job_id == Job.id).where(is_valid(lease))
-    job = session.scalar(both.with_for_update(of=[Attempt, Job]), execution_options={"populate_existing": True})
+_END = text("UPDATE attempts SET ended_at = now(), end_reason = :reason, error = :error WHERE id = :attempt_id")
+
+
+def _locked_job(session: Session, lease: Lease) -> Row[Any]:
+    """What `end` needs of the job and its attempt. Both are locked until the commit. Raises `StaleLease`."""
+    job = session.execute(_lock_job(), vars(lease)).one_or_none()
     if job is None:
         raise StaleLease(lease)
     return job
+
+
+@cache
+def _lock_job() -> Select[Any]:
+    held_s = cast(func.extract("epoch", func.now() - Attempt.created_at), Float(53))
+    columns = (
+        Job.id, Job.status, Job.cancel_requested_at, Job.paused_at, Job.pruned_at_epoch, Job.idle, Job.restarts,
+        Job.losses, Job.spec["max_restarts"].as_integer().label("max_restarts"), Job.study_id, Job.burst, Job.level,
+        Job.slot_seconds, (func.greatest(held_s, 0.0) * Attempt.gpus).label("held_slot_s"),
+    )  # fmt: skip
+    leased = select(*columns).join(Attempt, Attempt.job_id == Job.id).where(is_valid(ANY_LEASE))
+    return leased.with_for_update(of=[Attempt, Job])
 
 
 def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float, limit_s: float) -> float:
@@ -201,10 +222,20 @@ def _add_end_events(session: Session, lease: Lease, reason: EndReason, error: st
 
 def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
     """Release the slots of an ended attempt on a host (None: on all). Its processes there have ended."""
-    ended = exists().where(Attempt.id == attempt_id, Attempt.ended_at.is_not(None))
-    of_attempt = [Slot.attempt_id == attempt_id, ended, *([] if host is None else [Slot.host == host])]
-    session.execute(delete(Slot).where(*of_attempt, Slot.host.startswith(PREFIX)))  # a pool has none of its own
-    session.execute(update(Slot).where(*of_attempt).values(attempt_id=None, rank=None, quarantined_at=None))
+    session.execute(_RELEASE, {"attempt_id": attempt_id, "host": host, "pools": PREFIX})
+
+
+# A pool has no slots of its own: they go.
+_RELEASE = text("""
+    WITH of_pool AS (
+        DELETE FROM slots
+        WHERE attempt_id = :attempt_id AND host = coalesce(:host, host) AND starts_with(host, :pools)
+        AND EXISTS (SELECT FROM attempts WHERE id = :attempt_id AND ended_at IS NOT NULL)
+    )
+    UPDATE slots SET attempt_id = NULL, rank = NULL, quarantined_at = NULL
+    WHERE attempt_id = :attempt_id AND host = coalesce(:host, host) AND NOT starts_with(host, :pools)
+    AND EXISTS (SELECT FROM attempts WHERE id = :attempt_id AND ended_at IS NOT NULL)
+""")
 
 
 def quarantine(session: Session, attempt_id: int, *, host: str) -> None:

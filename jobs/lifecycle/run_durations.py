@@ -5,11 +5,13 @@ rows.
 """
 
 import json
+from functools import cache
 from hashlib import sha256
 from typing import Any
+from typing import cast as cast_type
 
-from sqlalchemy import ARRAY, Float, cast, func, select
-from sqlalchemy.dialects.postgresql import array, insert
+from sqlalchemy import ARRAY, Float, Table, bindparam, cast, func, select
+from sqlalchemy.dialects.postgresql import Insert, array, insert
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, RunTime
@@ -62,14 +64,20 @@ def _digest(spec: Spec, **chosen: Any) -> str:
 
 def record(session: Session, attempt_id: int) -> None:
     """Store how long an attempt that has just succeeded held its slots, if it ran from the start."""
+    session.execute(_record(), {"attempt_id": attempt_id})
+
+
+@cache
+def _record() -> Insert:
     took_s = cast(func.extract("epoch", func.now() - Attempt.created_at), Float(53))
     from_the_start = func.coalesce(Attempt.resumed_step, 0) == 0
-    newest = insert(RunTime).from_select(
+    # With the mapped class itself, the parameter would be read as one of its rows.
+    newest = insert(cast_type("Table", RunTime.__table__)).from_select(
         ["run_key", "durations_s"],
         select(Job.run_key, array([took_s]))
         .join(Attempt, Attempt.job_id == Job.id)
-        .where(Attempt.id == attempt_id, Job.run_key.is_not(None), from_the_start),
+        .where(Attempt.id == bindparam("attempt_id"), Job.run_key.is_not(None), from_the_start),
     )
     both = func.array_cat(newest.excluded.durations_s, RunTime.durations_s, type_=ARRAY(Float(53)))
     kept = {"durations_s": both[1:MOST_DURATIONS], "updated_at": func.now()}
-    session.execute(newest.on_conflict_do_update(index_elements=[RunTime.run_key], set_=kept))
+    return newest.on_conflict_do_update(index_elements=[RunTime.run_key], set_=kept)

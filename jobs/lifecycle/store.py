@@ -9,19 +9,36 @@ Every function works in the caller's transaction; the caller commits.
     StaleTransition         the job has another status than the caller believes; nothing was written
 """
 
+import json
 import secrets
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    String,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.lifecycle import waits
-from jobs.lifecycle.deliveries import add_job_deliveries
+from jobs.lifecycle.deliveries import HAS_WEBHOOKS, add_job_deliveries
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
 _MOST_AT_ONCE = 1000  # waiting jobs that one statement changes
@@ -55,6 +72,10 @@ class Lease:
     token: str
     job_id: str
     number: int
+
+
+# For statements that are built once: each value is a parameter. They are run with `vars` of a lease.
+ANY_LEASE = Lease(*(bindparam(field.name) for field in fields(Lease)))  # type: ignore[arg-type]
 
 
 def new_id() -> str:
@@ -135,41 +156,68 @@ def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None
 
     If there is a `lease`, it must be that of the job's live attempt. Raises `StaleTransition`.
     """
-    guards = () if lease is None else (Job.id == lease.job_id, exists(select_leased(lease)))
-    if not move(session, [job_id], to, *guards, **values):
+    guards, parameters = ((), {}) if lease is None else ((_has_lease(),), vars(lease))
+    if not move(session, [job_id], to, *guards, parameters=parameters, **values):
         raise StaleTransition(job_id, to)
 
 
 def move(
-    session: Session, job_ids: Sequence[str], to: Status, *guards: ColumnElement[bool], **values: Any
+    session: Session,
+    job_ids: Sequence[str],
+    to: Status,
+    *guards: ColumnElement[bool],
+    parameters: Mapping[str, Any] = {},
+    **values: Any,
 ) -> dict[str, int]:
     """Move to `to` those of the jobs that can get there. The only writer of a status. Returns attempt numbers by id.
 
-    The UPDATE is the check: a job must have a status from which `to` can follow, and all `guards` must hold. Whoever
-    ends jobs has locked them for update: see `jobs.lifecycle.waits`.
+    The UPDATE is the check: a job must have a status from which `to` can follow, and all `guards` must hold, with
+    these `parameters`. Whoever ends jobs has locked them for update: see `jobs.lifecycle.waits`.
     """
-    numbers = _write_status(session, job_ids, to, *guards, **values)
-    if numbers and to in TERMINAL:
-        _tell_waiting(session, list(numbers), to)
-    return numbers
+    moved = _write_status(session, job_ids, to, *guards, parameters=parameters, **values)
+    if to in TERMINAL and (concerned := [row.id for row in moved if row.concerns_others]):
+        _tell_waiting(session, concerned, to)
+    return {row.id: row.attempt for row in moved}
 
 
 def _write_status(
-    session: Session, job_ids: Sequence[str], to: Status, *guards: ColumnElement[bool], **values: Any
-) -> dict[str, int]:
+    session: Session,
+    job_ids: Sequence[str],
+    to: Status,
+    *guards: ColumnElement[bool],
+    parameters: Mapping[str, Any] = {},
+    **values: Any,
+) -> Sequence[Row[Any]]:
     if to in TERMINAL:
         values |= {"waits_for_jobs": False, "idle": None}  # it waits for nothing and holds no slots any more
-    moved_rows = session.execute(
+    expressions = {name: value for name, value in values.items() if isinstance(value, ColumnElement)}
+    stored = {f"new_{name}": value for name, value in storable(values).items() if name not in expressions}
+    statement = _status_update(to, guards, tuple(values), tuple(expressions.items()))
+    moved = session.connection().execute(statement, {"ids": list(job_ids), **parameters, **stored}).all()
+    if to in TERMINAL and any(row.has_webhooks for row in moved):
+        add_job_deliveries(session, [row.id for row in moved])  # in the same transaction: every end has its deliveries
+    return moved
+
+
+# Each attempt runs this several times, and building it takes longer than running it. Expressions that are constants of
+# a module are found again.
+@lru_cache(maxsize=100)
+def _status_update(
+    to: Status,
+    guards: Sequence[ColumnElement[bool]],
+    columns: Sequence[str],
+    expressions: Sequence[tuple[str, ColumnElement[Any]]],
+) -> ReturningUpdate[*tuple[Any, ...]]:
+    values = {name: bindparam(f"new_{name}", type_=getattr(Job, name).type) for name in columns} | dict(expressions)
+    statement = (
         update(Job)
-        .where(Job.id == func.any(cast(job_ids, ARRAY(String))), Job.status.in_(SOURCES[to]), *guards)
-        .values(storable({"status": to, "revision": Job.revision + 1, **values}))
-        .returning(Job.id, Job.attempt),
-        execution_options=_UNSYNCHRONIZED,
+        .where(Job.id == func.any(bindparam("ids", type_=ARRAY(String))), Job.status.in_(SOURCES[to]), *guards)
+        .values({"status": to, "revision": Job.revision + 1, **values})
+        .returning(Job.id, Job.attempt)
     )
-    numbers = {job_id: attempt for job_id, attempt in moved_rows}  # noqa: C416 - a row is no pair to the type checker
-    if numbers and to in TERMINAL:
-        add_job_deliveries(session, numbers)  # in the same transaction, so that every end has its deliveries
-    return numbers
+    if to not in TERMINAL:
+        return statement
+    return statement.returning(HAS_WEBHOOKS.label("has_webhooks"), waits.CONCERNS_OTHERS.label("concerns_others"))
 
 
 def settle_overlooked(session: Session) -> bool:
@@ -189,8 +237,6 @@ def settle_overlooked(session: Session) -> bool:
 
 def _tell_waiting(session: Session, ended_ids: Sequence[str], status: Status) -> None:
     """Release the jobs that waited for these, which succeeded; or cancel them, and those behind them."""
-    if not waits.concerns(session, ended_ids):
-        return
     waits.forget(session, ended_ids)
     if status is Status.SUCCEEDED:
         for released in _parts(waits.release_behind(session, ended_ids)):
@@ -220,9 +266,10 @@ def _cancel_behind(session: Session, ended_ids: Sequence[str]) -> None:
 
 def _cancel_waiting(session: Session, job_ids: Sequence[str], error: str) -> Collection[str]:
     """Cancel those that wait in the queue. Returns them."""
-    why = {"end_reason": EndReason.DEPENDENCY, "error": error}
+    why: dict[str, Any] = {"end_reason": EndReason.DEPENDENCY, "error": error}
     is_waiting = and_(Job.status == Status.QUEUED, Job.waits_for_jobs)
-    ended = _write_status(session, job_ids, Status.CANCELLED, is_waiting, ended_at=func.now(), **why)
+    moved = _write_status(session, job_ids, Status.CANCELLED, is_waiting, ended_at=func.now(), **why)
+    ended = [row.id for row in moved]
     data = {"status": Status.CANCELLED, **why}
     if ended:
         session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.ENDED, "data": data} for each in ended])
@@ -254,6 +301,12 @@ def select_leased(lease: Lease) -> Select[int]:
     return select(Attempt.id).where(is_valid(lease))
 
 
+@cache
+def _has_lease() -> ColumnElement[bool]:
+    """Whether `ANY_LEASE` is that of the job's live attempt."""
+    return and_(Job.id == ANY_LEASE.job_id, exists(select_leased(ANY_LEASE)))
+
+
 def is_valid(lease: Lease) -> ColumnElement[bool]:
     """Whether the lease is on this attempt's row and is still valid."""
     return and_(
@@ -280,9 +333,22 @@ def add_events(
     session: Session, job_id: str, events: Sequence[tuple[EventKind, dict[str, Any]]], *, attempt: int | None = None
 ) -> None:
     """Append to a job's history, in this sequence."""
-    rows = [{"job_id": job_id, "kind": kind, "attempt": attempt, "data": storable(data)} for kind, data in events]
-    session.execute(insert(JobEvent), rows)
+    values = {
+        "job_id": job_id,
+        "attempt": attempt,
+        "kinds": [kind.value for kind, _ in events],
+        "data": [json.dumps(storable(data)) for _, data in events],
+    }
+    session.execute(_ADD_EVENTS, values)
 
+
+# One statement for all: each one runs the trigger that tells of new events.
+_ADD_EVENTS = text("""
+    INSERT INTO job_events (job_id, attempt, kind, data)
+    SELECT :job_id, :attempt, kind, data
+    FROM unnest(CAST(:kinds AS varchar[]), CAST(:data AS jsonb[])) WITH ORDINALITY AS added (kind, data, number)
+    ORDER BY number
+""")
 
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}

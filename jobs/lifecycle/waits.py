@@ -25,6 +25,8 @@ from jobs.model.states import TERMINAL, Status
 
 _BATCH = 100
 BY_AGE = (Job.created_at, Job.id)
+# Whether a job waits, or is waited for. Two conditions, because each has an index.
+CONCERNS_OTHERS = or_(exists().where(JobWait.job_id == Job.id), exists().where(JobWait.on_job_id == Job.id))
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,6 @@ def add_waits(session: Session, waits: Mapping[str, Iterable[str]]) -> None:
     rows = [{"job_id": job_id, "on_job_id": other} for job_id, others in waits.items() for other in others]
     if rows:
         session.execute(insert(JobWait), rows)
-
-
-def concerns(session: Session, job_ids: Collection[str]) -> bool:
-    """Whether one of the jobs waits, or is waited for."""
-    waits, awaited = exists().where(_is_waiting(job_ids)), exists().where(_is_awaited(job_ids))
-    return bool(session.scalar(select(or_(waits, awaited))))  # two conditions, because each has an index
 
 
 def lock_behind(session: Session, job_ids: Collection[str]) -> None:

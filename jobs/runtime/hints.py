@@ -1,4 +1,4 @@
-"""Hints: Celery messages that say "look at the rows". Sent by api, dispatcher and supervisor, read by workers.
+"""Hints: Celery messages that say "look at the rows". Sent by api, dispatcher and supervisor, received by workers.
 
 A hint may be lost, doubled or late, because every worker's reconcile loop also reads the rows. So jobs run without the
 broker. It only makes them start at once.
@@ -7,12 +7,16 @@ broker. It only makes them start at once.
 import logging
 import queue
 import threading
+from collections.abc import Callable, Sequence
 
-from celery import Celery
+from celery import Celery, Task
+from kombu.entity import Exchange, Queue
+from kombu.message import Message
 
 DISPATCH_TASK = "hora.dispatch"
 LAUNCH_TASK = "hora.launch"
 DISPATCH_QUEUE = "hora.dispatch"
+_MERGED_S = 0.02  # dispatch hints that follow each other so soon are merged
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +44,35 @@ def celery_app(broker_url: str) -> Celery:
     return app
 
 
+def receive_hints(
+    app: Celery, queues: Sequence[str], *, dispatch: Callable[[], None], launch: Callable[[int], None]
+) -> None:
+    """Let the worker of this application read these queues, and act on the hints there.
+
+    `dispatch()` and `launch(attempt_id)` are called in the thread that reads them. So they must not wait. What Celery
+    does for a task is not needed for a hint: it is neither acknowledged nor logged, and it takes no thread of the pool.
+    """
+    app.conf.task_queues = [
+        Queue(name, Exchange(name), routing_key=name, no_ack=True)  # type: ignore[no-untyped-call]
+        for name in queues
+    ]
+    for task, action in {DISPATCH_TASK: dispatch, LAUNCH_TASK: launch}.items():
+        app.task(name=task, Strategy=staticmethod(_strategy))(action)
+
+
+def _strategy(task: Task, _app: Celery, _consumer: object) -> Callable[..., None]:
+    """How Celery's consumer handles a message of this task."""
+
+    def act(message: Message, *_: object) -> None:
+        try:
+            args, *_ = message.payload
+            task.run(*args)
+        except Exception:  # of a hint that nobody of this version sent
+            _log.exception("a hint %s was not understood", task.name)
+
+    return act
+
+
 class Hints:
     """Sends hints in a thread of its own, so that no caller waits for the broker or fails with it."""
 
@@ -49,11 +82,15 @@ class Hints:
         self._app.conf.broker_transport_options |= {"max_retries": 1, "interval_start": 0, "interval_max": 0}
         self._pending: queue.SimpleQueue[tuple[str, tuple[int, ...], str] | None] = queue.SimpleQueue()
         self._dispatch_pending = threading.Event()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._send_all, name="hints", daemon=True)
         self._thread.start()
 
     def dispatch(self) -> None:
-        """Send the hint that a job may be placed now. Hints that are not sent yet are merged into one."""
+        """Send the hint that a job may be placed now. Hints that are not sent yet are merged into one.
+
+        The first of several is sent at once, and the others together a moment later.
+        """
         if not self._dispatch_pending.is_set():
             self._dispatch_pending.set()
             self._pending.put((DISPATCH_TASK, (), DISPATCH_QUEUE))
@@ -64,6 +101,7 @@ class Hints:
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Send the remaining hints, for at most `timeout_s`."""
+        self._closing.set()
         self._pending.put(None)
         self._thread.join(timeout_s)
 
@@ -76,3 +114,5 @@ class Hints:
                 self._app.send_task(task, args, queue=to, retry=False, expires=60)
             except Exception as error:  # after any error the next hint is tried
                 _log.warning("hint %s not sent: %s", task, error)
+            if task == DISPATCH_TASK:
+                self._closing.wait(_MERGED_S)

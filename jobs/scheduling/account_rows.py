@@ -10,26 +10,10 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Float,
-    Select,
-    SQLColumnExpression,
-    String,
-    cast,
-    delete,
-    func,
-    or_,
-    select,
-    true,
-    tuple_,
-    union_all,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, func, select, text, true, tuple_, union_all
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import AccountStanding, Attempt, Job, Project, UsageHour
+from jobs.db.tables import Attempt, Job, Project, UsageHour
 from jobs.lifecycle.rights_now import may_train
 from jobs.scheduling.allowances import Allowances
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
@@ -46,12 +30,26 @@ _LITTLE = 0.05
 _REFRESHED_AFTER = timedelta(seconds=30)  # figures that people look at may be so old
 
 
-def fair_rules(session: Session, live: Sequence[LiveAttempt], *, slots: Mapping[str, int], half_life_s: float) -> Fair:
-    """The rules of the queue by what each account that has jobs here has used. `slots` by kind."""
-    wanting = {Account(project, user) for project, user in session.execute(_accounts_in_line())}
-    used_s = dict.fromkeys(wanting | {attempt.account for attempt in live}, 0.0)
+def accounts_in_line(session: Session) -> set[Account]:
+    """The accounts that have jobs in the queue."""
+    return {Account(project, user) for project, user in session.execute(_accounts_in_line())}
+
+
+def fair_rules(
+    session: Session,
+    wanting: Collection[Account],
+    live: Sequence[LiveAttempt],
+    *,
+    slots: Mapping[str, int],
+    half_life_s: float,
+) -> Fair:
+    """The rules of the queue by what each account that has jobs here has used. `wanting`: has some in the queue.
+
+    `slots` by kind.
+    """
+    used_s = dict.fromkeys([*wanting, *(attempt.account for attempt in live)], 0.0)
     used_s |= {account: slot_s for account, slot_s in used_by_accounts(session, half_life_s) if account in used_s}
-    shares = session.execute(select(Project.name, Project.share).where(Project.share != 1.0))
+    shares = session.execute(_unequal_shares())
     by_project = {name: share for name, share in shares}  # noqa: C416 - a row is no pair to the type checker
     return Fair(live, used_s, by_project, slots, wanting=wanting)
 
@@ -67,11 +65,22 @@ def _accounts_in_line() -> Select[Any]:
     return select(lanes).where(may_train(lanes.c.owner, lanes.c.project))
 
 
+@cache
+def _unequal_shares() -> Select[str, float]:
+    return select(Project.name, Project.share).where(Project.share != 1.0)
+
+
 def used_by_accounts(session: Session, half_life_s: float) -> list[tuple[Account, float]]:
     """The decayed slot-seconds of each account. One statement, so that an attempt that ends now counts once.
 
     Nothing counts more than when it was used, also if the clock was set back.
     """
+    rows = session.execute(_used_by_accounts(half_life_s))
+    return [(Account(project, user), float(slot_s)) for project, user, slot_s in rows]
+
+
+@cache
+def _used_by_accounts(half_life_s: float) -> Select[Any]:
     decay = math.log(2) / half_life_s
 
     def ago_s(at: SQLColumnExpression[datetime]) -> ColumnElement[float]:
@@ -90,10 +99,7 @@ def used_by_accounts(session: Session, half_life_s: float) -> list[tuple[Account
         .where(Attempt.ended_at.is_(None))
     )
     both = union_all(ended, going_on).subquery()
-    rows = session.execute(
-        select(both.c.project, both.c.owner, func.sum(both.c.slot_s)).group_by(both.c.project, both.c.owner)
-    )
-    return [(Account(project, user), float(slot_s)) for project, user, slot_s in rows]
+    return select(both.c.project, both.c.owner, func.sum(both.c.slot_s)).group_by(both.c.project, both.c.owner)
 
 
 def jobs_in_turn(
@@ -164,26 +170,32 @@ def store_standings(session: Session, standings: Mapping[Account, AccountUse]) -
 
     Rows whose figures changed only a little are written once in a while.
     """
-    columns: dict[str, tuple[Any, list[Any]]] = {
-        "project": (String, [account.project for account in standings]),
-        "user_name": (String, [account.user for account in standings]),
-        "used_slot_s": (Float(53), [use.used_slot_s for use in standings.values()]),
-        "used_part": (Float(53), [use.used_part for use in standings.values()]),
-        "entitled_part": (Float(53), [use.entitled_part for use in standings.values()]),
-        "is_over": (Boolean, [use.is_over for use in standings.values()]),
+    values = {
+        "projects": [account.project for account in standings],
+        "users": [account.user for account in standings],
+        "used_slot_s": [use.used_slot_s for use in standings.values()],
+        "used_parts": [use.used_part for use in standings.values()],
+        "entitled_parts": [use.entitled_part for use in standings.values()],
+        "are_over": [use.is_over for use in standings.values()],
+        "little": _LITTLE,
+        "refreshed_after": _REFRESHED_AFTER,
     }
-    arrays = [cast(values, ARRAY(kind)) for kind, values in columns.values()]
-    now = func.unnest(*arrays).table_valued(*columns, name="standings").render_derived()
-    key = tuple_(AccountStanding.project, AccountStanding.user_name)
-    session.execute(delete(AccountStanding).where(key.not_in(select(now.c.project, now.c.user_name))))
-    if standings:
-        written = insert(AccountStanding).from_select([*columns], select(now))
-        new = written.excluded
-        changed = or_(
-            AccountStanding.is_over != new.is_over,
-            func.round(AccountStanding.used_part / _LITTLE) != func.round(new.used_part / _LITTLE),
-            AccountStanding.at < func.now() - _REFRESHED_AFTER,
-        )
-        values = {name: new[name] for name in columns} | {"at": func.now()}
-        keys = ["project", "user_name"]
-        session.execute(written.on_conflict_do_update(index_elements=keys, set_=values, where=changed))
+    session.execute(_STORE_STANDINGS, values)
+
+
+_STORE_STANDINGS = text("""
+    WITH standings AS (
+        SELECT * FROM unnest(
+            CAST(:projects AS varchar[]), CAST(:users AS varchar[]), CAST(:used_slot_s AS float8[]),
+            CAST(:used_parts AS float8[]), CAST(:entitled_parts AS float8[]), CAST(:are_over AS boolean[])
+        ) AS standings (project, user_name, used_slot_s, used_part, entitled_part, is_over)
+    ), gone AS (
+        DELETE FROM account_standings WHERE (project, user_name) NOT IN (SELECT project, user_name FROM standings)
+    )
+    INSERT INTO account_standings AS stored (project, user_name, used_slot_s, used_part, entitled_part, is_over)
+    SELECT * FROM standings
+    ON CONFLICT (project, user_name) DO UPDATE SET used_slot_s = excluded.used_slot_s, used_part = excluded.used_part,
+        entitled_part = excluded.entitled_part, is_over = excluded.is_over, at = now()
+    WHERE stored.is_over != excluded.is_over OR stored.at < now() - :refreshed_after
+        OR round(stored.used_part / :little) != round(excluded.used_part / :little)
+""")

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Job, Project
 from jobs.model.attained_service import decayed_s
 from jobs.runtime.settings import Settings
-from jobs.scheduling.account_rows import fair_rules, jobs_in_turn, used_by_accounts
+from jobs.scheduling.account_rows import accounts_in_line, fair_rules, jobs_in_turn, used_by_accounts
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.forecast import AGAIN_S, expected_starts_s, submitted_again
 from jobs.scheduling.forecast_durations import History, Run
@@ -92,7 +92,7 @@ def read_present(session: Session, settings: Settings) -> Present:
         kinds[alike.of.kind] += alike.capacity
     decided = PlacementPass(in_use, live, quotas, auto=auto)
     if settings.queue == "fair":
-        rules = fair_rules(session, live, slots=kinds, half_life_s=half_life_s)
+        rules = fair_rules(session, accounts_in_line(session), live, slots=kinds, half_life_s=half_life_s)
         queue: Iterator[QueuedJob] = jobs_in_turn(session, rules, decided, pools=alive_pools)
     else:
         queue = iter(next_page(session, None, limit=MOST_FORECAST, pools=alive_pools).jobs)

@@ -24,19 +24,19 @@ def live_attempts(session: Session, hosts: Sequence[HostSlots], *, quantum_s: fl
     """
     slots: dict[int, dict[SlotClass, int]] = {}
     usable = {alike.of for host in hosts for alike in host.classes}
-    columns = (Slot.attempt_id, Slot.host, Slot.kind, Slot.name, Slot.memory_bytes)
-    leased = (
-        select(*columns, func.count())
-        .where(Slot.attempt_id.is_not(None), IN_SERVICE)
-        .group_by(*columns)
-    )  # fmt: skip
-    for attempt_id, host, kind, name, memory_bytes, count in session.execute(leased):
+    for attempt_id, host, kind, name, memory_bytes, count in session.execute(_leased_slots()):
         of = class_of(host, kind, name, memory_bytes)
         if attempt_id is not None and of in usable:
             held = slots.setdefault(attempt_id, {})
             held[of] = held.get(of, 0) + count
     rows = session.execute(live_columns()).mappings() if slots else ()
     return [_live_of(row, slots[row["attempt_id"]], quantum_s) for row in rows if row["attempt_id"] in slots]
+
+
+@cache
+def _leased_slots() -> Select[*tuple[Any, ...]]:
+    columns = (Slot.attempt_id, Slot.host, Slot.kind, Slot.name, Slot.memory_bytes)
+    return select(*columns, func.count()).where(Slot.attempt_id.is_not(None), IN_SERVICE).group_by(*columns)
 
 
 @cache

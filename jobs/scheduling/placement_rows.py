@@ -16,6 +16,7 @@ from sqlalchemy import (
     DateTime,
     Float,
     Integer,
+    Interval,
     RowMapping,
     Select,
     String,
@@ -25,7 +26,6 @@ from sqlalchemy import (
     cast,
     exists,
     func,
-    literal,
     null,
     or_,
     select,
@@ -114,7 +114,6 @@ class QueuePage:
 
 
 LanePlace = tuple[int, int, datetime, str]  # of a job among those of its account
-_NO_NAMES = cast([], ARRAY(String))
 _PLACE = ("priorities", "levels", "created", "ids")
 LANE_BEGINS: LanePlace = (2**31 - 1, 0, datetime(1, 1, 1, tzinfo=UTC), "")
 
@@ -135,21 +134,17 @@ def next_page(
     Only those `among` some accounts, and those that have been `queued_for_s`. Those of the projects `without` are left
     out, the new ones of the projects that are `full`, and those that wait in one of the `pools`.
     """
-    query = _without(_may_be_placed(), full=full, pools=pools).limit(limit)
-    if without:
-        query = query.where(Job.project != func.all(cast([*without], ARRAY(String))))
-    if among is not None:
-        arrays = [cast(list(names), ARRAY(String)) for names in zip(*among, strict=True)] or [_NO_NAMES, _NO_NAMES]
-        accounts = func.unnest(*arrays).table_valued("project", "owner", name="accounts").render_derived()
-        query = query.where(tuple_(Job.project, Job.owner).in_(select(accounts.c.project, accounts.c.owner)))
-    if queued_for_s:
-        since = func.now() - timedelta(seconds=queued_for_s)
-        query = query.where(Job.queued_at <= since)
-    if after is not None:
-        priority, created_at, job_id = after
-        behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
-        query = query.where(Job.priority <= priority, or_(Job.priority < priority, behind))
-    rows = session.execute(query).mappings().all()
+    query = _queue(
+        frozenset(full), frozenset(pools), is_after=after is not None, is_among=among is not None,
+        has_waited=bool(queued_for_s),
+    )  # fmt: skip
+    priority, created_at, job_id = after or (None, None, None)
+    values = {
+        "limit": limit, "without": [*without], "queued_for": timedelta(seconds=queued_for_s),
+        "projects": [account.project for account in among or ()], "users": [account.user for account in among or ()],
+        "priority": priority, "created_at": created_at, "job_id": job_id,
+    }  # fmt: skip
+    rows = session.execute(query, values).mappings().all()
     last = rows[-1] if len(rows) == limit else None
     after = None if last is None else (last["priority"], last["created_at"], last["id"])
     return QueuePage([queued_job_of(row) for row in rows], after)
@@ -203,8 +198,23 @@ def waits_in_pool(pools: Collection[str]) -> ColumnElement[bool]:
 
 # These statements run in every pass. Building one takes longer than running it on a short queue.
 @cache
-def _may_be_placed() -> Select[Any]:
-    return select_queued_jobs().where(IN_QUEUE, READY).order_by(*QUEUE_ORDER)
+def _queue(
+    full: Collection[str], pools: Collection[str], *, is_after: bool, is_among: bool, has_waited: bool
+) -> Select[Any]:
+    query = _without(select_queued_jobs(), full=full, pools=pools).where(IN_QUEUE, READY)
+    query = query.where(Job.project != func.all(bindparam("without", type_=ARRAY(String))))
+    if is_among:
+        arrays = [bindparam(name, type_=ARRAY(String)) for name in ("projects", "users")]
+        accounts = func.unnest(*arrays).table_valued("project", "owner", name="accounts").render_derived()
+        query = query.where(tuple_(Job.project, Job.owner).in_(select(accounts.c.project, accounts.c.owner)))
+    if has_waited:
+        query = query.where(Job.queued_at <= func.now() - bindparam("queued_for", type_=Interval))
+    if is_after:
+        priority = bindparam("priority", type_=Integer)
+        created_at, job_id = bindparam("created_at", type_=DateTime(timezone=True)), bindparam("job_id", type_=String)
+        behind = tuple_(Job.created_at, Job.id) > tuple_(created_at, job_id)
+        query = query.where(Job.priority <= priority, or_(Job.priority < priority, behind))
+    return query.order_by(*QUEUE_ORDER).limit(bindparam("limit", type_=Integer))
 
 
 @cache
@@ -291,9 +301,14 @@ def registered_hosts(session: Session, *, host_timeout_s: float) -> list[Registe
 
 def registered_pools(session: Session, *, host_timeout_s: float) -> list[RegisteredPool]:
     """Every registered pool, by name."""
-    query = select(Host.name, Host.info, is_alive(host_timeout_s), Host.drained_at.is_not(None))
-    rows = session.execute(query.where(Host.name.startswith(PREFIX)).order_by(Host.name))
+    rows = session.execute(_pools(host_timeout_s))
     return [RegisteredPool(_pool(name, info), alive, drained) for name, info, alive, drained in rows]
+
+
+@cache
+def _pools(host_timeout_s: float) -> Select[Any]:
+    columns = Host.name, Host.info, is_alive(host_timeout_s), Host.drained_at.is_not(None)
+    return select(*columns).where(Host.name.startswith(PREFIX)).order_by(Host.name)
 
 
 def _pool(name: str, info: dict[str, Any]) -> Pool:

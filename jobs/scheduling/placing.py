@@ -4,10 +4,12 @@ Every function works in the caller's transaction; the caller commits. `jobs.life
 the attempts after that.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 
-from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, func, insert, literal, select, update
+from sqlalchemy import BigInteger, Integer, Select, String, bindparam, cast, func, insert, literal, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -18,6 +20,11 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
 from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import IS_FREE
+
+_NEXT_NUMBER = Job.attempt + 1
+_MAY_START = (
+    Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs, may_train(Job.owner, Job.project)
+)  # fmt: skip
 
 
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
@@ -36,18 +43,12 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
         if slots <= free and placement.job_id not in possible:
             free -= slots
             possible[placement.job_id] = placement
-    numbers = move(
-        session, list(possible), Status.LAUNCHING,
-        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs,
-        may_train(Job.owner, Job.project),
-        attempt=Job.attempt + 1, not_before=None,
-    )  # fmt: skip
+    numbers = move(session, list(possible), Status.LAUNCHING, *_MAY_START, attempt=_NEXT_NUMBER, not_before=None)
     if not numbers:
         return []
     placed = [possible[job_id] for job_id in possible if job_id in numbers]
-    leases = _insert_attempts(session, placed, numbers, lease_s=lease_s)
+    leases = _begin_attempts(session, placed, numbers, lease_s=lease_s)
     _lease_slots(session, placed, leases)
-    _add_events(session, placed, leases)
     return leases
 
 
@@ -71,12 +72,8 @@ def place_on_nodes(
     open_pool = select(Host.name).where(Host.name == pool, Host.drained_at.is_(None)).with_for_update()
     if session.scalar(open_pool) is None:
         return None
-    numbers = move(
-        session, [job_id], Status.LAUNCHING,
-        Job.attempt == number - 1, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None), ~Job.waits_for_jobs,
-        may_train(Job.owner, Job.project),
-        attempt=number, not_before=None,
-    )  # fmt: skip
+    waits_for_it = Job.attempt == number - 1
+    numbers = move(session, [job_id], Status.LAUNCHING, waits_for_it, *_MAY_START, attempt=number, not_before=None)
     if not numbers:
         return None
     first = session.scalar(select(func.coalesce(func.max(Slot.index), -1) + 1).where(Slot.host == pool)) or 0
@@ -85,27 +82,13 @@ def place_on_nodes(
         for place, node in enumerate(nodes)
     ]
     placement = Placement(job_id, tuple(shares), pool=pool)
-    (lease,) = _insert_attempts(session, [placement], numbers, lease_s=lease_s)
+    (lease,) = _begin_attempts(session, [placement], numbers, lease_s=lease_s)
     slots = [
         {"host": pool, "index": index, "kind": kind, "name": device, "attempt_id": lease.attempt_id, "rank": rank}
         for rank, (_, index) in enumerate(placement.slots)
     ]
     session.execute(insert(Slot), slots)
-    _add_events(session, [placement], [lease])
     return lease
-
-
-def _add_events(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
-    events = [
-        {
-            "job_id": lease.job_id,
-            "kind": EventKind.PLACED,
-            "attempt": lease.number,
-            "data": {"shares": placement.to_json()},
-        }
-        for placement, lease in zip(placed, leases, strict=True)
-    ]
-    session.execute(insert(JobEvent), events)
 
 
 def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
@@ -113,57 +96,67 @@ def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[
 
     So a drain of a host sees every attempt that was placed there before it.
     """
-    hosts = session.scalars(
-        select(Host.name)
-        .where(Host.name.in_({host for host, _ in slots}), Host.drained_at.is_(None))
-        .order_by(Host.name)
-        .with_for_update(read=True)
-    ).all()
+    open_hosts = set(session.scalars(_LOCK_HOSTS, {"hosts": list({host for host, _ in slots})}))
+    candidates = [(host, index) for host, index in slots if host in open_hosts]
+    values = {"hosts": [host for host, _ in candidates], "indices": [index for _, index in candidates]}
+    return {(host, index) for host, index in session.execute(_lock_slots(), values)}
+
+
+_LOCK_HOSTS = text("SELECT name FROM hosts WHERE name = any(:hosts) AND drained_at IS NULL ORDER BY name FOR SHARE")
+
+
+@cache
+def _lock_slots() -> Select[str, int]:
     candidates = (
-        func.unnest(
-            cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
-        )
+        func.unnest(bindparam("hosts", type_=ARRAY(String)), bindparam("indices", type_=ARRAY(Integer)))
         .table_valued("host", "index", name="candidates")
         .render_derived()
     )
-    rows = session.execute(
+    return (
         select(Slot.host, Slot.index)
         .join(candidates, (Slot.host == candidates.c.host) & (Slot.index == candidates.c.index))
-        .where(Slot.host.in_(hosts))
         .where(IS_FREE)
         .order_by(Slot.host, Slot.index)
         .with_for_update(of=Slot)
     )
-    return {(host, index) for host, index in rows}
 
 
-def _insert_attempts(
+def _begin_attempts(
     session: Session, placed: Sequence[Placement], numbers: Mapping[str, int], *, lease_s: float
 ) -> list[Lease]:
-    waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id == func.any(cast([*numbers], ARRAY(String)))))
-    queued_at = {row.id: row.queued_at for row in waiting}
-    rows = session.execute(
-        insert(Attempt)
-        .values(
-            lease_expires_at=func.now() + timedelta(seconds=lease_s),
-            due_at=func.now() + bindparam("due_s", type_=Float) * timedelta(seconds=1),
-        )
-        .returning(Attempt.id, Attempt.token, Attempt.job_id, Attempt.number),
-        [
-            {
-                "job_id": placement.job_id,
-                "number": numbers[placement.job_id],
-                "host": placement.lead,
-                "shares": placement.to_json(),
-                "gpus": placement.gpus,
-                "queued_at": queued_at[placement.job_id],
-                "due_s": placement.due_s,
-            }
-            for placement in placed
-        ],
-    )
+    """Write the attempts of jobs that were moved to launching, each with its event."""
+    values = {
+        "job_ids": [placement.job_id for placement in placed],
+        "numbers": [numbers[placement.job_id] for placement in placed],
+        "hosts": [placement.lead for placement in placed],
+        "shares": [json.dumps(placement.to_json()) for placement in placed],
+        "gpus": [placement.gpus for placement in placed],
+        "due_s": [placement.due_s for placement in placed],
+        "lease": timedelta(seconds=lease_s),
+    }
+    rows = session.execute(_BEGIN_ATTEMPTS, values)
     leases = {row.job_id: Lease(row.id, str(row.token), row.job_id, row.number) for row in rows}
     return [leases[placement.job_id] for placement in placed]
+
+
+_BEGIN_ATTEMPTS = text("""
+    WITH begun AS (
+        INSERT INTO attempts (job_id, number, host, shares, gpus, queued_at, due_at, lease_expires_at)
+        SELECT placed.job_id, placed.number, placed.host, placed.shares, placed.gpus, jobs.queued_at,
+            now() + placed.due_s * interval '1 second', now() + :lease
+        FROM unnest(
+            CAST(:job_ids AS varchar[]), CAST(:numbers AS int[]), CAST(:hosts AS varchar[]), CAST(:shares AS jsonb[]),
+            CAST(:gpus AS int[]), CAST(:due_s AS float8[])
+        ) WITH ORDINALITY AS placed (job_id, number, host, shares, gpus, due_s, place)
+        JOIN jobs ON jobs.id = placed.job_id
+        ORDER BY place
+        RETURNING id, token, job_id, number, shares
+    ), told AS (
+        INSERT INTO job_events (job_id, kind, attempt, data)
+        SELECT job_id, 'placed', number, jsonb_build_object('shares', shares) FROM begun ORDER BY id
+    )
+    SELECT id, token, job_id, number FROM begun
+""")
 
 
 def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
@@ -173,16 +166,16 @@ def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence
         for rank, (host, index) in enumerate(placement.slots)
     ]
     hosts, indices, attempts, ranks = map(list, zip(*taken, strict=True))
-    rows = func.unnest(
-        cast(hosts, ARRAY(String)), cast(indices, ARRAY(Integer)),
-        cast(attempts, ARRAY(BigInteger)), cast(ranks, ARRAY(Integer)),
-    ).table_valued("host", "index", "attempt_id", "rank", name="taken").render_derived()  # fmt: skip
-    session.execute(
-        update(Slot)
-        .where(Slot.host == rows.c.host, Slot.index == rows.c.index)
-        .values(attempt_id=rows.c.attempt_id, rank=rows.c.rank),
-        execution_options={"synchronize_session": False},
-    )
+    session.execute(_LEASE_SLOTS, {"hosts": hosts, "indices": indices, "attempts": attempts, "ranks": ranks})
+
+
+_LEASE_SLOTS = text("""
+    UPDATE slots SET attempt_id = taken.attempt_id, rank = taken.rank
+    FROM unnest(
+        CAST(:hosts AS varchar[]), CAST(:indices AS int[]), CAST(:attempts AS bigint[]), CAST(:ranks AS int[])
+    ) AS taken (host, index, attempt_id, rank)
+    WHERE slots.host = taken.host AND slots.index = taken.index
+""")
 
 
 def request_preemption(session: Session, attempt_ids: Sequence[int], cause: PreemptionCause) -> None:

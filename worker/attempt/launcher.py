@@ -12,6 +12,8 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import BinaryIO
 
 from jobs.db.engine import Sessions
@@ -29,6 +31,7 @@ from worker.attempt.supervisor_task import GpusInUse, SupervisorTask, task_of, w
 from worker.nursery.keeper import Nursery
 
 _log = logging.getLogger(__name__)
+_AT_ONCE = 4  # supervisors that are started side by side
 
 
 class Launcher:
@@ -40,6 +43,7 @@ class Launcher:
         self._nursery = nursery
         self._children: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()  # tasks and the agent run in different threads
+        self._soon = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="launches")
 
     def launch(self, attempt_id: int) -> bool:
         """Claim the attempt and start its supervisor. Returns False if another did, or if the attempt has ended."""
@@ -70,6 +74,21 @@ class Launcher:
         with self._sessions.begin() as session:
             record_supervisor(session, lease, ProcessId.of(pid) or ProcessId(pid, 0))
         return True
+
+    def launch_soon(self, attempt_id: int) -> None:
+        """Launch the attempt in a thread, without waiting for it. Errors are logged: the agent tries again."""
+        with suppress(RuntimeError):  # this worker ends: the next one launches it
+            self._soon.submit(self._launch_logged, attempt_id)
+
+    def _launch_logged(self, attempt_id: int) -> None:
+        try:
+            self.launch(attempt_id)
+        except Exception:
+            _log.exception("attempt %d could not be launched; the agent tries again", attempt_id)
+
+    def close(self) -> None:
+        """Finish the launches that have begun. Those that wait are left to the next worker."""
+        self._soon.shutdown(cancel_futures=True)
 
     def reap(self) -> None:
         """Forget the supervisors that have ended."""

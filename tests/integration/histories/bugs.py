@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import ColumnElement, and_, func, select, true, update
+from sqlalchemy import ColumnElement, Row, and_, func, select, true, update
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Slot
+from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
@@ -29,8 +29,7 @@ def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
     def is_there(lease: Lease) -> ColumnElement[bool]:
         return Attempt.id == lease.attempt_id
 
-    patch.setattr(store, "is_valid", is_there)
-    patch.setattr(leases, "is_valid", is_there)
+    _replace_is_valid(patch, is_there)
 
 
 def token_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -39,8 +38,14 @@ def token_not_compared(patch: pytest.MonkeyPatch) -> None:
     def is_live(lease: Lease) -> ColumnElement[bool]:
         return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
 
-    patch.setattr(store, "is_valid", is_live)
-    patch.setattr(leases, "is_valid", is_live)
+    _replace_is_valid(patch, is_live)
+
+
+def _replace_is_valid(patch: pytest.MonkeyPatch, is_valid: Callable[[Lease], ColumnElement[bool]]) -> None:
+    patch.setattr(store, "is_valid", is_valid)
+    patch.setattr(leases, "is_valid", is_valid)
+    patch.setattr(store, "_has_lease", store._has_lease.__wrapped__)  # without their caches
+    patch.setattr(leases, "_lock_job", leases._lock_job.__wrapped__)
 
 
 def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:
@@ -81,8 +86,13 @@ def double_requeue(patch: pytest.MonkeyPatch) -> None:
     def unguarded(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
         store.transition(session, job_id, to, **values)
 
+    def unlocked_job(session: Session, lease: Lease) -> Row[Any]:
+        columns = leases._lock_job().selected_columns
+        both = select(*columns).join_from(Job, Attempt, Attempt.job_id == Job.id)
+        return session.execute(both.where(Attempt.id == lease.attempt_id)).one()
+
     patch.setattr(leases, "fence_expired", lambda *_, **__: None)
-    patch.setattr(leases, "_locked_job", lambda session, lease: store.get_job(session, lease.job_id))
+    patch.setattr(leases, "_locked_job", unlocked_job)
     patch.setattr(leases, "transition", unguarded)
 
 
@@ -120,12 +130,14 @@ def gpus_of_others_leased(patch: pytest.MonkeyPatch) -> None:
     is_free = (Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
     patch.setattr(placement_rows, "IS_FREE", and_(*is_free))
     patch.setattr(placing, "IS_FREE", and_(*is_free))
-    patch.setattr(placement_rows, "_classes", placement_rows._classes.__wrapped__)  # without its cache
+    patch.setattr(placement_rows, "_classes", placement_rows._classes.__wrapped__)  # without their caches
+    patch.setattr(placing, "_lock_slots", placing._lock_slots.__wrapped__)
 
 
 def status_past_the_table(patch: pytest.MonkeyPatch) -> None:
     """Every status may follow every other."""
     patch.setattr(store, "SOURCES", {to: frozenset(Status) for to in Status})
+    patch.setattr(store, "_status_update", store._status_update.__wrapped__)  # without its cache
 
 
 def restarts_not_limited(patch: pytest.MonkeyPatch) -> None:

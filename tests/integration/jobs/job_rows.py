@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session, undefer
 
 from jobs.db.engine import Sessions
@@ -181,6 +181,15 @@ def kinds(sessions: Sessions, job_id: str) -> list[EventKind]:
     with sessions() as session:
         query = select(JobEvent.kind).where(JobEvent.job_id == job_id).order_by(JobEvent.id)
         return list(session.scalars(query))
+
+
+def waiting_for_locks(sessions: Sessions) -> int:
+    """How many statements of this database wait for a lock."""
+    with sessions() as session:  # a new transaction: within one, the view shows always the same
+        blocked = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return session.scalar(text(blocked)) or 0
 
 
 def count(sessions: Sessions, table: type[Any]) -> int:

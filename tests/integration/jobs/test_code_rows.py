@@ -13,7 +13,7 @@ from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from tests.code import archive_of, store_code
-from tests.integration.jobs.test_waits import waiting_for_locks
+from tests.integration.jobs import job_rows
 from tests.waiting import until
 
 
@@ -83,7 +83,7 @@ def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessio
         with sessions.begin() as session:
             code.remove_unused(session, keep_days=30)
             answer = pool.submit(may_use)
-            until(lambda: waiting_for_locks(sessions), what="a submission that waits")
+            until(lambda: job_rows.waiting_for_locks(sessions), what="a submission that waits")
         assert answer.result() is False
 
 

@@ -1,6 +1,8 @@
 """Hints cost their sender nothing, and a broker in trouble costs nothing but hints."""
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from jobs.runtime.hints import DISPATCH_QUEUE, Hints, host_queue
+from jobs.runtime.hints import DISPATCH_QUEUE, LAUNCH_TASK, Hints, celery_app, host_queue
 from tests.waiting import slowdown, until
 
 
@@ -88,3 +90,39 @@ def test_only_hints_sent_while_the_broker_refuses_are_lost(connection: redis.Red
         connection.config_set("maxmemory", limit)
     hints.launch(2, host="ha")
     until(lambda: connection.llen(host_queue("ha")) >= 1, what="the hint that came after")
+
+
+RECEIVER = """
+import sys
+from jobs.runtime.hints import DISPATCH_QUEUE, celery_app, host_queue, receive_hints
+
+def dispatch():
+    print("it dispatches", flush=True)
+
+def launch(attempt_id):
+    print(f"it launches {attempt_id}", flush=True)
+
+app = celery_app(sys.argv[1])
+receive_hints(app, [DISPATCH_QUEUE, host_queue("ha")], dispatch=dispatch, launch=launch)
+app.worker_main(["--quiet", "worker", "--pool=threads", "--concurrency=1", "--without-gossip", "--without-mingle"])
+"""
+
+
+def test_a_worker_acts_on_each_hint_and_keeps_nothing_at_the_broker(
+    broker: str, connection: redis.Redis, hints: Hints, tmp_path: Path
+) -> None:
+    celery_app(broker).send_task(LAUNCH_TASK, ("of", "another", "version"), queue=host_queue("ha"))
+    hints.dispatch()
+    hints.launch(7, host="ha")
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        worker = subprocess.Popen([sys.executable, "-c", RECEIVER, broker], stdout=output, stderr=output)
+    try:
+        until(lambda: "it dispatches" in log.read_text() and "it launches 7" in log.read_text(), what="both hints")
+        assert "a hint hora.launch was not understood" in log.read_text()
+        hints.launch(8, host="ha")
+        until(lambda: "it launches 8" in log.read_text(), what="a hint after them")
+        assert connection.llen(host_queue("ha")) == connection.hlen("unacked") == 0
+    finally:
+        worker.terminate()
+        worker.wait(120)

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host, Job
+from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import JobEnded, locked_job, pause, request_cancel
@@ -21,6 +21,7 @@ from jobs.people import job_changes
 from jobs.people.project_admission import Applicant
 from jobs.people.queue_share import TooManyQueuedJobs, require_queue_share
 from tests.integration.jobs import job_rows
+from tests.waiting import until
 
 T = TypeVar("T")
 THREADS = 8
@@ -52,6 +53,26 @@ def test_only_one_of_eight_concurrent_claims_succeeds(sessions: Sessions) -> Non
         with sessions.begin() as session:
             leases.end(session, lease, EndReason.COMPLETED)
             leases.release(session, lease.attempt_id)
+
+
+def test_a_late_release_leaves_the_next_attempt_its_slots(sessions: Sessions) -> None:
+    job_rows.a_host(sessions)
+    first, other = (job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=slots) for slots in ([0], [1]))
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.COMPLETED)
+
+    def release() -> None:
+        with sessions.begin() as session:
+            leases.release(session, first.attempt_id)
+
+    with ThreadPoolExecutor(1) as pool:
+        with sessions.begin() as session:
+            leases.release(session, first.attempt_id)
+            late = pool.submit(release)
+            until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="the late release")
+            session.execute(update(Slot).where(Slot.index == 0).values(attempt_id=other.attempt_id))
+        late.result()
+    assert job_rows.holders(sessions) == [other.attempt_id] * 2
 
 
 def test_only_one_of_eight_placements_of_the_same_slots_succeeds(sessions: Sessions) -> None:

@@ -1,6 +1,7 @@
 """What ended attempts add to the usage of accounts by hour, and the levels of jobs."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from jobs.model.states import EndReason, Status
 from jobs.scheduling.account_rows import used_by_accounts
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.test_races import at_once
+from tests.waiting import until
 
 HOUR_S = 3600.0
 
@@ -195,6 +197,23 @@ def test_concurrent_ends_in_one_study_lose_nothing(sessions: Sessions) -> None:
             release(sessions, lease)
     with sessions() as session:
         assert sum(session.scalars(select(ProjectUsage.slot_seconds))) == pytest.approx(after)
+
+
+def test_ends_lock_shared_rows_in_one_sequence(sessions: Sessions) -> None:
+    """So no two of them wait for each other: the duration of the run, then the month, then the hour."""
+    job_rows.a_host(sessions, slots=3)
+    first, *others = (placed(sessions, job_rows.a_job(sessions), held_s=9, slots=[slot]) for slot in range(3))
+    end(sessions, first)
+    tables = ("run_times", "project_usage", "usage_hours")
+    for lease, (locked, *later) in zip(others, (tables, tables[1:]), strict=True):
+        with ThreadPoolExecutor(1) as pool:
+            with sessions.begin() as session:
+                session.execute(text(f"SELECT FROM {locked} FOR UPDATE"))
+                ending = pool.submit(end, sessions, lease)
+                until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="an end that waits")
+                for table in later:
+                    session.execute(text(f"SELECT FROM {table} FOR UPDATE NOWAIT"))
+            ending.result()
 
 
 def known_runs(sessions: Sessions, *durations_s: float, **fields: object) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, JobWait, User, Webhook, WebhookDelivery
@@ -252,7 +252,7 @@ def test_the_last_two_jobs_that_end_at_the_same_moment_see_each_other(
     with sessions() as first, ThreadPoolExecutor(1) as pool:
         leases.end(first, first_lease, GOOD)  # not committed yet
         second = pool.submit(end, sessions, second_lease, second_ends)
-        until(lambda: waiting_for_locks(sessions) == 1, what="the other end to wait")
+        until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="the other end to wait")
         assert not second.done()
         first.commit()
         second.result(120)
@@ -263,14 +263,6 @@ def test_the_last_two_jobs_that_end_at_the_same_moment_see_each_other(
     assert job_rows.count(sessions, JobWait) == 0
 
 
-def waiting_for_locks(sessions: Sessions) -> int:
-    with sessions() as session:  # a new transaction: within one, the view shows always the same
-        blocked = (
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        return session.scalar(text(blocked)) or 0
-
-
 def test_a_submission_and_the_end_of_the_job_that_it_names_take_turns(sessions: Sessions) -> None:
     first = a_job(sessions)
     lease = begun(sessions, first)
@@ -278,7 +270,7 @@ def test_a_submission_and_the_end_of_the_job_that_it_names_take_turns(sessions: 
     with sessions() as submitting, ThreadPoolExecutor(1) as pool:
         second = job_rows.submit_once(submitting, spec).job.id
         ending = pool.submit(end, sessions, lease)
-        until(lambda: waiting_for_locks(sessions) == 1, what="the end to wait for the submission")
+        until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="the end to wait for the submission")
         submitting.commit()
         ending.result(120)
     assert placeable(sessions) == {second}
@@ -295,7 +287,7 @@ def test_a_submission_and_the_end_of_the_job_that_it_names_take_turns(sessions: 
                 return seen, job_rows.submit_once(session, spec).job.id
 
         submitted = pool.submit(submit)
-        until(lambda: waiting_for_locks(sessions) == 1, what="the submission to wait for the end")
+        until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="the submission to wait for the end")
         ending_session.commit()
         seen, third = submitted.result(120)
     assert seen is Status.SUCCEEDED

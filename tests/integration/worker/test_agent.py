@@ -3,6 +3,7 @@
 import os
 import signal
 from datetime import timedelta
+from threading import Barrier
 
 import pytest
 from sqlalchemy import delete, func, update
@@ -247,6 +248,29 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
         agent.stop()
         agent.join(120)
     assert not agent.is_alive()
+
+
+def test_attempts_are_launched_side_by_side_and_one_that_fails_stops_no_other(
+    sessions: Sessions, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    launched: list[int] = []
+    both_begin = Barrier(2)
+
+    class MeetingLauncher(Launcher):
+        def launch(self, attempt_id: int) -> bool:
+            both_begin.wait(120)
+            if attempt_id == 1:
+                raise RuntimeError("no process")
+            launched.append(attempt_id)
+            return True
+
+    launcher = MeetingLauncher(sessions, settings)
+    launcher.launch_soon(1)
+    launcher.launch_soon(2)
+    until(lambda: launched == [2] and "attempt 1 could not be launched" in caplog.text)
+    launcher.close()
+    launcher.launch_soon(3)  # its worker ends: nothing happens
+    assert launched == [2]
 
 
 def test_a_launch_that_was_cancelled_meanwhile_starts_nothing(sessions: Sessions, settings: Settings) -> None:

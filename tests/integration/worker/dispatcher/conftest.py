@@ -1,6 +1,7 @@
 """Dispatchers with connections of their own, as every worker has one."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher
+from worker.attempt.launcher import Launcher
 from worker.dispatcher import Dispatcher
 
 
@@ -16,12 +18,14 @@ def make_dispatcher(database: str, broker: str) -> Iterator[MakeDispatcher]:
     """Make a dispatcher with connections and hints of its own, as every worker has."""
     opened = []
 
-    def make_dispatcher(broker_url: str = broker, **values: float) -> Dispatcher:
+    def make_dispatcher(broker_url: str = broker, *, launcher: Launcher | None = None, **values: Any) -> Dispatcher:
         engine, hints = engine_for(database), Hints(broker_url)
-        opened.append((engine, hints))
-        return Dispatcher(sessions_for(engine), hints, Settings(**values))
+        dispatcher = Dispatcher(sessions_for(engine), hints, Settings(**values), launcher=launcher)
+        opened.append((engine, hints, dispatcher))
+        return dispatcher
 
     yield make_dispatcher
-    for engine, hints in opened:
+    for engine, hints, dispatcher in opened:
+        dispatcher.close()
         hints.close(0.2)
         engine.dispose()

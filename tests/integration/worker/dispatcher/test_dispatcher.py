@@ -5,20 +5,23 @@ from typing import Any
 
 import pytest
 import redis
-from sqlalchemy import Text, cast, func, update
+from sqlalchemy import Text, cast, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
+from jobs.lifecycle import leases
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import Status
 from jobs.runtime.hints import host_queue
+from jobs.runtime.settings import Settings
 from jobs.scheduling import draining
 from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, live_leases, placed_jobs
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
 from tests.waiting import until
 from worker import dispatcher as dispatcher_module
+from worker.attempt.launcher import Launcher
 
 NOWHERE = "redis+socket:///nowhere/broker.sock"
 
@@ -39,6 +42,42 @@ def test_a_job_is_placed_and_its_host_gets_a_hint(
     assert job_rows.holders(sessions) == [lease.attempt_id] * 2
     with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
         until(lambda: connection.llen(host_queue("ha")) == 1, what="the host's hint")
+
+
+class ClaimingLauncher(Launcher):
+    """Claims attempts and starts nothing."""
+
+    def launch(self, attempt_id: int) -> bool:
+        with self._sessions.begin() as session:
+            return leases.claim(session, attempt_id, lease_s=60) is not None
+
+
+def test_attempts_of_its_own_host_are_launched_without_a_hint(
+    sessions: Sessions, settings: Settings, make_dispatcher: MakeDispatcher, broker: str
+) -> None:
+    for host in ("ha", "hb"):
+        job_rows.a_host(sessions, host)
+        job_rows.a_job(sessions)
+    launcher = ClaimingLauncher(sessions, settings)
+    assert make_dispatcher(launcher=launcher, host_name="ha").run() == 2
+    launcher.close()
+    with sessions() as session:
+        claimed = session.execute(select(Attempt.host, Attempt.claimed_at.is_not(None)).order_by(Attempt.host)).all()
+    with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
+        until(lambda: connection.llen(host_queue("hb")) == 1, what="the other host's hint")
+        assert not connection.llen(host_queue("ha"))
+    assert claimed == [("ha", True), ("hb", False)]
+
+
+def test_a_pass_that_was_asked_for_runs_soon(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions)
+    dispatcher = make_dispatcher()
+    for _ in range(3):
+        job_id = job_rows.a_job(sessions, gpus=1)
+        for _ in range(100):
+            dispatcher.run_soon()
+        until(lambda job_id=job_id: job_id in placed_jobs(sessions), what="its placement")
+        complete(sessions, live_leases(sessions)[0])
 
 
 def test_jobs_are_placed_without_a_broker(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
