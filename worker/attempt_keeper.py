@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, exists, func, or_, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -40,6 +40,22 @@ from worker.attempt.unsent_lines import take_unsent_lines
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # if a process outlives its kill for longer, the next pass kills it again: the heartbeat must not wait
 _FAILED_FOR_ONE = "attempt %s could not be checked; the next pass tries again"
+
+
+def has_attempts(host: str) -> ColumnElement[bool]:
+    """Whether there are attempts that the keeper of a host looks after, as SQL."""
+    return or_(exists().where(_is_led_on(host)), exists().where(_is_left_on(host)))
+
+
+def _is_led_on(host: str) -> ColumnElement[bool]:
+    """Whether an attempt is live, and its lead is this host."""
+    return (Attempt.host == host) & Attempt.ended_at.is_(None)
+
+
+def _is_left_on(host: str) -> ColumnElement[bool]:
+    """Whether an attempt has ended, and holds slots of this host."""
+    holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
+    return Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
 
 
 class AttemptKeeper:
@@ -104,13 +120,11 @@ class AttemptKeeper:
     def _attempts(self) -> Sequence[tuple[Attempt, bool]]:
         """Live attempts whose lead is this host, and ended ones with slots here. With whether the lease expired."""
         this_host = self._settings.host
-        holding = select(Slot.attempt_id).where(Slot.host == this_host, Slot.attempt_id.is_not(None))
-        led_here = (Attempt.host == this_host) & Attempt.ended_at.is_(None)
-        left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
         is_over = Attempt.lease_expires_at < func.now()
         with self._sessions() as session:
             leases_count = self._leases_count(session)
-            rows = session.execute(select(Attempt, is_over).where(or_(led_here, left_here)).order_by(Attempt.id))
+            here = or_(_is_led_on(this_host), _is_left_on(this_host))
+            rows = session.execute(select(Attempt, is_over).where(here).order_by(Attempt.id))
             return [(attempt, is_over and leases_count) for attempt, is_over in rows]
 
     def _look_after(self, attempt: Attempt, *, is_over: bool) -> None:
