@@ -43,19 +43,17 @@ _FAILED_FOR_ONE = "attempt %s could not be checked; the next pass tries again"
 
 
 def has_attempts(host: str) -> ColumnElement[bool]:
-    """Whether there are attempts that the keeper of a host looks after, as SQL."""
-    return or_(exists().where(_is_led_on(host)), exists().where(_is_left_on(host)))
+    """Whether there are attempts that the keeper of a host looks after, as SQL.
+
+    Written so that the database can only begin with the slots of the host: it must not read all that ended.
+    """
+    ended_at = select(Attempt.ended_at).where(Attempt.id == Slot.attempt_id).scalar_subquery()
+    return or_(exists().where(_is_led_on(host)), exists().where(Slot.host == host, ended_at.is_not(None)))
 
 
 def _is_led_on(host: str) -> ColumnElement[bool]:
     """Whether an attempt is live, and its lead is this host."""
     return (Attempt.host == host) & Attempt.ended_at.is_(None)
-
-
-def _is_left_on(host: str) -> ColumnElement[bool]:
-    """Whether an attempt has ended, and holds slots of this host."""
-    holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
-    return Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
 
 
 class AttemptKeeper:
@@ -120,10 +118,12 @@ class AttemptKeeper:
     def _attempts(self) -> Sequence[tuple[Attempt, bool]]:
         """Live attempts whose lead is this host, and ended ones with slots here. With whether the lease expired."""
         this_host = self._settings.host
+        holding = select(Slot.attempt_id).where(Slot.host == this_host, Slot.attempt_id.is_not(None))
+        left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
         is_over = Attempt.lease_expires_at < func.now()
         with self._sessions() as session:
             leases_count = self._leases_count(session)
-            here = or_(_is_led_on(this_host), _is_left_on(this_host))
+            here = or_(_is_led_on(this_host), left_here)
             rows = session.execute(select(Attempt, is_over).where(here).order_by(Attempt.id))
             return [(attempt, is_over and leases_count) for attempt, is_over in rows]
 

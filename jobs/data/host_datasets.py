@@ -83,21 +83,27 @@ def wanted(session: Session, host: str) -> list[Wanted]:
 
 
 def some_are_needed(host: str) -> ColumnElement[bool]:
-    """Whether attempts on a host need versions that are made from uploads, as SQL. The host may have them."""
-    return exists().where(*_needs_upload(host))
+    """Whether attempts on a host need versions that are made from uploads, as SQL. The host may have them.
 
-
-def _needs_upload(host: str) -> tuple[ColumnElement[bool], ...]:
-    """Of a job and its attempt: whether it holds slots of a host, and trains on an upload."""
-    return (
-        Attempt.job_id == Job.id, Attempt.ended_at.is_(None),
-        exists().where(Slot.attempt_id == Attempt.id, Slot.host == host), Job.dataset_ref["uploaded"].as_boolean(),
-    )  # fmt: skip
+    Written so that the database can only begin with the slots of the host.
+    """
+    job_id = select(Attempt.job_id).where(Attempt.id == Slot.attempt_id, Attempt.ended_at.is_(None)).correlate(Slot)
+    is_upload = select(Job.dataset_ref["uploaded"].as_boolean()).where(Job.id == job_id.scalar_subquery())
+    return exists().where(Slot.host == host, is_upload.correlate(Slot).scalar_subquery())
 
 
 def _needs(session: Session, host: str) -> dict[tuple[str, int], datetime]:
     """The versions that attempts on a host need, and when the newest of those attempts was placed."""
-    query = select(Job.dataset_ref, Attempt.created_at).where(*_needs_upload(host)).order_by(Attempt.id)
+    query = (
+        select(Job.dataset_ref, Attempt.created_at)
+        .join(Attempt, Attempt.job_id == Job.id)
+        .where(
+            Attempt.ended_at.is_(None),
+            exists().where(Slot.attempt_id == Attempt.id, Slot.host == host),
+            Job.dataset_ref["uploaded"].as_boolean(),
+        )
+        .order_by(Attempt.id)
+    )
     return {(ref["name"], ref["version"]): created_at for ref, created_at in session.execute(query)}
 
 

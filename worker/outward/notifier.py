@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 _SENDERS = 8
 _LEASE_S = 120.0  # longer than an exchange takes, with the name's resolution
+_LOOKS_A_PERIOD_FOR_STUDIES = 4  # by all hosts together: many jobs are looked at
 _STUDIES_LOCK = 0x73747564696573  # "studies": an advisory lock's number
 
 
@@ -57,7 +58,10 @@ class Notifier(PeriodicThread):
 
     def watched(self) -> Sequence[Watched]:
         """Deliveries that are due, and studies that have ended."""
-        return [Watched(outbox.has_work(), self.found, LOOKS_A_PERIOD)]
+        return [
+            Watched(outbox.some_are_due(), self.found, LOOKS_A_PERIOD),
+            Watched(outbox.studies_have_ended(), self.found, _LOOKS_A_PERIOD_FOR_STUDIES),
+        ]
 
     def pause_s(self) -> float:
         """A period; longer if there are many hosts. A sender that becomes free wakes the thread earlier."""

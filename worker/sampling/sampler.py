@@ -209,12 +209,10 @@ class Sampler(PeriodicThread):
         )
 
 
-_IS_HELD = Attempt.ended_at.is_(None)  # of a slot, by this attempt
-
-
 def are_leased(host: str) -> ColumnElement[bool]:
-    """Whether live attempts hold slots of a host, as SQL."""
-    return exists().where(Slot.host == host, Slot.attempt_id == Attempt.id, _IS_HELD)
+    """Whether live attempts hold slots of a host, as SQL. The database can only begin with these slots."""
+    is_live = select(Attempt.ended_at.is_(None)).where(Attempt.id == Slot.attempt_id).scalar_subquery()
+    return exists().where(Slot.host == host, is_live)
 
 
 def leased_slots(session: Session, host: str) -> list[LeasedSlot]:
@@ -241,7 +239,7 @@ _LEASED = (
     )
     .join(Attempt, Attempt.id == Slot.attempt_id)
     .join(Job, Job.id == Attempt.job_id)
-    .where(Slot.host == bindparam("name"), _IS_HELD)
+    .where(Slot.host == bindparam("name"), Attempt.ended_at.is_(None))
     .with_for_update(read=True, of=Attempt)
 )
 

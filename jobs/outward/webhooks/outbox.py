@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, JobEvent, Study, Webhook, WebhookDelivery
@@ -25,8 +25,9 @@ _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _BATCH_ROWS = 1000
 _OF_IDLE_SLOTS = (EventKind.IDLE_WARNED, EventKind.IDLE_ACTED)
-_IS_LIVE = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).exists()
-_HAS_ENDED = (Study.ended_at.is_(None), ~Study.is_searching, ~_IS_LIVE)
+# With its limit it is a look for each study that goes on, never a join with the jobs of all studies.
+_LIVE_JOB = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).limit(1).scalar_subquery()
+_HAS_ENDED = (Study.ended_at.is_(None), ~Study.is_searching, _LIVE_JOB.is_(None))
 _IS_DUE = WebhookDelivery.next_at <= func.now()
 
 
@@ -43,9 +44,14 @@ class Claimed:
     payload: dict[str, Any]
 
 
-def has_work() -> ColumnElement[bool]:
-    """Whether there are deliveries to send or studies to end, as SQL."""
-    return or_(exists().where(_IS_DUE), exists().where(*_HAS_ENDED))
+def some_are_due() -> ColumnElement[bool]:
+    """Whether there are deliveries to send, as SQL."""
+    return exists().where(_IS_DUE)
+
+
+def studies_have_ended() -> ColumnElement[bool]:
+    """Whether there are studies for `end_studies`, as SQL."""
+    return exists().where(*_HAS_ENDED)
 
 
 def end_studies(session: Session) -> list[str]:

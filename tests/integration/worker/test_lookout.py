@@ -1,5 +1,6 @@
 """The lookout wakes the threads that have work, without hints; and nothing depends on it."""
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ from jobs.insight.studies.store import write_search
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, new_id, request_cancel
 from jobs.model.scopes import Scope
+from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
 from jobs.outward.webhooks import store
 from jobs.people.tokens import store_token
@@ -34,6 +36,7 @@ from tests.receivers import receiving
 from tests.waiting import until
 from worker import lookout as lookout_module
 from worker import periodic
+from worker.datasets.fetcher import DatasetFetcher
 from worker.datasets.validator import Validator
 from worker.lookout import Lookout
 from worker.outward.notifier import Notifier
@@ -84,7 +87,7 @@ Handled = Callable[[], object]
 
 def _placed(session: Session, host: str = "ha", *, gpus: int = 2) -> Lease:
     """A job with an attempt on `host`, written in one transaction: no agent sees less than what a test writes."""
-    job_id = job_rows.submit_once(session, job_rows.spec_from(job_rows.SPEC | {"gpus": gpus})).job.id
+    job_id = job_rows.submit_once(session, spec_from(job_rows.SPEC | {"gpus": gpus})).job.id
     (lease,) = placing.place(session, [Placement(job_id, (Share(host, tuple(range(gpus))),))], lease_s=60)
     return lease
 
@@ -365,7 +368,7 @@ def test_many_hosts_share_the_looks_for_what_any_of_them_may_do(
     thread = _Seeing(exist=true())
     lookout = Lookout(settings, [thread])
     turns = iter([1.0, 0.5, 0.26, 0.25, 0.0])
-    monkeypatch.setattr(lookout_module.random, "random", lambda: next(turns))
+    monkeypatch.setattr(random, "random", lambda: next(turns))
     with _closing(lookout):
         lookout.once()  # it does not know yet that it is one of many
         for _ in range(4):
@@ -395,7 +398,7 @@ def test_a_standby_is_not_believed(settings: Settings, monkeypatch: pytest.Monke
     """Its rows may be old."""
     thread = _Seeing(exist=~true())
     lookout = Lookout(settings, [thread])
-    monkeypatch.setattr(lookout_module.func, "pg_is_in_recovery", true, raising=False)
+    monkeypatch.setattr(func, "pg_is_in_recovery", true, raising=False)
     lookout_module._statement.cache_clear()
     try:
         with _closing(lookout), pytest.raises(lookout_module.NotPrimary):
@@ -410,9 +413,12 @@ def test_the_statement_reads_no_long_table_as_a_whole(site: Site, settings: Sett
     with _closing(lookout):
         lookout.once()
         assert lookout._connection is not None
-        asked = tuple(watched for thread in site.threads.values() for watched in thread.watched())
+        threads = [*site.threads.values(), DatasetFetcher(site.sessions, settings)]
+        asked = tuple(watched for thread in threads for watched in thread.watched())
         statement = lookout_module._statement(asked, settings.host_timeout_s, True)
         plan = "\n".join(line for (line,) in lookout._connection.execute(f"EXPLAIN {statement}"))
+    assert "Join" not in plan, "a join may begin with the longer table"
+    assert "Nested Loop" not in plan
     for table in ("jobs", "attempts", "slots", "studies", "webhook_deliveries"):
         assert f" on {table}" in plan
         assert f"Seq Scan on {table}" not in plan
