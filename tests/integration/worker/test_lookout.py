@@ -38,6 +38,7 @@ from worker import lookout as lookout_module
 from worker import periodic
 from worker.datasets.fetcher import DatasetFetcher
 from worker.datasets.validator import Validator
+from worker.dispatcher import Dispatcher
 from worker.lookout import Lookout
 from worker.outward.notifier import Notifier
 from worker.periodic import PeriodicThread, Watched
@@ -383,6 +384,21 @@ def _closing(lookout: Lookout) -> Iterator[None]:
         yield
     finally:
         lookout._disconnect()
+
+
+def test_an_agent_of_many_hosts_dispatches_when_its_lookout_found_the_queue(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = site.threads["agent"]
+    agent.once()
+    monkeypatch.setattr(Dispatcher, "has_turn", lambda _: False)
+    handled = a_queued_job(site)
+    agent.once()
+    assert not handled()
+    _, of_queue = agent.watched()
+    of_queue.found()
+    agent.once()
+    assert handled()
 
 
 def test_a_name_with_any_character_is_asked_for_as_it_is(sessions: Sessions, settings: Settings) -> None:
