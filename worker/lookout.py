@@ -53,7 +53,7 @@ class Lookout(PeriodicThread):
     def run(self) -> None:
         """Look until it is stopped."""
         super().run()
-        self._disconnect()
+        self.disconnect()
 
     def once(self) -> None:
         """Ask once, and wake the threads that have work. Raises `psycopg.Error` or `NotPrimary`."""
@@ -74,10 +74,16 @@ class Lookout(PeriodicThread):
         if not self._is_blind:
             self._is_blind = True
             _log.warning("lookout: no answer, all threads look for themselves until there is one: %s", error)
-        self._disconnect()
+        self.disconnect()
         for thread in self._watched_of:
             thread.watch(0.0)
             thread.found()
+
+    def disconnect(self) -> None:
+        """Close the connection. The next look opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _ask(self, statement: str) -> list[Any]:
         if self._connection is None:
@@ -91,11 +97,6 @@ class Lookout(PeriodicThread):
         if is_standby:
             raise NotPrimary
         return answers
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 @cache

@@ -55,6 +55,7 @@ class PeriodicThread(threading.Thread):
         self._rests_first = rests_first
         self._woken = threading.Event()
         self._found = threading.Event()  # work, or the thread is woken
+        self._waking = threading.Lock()  # of both: no call is lost between two passes
         self._watched_until = -math.inf
         self._has_rested = False  # until now: no work was found since the last pass
         self._wait = wait
@@ -97,17 +98,19 @@ class PeriodicThread(threading.Thread):
                 self.once()
             except Exception as error:
                 self.failed(error)
-                self._found.set()  # what is to be tried again
+                self.found()  # what is to be tried again
             self._wait_for_next_pass()
 
     def wake(self) -> None:
         """Make the next pass now, or right after the present one."""
-        self._woken.set()
-        self._found.set()
+        with self._waking:
+            self._woken.set()
+            self._found.set()
 
     def found(self) -> None:
         """There is work: make the next pass now, or when the pause is over."""
-        self._found.set()
+        with self._waking:
+            self._found.set()
 
     def watch(self, for_s: float) -> None:
         """The lookout has looked. It looks again within so many seconds, or is dead or blind."""
@@ -123,9 +126,11 @@ class PeriodicThread(threading.Thread):
 
     def _wait_for_next_pass(self) -> None:
         self._wait(self._woken, self.pause_s())
-        self._has_rested = self._rest()
-        self._woken.clear()
-        self._found.clear()
+        found_none = self._rest()
+        with self._waking:
+            self._has_rested = found_none and not self._found.is_set()
+            self._woken.clear()
+            self._found.clear()
 
     def _rest(self) -> bool:
         """Rest as long as the lookout finds no work. Returns whether it found none until the rest was over."""

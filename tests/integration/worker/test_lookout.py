@@ -383,7 +383,7 @@ def _closing(lookout: Lookout) -> Iterator[None]:
     try:
         yield
     finally:
-        lookout._disconnect()
+        lookout.disconnect()
 
 
 def test_an_agent_of_many_hosts_dispatches_when_its_lookout_found_the_queue(

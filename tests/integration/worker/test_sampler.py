@@ -236,7 +236,9 @@ def test_an_attempt_cannot_end_while_its_samples_are_stored(
     assert sampler.sample() == 2
 
 
-def test_readings_of_a_host_that_runs_nothing_are_stored_together(sessions: Sessions, make_sampler: MakeSampler) -> None:
+def test_readings_of_a_host_that_runs_nothing_are_stored_together(
+    sessions: Sessions, make_sampler: MakeSampler
+) -> None:
     job_rows.a_host(sessions)
     sampler = make_sampler(report_period_s=3600.0)
     sampler.once()
