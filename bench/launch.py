@@ -1,6 +1,7 @@
 """Measures the time that the service adds to `horovodrun`: to the first line and the first step, and in each step.
 
-Beside it: the time from POST to the first statement of a script, which its rank starts in a view of its own.
+Beside it: the time from POST to the first statement of a script, which its rank starts in a view of its own; and what a
+worker takes of a core while there is nothing to do.
 
 Three sides take turns with the same trainer, spec, thread counts and machine: the service (from POST), Horovod's own
 `horovodrun` (from its start), and one bare process (no launcher can be faster). Run it on an otherwise idle machine,
@@ -19,6 +20,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench.databases import processor_s
 from bench.ranks import Run, bare_horovodrun
 from hora.service import Service
 from hora.service.code_folders import code_folder
@@ -33,6 +35,8 @@ SPEC = {
     "epochs": 10, "steps_per_epoch": 50, "early_stopping": None,
 }  # fmt: skip
 POSTS = 200
+IDLE_S = 60.0
+_SETTLED_S = 20.0  # after the last job: its slots, its samples and the forecasts are done with
 SCRIPT = "import time\nprint(time.time())\n"
 
 
@@ -67,6 +71,9 @@ def main(*, rounds: int) -> None:
                     measured[side].append(run(number))
                 console.print(f"launch: round {number + 1} of {rounds}, a script", style="dim")
                 scripts_s.append(_first_statement_s(client, stack.home, digest))
+            console.print(f"launch: an idle worker, for {IDLE_S:.0f} s", style="dim")
+            time.sleep(_SETTLED_S)
+            idle_share, database_share = _idle_shares(stack)
             rss_bytes = psutil.Process(stack.pid_of("api")).memory_info().rss
         with Stack(folder / "no-worker", port=0, parts=("database", "broker", "migrations", "api")) as stack:
             post_s = _post_latency(stack)
@@ -75,6 +82,10 @@ def main(*, rounds: int) -> None:
     console.print(
         f"start to the first statement of a script on {RANKS} ranks: median {median(scripts_s):.2f} s"
         f" ({min(scripts_s):.2f} to {max(scripts_s):.2f}), {median(scripts_s) / spec_job_s:.3f} of the first line above"
+    )
+    console.print(
+        f"idle worker with its template of ranks: {100 * idle_share:.2f} % of a core,"
+        f" and {100 * database_share:.2f} % in the database"
     )
     console.print(f"POST /v1/jobs: median {1000 * post_s:.1f} ms over {POSTS}; api: {rss_bytes / 1e6:.0f} MB resident")
 
@@ -121,6 +132,22 @@ def timings(paths: AttemptPaths, started_at: float) -> Timings:
     steps = [record for record in records if isinstance(record, StepEnded)]
     later = steps[len(steps) // 4 :]
     return Timings(first_line.at - started_at, steps[0].at - started_at, median(step.step_time_s for step in later))
+
+
+def _idle_shares(stack: Stack) -> tuple[float, float]:
+    """The shares of a core that the worker with its children takes, and the database."""
+    worker = psutil.Process(stack.pid_of("worker"))
+    before, began = (_spent_s(worker), processor_s(stack)), time.monotonic()
+    time.sleep(IDLE_S)
+    after, spent_s = (_spent_s(worker), processor_s(stack)), time.monotonic() - began
+    idle_share, database_share = ((late - early) / spent_s for early, late in zip(before, after, strict=True))
+    return idle_share, database_share
+
+
+def _spent_s(worker: psutil.Process) -> float:
+    """Processor seconds of a worker and the processes that it keeps."""
+    times = [process.cpu_times() for process in (worker, *worker.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
 def _post_latency(stack: Stack) -> float:

@@ -18,8 +18,11 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
+from jobs.runtime.settings import Settings
 from jobs.scheduling import registration
 from jobs.telemetry.ingest import LogRow, store_logs, store_metrics
+from worker.app import Worker
+from worker.lookout import Lookout
 
 _HOSTS, _SLOTS = 100, 8
 _ROUNDS = 3
@@ -35,7 +38,7 @@ class Cost:
 
 def costs(stack: Stack) -> list[Cost]:
     """Measure every call some hundred times."""
-    with database(stack) as (_, sessions):
+    with database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=_HOSTS, slots=_SLOTS, slots_of_a_job=_SLOTS)
         with sessions() as session:
             rows = session.scalars(select(Attempt)).all()
@@ -53,13 +56,22 @@ def costs(stack: Stack) -> list[Cost]:
             ],
         }
         measured = [Cost(name, _measured(stack, partial(_call, sessions, actions))) for name, actions in calls.items()]
-        return [*measured, Cost(f"samples of a host, {_SLOTS} slots", _measured(stack, partial(cluster.sample, 1)))]
+        measured.append(Cost(f"samples of a host, {_SLOTS} slots", _measured(stack, partial(cluster.sample, 1))))
+        lookout = Worker(Settings(database_url=url, broker_url=stack.broker_url, host_name=hosts[0])).lookout
+        measured.append(Cost("look for work", _measured(stack, partial(_look, lookout))))
+        lookout.disconnect()
+        return measured
 
 
 def _call(sessions: Sessions, actions: Sequence[Callable[[Session], object]]) -> None:
     for action in actions:
         with sessions.begin() as session:
             action(session)
+
+
+def _look(lookout: Lookout) -> None:
+    for _ in range(_HOSTS):
+        lookout.once()
 
 
 def _measured(stack: Stack, calls: Callable[[], object]) -> float:

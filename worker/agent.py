@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sqlalchemy import or_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -26,8 +27,8 @@ from jobs.runtime.space import FolderSpace, problem_of
 from jobs.scheduling import registration
 from jobs.scheduling.registration import SlotInfo
 from worker.attempt.launcher import Launcher
-from worker.attempt_keeper import AttemptKeeper
-from worker.dispatcher import Dispatcher
+from worker.attempt_keeper import AttemptKeeper, has_attempts
+from worker.dispatcher import PASSES_A_PERIOD, Dispatcher, queue_has_work
 from worker.host.devices import Devices, device_facts
 from worker.host.gpus import Gpu, is_in_use
 from worker.host.inventory import Endpoint, host_info
@@ -35,10 +36,11 @@ from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
 from worker.nursery.keeper import Nursery
-from worker.periodic import PeriodicThread
+from worker.periodic import PeriodicThread, Watched
 from worker.slurm.pool_host import PoolHost
 
 _log = logging.getLogger(__name__)
+_WHOLE_PASS_S = 60.0  # the longest time between two of them
 
 
 class Agent(PeriodicThread):
@@ -61,6 +63,7 @@ class Agent(PeriodicThread):
         super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions
         self._settings = settings
+        self._launcher = launcher
         self._dispatcher = dispatcher
         self._gpus = gpus
         self._devices = devices
@@ -74,15 +77,46 @@ class Agent(PeriodicThread):
         self._endpoint: Endpoint | None = None  # as it is registered
         self._is_out_of_service = False  # until its devices are known
         self._in_contact_since: float | None = None
+        self._has_found_turn = False  # the lookout found work that any host may do
         self._database_clock = DatabaseClock(settings.lease_s / 4)
         self._heartbeat_at = 0.0
+        self._whole_pass_at = float("-inf")
         self._keeper = AttemptKeeper(
             sessions, settings, launcher=launcher, leases_count=self._leases_count, meanwhile=self._send_heartbeat
         )
 
+    def watched(self) -> Sequence[Watched]:
+        """Attempts of this host. And those that are abandoned anywhere, and the queue.
+
+        Slurm says things to a pool that are in no row, so a worker with a pool does not rest.
+        """
+        if self._pool is not None:
+            return []
+        abandoned = leases.some_are_abandoned(claim_timeout_s=self._settings.claim_timeout_s)
+        return [
+            Watched(has_attempts(self._settings.host), self.found),
+            Watched(or_(abandoned, queue_has_work()), self._found_turn, PASSES_A_PERIOD),
+        ]
+
+    def rest_s(self) -> float:
+        """Until the next heartbeat. A host that is not registered does not rest."""
+        if self._in_contact_since is None:
+            return 0.0
+        return self._heartbeat_at + self._settings.heartbeat_period_s - time.monotonic()
+
+    def _found_turn(self) -> None:
+        self._has_found_turn = True
+        self.found()
+
     def once(self) -> None:
-        """One pass."""
-        self.reconcile()
+        """One pass. As long as the lookout finds no work, most passes are only heartbeats."""
+        is_whole = self._in_contact_since is None or time.monotonic() - self._whole_pass_at > _WHOLE_PASS_S
+        if self._has_rested and not is_whole:
+            self._launcher.reap()
+            self._send_heartbeat()
+        else:
+            self.reconcile()
+            self._whole_pass_at = time.monotonic()
 
     def failed(self, error: Exception) -> None:
         """Log the error. If the database was away, the host registers again, because the rows may have changed."""
@@ -100,7 +134,8 @@ class Agent(PeriodicThread):
         self._keeper.look_after_all()
         if self._pool is not None:
             self._pool.reconcile(leases_count=self._leases_count, meanwhile=self._send_heartbeat)
-        if self._dispatcher.has_turn():
+        if self._has_found_turn or self._dispatcher.has_turn():
+            self._has_found_turn = False
             self._end_abandoned()
             self._dispatcher.run()
 

@@ -30,6 +30,7 @@ from worker.host.space_watch import SpaceWatch
 from worker.host.sshd import Sshd
 from worker.host_shutdown import leave_list, stop_jobs_of_host
 from worker.idle_watch import IdleWatch
+from worker.lookout import Lookout
 from worker.nursery.keeper import Nursery
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
@@ -69,6 +70,10 @@ class Worker:
         if self.desk is not None:
             self.desk.on_change = self.agent.wake
         self.space.on_change = self.agent.wake
+        if self.sshd is not None:
+            self.sshd.on_change = self.agent.wake
+        if self.nursery is not None:
+            self.nursery.on_change = self.agent.wake
         self.sampler = Sampler(
             sessions,
             host=settings.host,
@@ -88,10 +93,12 @@ class Worker:
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
         self._copies = [keeper for place in self._places if (keeper := keeper_of(sessions, place)) is not None]
+        looking = (self.agent, self.sampler, *self.validators, *fetchers, self.notifier, self.searcher)
+        self.lookout = Lookout(settings, [thread for thread in looking if thread is not None])
         threads = (
             self.nursery, self.devices, self.sshd, self.space, self.agent, self.desk, self.sampler, self.retention,
             *self.validators, *fetchers, self.notifier, self.mirror, self.idle_watch, self.forecaster,
-            self.searcher,
+            self.searcher, self.lookout,
         )  # fmt: skip
         self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this sequence
         self.app = self._celery()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, exists, func, or_, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -40,6 +40,20 @@ from worker.attempt.unsent_lines import take_unsent_lines
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # if a process outlives its kill for longer, the next pass kills it again: the heartbeat must not wait
 _FAILED_FOR_ONE = "attempt %s could not be checked; the next pass tries again"
+
+
+def has_attempts(host: str) -> ColumnElement[bool]:
+    """Whether there are attempts that the keeper of a host looks after, as SQL.
+
+    Written so that the database can only begin with the slots of the host: it must not read all that ended.
+    """
+    ended_at = select(Attempt.ended_at).where(Attempt.id == Slot.attempt_id).scalar_subquery()
+    return or_(exists().where(_is_led_on(host)), exists().where(Slot.host == host, ended_at.is_not(None)))
+
+
+def _is_led_on(host: str) -> ColumnElement[bool]:
+    """Whether an attempt is live, and its lead is this host."""
+    return (Attempt.host == host) & Attempt.ended_at.is_(None)
 
 
 class AttemptKeeper:
@@ -105,12 +119,12 @@ class AttemptKeeper:
         """Live attempts whose lead is this host, and ended ones with slots here. With whether the lease expired."""
         this_host = self._settings.host
         holding = select(Slot.attempt_id).where(Slot.host == this_host, Slot.attempt_id.is_not(None))
-        led_here = (Attempt.host == this_host) & Attempt.ended_at.is_(None)
         left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
         is_over = Attempt.lease_expires_at < func.now()
         with self._sessions() as session:
             leases_count = self._leases_count(session)
-            rows = session.execute(select(Attempt, is_over).where(or_(led_here, left_here)).order_by(Attempt.id))
+            here = or_(_is_led_on(this_host), left_here)
+            rows = session.execute(select(Attempt, is_over).where(here).order_by(Attempt.id))
             return [(attempt, is_over and leases_count) for attempt, is_over in rows]
 
     def _look_after(self, attempt: Attempt, *, is_over: bool) -> None:

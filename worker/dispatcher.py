@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import takewhile
 
-from sqlalchemy import Select, func, select, text
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
+from jobs.db.tables import AccountStanding, Host
 from jobs.lifecycle.bursts import enter_levels
 from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
@@ -31,6 +32,7 @@ from jobs.scheduling.fair_queue import Fair
 from jobs.scheduling.live_rows import live_attempts
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.placement_rows import (
+    IN_LINE,
     PASS_LOCK,
     QueuePage,
     is_alive,
@@ -52,7 +54,13 @@ _MOST_LOOKED_AT = 10_000  # jobs in one pass
 _MOST_IN_VAIN = 2_000  # jobs in most passes that get nothing although slots are free
 _FAR = 10  # so many passes after each other: one of them looks as far as it may
 _MOST_PLACED = 500  # jobs in one pass: it holds up others. The next one follows at once
-_PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
+PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
+
+
+def queue_has_work() -> ColumnElement[bool]:
+    """Whether a pass may change something, as SQL: jobs are in line, or rows speak of jobs that were."""
+    is_kept = exists().where(Host.kept_for.is_not(None))
+    return or_(exists().where(IN_LINE), exists(select(AccountStanding.project)), is_kept)
 
 
 class Dispatcher:
@@ -77,7 +85,7 @@ class Dispatcher:
         If there are many hosts, each skips most of its turns. If each of hundreds looked once a second, the database
         would do little else.
         """
-        return random.random() * self._hosts_alive <= _PASSES_A_PERIOD  # noqa: S311 - nothing secret
+        return random.random() * self._hosts_alive <= PASSES_A_PERIOD  # noqa: S311 - nothing secret
 
     def run(self) -> int:
         """Place all jobs that can be placed. Returns how many were.

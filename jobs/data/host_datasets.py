@@ -82,6 +82,16 @@ def wanted(session: Session, host: str) -> list[Wanted]:
     return [found[key] for key in needs if key in found]
 
 
+def some_are_needed(host: str) -> ColumnElement[bool]:
+    """Whether attempts on a host need versions that are made from uploads, as SQL. The host may have them.
+
+    Written so that the database can only begin with the slots of the host.
+    """
+    job_id = select(Attempt.job_id).where(Attempt.id == Slot.attempt_id, Attempt.ended_at.is_(None)).correlate(Slot)
+    is_upload = select(Job.dataset_ref["uploaded"].as_boolean()).where(Job.id == job_id.scalar_subquery())
+    return exists().where(Slot.host == host, is_upload.correlate(Slot).scalar_subquery())
+
+
 def _needs(session: Session, host: str) -> dict[tuple[str, int], datetime]:
     """The versions that attempts on a host need, and when the newest of those attempts was placed."""
     query = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.orm import Session
 
@@ -55,6 +55,11 @@ class Claim:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+
+def some_are_open() -> ColumnElement[bool]:
+    """Whether there are versions that some host may claim or refuse, as SQL."""
+    return exists().where(_OPEN)
 
 
 def claim(session: Session, host: str, *, for_s: float, left_ids: Collection[int] = ()) -> Claim | None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Float, Row, Select, cast, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Float, Row, Select, cast, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
@@ -257,15 +257,19 @@ class AbandonedAttempt:
     error: str
 
 
+def some_are_abandoned(*, claim_timeout_s: float) -> ColumnElement[bool]:
+    """Whether there are attempts that `abandoned` returns, as SQL."""
+    return exists().where(Attempt.ended_at.is_(None), or_(_is_unclaimed(claim_timeout_s), _IS_EXPIRED))
+
+
 def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float) -> list[AbandonedAttempt]:
     """Live attempts whose lease expired, whose host is lost, or that no supervisor took."""
     host_lost = Host.heartbeat_at < func.now() - timedelta(seconds=host_timeout_s)
-    unclaimed = Attempt.claimed_at.is_(None) & (Attempt.created_at < func.now() - timedelta(seconds=claim_timeout_s))
-    expired = Attempt.lease_expires_at < func.now()
+    unclaimed = _is_unclaimed(claim_timeout_s)
     rows = session.execute(
         select(Attempt, host_lost.label("host_lost"), unclaimed.label("unclaimed"))
         .join(Host, Host.name == Attempt.host)
-        .where(Attempt.ended_at.is_(None), or_(unclaimed, expired))
+        .where(Attempt.ended_at.is_(None), or_(unclaimed, _IS_EXPIRED))
     ).all()
     return [
         AbandonedAttempt(Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number), attempt.host, *why)
@@ -276,9 +280,17 @@ def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float
 
 def fence_expired(session: Session, lease: Lease) -> None:
     """Hold the row of an abandoned attempt, unless it was renewed meanwhile. Raises `StaleLease`."""
-    unclaimed_or_expired = or_(Attempt.claimed_at.is_(None), Attempt.lease_expires_at < func.now())
+    unclaimed_or_expired = or_(Attempt.claimed_at.is_(None), _IS_EXPIRED)
     if session.scalar(select_leased(lease).where(unclaimed_or_expired).with_for_update()) is None:
         raise StaleLease(lease)
+
+
+_IS_EXPIRED = Attempt.lease_expires_at < func.now()
+
+
+def _is_unclaimed(claim_timeout_s: float) -> ColumnElement[bool]:
+    """Whether no supervisor took an attempt in time."""
+    return Attempt.claimed_at.is_(None) & (Attempt.created_at < func.now() - timedelta(seconds=claim_timeout_s))
 
 
 def _why_abandoned(host: str, is_lost: bool, is_unclaimed: bool) -> tuple[EndReason, str]:

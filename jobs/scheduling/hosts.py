@@ -27,7 +27,7 @@ from jobs.scheduling.shortage import Shortage, shortage
 from jobs.scheduling.slots import ClassSlots, HostSlots, SlotClass, SlotRequest
 
 _LIST = "hosts"  # what its cursors belong to
-_LOOKS_A_PERIOD = 50  # of all hosts together
+LOOKS_A_PERIOD = 50  # of all hosts together
 
 
 class HostNotFound(LookupError):
@@ -157,7 +157,7 @@ def shared_period_s(session: Session, period_s: float, *, host_timeout_s: float)
     So all hosts together check at most 50 times per period. Every host still checks: some of the work only it can do.
     """
     alive = session.scalar(select(func.count()).where(is_alive(host_timeout_s))) or 0
-    return period_s * max(1.0, alive / _LOOKS_A_PERIOD)
+    return period_s * max(1.0, alive / LOOKS_A_PERIOD)
 
 
 def request_of(spec: Spec, gpus: int | None = None) -> SlotRequest:

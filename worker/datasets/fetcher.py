@@ -10,6 +10,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ from worker.datasets.containment import Failed, GivenUp, run_contained
 from worker.datasets.folders import DatasetFiles
 from worker.datasets.uploaded import bring_archive, order_to_unpack
 from worker.host.inherited import rank_environment
-from worker.periodic import PeriodicThread
+from worker.periodic import PeriodicThread, Watched
 
 _log = logging.getLogger(__name__)
 
@@ -143,6 +144,14 @@ class DatasetFetcher(PeriodicThread):
         self._opening = threading.Lock()
         self._store: Store | None = None
         self._knows_lost = False
+
+    def watched(self) -> Sequence[Watched]:
+        """Attempts here that need uploads."""
+        return [Watched(host_datasets.some_are_needed(self._settings.host), self.found)]
+
+    def rest_s(self) -> float:
+        """Not while it fetches: the results are taken in passes."""
+        return 0.0 if self._running else super().rest_s()
 
     def once(self) -> None:
         """Begin to fetch what is needed."""

@@ -15,6 +15,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +32,12 @@ from jobs.runtime.files import make_private
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import is_full, shortage
-from jobs.scheduling.hosts import shared_period_s
+from jobs.scheduling.hosts import LOOKS_A_PERIOD, shared_period_s
 from worker.datasets.containment import Failed, GivenUp, run_contained
 from worker.datasets.folders import DatasetFiles
 from worker.datasets.uploaded import bring_archive, order_to_unpack
 from worker.host.inherited import rank_environment
-from worker.periodic import PeriodicThread
+from worker.periodic import PeriodicThread, Watched
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +106,10 @@ class Validator(PeriodicThread):
     def _waits_for_space(self) -> str:
         """What a version says that waits for space here."""
         return f"it waits until host {self._settings.host} has space for it"
+
+    def watched(self) -> Sequence[Watched]:
+        """New versions. The threads beside the first one ask for none while that one is free."""
+        return [Watched(validation.some_are_open(), self.found, LOOKS_A_PERIOD)] if self._is_first else []
 
     def pause_s(self) -> float:
         """A period; longer if there are many hosts."""

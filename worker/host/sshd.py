@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from jobs.runtime.files import make_private
@@ -26,13 +27,14 @@ _PERIOD_S = 1.0  # between two looks for connections that ended
 class Sshd(PeriodicThread):
     """Serves until it is stopped. If it cannot serve, it tries again every few seconds.
 
-    `endpoint` is the address for other hosts, None while they cannot reach this one. `connections` has one process for
-    each connection.
+    `endpoint` is the address for other hosts, None while they cannot reach this one; `on_change` is called after it
+    changed. `connections` has one process for each connection.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__("sshd", period_s=_RETRY_S, rests_first=False)
         self.endpoint: Endpoint | None = None
+        self.on_change: Callable[[], None] = lambda: None
         self._settings = settings
         self._argv: list[str] = []
         self.connections: list[subprocess.Popen[bytes]] = []
@@ -52,13 +54,18 @@ class Sshd(PeriodicThread):
                 self._log_news(
                     logging.INFO, f"accepting connections of other hosts at {endpoint.ip}:{self._settings.ssh_port}"
                 )
-                self.endpoint = endpoint
+                self._reachable_at(endpoint)
                 listener.settimeout(_PERIOD_S)
                 self._serve(listener)
         except (SshUnusable, OSError) as reason:
             self._log_news(logging.WARNING, f"no jobs on several hosts here: {reason}")
         finally:
-            self.endpoint = None
+            self._reachable_at(None)
+
+    def _reachable_at(self, endpoint: Endpoint | None) -> None:
+        if endpoint != self.endpoint:
+            self.endpoint = endpoint
+            self.on_change()
 
     def _log_news(self, level: int, message: str) -> None:
         """Log a message, unless it equals the last one."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +53,7 @@ class Nursery(PeriodicThread):
         self._is_ready = False
         self._not_before = 0.0
         self.memory_bytes: int | None = None  # of a template that is ready
+        self.on_change: Callable[[], None] = lambda: None  # called when that changed
 
     def once(self) -> None:
         """Start a template if there is none, and notice that it is ready, or has ended."""
@@ -140,6 +141,7 @@ class Nursery(PeriodicThread):
             self._give_up("could not import what ranks import, and they start cold")
         else:
             self._is_ready, self.memory_bytes = True, int(said.removeprefix(READY))
+            self.on_change()
             _log.info("ranks start warm: it took %.1f s to import", time.monotonic() - template.started_at)
 
     def _give_up(self, why: str) -> None:
@@ -148,6 +150,7 @@ class Nursery(PeriodicThread):
         self._not_before = self._template.started_at + _RESTART_S
         self._end(self._template)
         self._template, self._is_ready, self.memory_bytes = None, False, None
+        self.on_change()
 
     def _end(self, template: _Template) -> None:
         template.connection.close()

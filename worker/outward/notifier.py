@@ -10,7 +10,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
@@ -21,14 +21,15 @@ from jobs.outward.webhooks.messages import body_of, headers_of
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
-from jobs.scheduling.hosts import shared_period_s
+from jobs.scheduling.hosts import LOOKS_A_PERIOD, shared_period_s
 from worker.outward.http import Outbound
-from worker.periodic import PeriodicThread
+from worker.periodic import PeriodicThread, Watched
 
 _log = logging.getLogger(__name__)
 
 _SENDERS = 8
 _LEASE_S = 120.0  # longer than an exchange takes, with the name's resolution
+_LOOKS_A_PERIOD_FOR_STUDIES = 4  # by all hosts together: many jobs are looked at
 _STUDIES_LOCK = 0x73747564696573  # "studies": an advisory lock's number
 
 
@@ -54,6 +55,13 @@ class Notifier(PeriodicThread):
         self._jitter = jitter
         self._busy: set[str] = set()  # webhooks to which a sender is sending; used only by this thread
         self._sent_to: queue.SimpleQueue[str] = queue.SimpleQueue()  # webhooks that have become free, by the senders
+
+    def watched(self) -> Sequence[Watched]:
+        """Deliveries that are due, and studies that have ended."""
+        return [
+            Watched(outbox.some_are_due(), self.found, LOOKS_A_PERIOD),
+            Watched(outbox.studies_have_ended(), self.found, _LOOKS_A_PERIOD_FOR_STUDIES),
+        ]
 
     def pause_s(self) -> float:
         """A period; longer if there are many hosts. A sender that becomes free wakes the thread earlier."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -52,6 +52,11 @@ class Memory:
     def keep(self, study_ids: Sequence[str]) -> None:
         """Forget the studies that are searched no more."""
         self.curves = {study_id: self.curves.get(study_id, {}) for study_id in study_ids}
+
+
+def some_are_searched() -> ColumnElement[bool]:
+    """Whether there are searches to carry on, as SQL."""
+    return exists().where(Study.is_searching)
 
 
 def search_once(sessions: Sessions, memory: Memory, *, most_queued: int) -> int:

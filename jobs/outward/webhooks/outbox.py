@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    delete,
-    func,
-    select,
-    update,
-)  # fmt: skip
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, JobEvent, Study, Webhook, WebhookDelivery
@@ -30,6 +25,10 @@ _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _BATCH_ROWS = 1000
 _OF_IDLE_SLOTS = (EventKind.IDLE_WARNED, EventKind.IDLE_ACTED)
+# With its limit it is a look for each study that goes on, never a join with the jobs of all studies.
+_LIVE_JOB = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).limit(1).scalar_subquery()
+_HAS_ENDED = (Study.ended_at.is_(None), ~Study.is_searching, _LIVE_JOB.is_(None))
+_IS_DUE = WebhookDelivery.next_at <= func.now()
 
 
 @dataclass(frozen=True)
@@ -45,20 +44,28 @@ class Claimed:
     payload: dict[str, Any]
 
 
+def some_are_due() -> ColumnElement[bool]:
+    """Whether there are deliveries to send, as SQL."""
+    return exists().where(_IS_DUE)
+
+
+def studies_have_ended() -> ColumnElement[bool]:
+    """Whether there are studies for `end_studies`, as SQL."""
+    return exists().where(*_HAS_ENDED)
+
+
 def end_studies(session: Session) -> list[str]:
     """Store the end of every study that has no live jobs and needs no more, with deliveries. Returns the ids.
 
     A study that somebody resumes at the same moment is skipped, because its row is locked.
     """
-    live = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).exists()
-    has_ended = (Study.ended_at.is_(None), ~Study.is_searching, ~live)
-    query = select(Study.id).where(*has_ended).order_by(Study.id).limit(_BATCH_ROWS)
+    query = select(Study.id).where(*_HAS_ENDED).order_by(Study.id).limit(_BATCH_ROWS)
     candidates = session.scalars(query.with_for_update(skip_locked=True)).all()
     if not candidates:
         return []
     # Check again with the rows locked: jobs that were added just before are visible only now.
     ended = session.scalars(
-        update(Study).where(Study.id.in_(candidates), *has_ended).values(ended_at=func.now()).returning(Study.id),
+        update(Study).where(Study.id.in_(candidates), *_HAS_ENDED).values(ended_at=func.now()).returning(Study.id),
         execution_options=_UNSYNCHRONIZED,
     ).all()
     if ended:
@@ -74,7 +81,7 @@ def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), ba
     """
     next_due = (
         select(WebhookDelivery)
-        .where(WebhookDelivery.next_at <= func.now(), WebhookDelivery.webhook_id.not_in(besides))
+        .where(_IS_DUE, WebhookDelivery.webhook_id.not_in(besides))
         .order_by(WebhookDelivery.next_at, WebhookDelivery.id)
         .limit(1)
         .with_for_update(skip_locked=True)

@@ -234,3 +234,26 @@ def test_an_attempt_cannot_end_while_its_samples_are_stored(
 
     monkeypatch.setattr(sampler_module, "store_samples", ends_meanwhile)
     assert sampler.sample() == 2
+
+
+def test_readings_of_a_host_that_runs_nothing_are_stored_together(
+    sessions: Sessions, make_sampler: MakeSampler
+) -> None:
+    job_rows.a_host(sessions)
+    sampler = make_sampler(report_period_s=3600.0)
+    sampler.once()
+    assert len(stored_host_samples(sessions)) == 1  # nobody watches its slots
+    sampler.watch(3600.0)
+    for _ in range(3):
+        sampler.once()
+    assert len(stored_host_samples(sessions)) == 1
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    (watched,) = sampler.watched()
+    watched.found()
+    for _ in range(2):
+        sampler.once()
+    assert len(stored_host_samples(sessions)) == 6
+    assert [row.job_id for row in stored_samples(sessions)] == [lease.job_id] * 4  # of two slots, since it was found
+    sampler.watch(0.0)
+    sampler.once()
+    assert len(stored_host_samples(sessions)) == 7

@@ -1,6 +1,7 @@
 """The base of the worker's periodic threads, with a clock that moves only while a thread waits."""
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 
@@ -17,7 +18,9 @@ class Passes(PeriodicThread):
     def __init__(
         self, *, period_s: float = 5.0, rests_first: bool = True, most: int = 3, during: Callable[["Passes"], None]
     ) -> None:
-        super().__init__("passes", period_s=period_s, rests_first=rests_first, wait=self._advance)
+        super().__init__(
+            "passes", period_s=period_s, rests_first=rests_first, wait=self._advance, now=lambda: self.now_s
+        )
         self.now_s = 0.0
         self.started_at: list[float] = []
         self._most = most
@@ -103,6 +106,65 @@ def test_unreachable_database_is_logged_in_one_line_without_a_traceback(caplog: 
             None,
         )
     ]
+
+
+def watched(passes: Passes) -> None:
+    passes.watch(math.inf)
+
+
+def test_a_watched_thread_rests_longer() -> None:
+    passes = Passes(rests_first=False, period_s=1.0, during=watched)
+    passes.run()
+    assert passes.started_at == [0.0, 60.0, 120.0]
+
+
+def test_a_pause_that_is_longer_than_the_rest_stays() -> None:
+    passes = Passes(rests_first=False, period_s=100.0, during=watched)
+    passes.run()
+    assert passes.started_at == [0.0, 100.0, 200.0]
+
+
+def test_work_ends_the_rest_and_not_the_pause_before_it() -> None:
+    def find_work(passes: Passes) -> None:
+        passes.watch(math.inf)
+        passes.found()
+
+    passes = Passes(rests_first=False, period_s=1.0, during=find_work)
+    passes.run()
+    assert passes.started_at == [0.0, 1.0, 2.0]
+
+
+def test_who_is_woken_rests_no_longer() -> None:
+    def wake_in_first(passes: Passes) -> None:
+        passes.watch(math.inf)
+        if len(passes.started_at) == 1:
+            passes.wake()
+
+    passes = Passes(rests_first=False, period_s=1.0, during=wake_in_first)
+    passes.run()
+    assert passes.started_at == [0.0, 0.0, 60.0]
+
+
+def test_a_pass_that_failed_is_not_followed_by_a_longer_rest() -> None:
+    def fail(passes: Passes) -> None:
+        passes.watch(math.inf)
+        raise ValueError("this one")
+
+    passes = Passes(rests_first=False, period_s=1.0, during=fail)
+    passes.run()
+    assert passes.started_at == [0.0, 1.0, 2.0]
+
+
+def test_a_thread_does_not_count_on_a_lookout_that_looks_no_more() -> None:
+    """It is dead, hangs or gets no answers."""
+
+    def watched_once(passes: Passes) -> None:
+        if len(passes.started_at) == 1:
+            passes.watch(3.0)
+
+    passes = Passes(rests_first=False, period_s=1.0, during=watched_once)
+    passes.run()
+    assert passes.started_at == [0.0, 3.0, 4.0]
 
 
 def test_stop_waits_for_the_current_pass() -> None:

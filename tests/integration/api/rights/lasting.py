@@ -28,6 +28,7 @@ STREAMS = {"JobTopic": "/v1/jobs/{job_id}/events", "FeedTopic": "/v1/events"}
 # Threads of a worker, and in whose name they act.
 THREADS = {
     "Notifier": "the owners of webhooks: it asks before each message",
+    "Lookout": "nobody: it wakes the threads that have work, which ask",
     "Agent": "the owners of jobs: its dispatcher places only jobs whose owners may submit",
     "Mirror": "the operator, who sets the address of the other server",
     "DatasetFetcher": "the owners of jobs, which were placed on its host: it fetches the data that they name",

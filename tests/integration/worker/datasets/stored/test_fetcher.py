@@ -64,6 +64,23 @@ def test_another_host_has_the_same_files_once_an_attempt_needs_them(site: Site, 
     assert not fetcher._running
 
 
+def test_the_lookout_sees_attempts_of_the_host_that_need_an_upload(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    (watched,) = fetcher.watched()
+
+    def is_seen() -> bool:
+        with site.sessions() as session:
+            return bool(session.scalar(select(watched.exist)))
+
+    elsewhere = site.attempt("ha")
+    assert not is_seen()
+    lease = site.attempt("ha", "hb")
+    assert is_seen()
+    site.end(lease)
+    assert not is_seen()
+    site.end(elsewhere)
+
+
 def test_a_damaged_piece_ends_the_attempt_and_a_later_one_tries_again(site: Site, fetcher: DatasetFetcher) -> None:
     site.validated()
     key = site.store.files("uploads")[1].key
