@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,13 +82,23 @@ def settings(session_folder: Path, modules: Path) -> Settings:
     return Settings(home=home, host_name="hb", ssh_dir=home / "keys", ssh_port=port)
 
 
+@contextmanager
+def handled_signals() -> Iterator[None]:
+    """Handle the signals that a worker handles. A shell may have started the tests with some of them ignored."""
+    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _ssh_server(settings: Settings) -> Iterator[None]:
     def on_loopback(settings: Settings) -> Endpoint:
         prepare(settings)
         return Endpoint("127.0.0.1", "127.0.0.1", "lo")
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, handled_signals():
         patch.setattr(sshd, "find_endpoint", on_loopback)
         server = Sshd(settings)
         server.start()
