@@ -135,13 +135,7 @@ def start(settings: Settings, tmp_path: Path, mark: str) -> Iterator[Start]:
     def start(program: str, **variables: str) -> "subprocess.Popen[bytes]":
         (tmp_path / "program").write_text(program)
         (tmp_path / "pid").unlink(missing_ok=True)
-        of_rank = rank_environment(
-            os.environ, mark=mark, home=settings.home, scratch=tmp_path, threads=1,
-            variables={"HOROVOD_RANK": "1", "NCCL_SOCKET_IFNAME": "lo"},
-        ) | variables  # fmt: skip
-        del of_rank["CUDA_VISIBLE_DEVICES"]  # Horovod sends it to no other host
-        if not {"LANG", "LC_ALL"} & os.environ.keys():
-            of_rank["LC_CTYPE"] = "C.UTF-8"  # that of a launcher without a locale
+        of_rank = environment_of_rank(settings, mark, tmp_path) | variables
         before = ["env", f"PYTHONPATH={os.environ['PYTHONPATH']}", sys.executable, "-m", connector.__name__]
         rank = [*(f"{name}={value}" for name, value in of_rank.items()), sys.executable, "-m", "trainer", str(tmp_path)]
         line = shlex.join([*before, str(socket_of(settings.home, settings.host)), "env", *rank])
@@ -152,6 +146,18 @@ def start(settings: Settings, tmp_path: Path, mark: str) -> Iterator[Start]:
     with open_processes:
         yield start
         sweep(mark)
+
+
+def environment_of_rank(settings: Settings, mark: str, folder: Path) -> dict[str, str]:
+    """What Horovod sends to the host of a rank."""
+    of_rank = rank_environment(
+        os.environ, mark=mark, home=settings.home, scratch=folder, threads=1,
+        variables={"HOROVOD_RANK": "1", "NCCL_SOCKET_IFNAME": "lo"},
+    )  # fmt: skip
+    del of_rank["CUDA_VISIBLE_DEVICES"]
+    if not {"LANG", "LC_ALL"} & os.environ.keys():
+        of_rank["LC_CTYPE"] = "C.UTF-8"  # that of a launcher without a locale
+    return of_rank
 
 
 def rank_in(folder: Path) -> int:
@@ -323,22 +329,25 @@ def test_a_socket_is_left_out_where_its_path_is_too_long(settings: Settings, cap
 
 
 @pytest.mark.usefixtures("nursery")
-@pytest.mark.parametrize(("folder", "flags"), [("/", os.O_RDONLY), (None, os.O_PATH)])
+@pytest.mark.parametrize(
+    ("folder", "flags", "code"), [(None, os.O_RDONLY, b"4"), ("/", os.O_RDONLY, b""), (None, os.O_PATH, b"")]
+)
 def test_who_cannot_read_the_folder_of_the_socket_gets_no_rank(
-    settings: Settings, tmp_path: Path, mark: str, folder: str | None, flags: int
+    settings: Settings, tmp_path: Path, mark: str, folder: str | None, flags: int, code: bytes
 ) -> None:
-    (tmp_path / "program").write_text(LASTS)
+    (tmp_path / "program").write_text("import sys\nsys.exit(4)\n")
     path = socket_of(settings.home, settings.host)
-    of_rank = rank_environment(os.environ, mark=mark, home=settings.home, scratch=tmp_path, threads=1)
-    order = {"argv": [sys.executable, "-m", "trainer", str(tmp_path)], "environment": of_rank, "folder": str(tmp_path)}
+    order = {
+        "argv": [sys.executable, "-m", "trainer", str(tmp_path)], "folder": str(tmp_path), "groups": os.getgroups(),
+        "environment": environment_of_rank(settings, mark, tmp_path),
+    }  # fmt: skip
     with socket.socket(socket.AF_UNIX) as connection, open(os.devnull, "r+b") as null:
         connection.connect(str(path))
         assert connection.recv(16) == connector.READY
         proof = os.open(folder or path.parent, flags)
         write_order(connection, order, files=[null.fileno(), null.fileno(), null.fileno(), proof])
         os.close(proof)
-        assert connection.recv(16) == b""
-    assert not pids_with_mark(mark)
+        assert connection.recv(16) == code
 
 
 @pytest.mark.usefixtures("nursery")
