@@ -22,7 +22,7 @@ _UNKNOWN = 1  # the exit code of a rank whose parent died
 
 def main(path: str, command: list[str]) -> int:
     """The exit code of the rank. Does not return if it starts cold."""
-    os.umask(0o077)  # PRIVATE_UMASK of `jobs.runtime.files`, which takes longer to import than all else here
+    os.umask(0o077)  # PRIVATE_UMASK of `jobs.runtime.files`, without an import of `jobs`
     # Not `os.environ`: where no locale is set, the interpreter adds a variable.
     with open("/proc/self/environ", "rb") as file:
         own = dict(os.fsdecode(item).split("=", 1) for item in file.read().split(b"\0") if b"=" in item)
