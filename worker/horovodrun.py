@@ -1,10 +1,11 @@
 """Horovod's own `horovodrun`, which starts in half a second instead of five, and accepts no connections from outside.
 
-The only module outside the trainer that imports horovod. Run as `python -m worker.horovodrun`, with `--ssh-config FILE`
-for ranks on several hosts, and Horovod's arguments, `--network-interfaces` among them. On a node of Slurm it gets
-`--slurm-job NUMBER`: it starts all ranks with srun, and finds the interface itself if it is not told.
+The only module outside the trainer that imports horovod. Run as `python -m worker.horovodrun`, with
+`--ssh-config FILE --host-names NAMES` for ranks on several hosts, and Horovod's arguments, `--network-interfaces` among
+them. On a node of Slurm it gets `--slurm-job NUMBER`: it starts all ranks with srun, and finds the interface itself if
+it is not told.
 
-Six changes, all to Horovod 0.28.1's launcher:
+Eight changes, all to Horovod 0.28.1's launcher:
 
 - It imports TensorFlow in the launcher's process only to learn whether Gloo was built in. It was: the
   requirements pin a Horovod that is built so. So the answer is always yes.
@@ -17,6 +18,7 @@ Six changes, all to Horovod 0.28.1's launcher:
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
 - It starts a rank through a further Python and a shell. Where processes of this host wait to become ranks, it lets one
   of them begin instead.
+- On another host ssh starts a connector, which asks the template there for the rank.
 - In a job of Slurm it looks up no names: nodes are named as Slurm knows them, which need not be names of machines.
 """
 
@@ -32,6 +34,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -43,6 +46,9 @@ from horovod.runner.util.threads import in_thread, on_event
 
 from jobs.runtime.files import PRIVATE_UMASK
 from worker.attempt.slurm_steps import step, without_outer_step
+from worker.nursery import connector
+from worker.nursery.orders import rank_of
+from worker.nursery.parent import socket_of
 from worker.nursery.stem import WaitingRank
 
 _MOST_STORED_BYTES = 64 * 1024 * 1024  # ranks store some hundred bytes each
@@ -96,6 +102,29 @@ def _start_with_srun(slurm_job: int) -> None:
     network.get_local_host_addresses = set
 
 
+def _start_over_ssh(config: str, names: Sequence[str]) -> None:
+    """Have Horovod start ranks on other hosts with this configuration, and warm where there is a template.
+
+    `names` are those of the hosts in the sequence of `-H`, which has addresses.
+    """
+    # A shell reads the prefix, then a host, then a command that is already quoted.
+    remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", config])
+    addresses = [host.rpartition(":")[0] for host in sys.argv[sys.argv.index("-H") + 1].split(",")]
+    home = Path(os.environ["HORA_HOME"])
+    sockets = {address: str(socket_of(home, name)) for address, name in zip(addresses, names, strict=True)}
+    variables = [f"PYTHONPATH={os.environ['PYTHONPATH']}"] if "PYTHONPATH" in os.environ else []
+    over_ssh = gloo_run.get_remote_command
+
+    def command(local_command: str, host: str, **about: object) -> str:
+        (line,) = shlex.split(local_command)
+        folder, _, rank = line.partition(" ; ")  # Horovod changes to its own folder first
+        start = shlex.join(["env", *variables, sys.executable, "-m", connector.__name__, sockets[host]])
+        whole: str = over_ssh(shlex.quote(f"{folder} ; {start} {rank}"), host=host, **about)
+        return whole
+
+    gloo_run.get_remote_command = command
+
+
 def _interface_to(node: str) -> str:
     """The network interface over which this node reaches another."""
     shown = subprocess.run(["scontrol", "show", "node", "--oneliner", node], capture_output=True, text=True, check=True)
@@ -125,8 +154,7 @@ def _starting_warm(ranks: list[WaitingRank]) -> Callable[..., int | None]:
         if words[0] != "env" or not ranks:
             code: int | None = _execute(command, env, stdout, stderr, index, events, prefix_output_with_timestamp)
             return code
-        first = next(place for place, word in enumerate(words[1:], 1) if "=" not in word)
-        variables = dict(word.split("=", 1) for word in words[1:first])
+        argv, variables = rank_of(words)
         rank = ranks.pop()
         forwarding, ends = [], []
         for name, stream in (("stdout", stdout or sys.stdout), ("stderr", stderr or sys.stderr)):
@@ -138,7 +166,7 @@ def _starting_warm(ranks: list[WaitingRank]) -> Callable[..., int | None]:
                 )
             )
         whole = {**os.environ, **variables, "PWD": os.getcwd()}  # the last one as by the shell
-        rank.start(words[first:], whole, stdout=ends[0].fileno(), stderr=ends[1].fileno())
+        rank.start(argv, whole, stdout=ends[0].fileno(), stderr=ends[1].fileno())
         for end in ends:
             end.close()
         ended, process = threading.Event(), psutil.Process(rank.process.pid)
@@ -171,9 +199,8 @@ def main(arguments: Sequence[str], ranks: list[WaitingRank] | None = None) -> No
     if ranks:
         safe_shell_exec.execute = _starting_warm(ranks)
     if sys.argv[1] == "--ssh-config":
-        # A shell reads the prefix, then a host, then a command that is already quoted.
-        remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", sys.argv[2]])
-        del sys.argv[1:3]
+        _start_over_ssh(config=sys.argv[2], names=sys.argv[4].split(","))
+        del sys.argv[1:5]
     elif sys.argv[1] == "--slurm-job":
         _start_with_srun(int(sys.argv[2]))
         del sys.argv[1:3]

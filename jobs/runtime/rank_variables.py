@@ -11,6 +11,7 @@ _OF_LAUNCHER = re.compile(
     r"HOROVOD_((LOCAL_|CROSS_)?(RANK|SIZE)|HOSTNAME|CONTROLLER|CPU_OPERATIONS|SECRET_KEY"
     r"|(GLOO|RENDEZVOUS|ELASTIC)(_.*)?)"
 )
+_INTERFACE = "NCCL_SOCKET_IFNAME"  # likewise
 
 
 def rank_variables(text: str) -> dict[str, str]:
@@ -29,6 +30,11 @@ def rank_variables(text: str) -> dict[str, str]:
     return variables
 
 
+def is_of_launcher(key: str) -> bool:
+    """Whether Horovod's launcher gives this variable to the ranks. Then `HORA_RANK_ENV` cannot."""
+    return key == _INTERFACE or _OF_LAUNCHER.fullmatch(key) is not None
+
+
 def _problem_of(key: str, value: str) -> str | None:
     if not _KEY.fullmatch(key):
         return "is not a name of capital letters, digits and underscores"
@@ -36,7 +42,7 @@ def _problem_of(key: str, value: str) -> str | None:
         return "is not allowed: names begin with NCCL_ or HOROVOD_"
     if _OF_LAUNCHER.fullmatch(key):
         return "is not allowed: Hora sets it for each rank"
-    if key == "NCCL_SOCKET_IFNAME":
+    if key == _INTERFACE:
         return "is not allowed: HORA_NETWORK_INTERFACE chooses the interface"
     if _CONTROL.search(value):
         return "has a control character in its value"

@@ -1,12 +1,9 @@
 """Ranks that are forked from a warm process: they are as those that start cold, and nothing depends on that process."""
 
 import os
-import re
 import secrets
 import signal
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import ProcessId, command_line, descendants, environment, pids, state_and_parent
 from tests.acceptance.conftest import Json, points, rank_pids, supervisor_pids, wait_for_epochs
+from tests.processes import as_the_kernel_sees_it, knows
 from tests.waiting import until
 
 SPEC = {
@@ -59,53 +57,6 @@ def warm_template(client: Service, stack: Stack) -> int:
     return pid
 
 
-def lasting_files(descriptors: Path) -> set[tuple[str, str]]:
-    """The open files of a process, by descriptor, without those that it opens for a moment, such as its lease."""
-    looks = []
-    for _ in range(10):
-        look = set()
-        for entry in descriptors.iterdir():
-            with suppress(FileNotFoundError):
-                look.add((entry.name, os.readlink(entry)))
-        looks.append(look)
-        time.sleep(0.02)
-    return set.intersection(*looks)
-
-
-def as_the_kernel_sees_it(pid: int, job_id: str) -> dict[str, Any]:
-    """What a process has beside its memory, without what differs from attempt to attempt."""
-
-    def general(text: str) -> str:
-        text = re.sub(r"HOROVOD_GLOO_RENDEZVOUS_PORT=\d+", "HOROVOD_GLOO_RENDEZVOUS_PORT=", text)
-        return re.sub(r":\[\d+\]", "", text.replace(job_id, "JOB"))
-
-    process = Path("/proc", str(pid))
-    fields = ("Umask", "SigBlk", "SigIgn", "SigCgt", "CapEff", "CapPrm", "Groups", "NoNewPrivs", "Seccomp", "Uid")
-    status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
-    return {
-        "command": [general(os.fsdecode(word)) for word in command_line(pid)],
-        "environment": sorted(general(os.fsdecode(item)) for item in environment(pid) if item),
-        "folder": general(os.readlink(process / "cwd")),
-        "program": os.readlink(process / "exe"),
-        "limits": (process / "limits").read_text(),
-        "files": sorted(general(target) for _, target in lasting_files(process / "fd")),
-        "nice": (process / "stat").read_text().rpartition(")")[2].split()[16],
-        **{name: status[name] for name in fields},
-    }
-
-
-def knows_the_secret(pid: int) -> bool:
-    """Whether the secret is anywhere in the memory of a process."""
-    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in maps:
-            start, end = (int(address, 16) for address in line.split()[0].split("-"))
-            with suppress(OSError, OverflowError):  # the kernel's own pages, or what has just been freed
-                if SECRET.encode() in os.pread(memory.fileno(), end - start, start):
-                    return True
-    return False
-
-
 def trained(client: Service, number: int) -> tuple[Json, int, list[dict[str, Any]]]:
     """A job that ran to its end, its supervisor's parent, and what the kernel saw of its ranks in between."""
     job = client.submit(SPEC | {"name": f"run {number}"})
@@ -126,12 +77,12 @@ def test_no_secret_of_the_worker_is_in_the_memory_of_a_rank(client: Service, sta
     (supervisor,) = supervisor_pids(client, job["id"])
     assert state_and_parent(supervisor)[1] == template
     try:
-        assert knows_the_secret(supervisor), "it has the environment of the worker"
+        assert knows(supervisor, SECRET), "it has the environment of the worker"
     except PermissionError:
         pytest.skip("this user may not read the memory of other processes")
     below = descendants(supervisor)
     assert set(rank_pids(client, job["id"], 1).values()) <= set(below)
-    assert not [pid for pid in (template, *below) if knows_the_secret(pid)]
+    assert not [pid for pid in (template, *below) if knows(pid, SECRET)]
     client.cancel(job["id"])
     until(lambda: client.job(job["id"])["ended_at"], what="the end of the job")
 

@@ -92,7 +92,8 @@ def horovodrun_argv(
     if layout.slurm_job is not None:
         before, reach = step(layout.slurm_job, layout.lead.address), ["--slurm-job", str(layout.slurm_job)]
     elif len(layout.shares) > 1:
-        reach = ["--ssh-config", str(ssh_config)]
+        names = ",".join(share.host for share in layout.shares)
+        reach = ["--ssh-config", str(ssh_config), "--host-names", names]
     interface = ["--network-interfaces", layout.interface] if layout.interface else []
     return [
         *before, python, "-m", "worker.horovodrun", *reach,

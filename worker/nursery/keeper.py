@@ -18,6 +18,7 @@ from typing import Any
 from jobs.runtime.settings import Settings
 from worker.host.inherited import rank_environment
 from worker.nursery.orders import send_order
+from worker.nursery.parent import socket_of
 from worker.nursery.stem import OF_AN_ATTEMPT
 from worker.nursery.template import READY, STALE, UNABLE
 from worker.periodic import PeriodicThread
@@ -48,6 +49,8 @@ class Nursery(PeriodicThread):
             variables=settings.rank_variables,
         )  # fmt: skip
         self._environment = {name: value for name, value in environment.items() if name not in OF_AN_ATTEMPT}
+        # Only hosts with a server for ssh get ranks of jobs that other hosts lead.
+        self._connectors_at = [] if settings.ssh_dir is None else [str(socket_of(settings.home, settings.host))]
         self._lock = threading.Lock()  # for the conversation with the template
         self._template: _Template | None = None
         self._is_ready = False
@@ -64,7 +67,7 @@ class Nursery(PeriodicThread):
             elif not self._is_ready:
                 self._look(self._template)
             elif self._template.process.poll() is not None:
-                self._give_up("died")
+                self._give_up("died", _last_word(self._template))
 
     def pause_s(self) -> float:
         """Look often until it is ready."""
@@ -83,15 +86,13 @@ class Nursery(PeriodicThread):
                 with theirs:
                     socket.send_fds(template.connection, [b"fork"], [theirs.fileno()])
                 answer = template.connection.recv(_MOST_SAID)
-            except OSError as error:  # it hangs
-                answer, why = b"", f"does not answer: {error}"
+            except OSError as error:  # it hangs, or it has ended
+                answer, why = _last_word(template), f"does not answer: {error}"
             else:
-                why = "is of files that were changed" if answer == STALE else "died"
+                why = "died"
             if not answer.isdigit():
                 ours.close()
-                self._give_up(why)
-                if answer == STALE:
-                    self._not_before = 0.0
+                self._give_up(why, answer)
                 self.wake()
                 return None
         order = {
@@ -115,7 +116,7 @@ class Nursery(PeriodicThread):
         ours.settimeout(_FORK_S)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "worker.nursery.template", str(theirs.fileno())],
+                [sys.executable, "-m", "worker.nursery.template", str(theirs.fileno()), *self._connectors_at],
                 stdin=subprocess.DEVNULL,
                 env=self._environment,
                 pass_fds=[theirs.fileno()],
@@ -144,10 +145,11 @@ class Nursery(PeriodicThread):
             self.on_change()
             _log.info("ranks start warm: it took %.1f s to import", time.monotonic() - template.started_at)
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, last_word: bytes = b"") -> None:
         assert self._template is not None
-        _log.warning("the template of ranks %s", why)
-        self._not_before = self._template.started_at + _RESTART_S
+        is_stale = last_word == STALE
+        _log.warning("the template of ranks %s", "is of files that were changed" if is_stale else why)
+        self._not_before = 0.0 if is_stale else self._template.started_at + _RESTART_S
         self._end(self._template)
         self._template, self._is_ready, self.memory_bytes = None, False, None
         self.on_change()
@@ -156,3 +158,14 @@ class Nursery(PeriodicThread):
         template.connection.close()
         template.process.kill()
         template.process.wait()
+
+
+def _last_word(template: _Template) -> bytes:
+    """What a template has said that nobody has read yet."""
+    template.connection.setblocking(False)
+    try:
+        return template.connection.recv(_MOST_SAID)
+    except OSError:
+        return b""
+    finally:
+        template.connection.settimeout(_FORK_S)

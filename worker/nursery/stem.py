@@ -18,7 +18,7 @@ from worker.nursery.orders import send_order, wait_for_order
 
 _LAUNCHER = ("-m", "worker.horovodrun")
 OF_AN_ATTEMPT = (MARK, "TMPDIR")  # variables that no import looks at
-_RANK_ENDED = signal.SIGTERM  # what Horovod sends to the ranks of a launcher that died
+RANK_ENDED = signal.SIGTERM  # what Horovod sends to the ranks of a launcher that died
 
 
 class Stem:
@@ -109,7 +109,7 @@ def _be_rank(of_rank: socket.socket, launcher: int, inherited: frozenset[int]) -
     if (received := wait_for_order(of_rank, files=2)) is None:
         return
     order, (stdout, stderr) = received
-    becoming.end_with_parent(_RANK_ENDED, launcher)
+    becoming.end_with_parent(RANK_ENDED, launcher)
     becoming.lead_session(stdin=0, stdout=stdout, stderr=stderr)
     becoming.become(order["argv"], order["environment"], folder=os.getcwd(), kept=inherited)
     import_module("trainer.__main__").main(*order["argv"][3:])

@@ -1,17 +1,20 @@
-"""The process that attempts are forked from: `python -m worker.nursery.template DESCRIPTOR`.
+"""The process that attempts are forked from: `python -m worker.nursery.template DESCRIPTOR [SOCKET]`.
 
-It imports what a supervisor, `horovodrun` and a rank import, and then waits on the socket with that number. It has no
-secret, touches no device and runs no thread of TensorFlow. For each message it forks a supervisor, which gets its
-orders through a socket of its own: so the template never sees them. It ends when the worker is gone, and when a file
-that it has imported was changed.
+It imports what a supervisor, `horovodrun` and a rank import, and then waits on the socket with that number, and on the
+one at that path. It has no secret, touches no device and runs no thread of TensorFlow. For each message of the worker
+it forks a supervisor, and for each connector of a rank whose attempt another host leads, the parent of that rank. These
+get their orders through a socket of their own: so the template never sees them. It ends when the worker is gone, and
+when a file that it has imported was changed.
 """
 
 import ctypes
 import gc
 import os
+import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +23,7 @@ from typing import Any
 import psutil
 
 from jobs.runtime.files import PRIVATE_UMASK
-from worker.nursery import becoming
+from worker.nursery import becoming, parent
 from worker.nursery.orders import wait_for_order
 from worker.nursery.stem import forked_stem
 
@@ -36,6 +39,7 @@ READY, STALE, UNABLE = b"ready ", b"stale", b"unable"  # what it says, beside th
 def main() -> int:
     """Import, then fork until the worker is gone."""
     os.umask(PRIVATE_UMASK)
+    imported_with = dict(os.environ)
     for number in _HANDLED_BY_THE_WORKER:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,20 +56,43 @@ def main() -> int:
     files = _versions(_imported_files())
     inherited = _descriptors() - {worker.fileno()}
     _give_files_back()
+    sources = [worker, *_listener(sys.argv[2:])]
     worker.send(READY + str(_memory_bytes()).encode())
     while True:
-        message, received, *_ = socket.recv_fds(worker, 16, 1)
-        if not message:
+        source = select.select(sources, [], [])[0][0]
+        connection = _sent_by(worker) if source is worker else parent.accept(source)
+        if connection is None and source is worker:
             return 0
+        if connection is None:
+            continue
         if _versions(files) != files:
             worker.send(STALE)
             return 0
         pid = os.fork()
         if pid == 0:
-            worker.close()
-            becoming.run(partial(_be_supervisor, socket.socket(fileno=received[0]), inherited))
-        os.close(received[0])
-        worker.send(str(pid).encode())
+            for each in sources:
+                each.close()
+            if source is worker:
+                becoming.run(partial(_be_supervisor, connection, inherited))
+            becoming.run(partial(parent.be_parent, connection, inherited, imported_with))
+        connection.close()
+        if source is worker:
+            worker.send(str(pid).encode())
+
+
+def _listener(paths: Sequence[str]) -> list[socket.socket]:
+    """Where connectors come, if they can."""
+    try:
+        return [parent.listen(Path(path)) for path in paths]
+    except OSError as error:
+        sys.stderr.write(f"ranks of jobs that other hosts lead start cold: {paths[0]}: {error}\n")
+        return []
+
+
+def _sent_by(worker: socket.socket) -> socket.socket | None:
+    """The connection of a new supervisor; None: the worker is gone."""
+    message, received, *_ = socket.recv_fds(worker, 16, 1)
+    return socket.socket(fileno=received[0]) if message else None
 
 
 def _be_supervisor(of_worker: socket.socket, inherited: frozenset[int]) -> int:

@@ -47,7 +47,7 @@ def test_command_for_several_hosts_uses_ssh_and_their_network_interface() -> Non
     argv = horovodrun_argv(TWO_HOSTS, launch_dir=launch_dir, ssh_config=ssh_config, python="/venv/bin/python")
     assert argv == [
         "/venv/bin/python", "-m", "worker.horovodrun", "--ssh-config", "/home/ssh/lead/ssh_config",
-        "-np", "3", "-H", "10.0.0.1:2,10.0.0.2:1",
+        "--host-names", "lead,other", "-np", "3", "-H", "10.0.0.1:2,10.0.0.2:1",
         "--gloo", "--gloo-timeout-seconds", "86400", "--disable-cache", "--network-interfaces", "eth1",
         "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
     ]  # fmt: skip
