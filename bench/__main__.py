@@ -24,6 +24,7 @@ from bench import (
     search,
     search_jobs,
     series,
+    short_jobs,
     slurm,
     store,
     train,
@@ -32,6 +33,7 @@ from bench import input as reading
 
 MEASUREMENTS = {
     "launch": launch.main,
+    "short_jobs": short_jobs.main,
     "dispatch": dispatch.main,
     "series": series.main,
     "slurm": slurm.main,

@@ -11,7 +11,7 @@ and quote the ratios.
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from hora.service import Service
 from hora.service.code_folders import code_folder
 from hora.service.sending_code import send_code
 from hora.stack.control import Stack
-from jobs.model.records import RankStarted, StepEnded, parse_record, rank_records_name
+from jobs.model.records import PhaseEnded, RankStarted, StepEnded, parse_record, rank_records_name
 from worker.attempt.paths import AttemptPaths, paths_of
 
 RANKS = 2
@@ -42,11 +42,15 @@ SCRIPT = "import time\nprint(time.time())\n"
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds from the start to rank 0's first line and first step, and the median time of its later steps."""
+    """Seconds from the start to rank 0's first line and first step, and the median time of its later steps.
+
+    `phases_s` are the parts of the time between that line and that step.
+    """
 
     first_line_s: float
     first_step_s: float
     step_s: float
+    phases_s: Mapping[str, float]
 
 
 def main(*, rounds: int) -> None:
@@ -78,6 +82,7 @@ def main(*, rounds: int) -> None:
         with Stack(folder / "no-worker", port=0, parts=("database", "broker", "migrations", "api")) as stack:
             post_s = _post_latency(stack)
     console.print(_table(measured))
+    console.print(_phase_table(measured))
     spec_job_s = median(timings.first_line_s for timings in measured["hora"])
     console.print(
         f"start to the first statement of a script on {RANKS} ranks: median {median(scripts_s):.2f} s"
@@ -131,7 +136,9 @@ def timings(paths: AttemptPaths, started_at: float) -> Timings:
     first_line = next(record for record in records if isinstance(record, RankStarted))
     steps = [record for record in records if isinstance(record, StepEnded)]
     later = steps[len(steps) // 4 :]
-    return Timings(first_line.at - started_at, steps[0].at - started_at, median(step.step_time_s for step in later))
+    step_s = median(step.step_time_s for step in later)
+    phases_s = {record.name: record.duration_s for record in records if isinstance(record, PhaseEnded)}
+    return Timings(first_line.at - started_at, steps[0].at - started_at, step_s, phases_s)
 
 
 def _idle_shares(stack: Stack) -> tuple[float, float]:
@@ -172,4 +179,12 @@ def _table(measured: dict[str, list[Timings]]) -> Table:
         ratio = median(values["hora"]) / median(values["horovodrun"])
         cells = [f"{median(v):.2f} {unit} ({v[0]:.2f} to {v[-1]:.2f})" for v in values.values()]
         table.add_row(title, *cells, f"{ratio:.3f}")
+    return table
+
+
+def _phase_table(measured: dict[str, list[Timings]]) -> Table:
+    table = Table("phase", *measured, title="From the first line to the first step: median seconds of rank 0")
+    for phase in next(iter(measured.values()))[0].phases_s:
+        medians = (median(timings.phases_s[phase] for timings in of_side) for of_side in measured.values())
+        table.add_row(phase, *(f"{value:.2f}" for value in medians))
     return table
