@@ -1,8 +1,7 @@
 """A worker: the Celery consumer of its host's queue, with the host's agent and sampler beside it.
 
-Started by `python -m worker`. Its tasks are short: they look at rows and start processes. It may be killed at any
-time: the attempts go on without it, and the next worker finds them. In a container they cannot go on, so there it stops
-them before it ends.
+Started by `python -m worker`. It looks at rows and starts processes. It may be killed at any time: the attempts go on
+without it, and the next worker finds them. In a container they cannot go on, so there it stops them before it ends.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The dispatcher: one pass places every job that can be placed now, and asks attempts to make room for others.
 
-Hints start it (as a Celery task), and so does every worker's reconciliation. A lock in the database allows one pass at
-a time. So jobs start without depending on any single process.
+Hints start it, and so does every worker's reconciliation. A lock in the database allows one pass at a time. So jobs
+start without depending on any single process.
 """
 
 import gc
@@ -64,7 +64,7 @@ def queue_has_work() -> ColumnElement[bool]:
 
 
 class Dispatcher:
-    """Places jobs, and sends hints to the hosts that got one. Attempts of this host are launched without a hint."""
+    """Places jobs, and sends hints to the hosts that got one. The `launcher` launches those of its own host."""
 
     def __init__(
         self, sessions: Sessions, hints: Hints, settings: Settings, *, launcher: Launcher | None = None

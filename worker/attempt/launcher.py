@@ -1,4 +1,4 @@
-"""From a placed attempt to a running supervisor. The `launch` task and the agent's reconciliation both call it.
+"""From a placed attempt to a running supervisor. Called by this worker's passes, for hints, and by the agent.
 
 The claim in the database lets only the first one continue.
 """
@@ -42,7 +42,7 @@ class Launcher:
         self._settings = settings
         self._nursery = nursery
         self._children: list[subprocess.Popen[bytes]] = []
-        self._lock = threading.Lock()  # tasks and the agent run in different threads
+        self._lock = threading.Lock()  # launches and the agent run in different threads
         self._soon = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="launches")
 
     def launch(self, attempt_id: int) -> bool:
