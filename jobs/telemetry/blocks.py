@@ -44,7 +44,7 @@ _MERGE = text(f"""
         WHERE {_OWN} AND first_step >= :since AND first_step < :before AND last_step - first_step < :small
         RETURNING name, first_step, last_step, steps, epochs, times, numbers
     ), parts AS (
-        SELECT name, step AS first, step AS last, NULL AS steps,
+        SELECT name, step AS first, step AS last, int8send(step) AS steps,
             int4send(epoch) AS epochs, timestamptz_send(at) AS times, float8send(value) AS numbers
         FROM points UNION ALL SELECT * FROM blocks
     )
