@@ -28,9 +28,9 @@ ALL_RANKS = -1  # the rank of a value over all ranks, of which there is one an e
 # Each rank writes these once an epoch.
 RANK_EPOCH_METRICS = ("step_time_p50_s", "step_time_p95_s", "epoch_data_wait_s", "epoch_allreduce_s")
 _FEW = 1  # so many rows are inserted: one message to the database, where a COPY takes two
-_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
-_INT4 = psycopg.adapters.types["int4"].oid
 LAUNCHER = -1  # the rank of a line that the launcher printed
+_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
+_BITS = {psycopg.adapters.types["int4"].oid: 31, psycopg.adapters.types["int8"].oid: 63}  # besides the sign
 
 
 class MetricRow(NamedTuple):
@@ -183,7 +183,8 @@ def _begin_copy(connection: psycopg.Connection, statements: bytes) -> None:
 def _check_range(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> None:
     """Refuse integers that are too long for their columns, as the database would. Psycopg would cut them off."""
     for column, oid in zip(zip(*rows, strict=True), types, strict=True):
-        if oid == _INT4 and (values := [*filter(None, column)]) and not -(2**31) <= min(values) <= max(values) < 2**31:
+        bits = _BITS.get(oid)
+        if bits and (values := [*filter(None, column)]) and not -(1 << bits) <= min(values) <= max(values) < 1 << bits:
             raise errors.NumericValueOutOfRange("integer out of range")
 
 

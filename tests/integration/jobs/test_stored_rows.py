@@ -132,7 +132,7 @@ def test_samples_fill_the_tables_as_if_they_came_one_by_one(sessions: Sessions) 
     check()
 
 
-@pytest.mark.parametrize("wrong", [{"epoch": 2**31}, {"epoch": -(2**31) - 1}, {"rank": 2**40}, {"attempt": 2**32}])
+@pytest.mark.parametrize("wrong", [{"epoch": 2**31}, {"rank": -(2**31) - 1}, {"attempt": 2**40}, {"step": 2**63}])
 def test_an_integer_that_is_too_long_fails_its_batch(sessions: Sessions, wrong: dict[str, Any]) -> None:
     rows = [MetricRow("j", "loss", 0, step, 1, 1, seconds(step), 1.0) for step in (1, 2)]
     with pytest.raises(psycopg.DataError), sessions.begin() as session:
