@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from jobs.db.storable import storable
 from jobs.db.tables import Base, HostSample, JobEvent, LogLine, MetricBlock, MetricPoint, Sample
 from jobs.model.states import EventKind
-from jobs.telemetry.blocks import BlockRow, Point, blocks_and_points, merge_into_blocks
+from jobs.telemetry.blocks import BlockRow, Point, blocks_and_points, by_series, merge_into_blocks
 from jobs.telemetry.sampled_metrics import HOST_METRICS, SLOT_METRICS, SampledMetric
 
 ALL_RANKS = -1  # the rank of a value over all ranks, of which there is one an epoch
@@ -100,10 +100,9 @@ def store_events(session: Session, rows: Sequence[EventRow]) -> None:
 
 def store_metrics(session: Session, rows: Sequence[MetricRow]) -> None:
     """Store metric points. A point that is stored already stays as it is. Series of every step become blocks."""
-    each_step: list[MetricRow] = []
-    one_an_epoch: list[MetricRow] = []
-    for row in rows:
-        (one_an_epoch if is_one_an_epoch(row.name, row.rank) else each_step).append(row)
+    each_step, one_an_epoch = by_series(rows), list[Point]()
+    for series in [series for series in each_step if is_one_an_epoch(series[1], series[2])]:
+        one_an_epoch += each_step.pop(series)
     blocks, others = blocks_and_points(each_step)
     _copy(session, MetricBlock, BlockRow._fields, blocks)
     store_points(session, [*one_an_epoch, *others])

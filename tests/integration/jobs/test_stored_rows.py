@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from jobs.db.engine import Sessions
 from jobs.db.tables import Base, HostSample, MetricBlock, MetricPoint, Sample
 from jobs.telemetry import ingest
-from jobs.telemetry.blocks import BLOCK, blocks_and_points, merge_into_blocks
+from jobs.telemetry.blocks import BLOCK, blocks_and_points, by_series, merge_into_blocks
 from jobs.telemetry.ingest import (
     ALL_RANKS,
     HostSampleRow,
@@ -154,7 +154,7 @@ def test_a_value_of_another_type_fails_its_batch_and_the_connection_stays(sessio
 
 
 def _store_singly(session: Session, rows: Sequence[MetricRow]) -> None:
-    each_step = [row for row in rows if not is_one_an_epoch(row.name, row.rank)]
+    each_step = by_series(row for row in rows if not is_one_an_epoch(row.name, row.rank))
     blocks, others = blocks_and_points(each_step)
     for block in blocks:
         session.execute(insert(MetricBlock).values(block._asdict()))
