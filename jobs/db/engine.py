@@ -1,11 +1,12 @@
 """The one database engine of a process. Called once by each of api, worker and supervisor."""
 
+import select
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Engine, ExceptionContext, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, StatementError
 from sqlalchemy.orm import Session, sessionmaker
 
 from jobs.model.os_errors import in_words
@@ -29,20 +30,32 @@ def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None)
     """An engine on PostgreSQL with psycopg 3, whatever the URL's own driver suffix is.
 
     The database's own library reads the address, because SQLAlchemy refuses some that name several hosts.
-    Connections are tested when they are taken, so a restarted database costs one reconnect and no error. `patience_s`
-    limits each statement, each wait for a lock, and each pause inside a transaction: a process that was stopped in the
-    middle of a transaction must not hold up others.
+    Connections are looked at when they are taken, so a restarted database costs one reconnect and no error.
+    `patience_s` limits each statement, each wait for a lock, and each pause inside a transaction: a process that was
+    stopped in the middle of a transaction must not hold up others.
     """
     engine = create_engine(
         "postgresql+psycopg://",
         pool_size=pool_size,
         max_overflow=pool_size,
-        pool_pre_ping=True,
         pool_timeout=10,
         connect_args={**conninfo_to_dict(libpq_address(url)), **connection_options(patience_s)},
     )
+    event.listen(engine, "checkout", _replace_closed)
     event.listen(engine, "handle_error", _leave_standby)
     return engine
+
+
+def _replace_closed(connection: psycopg.Connection, *_: object) -> None:
+    """Replace connections that the server has closed. SQLAlchemy's own ping is a round trip before each transaction.
+
+    An idle server sends nothing, until it says why it closes. A connection that is cut fails by its keepalives.
+    """
+    arrivals = select.poll()
+    if not connection.closed:
+        arrivals.register(connection, select.POLLIN)
+    if connection.closed or arrivals.poll(0):
+        raise InvalidatePoolError
 
 
 def _leave_standby(context: ExceptionContext) -> None:

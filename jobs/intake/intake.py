@@ -22,7 +22,7 @@ from jobs.intake.job_metrics import JobMetrics
 from jobs.intake.script_reports import ScriptReports
 from jobs.intake.tail import MAX_READ_BYTES, Tail
 from jobs.lifecycle.leases import StaleLease, fence, first_rank_started, phases_ended, resumed
-from jobs.lifecycle.store import Lease, get_job, touch
+from jobs.lifecycle.store import Lease, get_job, is_valid, touch
 from jobs.model.plan import Plan
 from jobs.model.records import RankExited, parse_record, rank_log_name, rank_records_name
 from jobs.telemetry import ingest
@@ -91,7 +91,7 @@ class Intake:
         self._builder = BatchBuilder(
             lease, job, first_step_seen=first_step_seen, reports=reports, printed_at=printed_at
         )
-        self._metrics = JobMetrics(job, is_first=lease.number == 1 and not first_step_seen)
+        self._metrics = JobMetrics(job, attempt=lease.number, is_first=lease.number == 1 and not first_step_seen)
 
     @property
     def plan(self) -> Plan:
@@ -136,12 +136,11 @@ class Intake:
                 break
         if not offsets:
             return False
+        positions = {name: tail.offset for name, tail in self._tails()}
+        positions |= {name: after for name, (_, after) in offsets.items()}
         with self._sessions.begin() as session:
-            fence(session, self._fenced_by or self._lease)
-            self._store(session, batch)
-            positions = {name: tail.offset for name, tail in self._tails()}
-            positions |= {name: after for name, (_, after) in offsets.items()}
             self._move_offsets(session, positions)
+            self._store(session, batch)
         self._offsets = positions
         for tail, after in offsets.values():
             tail.offset = after
@@ -149,9 +148,17 @@ class Intake:
         return True
 
     def _move_offsets(self, session: Session, positions: dict[str, int]) -> None:
-        """Move the offsets from where this reader began. Another one that read meanwhile has stored the same lines."""
-        row = (Attempt.id == self._lease.attempt_id, Attempt.offsets == self._offsets)
-        moved = session.scalar(update(Attempt).where(*row).values(offsets=positions).returning(Attempt.id))
+        """Move the offsets from where this reader began. Another one that read meanwhile has stored the same lines.
+
+        It comes first, because it is the fence too: nobody else changes the attempt's row before the commit.
+        """
+        row = is_valid(self._lease)
+        if self._fenced_by is not None:
+            fence(session, self._fenced_by)
+            row = Attempt.id == self._lease.attempt_id
+        moved = session.scalar(
+            update(Attempt).where(row, Attempt.offsets == self._offsets).values(offsets=positions).returning(Attempt.id)
+        )
         if moved is None:
             raise StaleLease(self._lease)
 
@@ -193,15 +200,12 @@ class Intake:
 
     def _columns(self, session: Session, batch: Batch) -> dict[str, Any]:
         """The columns of the job's row that a batch changes. Its points are not stored yet."""
-        columns, is_resumed = dict(batch.columns), batch.resumed_step is not None
-        if not (batch.values or is_resumed or "summary" in columns):
-            return columns
-        job = get_job(session, self._lease.job_id)
-        metrics = self._metrics.take(session, job, batch.values, resumed=is_resumed)
+        columns = dict(batch.columns)
+        metrics = self._metrics.take(session, batch.values, resumed=batch.resumed_step is not None)
         if metrics is not None:
             columns["metrics"] = metrics
         if "summary" in columns:
-            columns["summary"] = self._metrics.completed(session, job, columns["summary"])
+            columns["summary"] = self._metrics.completed(session, columns["summary"])
             columns["metrics"] = columns["summary"]["metrics"]
         return columns
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
 from jobs.intake.metric_book import MetricBook, Value
+from jobs.lifecycle.store import get_job
 from jobs.model.goals import goal_metric
 from jobs.model.spec import Spec, spec_from
 from jobs.telemetry import series
@@ -24,32 +25,32 @@ _OF_KEPT_WEIGHTS, _MEASURED_ONCE = ("val_accuracy", "val_loss"), ("test_accuracy
 class JobMetrics:
     """The metrics of a job while an attempt runs. Earlier values are read when they are first needed."""
 
-    def __init__(self, job: Job, *, is_first: bool) -> None:
+    def __init__(self, job: Job, *, attempt: int, is_first: bool) -> None:
+        self._job_id = job.id
+        self._attempt = attempt
         self._spec = spec_from(job.spec)
         self._book = self._new_book() if is_first else None
 
-    def take(self, session: Session, job: Job, values: Sequence[Value], *, resumed: bool) -> dict[str, Any] | None:
+    def take(self, session: Session, values: Sequence[Value], *, resumed: bool) -> dict[str, Any] | None:
         """Add the values of a batch whose points are not stored yet. Returns the new `jobs.metrics` if it changes.
 
         `resumed`: the batch says from which step the attempt continues, which is stored. Without effect if repeated.
         """
         if not values and not resumed:
             return None
-        has_earlier = resumed and job.attempt > 1
+        has_earlier = resumed and self._attempt > 1
         if self._book is None or has_earlier:
-            self._book = self._new_book()
-            self._book.add(_stored_values(session, job, with_steps=self._spec.is_script))
+            self._book = self._stored_book(session)
         has_changed = self._book.add(values)
         return self._book.as_json() if has_changed or has_earlier else None
 
-    def completed(self, session: Session, job: Job, summary: dict[str, Any]) -> dict[str, Any]:
+    def completed(self, session: Session, summary: dict[str, Any]) -> dict[str, Any]:
         """The summary with the metrics. That of a script also gets the fields that are made from them.
 
         That of Hora's own loop has results of the test data, which are metrics too.
         """
         if self._book is None:
-            self._book = self._new_book()
-            self._book.add(_stored_values(session, job, with_steps=self._spec.is_script))
+            self._book = self._stored_book(session)
         if not self._spec.is_script:
             measured = {name: summary.get(name) for name in _MEASURED_ONCE}
             measured |= {name: value["last"] for name, value in (summary.get("metrics") or {}).items()}
@@ -61,6 +62,11 @@ class JobMetrics:
         own |= {name: metrics.get(name, {}).get("last") for name in _MEASURED_ONCE}
         own["best_epoch"] = goal.get("best_epoch")
         return {**summary, **{name: value for name, value in own.items() if value is not None}, "metrics": metrics}
+
+    def _stored_book(self, session: Session) -> MetricBook:
+        book = self._new_book()
+        book.add(_stored_values(session, get_job(session, self._job_id), with_steps=self._spec.is_script))
+        return book
 
     def _new_book(self) -> MetricBook:
         spec: Spec = self._spec

@@ -12,7 +12,7 @@ A point is in one of the two tables, never in both.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -33,6 +33,7 @@ Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 # The columns of metric_points: a `jobs.telemetry.ingest.MetricRow` is one.
 Point = tuple[str, str, int, int, int, int, datetime, float]
+Series = tuple[str, str, int, int]  # job, name, rank, attempt
 
 _OWN = "job_id = :job_id AND name = ANY(:names) AND rank = :rank AND attempt = :attempt"
 _MERGE = text(f"""
@@ -44,7 +45,7 @@ _MERGE = text(f"""
         WHERE {_OWN} AND first_step >= :since AND first_step < :before AND last_step - first_step < :small
         RETURNING name, first_step, last_step, steps, epochs, times, numbers
     ), parts AS (
-        SELECT name, step AS first, step AS last, NULL AS steps,
+        SELECT name, step AS first, step AS last, int8send(step) AS steps,
             int4send(epoch) AS epochs, timestamptz_send(at) AS times, float8send(value) AS numbers
         FROM points UNION ALL SELECT * FROM blocks
     )
@@ -74,17 +75,22 @@ class BlockRow(NamedTuple):
     numbers: bytes
 
 
-def blocks_and_points(points: Iterable[Point]) -> tuple[list[BlockRow], list[Point]]:
-    """Divide points of every step into blocks, where a series has several, and single points."""
-    series: dict[tuple[str, str, int, int], list[Point]] = {}
+def by_series(points: Iterable[Point]) -> dict[Series, list[Point]]:
+    """The points of each series of an attempt, in their sequence."""
+    series: dict[Series, list[Point]] = {}
     for point in points:
         series.setdefault((point[0], point[1], point[2], point[4]), []).append(point)
+    return series
+
+
+def blocks_and_points(each_step: Mapping[Series, Sequence[Point]]) -> tuple[list[BlockRow], list[Point]]:
+    """Divide points of every step into blocks, where a series has several, and single points."""
     blocks: list[BlockRow] = []
     single_points: list[Point] = []
-    for points_of_series in series.values():
-        block = _block(points_of_series) if len(points_of_series) >= _SEVERAL else None
+    for points in each_step.values():
+        block = _block(points) if len(points) >= _SEVERAL else None
         if block is None:
-            single_points += points_of_series
+            single_points += points
         else:
             blocks.append(block)
     return blocks, single_points
@@ -112,21 +118,22 @@ class _Written:
 
     first: int
     newest: int
-    names: set[str] = field(default_factory=set)
+    names: list[str] = field(default_factory=list)
 
 
-def merge_into_blocks(session: Session, points: Iterable[Point]) -> None:
-    """Merge the series that passed the end of a block with these points, which were just stored."""
+def merge_into_blocks(session: Session, each_step: Mapping[Series, Sequence[Point]]) -> None:
+    """Merge the series that passed the end of a block with these points of every step, which were just stored."""
     written: dict[tuple[str, int, int], _Written] = {}
-    for job_id, name, rank, step, attempt, _epoch, _at, _value in points:
-        steps = written.setdefault((job_id, rank, attempt), _Written(step, step))
-        steps.names.add(name)
-        steps.first, steps.newest = min(steps.first, step), max(steps.newest, step)
-    for (job_id, rank, attempt), steps in written.items():
-        before = steps.newest // BLOCK * BLOCK
-        if steps.first - 1 < before:  # the attempt passed it with this batch
-            own = {"job_id": job_id, "names": sorted(steps.names), "rank": rank, "attempt": attempt}
-            since = (steps.first - 1) // BLOCK * BLOCK
+    for (job_id, name, rank, attempt), points in each_step.items():
+        steps = [point[3] for point in points]
+        of_rank = written.setdefault((job_id, rank, attempt), _Written(steps[0], steps[0]))
+        of_rank.names.append(name)
+        of_rank.first, of_rank.newest = min(of_rank.first, *steps), max(of_rank.newest, *steps)
+    for (job_id, rank, attempt), of_rank in written.items():
+        before = of_rank.newest // BLOCK * BLOCK
+        if of_rank.first - 1 < before:  # the attempt passed it with this batch
+            own = {"job_id": job_id, "names": sorted(of_rank.names), "rank": rank, "attempt": attempt}
+            since = (of_rank.first - 1) // BLOCK * BLOCK
             session.execute(_MERGE, {**own, "since": since, "before": before, "small": _SMALL})
 
 

@@ -1,5 +1,7 @@
 """The engine takes every address that PostgreSQL's own library takes, and finds the primary again."""
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
@@ -10,6 +12,7 @@ from sqlalchemy.exc import DBAPIError, StatementError
 
 from api.problem_answers import problem_of
 from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away
+from tests.integration.database_messages import waits
 
 Address = Callable[[str, str], str]
 
@@ -62,3 +65,38 @@ def test_an_error_in_words_has_no_statement(sessions: Sessions, statement: str, 
     assert words in in_words
     assert "SELECT" not in in_words
     assert "s3cret" not in in_words
+
+
+def test_a_transaction_waits_for_its_own_statements_only(database: str, tmp_path: Path) -> None:
+    engine = engine_for(database, pool_size=1)
+
+    def read() -> None:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("SELECT 1")
+
+    assert waits(engine, tmp_path, read) == 3  # with BEGIN and COMMIT
+    engine.dispose()
+
+
+@pytest.mark.parametrize("how", ["ended by the server", "closed here", "cut"])
+def test_a_lost_connection_is_replaced_before_a_transaction(database: str, how: str) -> None:
+    engine, other = engine_for(database, pool_size=2), engine_for(database)
+    with engine.connect() as one, engine.connect() as two:
+        pids = [connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() for connection in (one, two)]
+        drivers = [connection.connection.driver_connection for connection in (one, two)]
+    for pid, driver in zip(pids, drivers, strict=True):
+        assert driver is not None
+        match how:
+            case "ended by the server":
+                with other.begin() as connection:
+                    connection.exec_driver_sql(f"SELECT pg_terminate_backend({pid}, 5000)")
+            case "closed here":
+                driver.close()
+            case "cut":
+                with socket.socket(fileno=os.dup(driver.fileno())) as end:
+                    end.shutdown(socket.SHUT_RDWR)
+    for _ in pids:
+        with engine.begin() as connection:
+            assert connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() not in pids
+    engine.dispose()
+    other.dispose()
