@@ -6,7 +6,7 @@ Called by `submission` and `usage`, and by the dispatcher, in their transactions
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, Float, String, cast, exists, func, select, update
+from sqlalchemy import ColumnElement, Float, String, bindparam, cast, exists, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -16,18 +16,25 @@ from jobs.model.bursts import GAP_S, expected_level
 from jobs.model.states import ACTIVE, Status
 
 
-def continued(session: Session, *, owner: str, project: str, gpus: int) -> str | None:
-    """The burst that the next such job continues. None: it begins one."""
-    newest = (
-        select(Job.burst)
-        .where(
-            Job.owner == owner, Job.project == project, Job.gpus == gpus, Job.burst.is_not(None),
-            Job.created_at >= func.now() - timedelta(seconds=GAP_S),
-        )
-        .order_by(Job.created_at.desc(), Job.id.desc())
-        .limit(1)
-    )  # fmt: skip
-    return session.scalar(newest)
+def join(session: Session, job: Job) -> None:
+    """Let a new job continue the burst of the newest one like it, or begin a burst. It gets its level."""
+    newest = session.execute(_NEWEST_LIKE, {"owner": job.owner, "project": job.project, "gpus": job.gpus}).one_or_none()
+    job.burst = job.id if newest is None else newest.burst
+    session.add(job)
+    session.flush()
+    if newest is not None and newest.level:  # else the burst is not raised, or the next of its jobs raises it
+        raise_waiting(session, newest.burst)
+
+
+_NEWEST_LIKE = (
+    select(Job.burst, Job.level)
+    .where(
+        Job.owner == bindparam("owner"), Job.project == bindparam("project"), Job.gpus == bindparam("gpus"),
+        Job.burst.is_not(None), Job.created_at >= func.now() - timedelta(seconds=GAP_S),
+    )
+    .order_by(Job.created_at.desc(), Job.id.desc())
+    .limit(1)
+)  # fmt: skip
 
 
 def enter_levels(session: Session, levels: Mapping[str, int]) -> None:

@@ -64,14 +64,9 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempoten
     Raises `InvalidSpec` if its dataset was removed meanwhile, or a job that it names does not count any more.
     """
     refs, (awaited,) = refs_of(session, _sources([spec])), _awaited(session, [spec])
-    columns = _columns(spec, plan, owner, refs)
-    burst = bursts.continued(session, owner=owner, project=spec.project, gpus=spec.gpus)
-    job = Job(**columns, burst=burst or columns["id"], waits_for_jobs=bool(awaited))
-    session.add(job)
-    session.flush()
+    job = Job(**_columns(spec, plan, owner, refs), waits_for_jobs=bool(awaited))
+    bursts.join(session, job)
     usage.expect_levels(session, [job.id])
-    if burst is not None:
-        bursts.raise_waiting(session, burst)
     waits.add_waits(session, {job.id: awaited})
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
     remember_answer(session, owner, idempotency, job_id=job.id)
