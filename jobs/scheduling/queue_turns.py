@@ -9,7 +9,7 @@ from jobs.scheduling.queue_places import Place, QueueSequence
 # Why other jobs come first, in words: of one job, and of several.
 _HIGHER = "of higher priority", "of higher priority"
 _WAITED = "that has waited for 12 hours", "that have waited for 12 hours"
-_RAN_LESS = "that has run less", "that have run less"
+_LOWER_LEVEL = "of a lower level", "of a lower level"
 _HAD_LESS = "of a user who has had less", "of users who have had less"
 _EARLIER = "submitted earlier", "submitted earlier"
 _Why = tuple[str, str]
@@ -49,4 +49,4 @@ def _counts(sequence: QueueSequence, place: Place) -> Mapping[_Why, int]:
         place.number - 1,
     ]
     parts = [begins[0], *(after - before for before, after in pairwise(begins))]
-    return dict(zip((_HIGHER, _WAITED, _RAN_LESS, _HAD_LESS, _EARLIER), parts, strict=True))
+    return dict(zip((_HIGHER, _WAITED, _LOWER_LEVEL, _HAD_LESS, _EARLIER), parts, strict=True))

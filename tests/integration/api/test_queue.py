@@ -70,7 +70,7 @@ def test_it_lists_the_jobs_in_the_sequence_of_their_turns(api: TestClient, sessi
     assert reasons[:4] == [
         needs,
         f"{needs}; 1 job of higher priority comes first",
-        f"{needs}; 2 jobs come first: 1 of higher priority, 1 that has run less",
+        f"{needs}; 2 jobs come first: 1 of higher priority, 1 of a lower level",
         f"{needs}; 3 jobs come first, {over}",
     ]
     accounts = [(one["user"], one["is_over"], one["queued"], one["running_slots"]) for one in page["accounts"]]
