@@ -1,6 +1,6 @@
 """Bursts in the rows: which one a new job belongs to, and the levels that its waiting jobs get from the others.
 
-Called by `submission` and `usage`, and by the dispatcher, in their transactions. `jobs.model.bursts` has the rule.
+Called by `submission`, `leases`, `usage` and the dispatcher, in their transactions. `jobs.model.bursts` has the rule.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ def join(session: Session, job: Job) -> None:
     job.burst = job.id if newest is None else newest.burst
     session.add(job)
     session.flush()
-    if newest is not None and newest.level:  # else the burst is not raised, or the next of its jobs raises it
+    if newest is not None and newest.level:  # otherwise no burst was raised to which the newest job belongs
         raise_waiting(session, newest.burst)
 
 

@@ -1,4 +1,4 @@
-"""Bursts: jobs that one user submits one after the other, each with as many GPUs. Pure.
+"""Bursts: jobs that one user submits one after the other, with the same number of GPUs. Pure.
 
 Such jobs mostly take about as long as each other. In a public trace (Philly, 2017) 90 % of the jobs of one cluster come
 in bursts of five and more. Within a burst the natural logarithm of the durations has a standard deviation of 0.23,

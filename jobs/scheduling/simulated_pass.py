@@ -111,8 +111,9 @@ class HoraScheduler:
         if not self._queued:
             return {}, ()
         now_s = simulation.now_s
-        for job in simulation.live.values():
-            self._note_level(job, now_s)
+        if self._is_fair:
+            for job in simulation.live.values():
+                self._note_level(job, now_s)
         live = [self._live(job, now_s) for job in simulation.live.values()]
         rules = self._fair(simulation, live) if self._is_fair else Fifo()
         decided = PlacementPass(simulation.hosts, live, self._quotas_now(simulation), auto=self._auto, rules=rules)

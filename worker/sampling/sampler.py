@@ -3,8 +3,8 @@
 There is one sampler per host, not one per rank. The reading of a slot is stored under the attempt that holds the slot.
 The transaction keeps this attempt from ending, so a job that has ended gets no more rows. While the database is away,
 the newest readings are kept with the attempts that held the slots. When it is back, they are stored for the attempts
-that still hold their slots. So are those of a host without GPUs on which nothing runs, for some seconds: what stores a
-reading takes ten times as long as reading.
+that still hold their slots. A host without GPUs on which nothing runs also stores its readings together, every few
+seconds: to store one costs ten times as much as to take it.
 
 Times are by the host's clock, as in the ranks' records. Rates and shares are measured by the steady clock.
 """
