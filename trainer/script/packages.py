@@ -199,6 +199,7 @@ class _Installer:
             "pip", "install", "--no-deps", "--only-binary", ":all:", "--python", str(place / "bin" / "python"),
             "--link-mode", "hardlink", "--cache-dir", str(downloads), "--requirement", str(chosen),
         ]  # fmt: skip
+        self._left_s()
         with (place / "install.log").open("w+b") as log:
             process = subprocess.Popen(
                 [self._uv, *argv], cwd=place.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -220,8 +221,8 @@ class _Installer:
         while True:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY_S)
-            if process.poll() is None and time.monotonic() > self._give_up_at:
-                raise CannotInstall(self._too_long())
+            if process.poll() is None:
+                self._left_s()
             if (taken := bytes_below(place)) > self._packages.most_bytes:
                 raise CannotInstall(
                     f"the requirements take more than {self._packages.most_bytes / 1e9:g} GB"
@@ -230,12 +231,19 @@ class _Installer:
             if process.poll() is not None:
                 return
 
+    def _left_s(self) -> float:
+        """The seconds that are left. Raises `CannotInstall` if there are none."""
+        left_s = self._give_up_at - time.monotonic()
+        if left_s <= 0:
+            raise CannotInstall(self._too_long())
+        return left_s
+
     def _too_long(self) -> str:
         return f"installing the requirements took longer than {self._packages.timeout_s:g} s, the limit of this stack"
 
     def _output(self, *argv: str) -> str:
         """What uv prints. Raises `CannotInstall` with its last lines if it fails or takes too long."""
-        left_s = max(self._give_up_at - time.monotonic(), 0.1)
+        left_s = self._left_s()
         try:
             ended = subprocess.run(
                 [self._uv, *argv], check=False, cwd=self._packages.folder, stdin=subprocess.DEVNULL,

@@ -121,8 +121,8 @@ def test_what_takes_too_much_space_is_refused_and_leaves_nothing(
 
 
 def test_what_takes_too_long_is_refused(install_set: Install) -> None:
-    with pytest.raises(CannotInstall, match=r"took longer than 0\.001 s"):
-        install_set("gadget", timeout_s=0.001)
+    with pytest.raises(CannotInstall, match=r"took longer than 0 s"):
+        install_set("gadget", timeout_s=0)
 
 
 def test_a_package_that_does_not_exist_is_named(install_set: Install) -> None:
