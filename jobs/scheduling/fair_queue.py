@@ -167,9 +167,9 @@ class Fair(Fifo):
 
         And its account, if attempts make room for it that do so for no other account.
         """
+        if self._stays_first(job):
+            return job.priority, _FIRST, 0, None
         use, last = self._most_use_of(job.account), self._last_own.get(job.account, {})
-        if job.job_id in self._first:
-            return job.priority, _FIRST, 0, None if use <= 1.0 else job.account
         if use <= _TOLERANCE:
             is_before_own = job.order < last.get(job.level, job.order)
             return job.priority, _NEW + job.level, 0, job.account if is_before_own else None
@@ -183,12 +183,11 @@ class Fair(Fifo):
             return True
         if -attempt.order[0] > job.priority or attempt.undisturbed_s > 0:
             return False
-        if job.account == attempt.account:
-            first = self._tier(job) == _FIRST
-            return first or ((job.level, job.order) < (attempt.level, attempt.order) and attempt.level > 0)
-        use, use_of_attempt = self._most_use_of(job.account), self._least_use_of(attempt.account)
-        if job.job_id in self._first and use <= 1.0:
+        if self._stays_first(job):
             return True
+        if job.account == attempt.account:
+            return (job.level, job.order) < (attempt.level, attempt.order) and attempt.level > 0
+        use, use_of_attempt = self._most_use_of(job.account), self._least_use_of(attempt.account)
         wanted = _OVER if use > _TOLERANCE else _NEW + job.level
         is_beyond = attempt.attempt_id in self._beyond_share and use_of_attempt > _TOLERANCE
         held = _OVER if is_beyond else _NEW + attempt.level
@@ -233,10 +232,18 @@ class Fair(Fifo):
         back, and make room for it again and again.
         """
         if account not in self._most_use:
-            held_s = self._charged_s[account]
-            whole_s = self._all_used_s - self._all_charged_s + held_s
-            self._most_use[account] = self._used_s[account] / ((self._parts.get(account, 1.0) * whole_s) or 1e-9)
+            self._most_use[account] = self._used_s[account] / (self._least_entitled_s(account) or 1e-9)
         return self._most_use[account]
+
+    def _stays_first(self, job: QueuedJob) -> bool:
+        """Whether it is in the first tier, and will still be once others made room."""
+        account = job.account
+        return job.job_id in self._first and self._used_s[account] <= self._least_entitled_s(account) + _ROUNDING_S
+
+    def _least_entitled_s(self, account: Account) -> float:
+        """The slot-seconds to which it is entitled once all others made room, and want slots."""
+        whole_s = self._all_used_s - self._all_charged_s + self._charged_s[account]
+        return self._parts.get(account, 1.0) * whole_s
 
     def _least_use_of(self, account: Account) -> float:
         """What it used of what it is entitled to, once it made room with all that it holds, and wants slots."""

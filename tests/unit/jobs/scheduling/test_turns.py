@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
@@ -96,8 +96,22 @@ def moments(draw: st.DrawFn) -> Moment:
     return Moment(used_s, live, queue)
 
 
+_ANN, _BEN = Account("p", "ann"), Account("q", "ben")
+# A job that comes first because it waited, until others make room for it: then its account used more than its part.
+NOT_FIRST_ANY_MORE = Moment(
+    {_ANN: 0.0, _BEN: 13.0},
+    [
+        LiveAttempt(0, (-50, 0.0, "live0"), {SlotClass(HOST, "gpu"): 1}, account=_ANN),
+        LiveAttempt(1, (-60, 0.0, "live1"), {SlotClass(HOST, "gpu"): 6}, account=_ANN),
+        LiveAttempt(2, (-60, 0.0, "live2"), {SlotClass(HOST, "gpu"): 1}, account=_BEN),
+    ],
+    [QueuedJob("wait0", (-60, 0.0, "wait0"), SlotRequest(2), account=_BEN, waited_s=PATIENCE_S)],
+)
+
+
 @settings(max_examples=200)
 @given(moments())
+@example(NOT_FIRST_ANY_MORE)
 def test_who_made_room_comes_after_the_job_that_needed_it(moment: Moment) -> None:
     """As soon as they have saved, if nothing else happened meanwhile. Else they would make room for it for ever."""
     decided, _ = moment.decide()
