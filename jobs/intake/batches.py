@@ -69,6 +69,11 @@ class BatchBuilder:
         self._running = job.status is Status.RUNNING
         self._first_step_seen = first_step_seen
 
+    @property
+    def last_epoch(self) -> int:
+        """The last epoch of which metrics over all ranks were read; 0: none by this builder."""
+        return int(self._progress.get("metrics_epoch") or 0)
+
     def add_log(self, rank: int, lines: list[bytes], batch: Batch) -> None:
         """Add lines of the log of a rank, or of the launcher."""
         at = self._printed_at or datetime.now(UTC)

@@ -114,6 +114,11 @@ class Intake:
         return self._builder.steps_seen
 
     @property
+    def last_epoch(self) -> int:
+        """The last epoch of which metrics over all ranks were read; 0: none by this reader."""
+        return self._builder.last_epoch
+
+    @property
     def has_saved(self) -> bool:
         """Whether this attempt saved a checkpoint."""
         return self._builder.has_saved or _has_visible(self._paths.own_checkpoints)

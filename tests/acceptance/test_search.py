@@ -15,7 +15,7 @@ from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Study
 from jobs.insight.studies.adviser import Search, Told
-from jobs.insight.studies.searching import spec_and_goal
+from jobs.insight.studies.judging import spec_and_goal
 from jobs.insight.studies.space import space_of
 from jobs.insight.studies.trials import trials_in
 from jobs.model.spec import Spec

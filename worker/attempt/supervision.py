@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
+from jobs.insight.studies.judging import OwnTrial
 from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
@@ -187,7 +188,9 @@ class Supervision:
         """Read the rows of the attempt, and store what an earlier attempt left."""
         with self._sessions() as session:
             attempt = session.get_one(Attempt, self._lease.attempt_id)
-            self._spec: Spec = spec_from(get_job(session, self._lease.job_id).spec)
+            job = get_job(session, self._lease.job_id)
+            self._spec: Spec = spec_from(job.spec)
+            self._trial = OwnTrial.of(session, job)
             self._time_limit_s = self._spec.time_limit_s
             self._gpus = held_gpus(session, self._lease.attempt_id, host=self._config.host)
         self._ranks = self._spec.ranks_on(attempt.gpus)
@@ -235,6 +238,17 @@ class Supervision:
                 self._rank_watch.note_step()
         self._lookout.store_event()
         self._samples.store_new()
+        self._judge_trial()
+
+    def _judge_trial(self) -> None:
+        """End the trial of a search at once if others are better. What fails here, the searcher does later."""
+        if self._trial is None:
+            return
+        try:
+            if self._trial.judge(self._sessions, self._intake.last_epoch):
+                self._requests_read_at = 0.0
+        except Exception as error:
+            _log.warning("the trial was not judged, its search will do so: %s", cause_in_words(error))
 
     def _reason_to_stop(self) -> Ending | None:
         if (ending := self._fault_of_host()) is not None:

@@ -1,4 +1,4 @@
-"""Which trials of a search end early. Pure; called by `searching`.
+"""Which trials of a search end early. Pure; called by `judging`.
 
 Asynchronous successive halving (Li et al. 2018, arXiv:1810.05934), in its stopping form: a trial goes on while it is
 among the best of those that reached the same rung. Optuna's pruner has the same rule, but keeps its rungs in Optuna's
@@ -34,7 +34,11 @@ class Pruner:
         """
         last = max(curve, default=0)
         until = min(last, max((max(other, default=0) for other in others), default=0), (epochs or last + 1) - 1)
-        return max((rung for rung in self._rungs(last, checkpoint_every) if rung <= until), default=None)
+        return self.last_rung(until, checkpoint_every)
+
+    def last_rung(self, epoch: int, checkpoint_every: int = 1) -> int | None:
+        """The last rung that a trial has reached after this epoch; None: it is too early."""
+        return max((rung for rung in self._rungs(epoch, checkpoint_every) if rung <= epoch), default=None)
 
     def ends(self, curve: Series, others: Sequence[Series], complete: Sequence[Series], *, rung: int) -> bool:
         """Whether the trial ends at this rung. `others` are all other trials, `complete` those that were not pruned."""

@@ -1,4 +1,4 @@
-"""Carries searches on: ends trials early, and begins the next ones. Called by `worker.searcher`, one worker at a time.
+"""Carries searches on: has trials judged, and begins the next ones. Called by `worker.searcher`, one worker at a time.
 
 All that it knows is in the rows, so any worker goes on where another one stopped. A trial begins in one transaction:
 with the study's row locked, it appends the values to the study's cells and writes the job of that cell. So no trial is
@@ -21,21 +21,19 @@ from jobs.db.tables import Job, Study
 from jobs.insight.studies.adviser import Search
 from jobs.insight.studies.figures import Series
 from jobs.insight.studies.grid import document_of
-from jobs.insight.studies.pruning import Pruner
+from jobs.insight.studies.judging import judge_all, spec_and_goal
 from jobs.insight.studies.space import space_of, trials_of
-from jobs.insight.studies.store import lock, search_of, touch
-from jobs.insight.studies.trials import objective_of, trials_in
-from jobs.lifecycle import pruning, rights_now
+from jobs.insight.studies.store import lock, touch
+from jobs.insight.studies.trials import trials_in
+from jobs.lifecycle import rights_now
 from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec, spec_from
-from jobs.model.states import ACTIVE, TERMINAL
+from jobs.model.states import TERMINAL
 from jobs.people.project_admission import ProjectArchived, QueueFull, require_room
 from jobs.people.queue_share import TooManyQueuedJobs, require_queue_share
-from jobs.views.searches import SearchSpec
-from jobs.views.studies import Goal
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +71,7 @@ def search_once(sessions: Sessions, memory: Memory, *, most_queued: int) -> int:
         for study_id in study_ids:
             curves = memory.curves[study_id]
             try:
-                _prune(sessions, study_id, curves)
+                judge_all(sessions, study_id, curves)
                 while _begin_trial(sessions, study_id, curves, most_queued=most_queued):
                     begun += 1
             except DBAPIError:
@@ -81,30 +79,6 @@ def search_once(sessions: Sessions, memory: Memory, *, most_queued: int) -> int:
             except Exception:  # the other searches go on
                 _log.exception("search %s: the next pass tries again", study_id)
         return begun
-
-
-def _prune(sessions: Sessions, study_id: str, curves: MutableMapping[str, Series]) -> None:
-    """Ask for the end of the trials that are worse than others."""
-    with sessions() as session:
-        study = session.get_one(Study, study_id)
-        spec, goal = spec_and_goal(study)
-        is_active = exists().where(Job.study_id == study_id, Job.status.in_(ACTIVE))
-        if spec.prune is None or not session.scalar(select(is_active)):
-            return
-        trials = trials_in(session, study, goal, curves=curves)
-    epochs = study.base.get("epochs", None if study.base.get("code") else Spec.model_fields["epochs"].default)
-    pruner = Pruner(spec.prune, epochs=epochs, is_lower_better=goal.is_lower_better)
-    for trial in trials:
-        if not trial.is_active or trial.pruned_at_epoch is not None:
-            continue
-        others = [other.curve for other in trials if other is not trial]
-        complete = [other.curve for other in trials if other.state == "complete"]
-        rung = pruner.rung_of(trial.curve, others, epochs=trial.epochs, checkpoint_every=trial.checkpoint_every)
-        if rung is not None and pruner.ends(trial.curve, others, complete, rung=rung):
-            why = f"the {goal.metric} of other trials was better at epoch {rung}"
-            with sessions.begin() as session:
-                if pruning.prune(session, trial.job_id, trial.attempt, epoch=rung, why=why):
-                    _log.info("trial %d is pruned at epoch %d", trial.number, rung, extra={"job": trial.job_id})
 
 
 def _begin_trial(sessions: Sessions, study_id: str, curves: MutableMapping[str, Series], *, most_queued: int) -> bool:
@@ -181,13 +155,6 @@ def _on_same_data(spec: Spec, versions: Mapping[str, int]) -> Spec:
     if reference is None or reference.version is not None or reference.name not in versions:
         return spec
     return with_source(spec, f"{reference.name}@{versions[reference.name]}")
-
-
-def spec_and_goal(study: Study) -> tuple[SearchSpec, Goal]:
-    """What a stored search says, and what it looks for."""
-    spec = search_of(study)
-    assert spec is not None
-    return spec, objective_of(study.base, spec)
 
 
 def _seed_of(study: Study) -> int:

@@ -26,11 +26,14 @@ class NotPlaced(Exception):
     """The job is not queued any more, or not every slot was free."""
 
 
-def a_job(sessions: Sessions, *, owner: str = "me", **fields: Any) -> str:
+def a_job(sessions: Sessions, *, owner: str = "me", study: StudyPlace | None = None, **fields: Any) -> str:
     """Submit a job. Returns its id."""
     spec = spec_from(SPEC | fields)
+    plan = resolve_plan(spec, None)
     with sessions.begin() as session:
-        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=owner).id
+        if study is not None:
+            return write_jobs(session, [(spec, plan, study)], owner=owner)[0]
+        return write_job(session, spec=spec, plan=plan, owner=owner).id
 
 
 class Submission(NamedTuple):

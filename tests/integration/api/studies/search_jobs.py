@@ -12,7 +12,8 @@ from sqlalchemy import Engine, event, func, select
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Study
 from jobs.insight.studies.adviser import Told
-from jobs.insight.studies.searching import LOCK, Memory, search_once, spec_and_goal
+from jobs.insight.studies.judging import spec_and_goal
+from jobs.insight.studies.searching import LOCK, Memory, search_once
 from jobs.insight.studies.trials import trials_in
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease

@@ -89,6 +89,10 @@ match MOOD:
     case "script stalls":
         say("report", step=1, metrics={"mae": 1})
         time.sleep(600)
+    case "one epoch":
+        say("epoch", epoch=1, step=1, wall_s=1, samples_per_s=1, learning_rate=0.1, metrics={"val_accuracy": 0.5})
+        train(None)
+        say("exit", reason="pruned" if (ROOT / "stop-finish").exists() else "stop_requested")
     case "brief":
         train(5)
         say("exit", reason="completed")
