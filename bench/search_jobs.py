@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 TRIALS, EPOCHS, SEEDS = 24, 27, 3
 BASE = {
-    "dataset": {"source": "fashion-mnist", "fraction": 0.1, "validation": 0.03},
+    "dataset": {"source": "fashion-mnist", "fraction": 0.4, "validation": 0.03},
     "model": "lenet5", "epochs": EPOCHS, "early_stopping": None, "gpus": 1, "checkpoint": {"keep": 1},
 }  # fmt: skip
 SPACE = {
