@@ -53,6 +53,7 @@ _log = logging.getLogger(__name__)
 
 _PERIOD_S = 0.1  # between two looks at the processes
 _STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
+_STORE_TRIAL_PERIOD_S = 0.25  # the same for a trial that may be pruned, which holds its slots until it is judged
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, after a rank has exited
 _NODES_TAKEN = Ending(EndReason.PREEMPTED, "Slurm takes its nodes back")
 _SAVES_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST, EndReason.PRUNED})
@@ -219,7 +220,8 @@ class Supervision:
         """Store what is new, and renew the lease when it is time. If the database is away, do it later."""
         try:
             self._renewal.renew_if_due()
-            if time.monotonic() - self._stored_at >= _STORE_PERIOD_S:
+            period_s = _STORE_PERIOD_S if self._trial is None else _STORE_TRIAL_PERIOD_S
+            if time.monotonic() - self._stored_at >= period_s:
                 self._stored_at = time.monotonic()
                 self._store_new()
         except DBAPIError as error:
