@@ -150,7 +150,8 @@ def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> N
     """
     for end in _before_leaving:
         end()
-    print(f"leaving: {reason}" + (f": {message}" if message else ""), flush=True)
+    failed = code != 0 and reason != "stop_requested"
+    print(("error: " if failed else "") + f"leaving: {reason}" + (f": {message}" if message else ""), flush=True)
     sys.stderr.flush()
     recorder.close(json.dumps({"kind": "exit", "at": time.time(), "reason": reason, "message": message}))
     os._exit(code)

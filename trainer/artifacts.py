@@ -31,7 +31,7 @@ def save_network(model: keras.Model, folder: Path, vocabulary: Sequence[str] = (
     except (NotImplementedError, TypeError, ValueError) as error:
         if why_no_space(error):
             raise
-        print(f"there is no model.keras, because Keras cannot save this network: {error}", flush=True)
+        print(f"warning: there is no model.keras, because Keras cannot save this network: {error}", flush=True)
 
 
 def save_classes(classes: Sequence[str], folder: Path) -> None:

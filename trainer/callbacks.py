@@ -283,7 +283,7 @@ class Checkpointing(Callback):
         try:
             wait_for_space(save, waited, within_s=within_s)
         except NoSpace as error:
-            print(f"nothing is saved of this attempt after its last checkpoint: {error}", flush=True)
+            print(f"warning: nothing is saved of this attempt after its last checkpoint: {error}", flush=True)
 
     def _skip(self, why: str) -> None:
         """Note that the checkpoint is owed. It is recorded once until one can be saved."""
@@ -291,7 +291,10 @@ class Checkpointing(Callback):
         self._try_again_at = time.monotonic() + TRY_AGAIN_S
         if is_first:
             progress = self._progress
-            print(f"no space: the checkpoint of step {progress.step} is skipped and tried again: {why}", flush=True)
+            print(
+                f"warning: no space: the checkpoint of step {progress.step} is skipped and tried again: {why}",
+                flush=True,
+            )
             self._recorder.write(
                 CheckpointSkipped(at=time.time(), epoch=progress.last_epoch, step=progress.step, why=why)
             )

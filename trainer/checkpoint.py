@@ -87,7 +87,7 @@ class CheckpointStore:
         paths = saved_in(self._folder)
         if len(paths) < 2:
             return False
-        print(f"no space: {paths[-1].name} is removed to make room for a new checkpoint", flush=True)
+        print(f"warning: no space: {paths[-1].name} is removed to make room for a new checkpoint", flush=True)
         paths[-1].unlink(missing_ok=True)
         return True
 
@@ -159,7 +159,7 @@ class CheckpointStore:
             except FileNotFoundError:
                 raise
             except _DAMAGE as error:
-                print(f"checkpoint {path.name} is skipped: {type(error).__name__}: {error}", flush=True)
+                print(f"warning: checkpoint {path.name} is skipped: {type(error).__name__}: {error}", flush=True)
         return None, []
 
     def _take_over(self, kept_paths: Sequence[Path]) -> None:

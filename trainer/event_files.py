@@ -62,7 +62,7 @@ class EventFile:
 
     def _give_up(self, error: Exception) -> None:
         self._writer = None
-        print(f"nothing more is written for TensorBoard to {self._path}: {error}", flush=True)
+        print(f"warning: nothing more is written for TensorBoard to {self._path}: {error}", flush=True)
 
 
 class EpochEvents(Callback):

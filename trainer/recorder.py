@@ -132,7 +132,7 @@ class Recorder:
             if error.errno not in _CANNOT_WRITE:
                 raise
             if self._why is None:
-                print(f"no space: records wait in memory: {error.strerror}", flush=True)
+                print(f"warning: no space: records wait in memory: {error.strerror}", flush=True)
             self._why = error.strerror
             self._write_note(why=self._why)
             return

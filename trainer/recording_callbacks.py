@@ -96,7 +96,7 @@ class DamageWatch(Callback):
             return
         self._known_damage |= new_damage
         for name in new_damage.keys() & self._dataset.damage().keys():  # each rank prints its own ones
-            print(f"damaged and left out: {name}: {new_damage[name]}", flush=True)
+            print(f"warning: damaged and left out: {name}: {new_damage[name]}", flush=True)
         facts = self._dataset.facts
         self._recorder.write(data_opened(facts, self._known_damage))
         sizes = facts.sizes

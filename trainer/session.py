@@ -26,6 +26,7 @@ from trainer.data.opening import Dataset, open_source
 from trainer.distributed import Ranks, fail_together
 from trainer.errors import NoSpace, Outcome
 from trainer.event_files import EpochEvents, StepEvents, add_test
+from trainer.log_lines import EpochLines, beginning, result
 from trainer.loop import Loop
 from trainer.measures import measures_of, named
 from trainer.pipeline import PIPELINES
@@ -128,6 +129,8 @@ def set_up(launch: Launch, started_at: float, recorder: Recorder) -> Session:
     job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
     job_recorder.write(data_opened(dataset.facts, dataset.facts.damaged))
     job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
+    if ranks.rank == 0:
+        print(beginning(launch, plan, parameters=trainable.model.count_params()), flush=True)
     return Session(launch, ranks, dataset, plan, trainable, store, state, best_weights, phases, recorder, job_recorder)
 
 
@@ -197,6 +200,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         EpochRecording(session.job_recorder, lambda: trainable.learning_rate),
     ]
     if session.ranks.rank == 0:
+        callbacks.append(EpochLines(plan.epochs, state.stopping))
         callbacks += event_files(session, learning_rate.of)
     # Last: what a checkpoint contains has been recorded before it is saved.
     callbacks.append(checkpointing)
@@ -248,6 +252,9 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     stopped_early = outcome is not Outcome.COMPLETED
     summary = summed_up(session, early_stopping, test, stopped_early=stopped_early)
     session.job_recorder.write(Summarized(at=time.time(), summary=summary))
+    if is_first:
+        metrics = early_stopping.kept_metrics | named("test_", test or {})
+        print(result(outcome, summary, kept_epoch=early_stopping.kept_epoch, metrics=metrics), flush=True)
 
 
 def leave_artifacts_when_there_is_space(

@@ -31,7 +31,7 @@ def wait_for_space(
                 raise
         free_before = free_in(folder) if folder is not None else None  # what the action wrote is removed by now
         if not is_waiting:
-            print(f"no space: waiting up to {within_s:g} s for it: {why}", flush=True)
+            print(f"warning: no space: waiting up to {within_s:g} s for it: {why}", flush=True)
             is_waiting = True
         while True:
             waited_s = time.monotonic() - started

@@ -22,7 +22,7 @@ def fitting_checkpoints(
     fitting = max(1, min(keep, (limit_bytes - others_bytes) // max(size_bytes, 1)))
     if fitting < keep:
         print(
-            f"keeping {fitting} of {keep} checkpoints: one has {_gigabytes(size_bytes)}, and a job may keep "
+            f"warning: keeping {fitting} of {keep} checkpoints: one has {_gigabytes(size_bytes)}, and a job may keep "
             f"{_gigabytes(limit_bytes)} on a host (HORA_MAX_JOB_STORAGE_GB)",
             flush=True,
         )

@@ -14,6 +14,7 @@ from api.live.feed import ALL_JOBS, FeedFilter
 from api.live.hub import Hub
 from api.live.positions import FeedPosition, JobPosition, PositionT, position_in
 from api.live.response import MEDIA_TYPE, LiveResponse, wants_stream
+from api.live.sent_rows import SentRows
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
@@ -74,6 +75,9 @@ def list_events(
             max_length=20,
         ),
     ] = [],  # noqa: B006
+    logs_after: Annotated[
+        int | None, Query(ge=0, lt=2**62, description="Of the logs, stream only the lines after this id")
+    ] = None,
     last_event_id: LastEventId = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -86,6 +90,8 @@ def list_events(
         _refuse(request, "limit", "cursor", why="a stream has no pages; leave this out")
         with services.sessions() as session:
             position = _position_of(session, last_event_id, JobPosition, of=job_id)
+            if logs_after is not None and not last_event_id:
+                position = JobPosition(logs=SentRows(floor=logs_after))
             get_job(session, job_id)
         if position.ended:
             return Response(status_code=204)
@@ -96,7 +102,7 @@ def list_events(
             lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256, share=share,
             charge=partial(charge_time, services, caller),
         )  # fmt: skip
-    _refuse(request, "include", why="only a stream has this parameter; send `Accept: text/event-stream`")
+    _refuse(request, "include", "logs_after", why="only a stream has this parameter; send `Accept: text/event-stream`")
     with services.sessions() as session:
         get_job(session, job_id)
         tag = tag_of(

@@ -15,6 +15,7 @@ from api.problems import invalid
 from jobs.lifecycle import history
 from jobs.lifecycle.attempt_devices import devices_of
 from jobs.lifecycle.store import get_job, some_jobs
+from jobs.model.log_levels import LogLevel
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import MAX_GPUS
 from jobs.telemetry import samples, series
@@ -192,6 +193,7 @@ def get_logs(
     rank: Annotated[
         int | None, Query(ge=-1, le=MAX_GPUS, description="Only lines of this rank; -1 is the launcher")
     ] = None,
+    level: Annotated[LogLevel | None, Query(description="Only lines of this level, and of more serious ones")] = None,
     search: Search = None,
     after: Annotated[
         int, Query(ge=0, le=_BIGINT, description="Lines after this one. Send `next_after` of the previous page")
@@ -214,7 +216,7 @@ def get_logs(
         tag = tag_of(versions.of_logs(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        log_filter = history.LogFilter(rank=rank, search=search, after=after, before=before)
+        log_filter = history.LogFilter(rank=rank, level=level, search=search, after=after, before=before)
         newest = tail is not None or before is not None
         page = history.log_lines(session, job_id, log_filter, limit=tail or limit, newest=newest)
     return answer_with(LogView.model_validate(page), tag)

@@ -35,9 +35,12 @@ def display(result: "RenderableType") -> None:
         print(line.rstrip())
 
 
-def tell(line: str, *, flush: bool = False) -> None:
-    """Print a line as a result. Control characters are shown as codes."""
-    print(plain(line), flush=flush)
+def tell(line: str, *, flush: bool = False, style: str | None = None) -> None:
+    """Print a line as a result, in a style on a terminal. Control characters are shown as codes."""
+    if style is not None and sys.stdout.isatty():
+        console_of().print(plain(line), style=style, soft_wrap=True)
+    else:
+        print(plain(line), flush=flush)
 
 
 def say(line: str) -> None:

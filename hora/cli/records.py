@@ -8,6 +8,7 @@ import typer
 from hora.cli.exit_codes import NOT_FINISHED, NOT_FOUND
 from hora.cli.options import AsJson, JobId
 from hora.cli.output import console_of, print_json, say, tell
+from jobs.model.log_levels import LogLevel
 
 if TYPE_CHECKING:
     from hora.service import Service
@@ -16,6 +17,7 @@ app = typer.Typer()
 _MOST_POINTS = 500  # of a series: a terminal shows fewer
 _MOST_OF_CSV = 10_000
 _FEWEST_POINTS = 10  # where only names are wanted
+_STYLES = {"debug": "dim", "warning": "yellow", "error": "red"}  # of lines of a log
 
 
 @app.command()
@@ -23,6 +25,7 @@ def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log until the job ends.")] = False,
     rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank. -1 is the launcher.")] = None,
+    level: Annotated[LogLevel | None, typer.Option(help="Only lines of this level, and of more serious ones.")] = None,
     search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only lines with this text.")] = None,
     tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last N lines.")] = None,
     as_json: AsJson = False,
@@ -32,9 +35,10 @@ def logs(
 
     try:
         with connect() as client:
-            for line in client.log_lines(job_id, rank=rank, search=search, tail=tail, follow=follow):
+            for line in client.log_lines(job_id, rank=rank, level=level, search=search, tail=tail, follow=follow):
                 who = "launcher" if line["rank"] < 0 else line["rank"]
-                tell(json.dumps(line) if as_json else f"[{who}] {line['text']}", flush=follow)
+                text = json.dumps(line) if as_json else f"[{who}] {line['text']}"
+                tell(text, flush=follow, style=None if as_json else _STYLES.get(line.get("level", "info")))
     except KeyboardInterrupt:
         if follow:
             say("")

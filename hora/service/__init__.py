@@ -30,7 +30,7 @@ from hora.service.code import CodeCalls
 from hora.service.datasets import DatasetCalls
 from hora.service.hosts import HostCalls
 from hora.service.jobs import JobCalls
-from hora.service.live import LiveCalls
+from hora.service.logs import LogCalls
 from hora.service.people import PeopleCalls
 from hora.service.projects import ProjectCalls
 from hora.service.studies import StudyCalls
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Service(
-    JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LiveCalls, ArtifactCalls, WebhookCalls,
+    JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LogCalls, ArtifactCalls, WebhookCalls,
     CheckpointCalls, CodeCalls,
 ):  # fmt: skip
     """A connection to one service. Close it, or use it as a context manager. Threads may share it.

@@ -1,6 +1,5 @@
 """Jobs: submit, find, control, wait, and read what they wrote."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from jobs.model.spec import Spec
 
 _IMPORT_TIMEOUT_S = 900.0  # the service stores all records of a run before it answers
-_LOOK_AGAIN_S = 0.5  # for new lines of a log
 _LONGEST_PAGE = 500  # jobs
 
 
@@ -163,55 +161,6 @@ class JobCalls(Calls):
         """The load of the job's slots and hosts, sampled about once a second. `axis` is time, step or epoch."""
         query = {"metric": metric, "axis": axis, "max_points": max_points}
         return self._wire.document("GET", api_path("jobs", job_id, "utilization"), params=query)
-
-    def logs(
-        self,
-        job_id: str,
-        *,
-        rank: int | None = None,
-        search: str | None = None,
-        tail: int | None = None,
-        after: int | None = None,
-        before: int | None = None,
-        limit: int | None = None,
-    ) -> Json:
-        """Log lines `{items: [{id, at, attempt, rank, text}], next_after, previous_before}`; rank -1 is the launcher.
-
-        `after` gives the lines after that id, `before` the last lines before it, `tail` the last lines of all. `search`
-        gives the lines that contain a text, in any case.
-        """
-        query = {
-            "rank": rank, "search": search, "tail": tail, "after": after, "before": before, "limit": limit,
-        }  # fmt: skip
-        return self._wire.document("GET", api_path("jobs", job_id, "logs"), params=query)
-
-    def log_lines(
-        self,
-        job_id: str,
-        *,
-        rank: int | None = None,
-        search: str | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[Json]:
-        """The log lines one by one, oldest first. Rank -1 is the launcher. With `follow` until the job has ended.
-
-        `search` gives the lines that contain a text, in any case. `tail` begins with the last so many of them.
-        """
-        after = 0
-        while True:
-            ended = follow and self.job(job_id).get("ended_at") is not None
-            page = self.logs(
-                job_id, rank=rank, search=search, tail=tail,
-                after=None if tail else after, limit=None if tail else 1000,
-            )  # fmt: skip
-            yield from page["items"]
-            if page["items"] or tail:
-                after, tail = page["next_after"], None
-            elif ended or not follow:
-                return
-            else:
-                time.sleep(_LOOK_AGAIN_S)
 
     def events(self, job_id: str) -> list[Json]:
         """The job's history, oldest first."""

@@ -27,15 +27,20 @@ class LiveCalls(Calls):
     """The requests for live streams."""
 
     def follow(
-        self, job_id: str, *, include: Sequence[str] | None = None, last_event_id: str | None = None
+        self,
+        job_id: str,
+        *,
+        include: Sequence[str] | None = None,
+        logs_after: int | None = None,
+        last_event_id: str | None = None,
     ) -> Iterator[LiveEvent]:
         """The events of a job, from its start or after an event, until its `end`. Each event comes once.
 
         `include` names the kinds: `event` (a line of history), `state`, `progress`, `metrics`, `logs`. Without it the
-        first three come. A broken stream is resumed, also if the service is away for less than a minute. Raises
-        `UnexpectedAnswer` if the service is too old for streams.
+        first three come. `logs_after` leaves out the lines of logs up to that id. A broken stream is resumed, also if
+        the service is away for less than a minute. Raises `UnexpectedAnswer` if the service is too old for streams.
         """
-        query = {"include": ",".join(include)} if include is not None else {}
+        query = {"include": ",".join(include) if include is not None else None, "logs_after": logs_after}
         for event in self._follow(api_path("jobs", job_id, "events"), query, last_event_id):
             yield event
             if event.event == "end":

@@ -1,5 +1,6 @@
 """Turns what ranks wrote into rows, in batches. Used by the intake, which stores a batch in one transaction. No I/O."""
 
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from jobs.intake.probe_progress import ProbeIntake, ProbeRecord
 from jobs.intake.script_reports import Place, Placed, ScriptReports
 from jobs.lifecycle.store import Lease
 from jobs.model.documents import knows_epochs
+from jobs.model.log_levels import LevelReader, LogLevel
 from jobs.model.plan import Plan
 from jobs.model.records import (
     CheckpointSaved,
@@ -60,6 +62,7 @@ class BatchBuilder:
         self._reports = reports or ScriptReports()
         self._printed_at = printed_at
         self._counts_itself = False  # a script says how much of its work is done
+        self._levels = defaultdict[int, LevelReader](LevelReader)  # by rank
         self._lease = lease
         self._knows_epochs = knows_epochs(job.spec)
         self._progress: dict[str, Any] = self._expected(self.plan)
@@ -77,7 +80,10 @@ class BatchBuilder:
     def add_log(self, rank: int, lines: list[bytes], batch: Batch) -> None:
         """Add lines of the log of a rank, or of the launcher."""
         at = self._printed_at or datetime.now(UTC)
-        batch.logs += [LogRow(self._lease.job_id, self._lease.number, rank, at, _text(line)) for line in lines]
+        reader = self._levels[rank]
+        for text in map(_text, lines):
+            level = reader.level_of(text).number
+            batch.logs.append(LogRow(self._lease.job_id, self._lease.number, rank, at, text, level))
 
     def add_records(self, rank: int, lines: list[bytes], batch: Batch) -> None:
         """Add the records on these lines of a rank. A line that is no record is left out."""
@@ -213,8 +219,8 @@ class BatchBuilder:
 
     def _take_report(self, rank: int, record: Reported, batch: Batch) -> None:
         placed, sentences = self._reports_of(batch).take(rank, record)
-        lease, when = self._lease, _time(record.at)
-        batch.logs += [LogRow(lease.job_id, lease.number, rank, when, sentence) for sentence in sentences]
+        lease, when, warning = self._lease, _time(record.at), LogLevel.WARNING.number
+        batch.logs += [LogRow(lease.job_id, lease.number, rank, when, text, warning) for text in sentences]
         is_of_all = placed.rank == ALL_RANKS
         for name, value in placed.values.items():
             step, epoch = placed.places[name]

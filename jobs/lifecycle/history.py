@@ -13,6 +13,7 @@ from jobs.db import cursors
 from jobs.db.cursors import BY_NUMBER, Page, page_of
 from jobs.db.tables import Attempt, Job, JobEvent, LogLine
 from jobs.db.text_search import contains, limited_search
+from jobs.model.log_levels import LogLevel
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class LogFilter:
     """Which lines of a job to read. A line must match every part that is set."""
 
     rank: int | None = None  # -1: the launcher
+    level: LogLevel | None = None  # this one, or a more serious one
     search: str | None = None  # a text that they contain, in upper or lower case
     after: int = 0  # only lines with a greater id
     before: int | None = None  # only lines with a smaller id
@@ -31,6 +33,8 @@ class LogFilter:
             conditions.append(LogLine.id < self.before)
         if self.rank is not None:
             conditions.append(LogLine.rank == self.rank)
+        if self.level is not None:
+            conditions.append(LogLine.level >= self.level.number)
         if self.search is not None:
             conditions.append(contains(LogLine.text, self.search, lowered=False))
         return conditions

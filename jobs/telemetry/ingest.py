@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.storable import storable
 from jobs.db.tables import Base, HostSample, JobEvent, LogLine, MetricBlock, MetricPoint, Sample
+from jobs.model.log_levels import LogLevel
 from jobs.model.states import EventKind
 from jobs.telemetry.blocks import BlockRow, Point, blocks_and_points, by_series, merge_into_blocks
 from jobs.telemetry.sampled_metrics import HOST_METRICS, SLOT_METRICS, SampledMetric
@@ -54,6 +55,7 @@ class LogRow(NamedTuple):
     rank: int
     at: datetime
     text: str
+    level: int = LogLevel.INFO.number
 
 
 class SampleRow(NamedTuple):

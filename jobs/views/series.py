@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from jobs.model.log_levels import LogLevel
 from jobs.views.base import View
 
 
@@ -15,6 +17,9 @@ class LogLineView(View):
     at: datetime
     attempt: int
     rank: int
+    level: Annotated[LogLevel, BeforeValidator(LogLevel.from_stored)] = Field(
+        LogLevel.INFO, description="Read from the text: see [telemetry](telemetry.md#logs)"
+    )
     text: str
 
 

@@ -118,7 +118,9 @@ def test_a_job_loses_no_step_through_a_stall_a_lost_lease_and_a_pause(
     assert epochs == list(range(1, len(epochs) + 1)), "an epoch is missing or there twice"
     every_step_once(hasty, job_id, steps=client.job(job_id)["progress"]["step"])
     said = [line["text"] for line in client.logs(job_id, tail=1000)["items"] if line["attempt"] == 2]
-    assert "leaving: lease_expired: nobody extended the lease of this rank" in said, "what it left was not stored"
+    assert "error: leaving: lease_expired: nobody extended the lease of this rank" in said, (
+        "what it left was not stored"
+    )
     no_process_left(client, job_id)
 
 

@@ -178,7 +178,7 @@ class DiskCache:
         """Admit nothing for a while. Log each reason once."""
         self._full_until = time.monotonic() + FULL_FOR_S
         if reason not in self._logged_reasons:
-            print(f"disk cache: {reason}; what is not in it is read from its source", flush=True)
+            print(f"warning: disk cache: {reason}; what is not in it is read from its source", flush=True)
             self._logged_reasons.add(reason)
 
 

@@ -52,7 +52,7 @@ def _fetch(name: str, file: WeightsFile, weights_dir: Path) -> Path:
     except Exception as error:  # Keras raises bare `Exception`
         if why_no_space(error):
             raise
-        print(f"cannot fetch {file.url}: {error}", flush=True)
+        print(f"warning: cannot fetch {file.url}: {error}", flush=True)
         raise BadData(
             f"model.weights: the ImageNet weights of {name} are not on this host and cannot be fetched: "
             f"place {file.name} in {weights_dir}"

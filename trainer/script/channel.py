@@ -51,7 +51,7 @@ class Channel:
                 yield message
             elif not self._warned:
                 self._warned = True
-                print(f"a message of the script is left out, because it is wrong: {line[:200]!r}", flush=True)
+                print(f"warning: a message of the script is left out, because it is wrong: {line[:200]!r}", flush=True)
 
 
 def checked(line: bytes) -> Message | None:

@@ -14,6 +14,7 @@ export type CopiesBehind = Schemas["CopiesBehind"];
 export type IdleNotice = Schemas["IdleNotice"];
 export type Preemption = Schemas["PreemptionView"];
 export type JobEvent = Schemas["EventView"];
+export type LogLevel = Schemas["LogLevel"];
 export type LogLine = Schemas["LogLineView"];
 export type LogView = Schemas["LogView"];
 export type Metrics = Schemas["MetricsView"];

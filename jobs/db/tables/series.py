@@ -8,12 +8,14 @@ from sqlalchemy import (
     ForeignKey,
     Identity,
     Index,
+    SmallInteger,
     String,
     func,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.db.tables.base import Base
+from jobs.model.log_levels import LogLevel
 
 
 class MetricPoint(Base):
@@ -66,8 +68,13 @@ class LogLine(Base):
     rank: Mapped[int]
     at: Mapped[datetime]
     text: Mapped[str]
+    # The number of a `LogLevel`. Workers of an older version write none.
+    level: Mapped[int] = mapped_column(SmallInteger, server_default=str(LogLevel.INFO.number))
 
-    __table_args__ = (Index("ix_log_lines_job", job_id, id),)
+    __table_args__ = (
+        Index("ix_log_lines_job", job_id, id),
+        Index("ix_log_lines_serious", job_id, id, postgresql_where=level >= LogLevel.WARNING.number),
+    )
 
 
 class Sample(Base):

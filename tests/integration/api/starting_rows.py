@@ -8,6 +8,7 @@ from sqlalchemy import update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
+from jobs.model.log_levels import LogLevel
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow
 
@@ -59,10 +60,13 @@ def metric_points(
         ingest.store_metrics(session, rows)
 
 
-def log_lines(sessions: Sessions, job_id: str, lines: Iterable[tuple[int, str]]) -> None:
+def log_lines(
+    sessions: Sessions, job_id: str, lines: Iterable[tuple[int, str]], *, level: LogLevel = LogLevel.INFO
+) -> None:
     """Store (rank, text) lines."""
+    rows = [LogRow(job_id, 1, rank, seconds(0), text, level.number) for rank, text in lines]
     with sessions.begin() as session:
-        ingest.store_logs(session, [LogRow(job_id, 1, rank, seconds(0), text) for rank, text in lines])
+        ingest.store_logs(session, rows)
 
 
 def samples(sessions: Sessions, job_id: str, values: Iterable[dict[str, Any]], *, rank: int = 0) -> None:

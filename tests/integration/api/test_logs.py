@@ -7,6 +7,7 @@ from fastapi.testclient import TestClient
 
 from jobs.db import text_search
 from jobs.db.engine import Sessions
+from jobs.model.log_levels import LogLevel
 from tests.integration.api.starting_rows import log_lines
 
 Submit = Callable[..., str]
@@ -33,6 +34,30 @@ def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Sub
     assert read_page(rank=-1)[0] == ["line 0", "line 3", "line 6"]
     assert read_page(rank=1, tail=1)[0] == ["line 8"]
     assert read_page(rank=7) == ([], 0)
+
+
+def test_logs_of_a_level_have_the_more_serious_lines_too(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job()
+    for level in (*LogLevel, *LogLevel):
+        log_lines(sessions, job_id, [(0, f"one {level}"), (1, f"another {level}")], level=level)
+
+    def read(**parameters: object) -> list[tuple[str, str]]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
+        return [(line["level"], line["text"]) for line in answer["items"]]
+
+    whole = read()
+    assert len(whole) == 16
+    assert all(text.endswith(level) for level, text in whole)
+    serious = [(level, text) for level, text in whole if level in ("warning", "error")]
+    assert read(level="warning") == serious
+    assert read(level="warning", rank=1, search="ERROR") == [("error", "another error")] * 2
+    assert read(level="error", tail=1) == [("error", "another error")]
+    assert read(level="debug") == whole
+    refused = api.get(f"/v1/jobs/{job_id}/logs", params={"level": "warn"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "level"
 
 
 def test_logs_are_read_backwards_from_their_end(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:

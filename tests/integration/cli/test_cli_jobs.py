@@ -78,6 +78,29 @@ def test_logs_are_printed_for_all_ranks_or_one(stack: Stack, job: Mapping[str, A
     assert {line["rank"] for line in lines_of_rank} == {1}
 
 
+def test_the_log_of_rank_0_tells_what_is_trained_each_epoch_and_the_result(
+    stack: Stack, job: Mapping[str, Any]
+) -> None:
+    lines = hora(stack.home, "logs", job["id"], "--rank", "0").stdout.splitlines()
+    begins, ends = (
+        next(i for i, line in enumerate(lines) if word in line) for word in ("training ", "finished after ")
+    )
+    assert job["spec"]["dataset"]["source"] in lines[begins]
+    epochs = [line for line in lines[begins:ends] if line.startswith("[0] epoch ")]
+    assert len(epochs) == job["summary"]["epochs_run"]
+    assert f"val_accuracy {job['summary']['val_accuracy']:.4g}" in lines[ends]
+    assert "epoch " not in hora(stack.home, "logs", job["id"], "--rank", "1").stdout
+
+
+def test_logs_of_a_level_are_followed_to_the_end(stack: Stack, job: Mapping[str, Any]) -> None:
+    whole = [json.loads(line) for line in hora(stack.home, "logs", job["id"], "--json").stdout.splitlines()]
+    followed = hora(stack.home, "logs", job["id"], "-f", "--level", "warning", "--json").stdout.splitlines()
+    assert [json.loads(line) for line in followed] == [line for line in whole if line["level"] in ("warning", "error")]
+    refused = hora(stack.home, "logs", job["id"], "--level", "serious")
+    assert refused.returncode == 2
+    assert "warning" in refused.stderr
+
+
 def test_logs_are_searched_for_a_text(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"]).stdout.splitlines()
     matching_lines = hora(stack.home, "logs", job["id"], "-f", "--search", "LEAVING").stdout.splitlines()

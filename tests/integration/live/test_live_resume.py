@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from hora.service import Service
 from jobs.db.engine import Sessions
@@ -126,6 +126,22 @@ def test_an_earlier_id_that_is_committed_later_is_sent_after_a_reconnect(
     until(lambda: sorted(back.notes()) == ["first", "third"], what="the earlier line")
     until(lambda: back.texts() == ["first"], what="the earlier line")
     assert reader.notes() + back.notes() == ["second", "first", "third"]
+
+
+def test_a_stream_sends_the_lines_after_an_id_and_goes_on_from_its_last_event(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
+    with sessions.begin() as session:
+        lines(session, job_id, ["old", "newest"])
+        first = session.scalars(select(LogLine.id).order_by(LogLine.id)).first()
+    reader = start_reader(f"/v1/jobs/{job_id}/events", f"include=logs&logs_after={first}")
+    until(lambda: reader.texts() == ["newest"], what="the newest line")
+    last_id = reader.events[-1].id
+    reader.leave()
+    with sessions.begin() as session:
+        lines(session, job_id, ["next"])
+    back = start_reader(f"/v1/jobs/{job_id}/events", f"include=logs&logs_after={first}", after=last_id)
+    until(lambda: back.texts() == ["next"], what="the next line")
 
 
 def test_an_earlier_id_that_is_committed_later_is_sent_to_connected_readers(

@@ -106,7 +106,7 @@ def test_new_damage_is_recorded_once_and_named_by_the_rank_that_found_it(capsys:
         damage_watch.on_epoch_end(epoch(2, {}, damaged={"b/2.png": "cut off", "b/3.png": "found by another rank"}))
     assert [record.damaged for record in recorder.records] == [4]
     assert recorder.records[0].damaged_files == ["a/0.png", "a/1.png", "b/2.png", "b/3.png"]
-    assert capsys.readouterr().out == "damaged and left out: b/2.png: cut off\n"
+    assert capsys.readouterr().out == "warning: damaged and left out: b/2.png: cut off\n"
 
 
 def test_more_than_one_per_cent_of_damage_ends_the_run() -> None:

@@ -1,18 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../../../api/problem.ts";
-import type { LogLine, LogView } from "../../../api/types.ts";
+import type { LogLevel, LogLine, LogView } from "../../../api/types.ts";
 import { type FetchPage, LogFeed, type Reading, type Source } from "./feed.ts";
+import { isAtLeast } from "./lines.ts";
 
 /** A log that answers requests like the api. */
 class Log {
   readonly lines: LogLine[] = [];
   readonly requestedPaths: string[] = [];
 
-  print(count: number, text = (id: number): string => `line ${id}`): void {
+  print(count: number, text = (id: number): string => `line ${id}`, level: LogLevel = "info"): void {
     for (let i = 0; i < count; i += 1) {
       const id = this.lines.length + 1;
-      this.lines.push({ id, at: "", attempt: 1, rank: id % 2, text: text(id) });
+      this.lines.push({ id, at: "", attempt: 1, rank: id % 2, level, text: text(id) });
     }
   }
 
@@ -24,6 +25,7 @@ class Log {
     const matching = this.lines
       .filter(({ id }) => id > after && id < before)
       .filter(({ rank }) => query.get("rank") === null || rank === Number(query.get("rank")))
+      .filter(({ level }) => isAtLeast(level, query.get("level") as LogLevel | null))
       .filter(({ text }) => text.includes(query.get("search") ?? ""));
     const isBack = query.has("tail") || query.has("before");
     const items = isBack ? matching.slice(-limit) : matching.slice(0, limit);
@@ -33,7 +35,7 @@ class Log {
 }
 
 const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
-  new LogFeed({ job: "j", rank: null, search: "", ...source }, log.fetchPage);
+  new LogFeed({ job: "j", rank: null, level: null, search: "", ...source }, log.fetchPage);
 
 const extentOf = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
 
@@ -75,6 +77,21 @@ test("an older match is found, and lines are loaded back to it", async () => {
   assert.equal(await feed.matchBefore("here"), null);
 });
 
+test("a level loads only lines that are as serious, and later reads only new lines", async () => {
+  const log = new Log();
+  log.print(5);
+  log.print(2, undefined, "warning");
+  log.print(1, undefined, "error");
+  const feed = feedOf(log, { level: "warning" });
+  await feed.newer();
+  assert.deepEqual(extentOf(feed.reading), [6, 8, 3]);
+  log.print(3);
+  log.print(1, undefined, "error");
+  await feed.newer();
+  assert.deepEqual(extentOf(feed.reading), [6, 12, 4]);
+  assert.ok(log.requestedPaths.at(-1)?.includes("after=8"));
+});
+
 test("a search loads only matching lines, and later reads only new lines", async () => {
   const log = new Log();
   log.print(2050, (id) => (id % 100 === 0 ? "Match" : "line"));
@@ -108,7 +125,7 @@ test("a problem is reported and the lines stay; it clears when the api answers a
   let changes = 0;
   const fetchPage: FetchPage = (path) =>
     isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.fetchPage(path);
-  const feed = new LogFeed({ job: "j", rank: null, search: "" }, fetchPage);
+  const feed = new LogFeed({ job: "j", rank: null, level: null, search: "" }, fetchPage);
   feed.onChange = () => {
     changes += 1;
   };

@@ -2,18 +2,21 @@
 // New lines are polled once a second. A stream of a job would send all of its lines from the first one on.
 
 import { Problem } from "../../../api/problem.ts";
-import type { LogLine, LogView } from "../../../api/types.ts";
+import type { LogLevel, LogLine, LogView } from "../../../api/types.ts";
 import { pathWith } from "../../../query.ts";
-import { plain, withNewer, withOlder } from "./lines.ts";
+import { isAtLeast, plain, withNewer, withOlder } from "./lines.ts";
 
 const FIRST = 500; // lines in the first request
 const PAGE = 2000;
 const MOST = 10_000; // the api's limit for one answer
+const ALL = { search: "", level: null };
 
 export interface Source {
   readonly job: string;
   /** -1 is the launcher; null is all. */
   readonly rank: number | null;
+  /** Only lines of this level, and more serious ones. */
+  readonly level: LogLevel | null;
   /** Only lines that contain this text. */
   readonly search: string;
 }
@@ -52,8 +55,8 @@ export class LogFeed {
     await this.#tried(async () => {
       if (this.#reading.hasOlder === null) await this.#open();
       for (;;) {
-        // Without the search: with it, lines that do not match would be searched again each time.
-        const page = await this.#page({ after: this.#after, limit: MOST }, "");
+        // All lines: those that do not match would be looked at again each time.
+        const page = await this.#page({ after: this.#after, limit: MOST }, ALL);
         if (page === null) return;
         this.#after = page.next_after;
         this.#show({ lines: withNewer(this.#reading.lines, cleaned(page.items).filter(this.#isMatch)) });
@@ -66,7 +69,7 @@ export class LogFeed {
   older(limit = PAGE): Promise<void> {
     this.#goingBack ??= this.#tried(async () => {
       if (this.#before === null) return;
-      const page = await this.#page({ before: this.#before, limit }, this.#source.search);
+      const page = await this.#page({ before: this.#before, limit }, this.#source);
       if (page === null) return;
       this.#before = page.previous_before ?? null;
       this.#show({
@@ -95,26 +98,29 @@ export class LogFeed {
     if (first === undefined || this.#before === null) return null;
     let matchId: number | null = null;
     await this.#tried(async () => {
-      matchId = (await this.#page({ before: first, limit: 1 }, text))?.items[0]?.id ?? null;
+      const match = await this.#page({ before: first, limit: 1 }, { ...this.#source, search: text });
+      matchId = match?.items[0]?.id ?? null;
     });
     return matchId;
   }
 
   async #open(): Promise<void> {
-    const newest = this.#source.search === "" ? null : await this.#page({ tail: 1 }, "");
-    const page = await this.#page({ tail: FIRST }, this.#source.search);
+    const { search, level } = this.#source;
+    const newest = search === "" && level === null ? null : await this.#page({ tail: 1 }, ALL);
+    const page = await this.#page({ tail: FIRST }, { search, level });
     if (page === null) return;
     this.#before = page.previous_before ?? null;
     this.#after = newest?.next_after ?? page.next_after;
     this.#show({ lines: cleaned(page.items), hasOlder: this.#before !== null });
   }
 
-  #page(params: Record<string, number>, search: string): Promise<LogView | null> {
+  #page(params: Record<string, number>, { search, level }: Pick<Source, "search" | "level">): Promise<LogView | null> {
     const { job, rank } = this.#source;
-    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
+    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, level, search }));
   }
 
-  readonly #isMatch = ({ text }: LogLine): boolean => text.toLowerCase().includes(this.#source.search.toLowerCase());
+  readonly #isMatch = (line: LogLine): boolean =>
+    isAtLeast(line.level, this.#source.level) && line.text.toLowerCase().includes(this.#source.search.toLowerCase());
 
   async #tried(work: () => Promise<void>): Promise<void> {
     try {

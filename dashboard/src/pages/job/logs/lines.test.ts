@@ -14,7 +14,7 @@ import {
   withOlder,
 } from "./lines.ts";
 
-const line = (id: number, text = ""): LogLine => ({ id, text, at: "", attempt: 1, rank: 0 });
+const line = (id: number, text = ""): LogLine => ({ id, text, at: "", attempt: 1, level: "info", rank: 0 });
 const ids = (lines: readonly LogLine[]): number[] => lines.map(({ id }) => id);
 
 test("terminal codes and overwritten text are removed from a line", () => {

@@ -1,7 +1,7 @@
 // Lines of a log as data: joined without repeats, cleaned of terminal codes, laid out in rows, searched.
 // Used by `feed.ts` and the parts that show a log.
 
-import type { LogLine } from "../../../api/types.ts";
+import type { LogLevel, LogLine } from "../../../api/types.ts";
 
 export const CUT = 2000; // characters of a line that are shown until a person opens it
 
@@ -15,6 +15,14 @@ export function plain(text: string): string {
   const drawn = text.replace(TERMINAL_CODES, "").split("\r");
   const last = drawn.findLast((part) => part !== "") ?? "";
   return last.replaceAll("\t", "    ").replace(CONTROLS, "\ufffd");
+}
+
+/** From the least to the most serious one. */
+export const LEVELS: readonly LogLevel[] = ["debug", "info", "warning", "error"];
+
+/** Whether a level is `least`, or more serious. */
+export function isAtLeast(level: LogLevel, least: LogLevel | null): boolean {
+  return least === null || LEVELS.indexOf(level) >= LEVELS.indexOf(least);
 }
 
 /** Lines with newer ones appended, without repeats. */

@@ -9,6 +9,7 @@ import { Panel } from "../../../parts/panel.tsx";
 import { param } from "../../../url.ts";
 import { DownloadLog } from "./download_log.tsx";
 import type { LogFeed, Source } from "./feed.ts";
+import { LEVELS } from "./lines.ts";
 import { LogRows } from "./log_rows.tsx";
 import { LogSearch } from "./log_search.tsx";
 import styles from "./logs.module.css";
@@ -16,6 +17,7 @@ import { useLog } from "./use_log.ts";
 import { useMatches } from "./use_matches.ts";
 
 const rankParam = param("log_rank");
+const levelParam = param("log_level");
 const needleParam = param("log_find");
 const onlyMatchesParam = param("log_only");
 const wrapParam = param("log_wrap", "on");
@@ -25,7 +27,9 @@ const TYPING_MS = 300;
 export function LogPanel({ job }: { job: Job }) {
   const needle = needleParam.value;
   const search = useRested(onlyMatchesParam.value === "" ? "" : needle);
-  const source = { job: job.id, rank: rankOf(rankParam.value), search };
+  const level = LEVELS.find((each) => each === levelParam.value) ?? null;
+  const source = { job: job.id, rank: rankOf(rankParam.value), level, search };
+  const isFiltered = search !== "" || level !== null;
   const feed = useLog(source, job.ended_at === null);
   const [isFollowing, setFollowing] = useState(true);
   const topId = useRef<number>(0);
@@ -55,7 +59,7 @@ export function LogPanel({ job }: { job: Job }) {
         <ProblemNotice problem={problem} />
         <div class={styles["view"]}>
           {lines.length === 0 ? (
-            <Empty job={job} feed={feed} search={search} />
+            <Empty job={job} feed={feed} isFiltered={isFiltered} />
           ) : (
             <LogRows
               lines={lines}
@@ -75,7 +79,7 @@ export function LogPanel({ job }: { job: Job }) {
             </button>
           )}
         </div>
-        <Footer job={job} feed={feed} search={search} isFollowing={isFollowing} onFollow={setFollowing} />
+        <Footer job={job} feed={feed} isFiltered={isFiltered} isFollowing={isFollowing} onFollow={setFollowing} />
       </Panel>
     </div>
   );
@@ -97,6 +101,15 @@ function Tools({ job, source }: { job: Job; source: Source }) {
         </select>
       </label>
       <label class={styles["field"]}>
+        Level
+        <select value={levelParam.value} onChange={(event) => levelParam.set(event.currentTarget.value)}>
+          <option value="">all</option>
+          <option value="info">info and above</option>
+          <option value="warning">warnings and errors</option>
+          <option value="error">errors</option>
+        </select>
+      </label>
+      <label class={styles["field"]}>
         <input
           type="checkbox"
           checked={wrapParam.value === "on"}
@@ -112,17 +125,17 @@ function Tools({ job, source }: { job: Job; source: Source }) {
 interface FooterProps {
   job: Job;
   feed: LogFeed;
-  search: string;
+  isFiltered: boolean;
   isFollowing: boolean;
   onFollow: (isFollowing: boolean) => void;
 }
 
-function Footer({ job, feed, search, isFollowing, onFollow }: FooterProps) {
+function Footer({ job, feed, isFiltered, isFollowing, onFollow }: FooterProps) {
   const { lines, hasOlder } = feed.reading;
   return (
     <footer class={styles["footer"]}>
       <span>
-        {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
+        {lines.length.toLocaleString("en")} {isFiltered ? "matching lines" : "lines"} loaded
         {hasOlder === true ? "; scroll up for older lines" : ""}
       </span>
       {job.ended_at === null && (
@@ -135,15 +148,15 @@ function Footer({ job, feed, search, isFollowing, onFollow }: FooterProps) {
   );
 }
 
-function Empty({ job, feed, search }: { job: Job; feed: LogFeed; search: string }) {
+function Empty({ job, feed, isFiltered }: { job: Job; feed: LogFeed; isFiltered: boolean }) {
   const { hasOlder, problem } = feed.reading;
   if (hasOlder === null) return <Waiting problem={problem} subject="the newest lines" />;
-  return <p class={styles["empty"]}>{reasonForNone(job, search)}</p>;
+  return <p class={styles["empty"]}>{reasonForNone(job, isFiltered)}</p>;
 }
 
-function reasonForNone(job: Job, search: string): string {
+function reasonForNone(job: Job, isFiltered: boolean): string {
   if (job.logs_removed_at !== null) return `The lines of this job were removed on ${moment(job.logs_removed_at)}.`;
-  if (search !== "") return "No line contains this text.";
+  if (isFiltered) return "No line matches.";
   if (job.attempt === 0) return "No lines yet: the job has not been launched.";
   return job.ended_at === null ? "No lines yet." : "Nothing was printed.";
 }

@@ -189,7 +189,12 @@ function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpen
   const { at, attempt, rank, text } = line;
   const hidden = isOpened ? 0 : text.length - CUT;
   const position = { transform: `translateY(${topPx}px)` };
-  const names = [styles["line"], isTarget && styles["target"], isFirstOfAttempt && styles["begins"]];
+  const names = [
+    styles["line"],
+    styles[line.level],
+    isTarget && styles["target"],
+    isFirstOfAttempt && styles["begins"],
+  ];
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: a hover only sets the hint
     <div

@@ -8,13 +8,14 @@ test("a download has every line of every page, with its time, attempt and rank",
     id,
     at: `t${id}`,
     attempt: 2,
+    level: "info",
     rank: id - 2,
     text: `l${id}`,
   });
   const pages: Record<string, LogView["items"]> = { "0": [line(1), line(2)], "2": [line(3)], "3": [] };
   const counts: number[] = [];
   const text = await wholeLog(
-    { job: "j", rank: null, search: "" },
+    { job: "j", rank: null, level: null, search: "" },
     async (path) => {
       const after = new URL(path, "http://host").searchParams.get("after") ?? "";
       const items = pages[after] ?? [];

@@ -1,0 +1,89 @@
+"""The lines that the ranks of a job printed: in pages, and as they are printed."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from hora.errors import Json
+from hora.service.live import LiveCalls
+from hora.service.transport import api_path
+from jobs.model.log_levels import LogLevel
+
+
+@dataclass(frozen=True)
+class LineFilter:
+    """Which lines to read. A line must match every part that is set."""
+
+    rank: int | None  # -1: the launcher
+    level: str | None  # this one, or a more serious one
+    search: str | None  # a text that they contain, in any case
+
+    def takes(self, line: Json) -> bool:
+        """Whether a line of a stream matches, as the service would decide."""
+        level = LogLevel(line.get("level", LogLevel.INFO))  # an older service knows none
+        return (
+            (self.rank is None or line["rank"] == self.rank)
+            and (self.level is None or level.number >= LogLevel(self.level).number)
+            and (self.search is None or self.search.casefold() in line["text"].casefold())
+        )
+
+
+class LogCalls(LiveCalls):
+    """The requests about logs."""
+
+    def logs(
+        self,
+        job_id: str,
+        *,
+        rank: int | None = None,
+        level: str | None = None,
+        search: str | None = None,
+        tail: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> Json:
+        """Log lines `{items: [{id, at, attempt, rank, level, text}], next_after, previous_before}`.
+
+        `after` gives the lines after that id, `before` the last lines before it, `tail` the last lines of all. Rank -1
+        is the launcher. `level` is `debug`, `info`, `warning` or `error`: more serious lines come too. `search` gives
+        the lines that contain a text, in any case.
+        """
+        query = {
+            "rank": rank, "level": level, "search": search, "tail": tail, "after": after, "before": before,
+            "limit": limit,
+        }  # fmt: skip
+        return self._wire.document("GET", api_path("jobs", job_id, "logs"), params=query)
+
+    def log_lines(
+        self,
+        job_id: str,
+        *,
+        rank: int | None = None,
+        level: str | None = None,
+        search: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[Json]:
+        """The log lines one by one, oldest first. Rank -1 is the launcher. With `follow` until the job has ended.
+
+        `level`, such as `warning`, gives the lines of that level and more serious ones. `search` gives the lines that
+        contain a text, in any case. `tail` begins with the last so many of them.
+        """
+        wanted = LineFilter(rank, level, search)
+        if not follow:
+            yield from self._stored_lines(job_id, wanted, tail)
+            return
+        last = self.logs(job_id, tail=1)["next_after"]  # what is printed from now on comes by the stream
+        yield from (line for line in self._stored_lines(job_id, wanted, tail) if line["id"] <= last)
+        for event in self.follow(job_id, include=["logs"], logs_after=last):
+            if event.event == "logs":  # an older service sends all of them
+                yield from (line for line in event.data["items"] if line["id"] > last and wanted.takes(line))
+
+    def _stored_lines(self, job_id: str, wanted: LineFilter, tail: int | None) -> Iterator[Json]:
+        if tail:
+            yield from self.logs(job_id, **asdict(wanted), tail=tail)["items"]
+            return
+        page = self.logs(job_id, **asdict(wanted), limit=1000)
+        while page["items"]:
+            yield from page["items"]
+            page = self.logs(job_id, **asdict(wanted), after=page["next_after"], limit=1000)
