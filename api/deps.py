@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from sqlalchemy import Engine
+from sqlalchemy.orm import InstrumentedAttribute
 
 from api.access.rate_limits import RateLimits
 from api.access.stream_shares import StreamShares
@@ -23,13 +25,16 @@ from api.polling.job_tags import JobTags
 from api.problems import UnsupportedBody, invalid
 from api.store_calls import StoreCalls
 from jobs.db.engine import Sessions
+from jobs.db.tables import Job, Study
 from jobs.lifecycle.site_policy import SitePolicy, site_policy
+from jobs.lifecycle.store import ID_LENGTH, ids_that_begin
 from jobs.lifecycle.submission import Idempotency
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 
+_MOST_NAMED = 5  # ids that begin with the same characters
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -66,8 +71,40 @@ async def _services(request: Request) -> Services:
 
 ServicesHere = Annotated[Services, Depends(_services)]
 
-JobId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The job's id", examples=["3k9v0t2m7x1q"])]
-StudyId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The study's id", examples=["7m2k0q9d4v1s"])]
+_BEGINNING = ", or a beginning that no other has"
+
+
+async def _job_id(
+    job_id: Annotated[
+        str, Path(pattern="^[0-9a-z]{1,32}$", description=f"The job's id{_BEGINNING}", examples=["3k9v0t2m7x1q"])
+    ],
+    services: ServicesHere,
+) -> str:
+    return await _whole_id("job_id", job_id, Job.id, services)
+
+
+async def _study_id(
+    study_id: Annotated[
+        str, Path(pattern="^[0-9a-z]{1,32}$", description=f"The study's id{_BEGINNING}", examples=["7m2k0q9d4v1s"])
+    ],
+    services: ServicesHere,
+) -> str:
+    return await _whole_id("study_id", study_id, Study.id, services)
+
+
+async def _whole_id(name: str, beginning: str, column: InstrumentedAttribute[str], services: Services) -> str:
+    """The only id that begins so, or the text itself if there is none."""
+    if len(beginning) >= ID_LENGTH:
+        return beginning
+    found = await run_in_threadpool(ids_that_begin, services.sessions, column, beginning, most=_MOST_NAMED + 1)
+    if len(found) > 1:
+        named = ", ".join(found[:_MOST_NAMED]) + (" and others" if len(found) > _MOST_NAMED else "")
+        raise invalid([FieldProblem(name, f"{named} begin so; write more of the id", beginning)])
+    return found[0] if found else beginning
+
+
+JobId = Annotated[str, Depends(_job_id)]
+StudyId = Annotated[str, Depends(_study_id)]
 HostName = Annotated[
     str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,255}$", description="The host's name", examples=["gpu-1"])
 ]

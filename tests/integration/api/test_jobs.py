@@ -50,6 +50,24 @@ def test_pages_hold_every_job_once_even_with_equal_times(
     assert pages(api, limit=7) == [newest_first]
 
 
+def test_a_job_is_found_by_the_beginning_of_its_id(
+    api: TestClient, submit_job: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.lifecycle.submission.new_id", iter(["7kq000000000", "7kqzzzzzzzzz"]).__next__)
+    assert [submit_job(), submit_job()] == ["7kq000000000", "7kqzzzzzzzzz"]
+    assert api.get("/v1/jobs/7kq0").json()["id"] == "7kq000000000"
+    assert api.get("/v1/jobs/7kqz/logs").json()["items"] == []
+    assert api.post("/v1/jobs/7kqzz/cancel").json()["id"] == "7kqzzzzzzzzz"
+    for path in ("/v1/jobs/7kq", "/v1/jobs/7kq/events"):
+        refused = api.get(path)
+        assert refused.status_code == 422
+        (problem,) = refused.json()["errors"]
+        assert (problem["field"], problem["received"]) == ("job_id", "7kq")
+        assert problem["message"] == "7kq000000000, 7kqzzzzzzzzz begin so; write more of the id"
+    assert api.get("/v1/jobs/7kr").status_code == 404
+    assert api.get("/v1/jobs/7kq0000000000").status_code == 404
+
+
 def test_a_job_submitted_between_two_pages_does_not_shift_the_list(api: TestClient, submit_job: Submit) -> None:
     ids = [submit_job() for _ in range(4)]
     first = api.get("/v1/jobs", params={"limit": 2}).json()
