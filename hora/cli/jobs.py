@@ -10,7 +10,20 @@ import typer
 
 from hora.cli.completion import statuses, study_ids
 from hora.cli.exit_codes import USAGE
-from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Limit, Model, SpecFile, Timeout, Wait
+from hora.cli.options import (
+    AsJson,
+    Changes,
+    Dataset,
+    DryRun,
+    Gpus,
+    JobId,
+    Labels,
+    Limit,
+    Model,
+    SpecFile,
+    Timeout,
+    Wait,
+)
 from hora.cli.output import display, print_json, say, tell
 from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
 from hora.cli.times import WHEN
@@ -33,6 +46,8 @@ def submit(
     learning_rate: Annotated[float | None, typer.Option()] = None,
     gpus: Gpus = None,
     epochs: Annotated[int | None, typer.Option()] = None,
+    name: Annotated[str | None, typer.Option()] = None,
+    label: Labels = [],  # noqa: B006 - typer copies it
     project: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,
@@ -43,13 +58,13 @@ def submit(
     """Submit a job. `--dry-run` shows its plan and expected time."""
     options = spec_options(locals())
     from hora.cli.spec_code import pack_code
-    from hora.cli.spec_files import read_document, validated, with_options
+    from hora.cli.spec_files import read_document, validated, with_labels, with_options
     from hora.cli.submitting import submit_document
 
     check_is_given(file, dataset, changes)
     if dry_run and wait:
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
-    document = with_options(read_document(file) if file else {}, options, changes)
+    document = with_options(with_labels(read_document(file) if file else {}, label), options, changes)
     archives = pack_code(document)
     submit_document(validated(document), archives, dry_run=dry_run, wait=wait, timeout_s=timeout, as_json=as_json)
 
@@ -99,6 +114,7 @@ def list_jobs(
     name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None,
     label: Annotated[str | None, typer.Option(metavar="K:V", help="Only jobs with this label.")] = None,
     owner: Annotated[str | None, typer.Option(metavar="USER", help="Only jobs of this user.")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only your own jobs.")] = False,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this project.")] = None,
     study: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
@@ -139,7 +155,11 @@ def list_jobs(
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
         "search": search, "since": moment(since), "until": moment(until), "sort": sort,
     }  # fmt: skip
+    if mine and owner:
+        raise typer.BadParameter("--mine and --owner exclude each other")
     with connect() as client:
+        if mine:
+            filters["owner"] = client.me()["user"]
 
         def fetch() -> "list[Json]":
             return list(islice(client.jobs(**filters, page_size=min(limit, 100)), limit))

@@ -20,6 +20,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 Changes = Annotated[
     list[str], typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as dataset.validation=0.2.")
 ]
+Labels = Annotated[
+    list[str], typer.Option("--label", metavar="K:V", help="A label to find the job by. Repeat it for several.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Submit nothing. Show the plan and the expected time.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Watch the job until it ends.")]
 Timeout = Annotated[float | None, typer.Option(metavar="S", min=0, help="Wait at most S seconds.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hora.cli.completion import job_ids
-from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Timeout
+from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Labels, Timeout
 from hora.cli.output import display, print_json, say, tell
 from hora.cli.spec_command import SpecCommand, spec_options
 
@@ -49,6 +49,7 @@ def run(
     ] = None,
     gpus: Gpus = None,
     name: Annotated[str | None, typer.Option()] = None,
+    label: Labels = [],  # noqa: B006 - typer copies it
     project: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     dataset: Dataset = None,
     batch_size: Annotated[int | None, typer.Option()] = None,
@@ -65,14 +66,14 @@ def run(
     options = spec_options(locals())
     from hora.cli.command_check import command_problems
     from hora.cli.spec_code import pack_code
-    from hora.cli.spec_files import validated, with_options
+    from hora.cli.spec_files import validated, with_labels, with_options
     from hora.cli.submitting import submit_document
     from jobs.model.problems import InvalidSpec
 
     _check_run(folder, changes)
     if dry_run and detach:
         raise typer.BadParameter("with --dry-run there is nothing to --detach from")
-    document = with_options({"code": str(folder or Path())}, options, changes)
+    document = with_options(with_labels({"code": str(folder or Path())}, label), options, changes)
     archives = pack_code(document)
     validated(document)
     for archive in archives:

@@ -66,6 +66,16 @@ def with_options(
     return result
 
 
+def with_labels(document: Json, labels: Sequence[str]) -> Json:
+    """`document` with these labels too, each as `key:value`. Raises `InvalidSpec` for one of another form."""
+    wrong = [label for label in labels if ":" not in label]
+    if wrong:
+        raise InvalidSpec([FieldProblem("--label", "is KEY:VALUE, such as team:vision", label) for label in wrong])
+    for key, _, value in (label.partition(":") for label in labels):
+        set_field(document, ["labels", key], value)
+    return document
+
+
 def validated(document: Json) -> Json:
     """Check that `document` is a valid spec, and return it. Raises `InvalidSpec` with every wrong field."""
     spec_from(document)

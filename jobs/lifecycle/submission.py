@@ -19,6 +19,7 @@ from jobs.lifecycle.dataset_refs import Ref, refs_of
 from jobs.lifecycle.named_jobs import lock_named, problems_of_named, to_wait_for
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.lifecycle.store import add_event, get_job, new_id
+from jobs.model.job_names import name_of
 from jobs.model.plan import Plan
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec
@@ -134,7 +135,7 @@ def _sources(specs: Iterable[Spec]) -> set[str]:
 def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dict[str, Any]:
     return {
         "id": new_id(),
-        "name": spec.name,
+        "name": name_of(spec, plan),
         "owner": owner,
         "project": spec.project,
         "status": Status.QUEUED,

@@ -11,14 +11,24 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
-from jobs.model.spec import DEFAULT_PRIORITY, MOST_LABELS, LabelKey, LabelValue, Name, Priority, Seconds, Spec
+from jobs.model.spec import (
+    DEFAULT_NAME,
+    DEFAULT_PRIORITY,
+    MOST_LABELS,
+    LabelKey,
+    LabelValue,
+    Name,
+    Priority,
+    Seconds,
+    Spec,
+)
 from jobs.model.spec_parts import SpecPart
 
 
 class JobChanges(SpecPart):
     """Changes to a job. A field that is left out stays as it is."""
 
-    name: Name = Field("job", description="The name in lists")
+    name: Name = Field(DEFAULT_NAME, description="The name in lists")
     priority: Priority = Field(
         DEFAULT_PRIORITY,
         description="0 to 100. Only admins raise it above the ceiling of the project. Not of a job that has ended",

@@ -81,6 +81,7 @@ DEFAULT_PROJECT = "default"  # always exists, and is open to everybody
 DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 JOB_ID = r"^[0-9a-z]{1,32}$"
+DEFAULT_NAME = "job"  # of a spec without a name
 MOST_AWAITED = 32  # jobs that a job names in `after`
 PoolName = Annotated[str, StringConstraints(pattern=POOL)]
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID), Field(json_schema_extra={"format": "job-id"})]
@@ -122,9 +123,10 @@ class Spec(SpecRules):
     """A training job to submit. A field that is left out has its default."""
 
     name: Name = Field(
-        "job",
+        DEFAULT_NAME,
         description="The name in lists: [printable text](spec.md#names-and-labels) in any writing system, on one"
-        " line, up to 128 characters.",
+        " line, up to 128 characters. With the default, the job is called after what it is, such as"
+        " `digits-lenet5-2x64`.",
     )
     # `code` comes first: what other fields may be, and their defaults, depends on it.
     code: Digest | None = Field(

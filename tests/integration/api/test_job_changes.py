@@ -50,7 +50,12 @@ def test_all_that_can_change_changes_in_the_row_the_spec_and_the_history(
     assert events(api, job_id) == [
         {
             "by": "admin",
-            "before": {"name": "job", "priority": 50, "time_limit_s": 60, "labels": {"draft": "yes", "run": None}},
+            "before": {
+                "name": "digits-lenet5-2x64",
+                "priority": 50,
+                "time_limit_s": 60,
+                "labels": {"draft": "yes", "run": None},
+            },
             "after": news | {"labels": {"draft": None, "run": "2"}},
         }
     ]
@@ -126,7 +131,7 @@ def test_an_ended_job_keeps_its_priority_and_limit_but_gets_names_and_labels(
     assert answer.json()["detail"] == (
         f"job {job_id} has already failed: its priority and time_limit_s cannot change any more; name and labels can"
     )
-    assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "job"
+    assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "digits-lenet5-2x64"
     job = api.patch(f"/v1/jobs/{job_id}", json={"name": "kept", "labels": {"for": "paper"}}).json()
     assert (job["name"], job["labels"], job["status"]) == ("kept", {"for": "paper"}, "failed")
 
@@ -145,7 +150,7 @@ def test_all_wrong_fields_are_named_together_and_nothing_changes(api: TestClient
     found = errors(api.patch(f"/v1/jobs/{job_id}", json=wrong))
     assert found.keys() == {"priority", f"labels.{'k' * 64}", "labels.ok", "gpus", "titel"}
     assert found["gpus"].startswith("is fixed since the submission: submit a clone.")
-    assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "job"
+    assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "digits-lenet5-2x64"
     for body in ("[]", "3", "{", '{"priority": NaN}', '{"name": "\\ud800"}'):
         answer = api.patch(f"/v1/jobs/{job_id}", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422, body

@@ -66,6 +66,8 @@ def test_ls_filters_by_name_status_and_search(stack: Stack, job: Mapping[str, An
     assert job["id"] not in hora(stack.home, "ls", "--status", "failed").stdout
     assert job["id"] in hora(stack.home, "ls", "--search", "SHARE").stdout
     assert job["id"] not in hora(stack.home, "ls", "--search", "nothing of the kind").stdout
+    assert job["id"] in hora(stack.home, "ls", "--mine").stdout
+    assert hora(stack.home, "ls", "--mine", "--owner", "ada").returncode == 2
 
 
 def test_logs_are_printed_for_all_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:

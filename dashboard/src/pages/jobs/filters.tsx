@@ -36,8 +36,15 @@ export function OwnerFilters({ view, rows, onChange }: Filtering) {
   const owners = useSeenValues(rows, ownerOf, view.owner);
   const projects = usePolled<{ items: { name: string }[] }>("/v1/projects", { every_s: Number.POSITIVE_INFINITY });
   const names = useSeenValues(projects.data?.items ?? NONE, nameOf, view.project);
+  const me = usePolled<{ user: string }>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data?.user;
+  const isMine = me !== undefined && view.owner === me;
   return (
     <>
+      {me !== undefined && (
+        <button type="button" aria-pressed={isMine} onClick={() => onChange({ owner: isMine ? "" : me })}>
+          Mine
+        </button>
+      )}
       <Select allText="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
       {names.length > 1 && (
         <Select

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hora.cli.spec_files import read_document, validated, validated_study, with_options
+from hora.cli.spec_files import read_document, validated, validated_study, with_labels, with_options
 from jobs.model.problems import InvalidSpec
 
 
@@ -15,6 +15,13 @@ def test_options_override_the_file_and_set_overrides_both() -> None:
     )
     assert result == {"dataset": {"source": "digits", "validation": 0.2}, "gpus": 4, "epochs": 5}
     assert document["gpus"] == 1  # the document of the file is not changed
+
+
+def test_labels_are_added_to_those_of_the_file_and_one_without_a_value_is_refused() -> None:
+    document = with_labels({"labels": {"run": "1", "team": "nlp"}}, ["team:vision", "a.b:c:d"])
+    assert document == {"labels": {"run": "1", "team": "vision", "a.b": "c:d"}}
+    with pytest.raises(InvalidSpec, match="--label: is KEY:VALUE, such as team:vision"):
+        with_labels({}, ["a:b", "team=vision"])
 
 
 def test_setting_a_nested_field_expands_the_short_form() -> None:
