@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useMemo, useRef, useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
-import type { Status } from "../../api/types.ts";
+import type { Me, Status } from "../../api/types.ts";
 import type { Row } from "./row.ts";
 import styles from "./toolbar.module.css";
 import { isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
@@ -36,7 +36,7 @@ export function OwnerFilters({ view, rows, onChange }: Filtering) {
   const owners = useSeenValues(rows, ownerOf, view.owner);
   const projects = usePolled<{ items: { name: string }[] }>("/v1/projects", { every_s: Number.POSITIVE_INFINITY });
   const names = useSeenValues(projects.data?.items ?? NONE, nameOf, view.project);
-  const me = usePolled<{ user: string }>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data?.user;
+  const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data?.user;
   const isMine = me !== undefined && view.owner === me;
   return (
     <>
