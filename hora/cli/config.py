@@ -48,7 +48,7 @@ def show(as_json: AsJson = False) -> None:
     from hora.config import config_file, read_profiles
     from hora.connection import find_target
     from hora.errors import HoraError
-    from hora.render.jobs import facts
+    from hora.render.tables import facts
     from hora.render.text import plain
 
     file = config_file()

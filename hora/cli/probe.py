@@ -73,8 +73,9 @@ def as_given(
 def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json: bool, timeout_s: float | None) -> None:
     """Watch a probe to its end, show its result, and exit with its code."""
     from hora.cli.follow import live_bar
-    from hora.render.jobs import facts, status
+    from hora.render.jobs import status
     from hora.render.probe import probe_rows
+    from hora.render.tables import facts
     from hora.render.text import plain
 
     console = console_of()

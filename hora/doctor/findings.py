@@ -7,7 +7,7 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from hora.render.jobs import table_of
+from hora.render.tables import table_of
 from hora.render.text import plain
 
 

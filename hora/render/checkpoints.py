@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.table import Table
 
 from hora.errors import Json
-from hora.render.jobs import table_of
+from hora.render.tables import table_of
 from hora.render.text import ago
 from jobs.runtime.files import size_text
 

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import facts, learned, table_of
+from hora.render.jobs import learned
+from hora.render.tables import facts, table_of
 from hora.render.text import ago, count, plain
 
 _STYLES = {"ready": "green", "invalid": "bold red", "validating": "yellow"}

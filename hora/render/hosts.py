@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import facts, table_of
+from hora.render.tables import facts, table_of
 from hora.render.text import ago, gigabytes, plain, ranges
 from jobs.runtime.files import size_text
 

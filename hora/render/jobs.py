@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from rich.table import Table
@@ -23,6 +22,7 @@ from hora.render.metrics import (
 )
 from hora.render.probe import probe_progress, probe_rows
 from hora.render.specs import batch_text, what_runs
+from hora.render.tables import facts, table_of
 from hora.render.text import (
     ago,
     count,
@@ -32,7 +32,6 @@ from hora.render.text import (
     ordinal,
     percent,
     plain,
-    plain_lines,
     ranges,
 )
 from jobs.runtime.files import size_text
@@ -98,9 +97,9 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None, *, metrics: Se
     jobs = list(jobs)
     only_accuracy = {goal_of(job) for job in jobs} <= {ACCURACY, None}
     results = [heading(name, figures=True) for name in metrics] or ["VAL ACCURACY>" if only_accuracy else "GOAL>"]
-    columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", *results, "SAMPLES/S>", "SUBMITTED"]
+    columns = ["ID", "NAME…", "STATUS", "GPUS>", "EPOCH>", *results, "SAMPLES/S>?", "SUBMITTED?"]
     waits = any(map(standing, jobs))
-    table = table_of(*columns, *(["IN QUEUE"] if waits else []))
+    table = table_of(*columns, *(["IN QUEUE…"] if waits else []))
     for job in jobs:
         progress, summary = job.get("progress") or {}, job.get("summary") or {}
         table.add_row(
@@ -305,25 +304,3 @@ def epoch_line(data: Mapping[str, Any], epochs: int | None, *, goal: str | None 
     if data.get("samples_per_s") is not None:
         parts.append(f"{count(data['samples_per_s'])} samples/s")
     return "  ".join(parts)
-
-
-def table_of(*columns: str) -> Table:
-    """A table without lines; a column whose name ends in `>` holds figures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
-    return table
-
-
-def facts(*groups: Mapping[str, object]) -> Table:
-    """One line a row, or several if its text has several. A row with None is left out.
-
-    Rows of different groups may have the same name.
-    """
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in chain.from_iterable(rows.items() for rows in groups):
-        if value is not None:
-            table.add_row(name, value if isinstance(value, Text) else Text(plain_lines(value)))
-    return table

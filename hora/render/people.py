@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import table_of
+from hora.render.tables import table_of
 from hora.render.text import ago, plain
 
 

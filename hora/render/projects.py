@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.table import Table
 
 from hora.errors import Json
-from hora.render.jobs import facts, table_of
+from hora.render.tables import facts, table_of
 from hora.render.text import amount, plain
 
 

@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import table_of
+from hora.render.tables import table_of
 from hora.render.text import percent, plain
 
 _MOST_ACCOUNTS = 10
-_ID, _NAME, _OWNER = 12, 24, 12  # columns of a terminal
 _INDENT = 7  # of reasons: they stand below the id
 _UNITS = ((86_400, 36 * 3600, "d"), (3600, 5400, "h"), (60, 90, "min"))  # seconds, from how many on, and the name
 
@@ -81,18 +80,16 @@ class QueuedJobs:
             yield self._table("WHY IT WAITS")
             return
         head, *lines = console.render_lines(self._table(), options, pad=False)
+        if len(lines) != len(self._jobs):  # the terminal is so narrow that each job is a list
+            yield self._table("WHY IT WAITS")
+            return
         yield from (*head, Segment.line())
         for job, line in zip(self._jobs, lines, strict=True):
             yield from (*line, Segment.line())
             yield Padding(Text(plain(job["reason"]), style="dim"), (0, 0, 0, _INDENT))
 
     def _table(self, *more: str) -> Table:
-        table = table_of("PLACE>", "JOB", "NAME", "OWNER", "GPUS>", "PRIO>", "WAITED>", "STARTS", *more)
-        if not more:
-            for column in table.columns:
-                column.no_wrap, column.overflow = True, "ellipsis"
-            table.columns[1].min_width = _ID
-            table.columns[2].max_width, table.columns[3].max_width = _NAME, _OWNER
+        table = table_of("PLACE>", "JOB", "NAME…", "OWNER…?", "GPUS>", "PRIO>?", "WAITED>", "STARTS", *more)
         for job in self._jobs:
             waited = self._now - datetime.fromisoformat(job["queued_at"])
             table.add_row(

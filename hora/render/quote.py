@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from rich.table import Table
 
 from hora.errors import Json
-from hora.render.jobs import facts
 from hora.render.specs import batch_text, what_runs
+from hora.render.tables import facts
 from hora.render.text import count, duration, percent, plain
 
 _MOST_JOBS = 5

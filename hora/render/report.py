@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import table_of
 from hora.render.metrics import ACCURACY, metric
 from hora.render.studies import note_line, value, values_line
+from hora.render.tables import table_of
 from hora.render.text import amount, count, duration, heading, number, percent, plain
 
 _BEST = {

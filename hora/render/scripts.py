@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import facts, table_of
 from hora.render.specs import command_line, commit_text
+from hora.render.tables import facts, table_of
 from hora.render.text import count, plain
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}  # of the lines of a diff, by how they begin

@@ -4,9 +4,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import STATUS_STYLE, table_of
+from hora.render.jobs import STATUS_STYLE
 from hora.render.metrics import metric
 from hora.render.studies import value
+from hora.render.tables import table_of
 from hora.render.text import heading, percent, plain
 
 

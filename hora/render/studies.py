@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.render.jobs import STATUS_STYLE, facts, table_of
+from hora.render.jobs import STATUS_STYLE
+from hora.render.tables import facts, table_of
 from hora.render.text import ago, count, heading, plain, plain_lines
 
 _ENDED = ("succeeded", "failed", "cancelled")

@@ -188,16 +188,23 @@ def line(number: int) -> dict[str, Any]:
     return {"id": number, "at": "2030-01-02T03:04:05Z", "attempt": 1, "rank": 0, "text": f"line {number}"}
 
 
+def stream_of(*events: tuple[str, Any]) -> httpx.Response:
+    """An answer that streams these events and ends."""
+    texts = [f"id: {number}\nevent: {name}\ndata: {json.dumps(data)}\n\n" for number, (name, data) in enumerate(events)]
+    return httpx.Response(200, text="".join(texts), headers={"Content-Type": "text/event-stream"})
+
+
 def test_logs_are_followed_until_the_job_has_ended() -> None:
+    """The service of an older version sends lines from the first one on, and without levels."""
+    news = {"items": [line(number) for number in range(1, 10)]}
     client, requests = answering(
-        json_answer(job(status="running")), json_answer({"items": [line(7)], "next_after": 7}),
-        json_answer(job(status="running")), json_answer({"items": [], "next_after": 7}),
-        json_answer(ended()), json_answer({"items": [line(8)], "next_after": 8}),
-        json_answer(ended()), json_answer({"items": [], "next_after": 8}),
+        json_answer({"items": [line(7)], "next_after": 7}), json_answer({"items": [line(7)], "next_after": 7}),
+        stream_of(("logs", news), ("logs", {"items": [line(11) | {"text": "LINE 11"}]}), ("end", {"status": "failed"})),
     )  # fmt: skip
-    assert [one.text for one in client.jobs.logs("0job", tail=1, follow=True)] == ["line 7", "line 8"]
-    assert [dict(request.url.params) for request in requests if request.url.path.endswith("logs")] == [
-        {"tail": "1"}, *2 * [{"after": "7", "limit": "1000"}], {"after": "8", "limit": "1000"},
+    followed = client.jobs.logs("0job", tail=1, follow=True, level="info", search="line")
+    assert [one.text for one in followed] == ["line 7", "line 8", "line 9", "LINE 11"]
+    assert [dict(request.url.params) for request in requests] == [
+        {"tail": "1"}, {"level": "info", "search": "line", "tail": "1"}, {"include": "logs", "logs_after": "7"},
     ]  # fmt: skip
 
 

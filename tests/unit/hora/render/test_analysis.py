@@ -3,7 +3,7 @@
 from typing import Any
 
 from hora.render.analysis import advice_rows, analysis_rows, ledger_line
-from hora.render.jobs import facts
+from hora.render.tables import facts
 from jobs.views.advice import Advice
 from jobs.views.analysis import Analysis, SlotUse
 from tests.printed import facts_of
