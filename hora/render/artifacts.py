@@ -12,7 +12,7 @@ from hora.render.text import ago, count, plain
 
 def artifacts_table(files: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a file."""
-    table = table_of("PATH", "BYTES>", "CHANGED", "TYPE")
+    table = table_of("PATH", "BYTES>", "CHANGED", "TYPE?")
     for file in files:
         table.add_row(
             plain(file["path"]), count(file["bytes"]), ago(file["modified_at"], now), plain(file["media_type"])

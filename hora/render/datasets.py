@@ -17,7 +17,9 @@ _MOST_CLASSES = 12
 
 def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a name, with its newest version."""
-    table = table_of("DATASET", "STATUS", "FORMAT", "SAMPLES>", "TEST>", "LEARNS", "SHAPE", "REGISTERED", "DESCRIPTION")
+    table = table_of(
+        "DATASET", "STATUS", "FORMAT?", "SAMPLES>", "TEST>?", "LEARNS…", "SHAPE?", "REGISTERED?", "DESCRIPTION…"
+    )
     for dataset in datasets:
         name = plain(dataset["name"]) + (f"@{dataset['version']}" if dataset.get("version") else "")
         table.add_row(
@@ -36,7 +38,7 @@ def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Tab
 
 def versions_table(versions: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a version."""
-    table = table_of("VERSION", "STATUS", "SAMPLES>", "TEST>", "LEARNS", "BYTES>", "REGISTERED", "BY", "SOURCE")
+    table = table_of("VERSION", "STATUS", "SAMPLES>", "TEST>?", "LEARNS…", "BYTES>?", "REGISTERED?", "BY", "SOURCE…")
     for version in versions:
         data_facts = version["facts"] or {}
         table.add_row(

@@ -38,7 +38,7 @@ _THROTTLES = {
 
 def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a host."""
-    table = table_of("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND", "SEEN", "DEVICES", "")
+    table = table_of("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND?", "SEEN?", "DEVICES…", "")
     for host in hosts:
         alive, of_slurm = bool(host.get("alive")), host.get("nodes") is not None
         table.add_row(

@@ -14,7 +14,7 @@ from hora.render.text import ago, plain
 
 def tokens_table(tokens: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a token."""
-    table = table_of("TOKEN", "USER", "SCOPE", "NAME", "KIND", "CREATED", "USED", "EXPIRES", "")
+    table = table_of("TOKEN", "USER", "SCOPE", "NAME…", "KIND?", "CREATED?", "USED", "EXPIRES", "")
     for token in tokens:
         revoked = token.get("revoked_at")
         table.add_row(
@@ -48,7 +48,7 @@ def users_table(users: Iterable[Json], now: datetime | None = None) -> Table:
 
 def audit_table(entries: Iterable[Json]) -> Table:
     """One line for each thing that somebody did."""
-    table = table_of("AT", "ACTOR", "ACTION", "SUBJECT", "FROM", "TOKEN", "DATA")
+    table = table_of("AT", "ACTOR", "ACTION", "SUBJECT", "FROM?", "TOKEN?", "DATA…")
     for entry in entries:
         cells = (entry.get(name) or "-" for name in ("at", "actor", "action", "subject", "address", "token_id"))
         data = entry.get("data")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from math import ceil, floor, log10
 
 import plotille
 
@@ -14,6 +15,9 @@ _FIRST = ("loss", "accuracy")  # the order of the plots; others follow by name
 _MOST = 20  # plots, unless metrics are named
 _COLOURS = ("cyan", "yellow")  # training, validation
 _MARKS = (None, "x")
+_TICK = 10  # columns from a tick of the lower scale to the next one
+_MANTISSAS = (1.0, 2.0, 2.5, 5.0)  # of round numbers
+_ROUNDING = 1e-9
 
 
 def plots(
@@ -36,21 +40,38 @@ def plots(
 def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
     figure = plotille.Figure()
     # The scale at the left and the frame take 14 columns.
-    figure.width, figure.height, figure.with_colors = max(width - 14, 20), height, colour
+    ticks = max(width - 14, 20) // _TICK
+    left, right, ticks = _round_scale([x for one in group for x in one["x"]], most=ticks, is_whole=True)
+    bottom, top, rows = _round_scale([y for one in group for y in one["y"] if y is not None], most=height)
+    figure.width, figure.height, figure.with_colors = ticks * _TICK, rows, colour
+    figure.set_x_limits(min_=left, max_=right)
+    figure.set_y_limits(min_=bottom, max_=top)
     figure.color_mode = "names"
     figure.origin = False  # no axes through zero: a loss never reaches it
     over_epochs = group[0]["rank"] == OVER_ALL_RANKS
     figure.x_label, figure.y_label = "epoch" if over_epochs else "step", plain(_base(group[0]["name"]))
     figure.register_label_formatter(float, _label)
     figure.register_label_formatter(int, _label)
-    first, last = (end(x for one in group for x in one["x"]) for end in (min, max))
-    figure.set_x_limits(min_=min(first, 1), max_=max(last, 2))
     for one, tint, mark in zip(group, _COLOURS, _MARKS, strict=False):
         points = [(x, y) for x, y in zip(one["x"], one["y"], strict=True) if y is not None]
         xs, ys = [x for x, _ in points], [y for _, y in points]
         figure.plot(xs, ys, label=plain(one["name"]), lc=tint if colour else None, marker=None if colour else mark)
     shown: str = figure.show(legend=True)
     return "\n".join(line.rstrip("\N{BRAILLE PATTERN BLANK} ") for line in shown.splitlines())
+
+
+def _round_scale(values: Sequence[float], *, most: int, is_whole: bool = False) -> tuple[float, float, int]:
+    """A scale for these values: where it begins and ends, and the number of its equal, round steps, at most `most`."""
+    low, high = min(values), max(values)
+    if low == high:
+        low, high = (low, low + 1) if is_whole else (low - abs(low or 1) / 2, low + abs(low or 1) / 2)
+    power = floor(log10((high - low) / most))
+    sizes = (mantissa * 10.0**exponent for exponent in (power, power + 1) for mantissa in _MANTISSAS)
+    for size in sizes:
+        first, last = floor(low / size + _ROUNDING), ceil(high / size - _ROUNDING)
+        if last - first <= most and not (is_whole and size % 1):
+            return first * size, last * size, last - first
+    raise AssertionError("a step of ten times the range is always enough")
 
 
 def _base(name: str) -> str:

@@ -11,7 +11,7 @@ from hora.render.text import amount, plain
 
 def projects_table(projects: Iterable[Json]) -> Table:
     """One line a project: what counts against its quotas, what they are, and what else applies to its jobs."""
-    table = table_of("PROJECT", "SLOTS>", "QUEUED>", "GPU-HOURS>", "GB>", "MEMBERS>", "", "DESCRIPTION")
+    table = table_of("PROJECT", "SLOTS>", "QUEUED>", "GPU-HOURS>", "GB>?", "MEMBERS>?", "", "DESCRIPTION…")
     for project in projects:
         table.add_row(
             plain(project["name"]),

@@ -66,7 +66,7 @@ def values_line(values: Mapping[str, Any]) -> str:
 
 def studies_table(studies: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a study."""
-    table = table_of("ID", "NAME", "STATUS", "ENDED>", "FAILED>", "VARIES", "REPEATS>", "SUBMITTED")
+    table = table_of("ID", "NAME…", "STATUS", "ENDED>", "FAILED>", "VARIES…", "REPEATS>?", "SUBMITTED")
     for study in studies:
         table.add_row(
             plain(study["id"]),

@@ -15,7 +15,7 @@ _STYLE = {"pending": "yellow", "delivered": "green", "failed": "bold red"}
 
 def webhooks_table(webhooks: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a webhook."""
-    table = table_of("ID", "OWNER", "URL", "EVENTS", "PROJECT", "ADDED", "")
+    table = table_of("ID", "OWNER", "URL…", "EVENTS…", "PROJECT?", "ADDED?", "")
     for webhook in webhooks:
         table.add_row(
             plain(webhook["id"]),

@@ -37,6 +37,31 @@ def test_of_many_metrics_only_some_are_plotted() -> None:
     assert len(plots(many, width=80, names=[one["name"] for one in many])) == 50
 
 
+@pytest.mark.parametrize(
+    ("xs", "ys", "ticks", "rows"),
+    [
+        (
+            [1, 27],
+            [0.18, 0.92],
+            "0 5 10 15 20 25 30",
+            ["1", "0.9", "0.8", "0.7", "0.6", "0.5", "0.4", "0.3", "0.2", "0.1"],
+        ),
+        ([1, 3], [2.0, 0.36], "1 2 3", ["2", "1.8", "1.6", "1.4", "1.2", "1", "0.8", "0.6", "0.4", "0.2"]),
+        ([0, 40_000], [-3e-5, 2e-5], "0 1e+04 2e+04 3e+04 4e+04", ["2e-05", "1.5e-05"]),
+        ([7, 7], [0.5, 0.5], "7 8", ["0.75", "0.7"]),
+        ([1, 2], [0.0, 0.0], "1 2", ["0.5", "0.4"]),
+    ],
+)
+def test_scales_have_round_steps(xs: list[float], ys: list[float], ticks: str, rows: list[str]) -> None:
+    (plot,) = plots([{"name": "loss", "rank": -1, "x": xs, "y": ys}], width=80)
+    lines = plot.splitlines()
+    assert [line.partition("|")[0].strip() for line in lines[1 : 1 + len(rows)]] == rows
+    assert next(line for line in lines if "->" in line)
+    below = lines[next(i for i, line in enumerate(lines) if "-> (" in line) + 1]
+    assert below.partition("|")[2].split() == ticks.split()
+    assert max(map(len, lines)) <= 90
+
+
 def test_names_select_the_metrics_to_plot() -> None:
     (speed,) = plots(SERIES, width=80, names=["samples_per_s"])
     assert "(samples_per_s)" in speed
