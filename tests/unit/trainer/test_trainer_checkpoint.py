@@ -74,7 +74,7 @@ def test_fewer_checkpoints_are_kept_when_the_job_may_keep_no_more(
         assert [int(path.stem.partition("-")[2]) for path in reversed(saved_in(root / "attempt-1"))] == kept
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        f"keeping {count} of 4 checkpoints: one has 0.0001 GB, and a job may keep {limit} GB on a host "
+        f"warning: keeping {count} of 4 checkpoints: one has 0.0001 GB, and a job may keep {limit} GB on a host "
         "(HORA_MAX_JOB_STORAGE_GB)"
         for count, limit in ((3, "0.00033"), (1, "5e-05"))
     ]
