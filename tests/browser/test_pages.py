@@ -197,10 +197,10 @@ def test_the_page_reports_an_outage_of_the_api_and_recovers_by_itself(
 
 def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Troubles) -> None:
     troubles.allowed.append("422")  # the answer to the wrong priority
-    job_id = service.submit({"dataset": "digits", "labels": {"team": "vision", "draft": "yes"}})["id"]
+    job_id = service.submit({"name": "first", "dataset": "digits", "labels": {"team": "vision", "draft": "yes"}})["id"]
     page.goto(f"/jobs/{job_id}")
     page.get_by_role("button", name="Edit").click()
-    dialog = page.get_by_role("dialog", name="Edit job")
+    dialog = page.get_by_role("dialog", name="Edit first")
     name, priority = dialog.get_by_label("Name"), dialog.get_by_label("Priority")
     expect(name).to_be_focused()
     expect(priority).to_have_accessible_description(re.compile("^0 to 100"))
