@@ -1,6 +1,6 @@
 """What a job is called whose spec has no name: after what it is, as in `digits-lenet5-2x64`. Pure."""
 
-from pathlib import PurePosixPath
+from posixpath import basename, splitext
 
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan
@@ -38,8 +38,8 @@ def _name_of_data(source: str) -> str:
     kind, colon, _ = source.partition(":")
     if colon and not source.startswith(f"{kind}://"):
         return kind
-    names = [part for part in PurePosixPath(source).parts if part not in _FOLDERS_OF_PARTS]
-    return PurePosixPath(names[-1]).stem if names else "data"
+    names = [part for part in source.split("/") if part.strip(".") and part not in _FOLDERS_OF_PARTS]
+    return splitext(names[-1])[0] if names else "data"
 
 
 def _name_of_program(command: tuple[str, ...] | list[str]) -> str:
@@ -49,6 +49,6 @@ def _name_of_program(command: tuple[str, ...] | list[str]) -> str:
             return word.rpartition(".")[2]
         if before == "-c":
             break
-        if not word.startswith("-") and "=" not in word and PurePosixPath(word).name not in _INTERPRETERS:
-            return PurePosixPath(word).stem or "script"
+        if not word.startswith("-") and "=" not in word and basename(word) not in _INTERPRETERS:
+            return splitext(basename(word))[0] or "script"
     return "script"
