@@ -96,11 +96,11 @@ async def _whole_id(name: str, beginning: str, column: InstrumentedAttribute[str
     """The only id that begins so, or the text itself if there is none."""
     if len(beginning) >= ID_LENGTH:
         return beginning
-    found = await run_in_threadpool(ids_that_begin, services.sessions, column, beginning, most=_MOST_NAMED + 1)
-    if len(found) > 1:
-        named = ", ".join(found[:_MOST_NAMED]) + (" and others" if len(found) > _MOST_NAMED else "")
+    ids = await run_in_threadpool(ids_that_begin, services.sessions, column, beginning, most=_MOST_NAMED + 1)
+    if len(ids) > 1:
+        named = ", ".join(ids[:_MOST_NAMED]) + (" and others" if len(ids) > _MOST_NAMED else "")
         raise invalid([FieldProblem(name, f"{named} begin so; write more of the id", beginning)])
-    return found[0] if found else beginning
+    return ids[0] if ids else beginning
 
 
 JobId = Annotated[str, Depends(_job_id)]

@@ -69,21 +69,21 @@ class LogCalls(LiveCalls):
         `level`, such as `warning`, gives the lines of that level and more serious ones. `search` gives the lines that
         contain a text, in any case. `tail` begins with the last so many of them.
         """
-        wanted = LineFilter(rank, level, search)
+        line_filter = LineFilter(rank, level, search)
         if not follow:
-            yield from self._stored_lines(job_id, wanted, tail)
+            yield from self._stored_lines(job_id, line_filter, tail)
             return
         last = self.logs(job_id, tail=1)["next_after"]  # what is printed from now on comes by the stream
-        yield from (line for line in self._stored_lines(job_id, wanted, tail) if line["id"] <= last)
+        yield from (line for line in self._stored_lines(job_id, line_filter, tail) if line["id"] <= last)
         for event in self.follow(job_id, include=["logs"], logs_after=last):
             if event.event == "logs":  # an older service sends all of them
-                yield from (line for line in event.data["items"] if line["id"] > last and wanted.takes(line))
+                yield from (line for line in event.data["items"] if line["id"] > last and line_filter.takes(line))
 
-    def _stored_lines(self, job_id: str, wanted: LineFilter, tail: int | None) -> Iterator[Json]:
+    def _stored_lines(self, job_id: str, line_filter: LineFilter, tail: int | None) -> Iterator[Json]:
         if tail:
-            yield from self.logs(job_id, **asdict(wanted), tail=tail)["items"]
+            yield from self.logs(job_id, **asdict(line_filter), tail=tail)["items"]
             return
-        page = self.logs(job_id, **asdict(wanted), limit=1000)
+        page = self.logs(job_id, **asdict(line_filter), limit=1000)
         while page["items"]:
             yield from page["items"]
-            page = self.logs(job_id, **asdict(wanted), after=page["next_after"], limit=1000)
+            page = self.logs(job_id, **asdict(line_filter), after=page["next_after"], limit=1000)

@@ -62,13 +62,13 @@ class OwnTrial:
         return None if study is None or _prune_spec_of(study) is None else cls(study, job)
 
     def judge(self, sessions: Sessions, epoch: int) -> bool:
-        """Judge it after this epoch, unless it was judged at the same rung. Returns whether it is to end."""
+        """Judge it after this epoch, once at each rung. Returns whether it is to end."""
         rung = self._pruner.last_rung(epoch, self._checkpoint_every)
         if rung == self._rung:
             return False
+        self._rung = rung  # also if it cannot be judged there: the search tries again, and this call comes often
         with sessions() as session:
             rivals = _Rivals.of(session, session.get_one(Study, self._study_id), self._curves)
-        self._rung = rung
         own = next((trial for trial in rivals.trials if trial.job_id == self._job_id), None)
         return own is not None and rivals.judge(sessions, own)
 
@@ -90,10 +90,10 @@ class _Rivals:
         """Ask for the end of the trial if it is worse than the others. Returns whether this call did."""
         if not trial.is_active or trial.pruned_at_epoch is not None:
             return False
-        others = [other.curve for other in self.trials if other is not trial]
+        curves = [other.curve for other in self.trials if other is not trial]
         complete = [other.curve for other in self.trials if other.state == "complete"]
-        rung = self.pruner.rung_of(trial.curve, others, epochs=trial.epochs, checkpoint_every=trial.checkpoint_every)
-        if rung is None or not self.pruner.ends(trial.curve, others, complete, rung=rung):
+        rung = self.pruner.rung_of(trial.curve, curves, epochs=trial.epochs, checkpoint_every=trial.checkpoint_every)
+        if rung is None or not self.pruner.ends(trial.curve, curves, complete, rung=rung):
             return False
         why = f"the {self.metric} of other trials was better at epoch {rung}"
         with sessions.begin() as session:

@@ -1,5 +1,5 @@
 // The lines of a log that were read: first the newest, older ones on scrolling, new ones as they are printed.
-// New lines are polled once a second. A stream of a job would send all of its lines from the first one on.
+// New lines are polled once a second: the service gets them about as often.
 
 import { Problem } from "../../../api/problem.ts";
 import type { LogLevel, LogLine, LogView } from "../../../api/types.ts";
