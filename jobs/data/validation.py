@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.orm import Session
 
@@ -21,7 +21,8 @@ from jobs.model.states import TERMINAL
 from jobs.scheduling.placement_rows import is_alive
 
 MOST_ATTEMPTS = 3
-_REST_S = 5.0  # after the first failed try; twice as long after the second
+CLAIM_S = 60.0  # a claim lasts so long, unless it is renewed
+_REST_S = 5.0  # after the first failed try; twice as long after the second. Less than a claim lasts
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,7 @@ def removable(session: Session, name: str, versions: list[int]) -> list[int]:
 
 def abandoned(session: Session, ids: list[int]) -> list[int]:
     """Those of the versions that no host is unpacking any more. Unknown ids are left out."""
-    is_claimed = and_(DatasetVersion.claimed_until.is_not(None), DatasetVersion.claimed_until > func.now())
-    return list(session.scalars(select(DatasetVersion.id).where(DatasetVersion.id.in_(ids), ~is_claimed)))
+    return list(session.scalars(select(DatasetVersion.id).where(DatasetVersion.id.in_(ids), _IS_FREE)))
 
 
 def _write(session: Session, claim: Claim, **values: Any) -> bool:
@@ -213,9 +213,11 @@ def _unseen_by(host: str) -> ColumnElement[bool]:
     return DatasetVersion.unseen_by.contains([host])
 
 
-_OPEN = (
-    (DatasetVersion.status == "validating")
-    & DatasetVersion.deleted_at.is_(None)
-    & or_(DatasetVersion.claimed_until.is_(None), DatasetVersion.claimed_until < func.now())
+# No claim and no rest reaches so far into the future, unless the clock was set back after it.
+_IS_FREE = or_(
+    DatasetVersion.claimed_until.is_(None),
+    DatasetVersion.claimed_until <= func.now(),
+    DatasetVersion.claimed_until > func.now() + timedelta(seconds=2 * CLAIM_S),
 )
+_OPEN = (DatasetVersion.status == "validating") & DatasetVersion.deleted_at.is_(None) & _IS_FREE
 _EXHAUSTED = _OPEN & (DatasetVersion.attempts >= MOST_ATTEMPTS)

@@ -26,7 +26,7 @@ from sqlalchemy.exc import OperationalError
 from jobs.copies.store import StoreAway, store_of
 from jobs.data import host_datasets, uploads, validation
 from jobs.data.upload_pieces import DamagedPiece, pieces_of
-from jobs.data.validation import Archive, Claim
+from jobs.data.validation import CLAIM_S, Archive, Claim
 from jobs.db.engine import Sessions
 from jobs.runtime.files import make_private
 from jobs.runtime.processes import MARK
@@ -41,7 +41,6 @@ from worker.periodic import PeriodicThread, Watched
 
 _log = logging.getLogger(__name__)
 
-CLAIM_S = 60.0
 _RENEWAL_S = 10.0
 _PAUSE_S = 10.0  # after a validation for which the host had no space or no other means
 _THREADS = 2  # for an inspection: training needs the other cores

@@ -110,6 +110,17 @@ def test_a_lost_claim_writes_nothing(registered: Register, sessions: Sessions) -
     assert row_of(sessions, row_id).error == "because"
 
 
+def test_a_claim_from_before_the_clock_was_set_back_keeps_nobody_away(registered: Register, sessions: Sessions) -> None:
+    registered(source="d")
+    with sessions.begin() as session:
+        assert validation.claim(session, "ha", for_s=60)
+        assert validation.claim(session, "hb", for_s=60) is None
+        session.execute(update(DatasetVersion).values(claimed_until=func.now() + timedelta(hours=2)))
+        session.expire_all()
+        assert session.scalar(select(validation.some_are_open()))
+        assert validation.claim(session, "hb", for_s=60)
+
+
 def test_a_worker_that_stops_leaves_the_version_to_others(
     registered: Register, sessions: Sessions, settings: Settings, silent_server: str
 ) -> None:
