@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from hora.cli.exit_codes import ERROR, NOT_FINISHED, NOT_FOUND, USAGE
 from hora.errors import HoraError, NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
+from hora.extras import NotInstalled
 from hora.home import StackError
 from hora.render.text import plain
 
@@ -39,7 +40,7 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
             come_back = f" Come back with `hora {_COME_BACK[error.noun].format(error.seen['id'])}`."
             return NOT_FINISHED, [_sentence(str(error)) + come_back]
         case HoraError() | StackError():
-            code = USAGE if isinstance(error, UnsendableCode | BadRun) else ERROR
+            code = USAGE if isinstance(error, UnsendableCode | BadRun | NotInstalled) else ERROR
             return code, [plain(line) for line in str(error).split("\n")]
         case _:
             raise error

@@ -27,12 +27,14 @@ def export(
     import sys
 
     from hora.cli.spec_files import read_document, with_options
+    from hora.extras import require
     from hora.render.slurm_script import needs_service, problems_alone, slurm_script
     from jobs.model.problems import InvalidSpec
     from jobs.model.spec import spec_from
 
     if not slurm:
         raise typer.BadParameter("give --slurm: a script for Slurm is all that can be exported today")
+    require("The script trains with this Python", "worker")
     document = with_options(read_document(file), {}, changes)
     if problems := needs_service(document):
         raise InvalidSpec(problems)

@@ -1,5 +1,6 @@
 """`hora up`, `down`, `keys`, `doctor`: the stack and this machine. Part of the command line of `hora.cli.app`."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -20,6 +21,10 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start a stack on this machine: database, broker, API and a worker."""
+    from hora.extras import require
+
+    are_given = {"HORA_DATABASE_URL", "HORA_BROKER_URL"} <= os.environ.keys()
+    require("`hora up` runs the service on this machine", "api", "worker", *(() if are_given else ("embedded",)))
     from hora.stack.local import start
 
     url = start(
@@ -32,6 +37,9 @@ def up(
 @app.command()
 def down(as_json: AsJson = False) -> None:
     """Stop the stack on this machine. Running jobs save first, and continue when it is up again."""
+    from hora.extras import require
+
+    require("`hora down` stops a stack on this machine", "service")
     from hora.stack.local import stop
 
     stopped = stop()

@@ -17,6 +17,7 @@ from hora.doctor import cluster, machine
 from hora.doctor.findings import Finding
 from hora.doctor.slurm import slurm_findings
 from hora.doctor.store import store_findings
+from hora.extras import is_installed
 from hora.render.text import duration
 from hora.service import HoraError, NotFound, ProblemError, Service
 
@@ -24,10 +25,14 @@ _MOST_JOBS = 1000  # checked in each status
 
 
 def examine() -> Iterator[Finding]:
-    """Run every check, the quick ones first."""
+    """Run every check, the quick ones first. A machine that runs no part of the service has fewer."""
     home = home_path()
     yield machine.python()
     yield machine.versions()
+    if not is_installed("service"):
+        yield machine.client_alone()
+        yield from service()
+        return
     yield machine.writable(home)
     yield from machine.disk_space(home)
     yield machine.data_roots()
@@ -40,16 +45,20 @@ def examine() -> Iterator[Finding]:
     yield from slurm_findings()
 
 
-def service(home: Path) -> Iterator[Finding]:
-    """The service, its database and broker, its hosts and its jobs."""
+def service(home: Path | None = None) -> Iterator[Finding]:
+    """The service, its database and broker, its hosts and its jobs. `home`: of the stack on this machine."""
     try:
         with connect() as client:
             yield from _api_findings(client)
             yield from _guarded("hosts", lambda: cluster.host_findings(client.hosts()))
             yield from _guarded("jobs", lambda: _jobs(client))
             yield from _guarded("clock", lambda: [clock(client)])
-            yield from _guarded("processes", lambda: [machine.leftovers(home, _is_live(client))])
+            if home is not None:
+                yield from _guarded("processes", lambda: [machine.leftovers(home, _is_live(client))])
     except HoraError as error:
+        if home is None:
+            yield Finding("api", "fail", str(error), "Run `hora config set`, or set HORA_URL and HORA_TOKEN.")
+            return
         yield Finding("api", "fail", str(error), "Start a stack with `hora up -d`, or set HORA_URL and HORA_TOKEN.")
         yield from machine.parts(home)
 

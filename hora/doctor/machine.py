@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hora.doctor.findings import Finding
+from hora.extras import install_command
 from hora.home import Home
 from jobs.runtime.closed_home import FOLDERS
 
@@ -43,6 +44,12 @@ def versions() -> Finding:
         with suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")
     return Finding("versions", "ok", ", ".join(installed))
+
+
+def client_alone() -> Finding:
+    """This machine has the command line and the client, and runs no part of the service."""
+    advice = f"To run a stack here: {install_command('api', 'worker', 'embedded')}"
+    return Finding("machine", "ok", "it has the client alone, and runs no part of the service", advice)
 
 
 def writable(home: Path) -> Finding:
