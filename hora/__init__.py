@@ -5,13 +5,16 @@
     with Client() as client:
         job = client.jobs.submit(dataset="digits", gpus=2).wait(check=True)
 
-Each name is imported when it is first used, so the command line starts without all of them.
+Each name is imported when it is first used, so the command line starts without all of them. `hora.run`, for scripts,
+imports none of them.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hora.client import Client, Job, Study
+    from hora.client import Client, Items, Job, Metrics, Pages, Study
+    from hora.client.calls import RemoteTraceback
     from hora.errors import (
         Conflict,
         HoraError,
@@ -27,22 +30,37 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from jobs.model.spec import Spec
+    from jobs.model.states import EndReason, Status
+    from jobs.views.jobs import EventView, Progress
+    from jobs.views.live import EndNews, JobState, LogNews, MetricsNews
+    from jobs.views.studies import StudySpec
 
 __all__ = [
-    "Client", "Conflict", "HoraError", "Job", "JobFailed", "NotAuthorized", "NotFound", "ProblemError", "QuotaExceeded",
-    "RateLimited", "ScriptFailed", "ServiceUnavailable", "Spec", "Study", "UnexpectedAnswer", "WaitTimeout",
+    "Client", "Conflict", "EndNews", "EndReason", "EventView", "HoraError", "Items", "Job", "JobFailed", "JobState",
+    "LogNews", "Metrics", "MetricsNews", "NotAuthorized", "NotFound", "Pages", "ProblemError", "Progress",
+    "QuotaExceeded", "RateLimited", "RemoteTraceback", "ScriptFailed", "ServiceUnavailable", "Spec", "Status", "Study",
+    "StudySpec", "UnexpectedAnswer", "WaitTimeout",
 ]  # fmt: skip
 
-_OF_CLIENT = frozenset({"Client", "Job", "Study"})
+# Where each name comes from. Those that are not here are errors.
+_MODULES = {
+    "hora.client": ("Client", "Items", "Job", "Metrics", "Pages", "Study"),
+    "hora.client.calls": ("RemoteTraceback",),
+    "jobs.model.spec": ("Spec",),
+    "jobs.model.states": ("EndReason", "Status"),
+    "jobs.views.jobs": ("EventView", "Progress"),
+    "jobs.views.live": ("EndNews", "JobState", "LogNews", "MetricsNews"),
+    "jobs.views.studies": ("StudySpec",),
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = next((module for module, names in _MODULES.items() if name in names), "hora.errors")
+        return getattr(import_module(home), name)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _OF_CLIENT:
-        from hora import client as home
-    elif name == "Spec":
-        from jobs.model import spec as home  # type: ignore[no-redef]
-    else:
-        from hora import errors as home  # type: ignore[no-redef]
-    return getattr(home, name)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,6 +18,7 @@ from hora.client.datasets import Datasets
 from hora.client.hosts import Hosts
 from hora.client.job import Job
 from hora.client.jobs import Jobs
+from hora.client.lists import Items, Pages
 from hora.client.models import Models
 from hora.client.projects import Projects
 from hora.client.series import Metrics
@@ -28,7 +29,7 @@ from hora.connection import find_target
 from hora.errors import HoraError
 from hora.service import Service
 
-__all__ = ["Client", "Job", "Metrics", "Study"]
+__all__ = ["Client", "Items", "Job", "Metrics", "Pages", "Study"]
 
 
 class Client:

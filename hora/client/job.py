@@ -1,12 +1,16 @@
 """A job as an object: its fields and its methods. Made by `hora.client.jobs`."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
+from hora.client.html import Html, facts, link, sparkline
 from hora.client.job_records import RecordsOfJob
 from hora.client.resource import Refreshable
+from hora.errors import HoraError
+from jobs.model.goals import goal_metric
 from jobs.views.jobs import JobView, MetricView
 
 if TYPE_CHECKING:
@@ -27,6 +31,11 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
     )
 
     _resource: "Jobs"
+
+    @property
+    def url(self) -> str:
+        """The address of the job on the page."""
+        return f"{self._resource._service.url}/jobs/{self.id}"
 
     def refresh(self) -> Self:
         """Get the job's present state."""
@@ -68,3 +77,41 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
     def clone(self, changes: Mapping[str, Any] | None = None, **fields: Any) -> "Job":
         """Submit the job's spec again with changes, as a new job."""
         return self._resource.clone(self.id, changes, **fields)
+
+    def _goal(self) -> str | None:
+        """The metric that says how good the job is."""
+        goal: str | None = (self.spec.get("goal") or {}).get("metric")
+        return goal or goal_metric(None, self.metric_values)
+
+    def _cells(self) -> dict[str, object]:
+        """The job as a line of a table in a notebook."""
+        goal, progress = self._goal(), self.progress
+        value = self.metric_values.get(goal) if goal else None
+        return {
+            "id": link(self.url, self.id),
+            "name": self.name,
+            "status": self.status,
+            "dataset": (self.spec.get("dataset") or {}).get("source"),
+            "model": (self.spec.get("model") or {}).get("name"),
+            "gpus": self.gpus,
+            "epoch": f"{progress.epoch}/{progress.epochs}" if progress.epochs else progress.epoch or None,
+            "best": None if value is None or value.best is None else f"{goal} {value.best:.4g}",
+            "created": self.created_at,
+        }
+
+    def _repr_html_(self) -> str:
+        more = {"error": self.error, "waiting": self.waiting and self.waiting.reason, "by epoch": self._curve()}
+        return facts({name: value for name, value in {**self._cells(), **more}.items() if value})
+
+    def _curve(self) -> Html:
+        """The goal over the epochs so far."""
+        goal = self._goal()
+        if goal not in self.metric_values or goal is None:
+            return Html("")
+        with suppress(HoraError):  # a notebook shows the rest
+            return Html("".join(sparkline(one.y) for one in self.metrics(name=goal, rank=-1, axis="epoch")))
+        return Html("")
+
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        """What `print` shows."""
+        return [("id", self.id), ("name", self.name), ("status", str(self.status))]

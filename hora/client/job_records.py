@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hora.client.news import NEWS, News
-from hora.client.resource import Resource, described, reads, reads_list, reads_pages, returns
+from hora.client.resource import Resource, described, reads, reads_list, reads_pages, reads_stream, returns
 from hora.client.series import Axis, Metrics
 from hora.service import Service
 from jobs.views.advice import Advice
@@ -23,7 +23,7 @@ class JobRecords(Resource):
     """The methods of `client.jobs` for what a job wrote. A `Job` has them too, without the id."""
 
     utilization = reads(UtilizationView, Service.utilization)
-    logs = reads_pages(LogLineView, Service.log_lines)
+    logs = reads_stream(LogLineView, Service.log_lines)
     artifacts = reads_pages(ArtifactView, Service.artifacts)
     download = returns(Service.download_artifact)
     remove_artifacts = returns(Service.remove_artifacts)

@@ -2,7 +2,7 @@
 
     class Hosts(Resource):
         get = reads(HostView, Service.host)         # get(name) -> HostView
-        list = reads_list(HostView, Service.hosts)  # list() -> list[HostView]
+        list = reads_list(HostView, Service.hosts)  # list() -> Items[HostView]
 
 A method made so has the parameters and the docstring of the service's method, and returns models instead of dicts.
 Used by all resources of `hora.client`.
@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pydantic import BaseModel, PrivateAttr
 
+from hora.client.lists import Items, Pages
 from hora.client.reading import Model, read
 from hora.errors import Json
 from hora.service import Service
@@ -62,19 +63,33 @@ def reads(
 
 def reads_list(
     model: type[Model], call: Callable[Concatenate[Service, Parameters], Iterable[Json]]
-) -> Callable[Concatenate[Resource, Parameters], list[Model]]:
+) -> Callable[Concatenate[Resource, Parameters], Items[Model]]:
     """A method that returns a list of models."""
 
-    def method(resource: Resource, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> list[Model]:
-        return [resource._read(model, item) for item in call(resource._service, *args, **kwargs)]
+    def method(resource: Resource, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Items[Model]:
+        return Items(resource._read(model, item) for item in call(resource._service, *args, **kwargs))
 
-    return described(method, call, _signature(call, list[model]))  # type: ignore[valid-type]
+    return described(method, call, _signature(call, Items[model]))  # type: ignore[valid-type]
 
 
 def reads_pages(
     model: type[Model], call: Callable[Concatenate[Service, Parameters], Iterator[Json]]
+) -> Callable[Concatenate[Resource, Parameters], Pages[Model]]:
+    """A method that returns a list of models, which is fetched page by page."""
+
+    def method(resource: Resource, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Pages[Model]:
+        call(
+            resource._service, *args, **kwargs
+        )  # a generator: wrong arguments are refused at once, and nothing is sent
+        return Pages(lambda: (resource._read(model, item) for item in call(resource._service, *args, **kwargs)))
+
+    return described(method, call, _signature(call, Pages[model]))  # type: ignore[valid-type]
+
+
+def reads_stream(
+    model: type[Model], call: Callable[Concatenate[Service, Parameters], Iterator[Json]]
 ) -> Callable[Concatenate[Resource, Parameters], Iterator[Model]]:
-    """A method that returns an iterator of models, which are fetched as they are consumed."""
+    """A method that returns an iterator of models, which are fetched as they are consumed. It may have no end."""
 
     def method(resource: Resource, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Iterator[Model]:
         return (resource._read(model, item) for item in call(resource._service, *args, **kwargs))

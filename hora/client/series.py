@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, Self
 
+from hora.client.html import rows, sparkline
 from hora.client.reading import read
 from hora.errors import Json
 from jobs.views.series import MetricSeriesView
@@ -40,7 +41,7 @@ class Metrics(tuple[MetricSeriesView, ...]):
         except ImportError as error:
             raise ImportError("to_numpy needs numpy, which is not installed: pip install numpy") from error
         return {
-            one.name if one.rank == OVER_ALL_RANKS else f"{one.name}[{one.rank}]": (
+            name_of(one): (
                 np.array(one.x, dtype=np.float64),
                 np.array(one.y, dtype=np.float64),
             )
@@ -59,3 +60,25 @@ class Metrics(tuple[MetricSeriesView, ...]):
         points = [(one.name, one.rank, x, y) for one in self for x, y in zip(one.x, one.y, strict=True)]
         frame = pd.DataFrame(points, columns=["name", "rank", self.axis, "value"])
         return frame.astype({"rank": "int64", self.axis: "float64", "value": "float64"})
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name_of(one)} ({len(one.x)})" for one in self)
+        return f"<{type(self).__name__} by {self.axis}: {names or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        return rows(
+            [
+                {
+                    "metric": name_of(one),
+                    "points": len(one.x),
+                    "last": one.y[-1] if one.y else None,
+                    f"by {self.axis}": sparkline(one.y),
+                }
+                for one in self
+            ]
+        )
+
+
+def name_of(series: MetricSeriesView) -> str:
+    """The name of a series, with the rank that measured it."""
+    return series.name if series.rank == OVER_ALL_RANKS else f"{series.name}[{series.rank}]"

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self, overload
 
 from pydantic import ConfigDict
 
+from hora.client.html import MORE, MOST_ROWS, facts, link, rows
 from hora.client.resource import Refreshable, Resource, document_with, reads, reads_pages
 from hora.service import Json, Service
 from hora.service.studies import Outliers
@@ -22,6 +23,11 @@ class Study(Refreshable, StudyView):
     model_config = ConfigDict(frozen=False)
 
     _resource: "Studies"
+
+    @property
+    def url(self) -> str:
+        """The address of the study on the page."""
+        return f"{self._resource._service.url}/studies/{self.id}"
 
     def refresh(self) -> Self:
         """Get the study's present state."""
@@ -64,6 +70,19 @@ class Study(Refreshable, StudyView):
     def curves(self) -> StudyCurves:
         """Its learning curves so far: of each cell the mean of its repeats, and their range."""
         return self._resource.curves(self.id)
+
+    def _repr_html_(self) -> str:
+        counts = ", ".join(f"{number} {status}" for status, number in self.counts.items())
+        head = facts({"id": link(self.url, self.id), "name": self.name, "jobs": counts, "waits for": self.obstacle})
+        cells = [
+            {**cell.values, "gpus": cell.gpus, "jobs": ", ".join(job.status for job in cell.jobs)}
+            for cell in self.cells[:MOST_ROWS]
+        ]
+        return head + rows(cells) + (MORE if len(self.cells) > MOST_ROWS else "")
+
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        """What `print` shows."""
+        return [("id", self.id), ("name", self.name), ("counts", {str(key): n for key, n in self.counts.items()})]
 
 
 class Studies(Resource):
