@@ -78,9 +78,10 @@ check: types ## Lint, check formatting, types and import rules, build the docume
 	$(BIN)/python hatch_build.py docs
 	$(NPM) run check
 
-format: setup ## Format, fix what the linter can fix, and write the tables in docs/ that are made from code
+format: setup ## Format, fix what the linter can fix, and write what is made from code: tables in docs/, types of the client
 	$(BIN)/python -m tests.command_table
 	$(BIN)/python -m tests.field_tables
+	$(BIN)/python -m tests.typed_fields
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(NPM) run format

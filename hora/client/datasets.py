@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from hora.client.resource import Resource, reads, reads_pages, returns
 from hora.errors import Json
 from hora.service import Service
 from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset
+
+if TYPE_CHECKING:
+    from hora.client.fields import DatasetFields, UploadFields
 
 
 class Datasets(Resource):
@@ -23,7 +26,7 @@ class Datasets(Resource):
         dataset: NewDataset | Mapping[str, Any] | None = None,
         *,
         idempotency_key: str | None = None,
-        **fields: Any,
+        **fields: "Unpack[DatasetFields]",
     ) -> DatasetVersionView:
         """Register data below the service's data roots: `name`, `source`, and how to read it. Then `wait` for it."""
         given = dataset.model_dump(mode="json", exclude_unset=True) if isinstance(dataset, NewDataset) else dataset
@@ -31,7 +34,7 @@ class Datasets(Resource):
         return self._read(DatasetVersionView, made)
 
     def upload(
-        self, path: Path | str, *, on_bytes: Callable[[int], None] | None = None, **fields: Any
+        self, path: Path | str, *, on_bytes: Callable[[int], None] | None = None, **fields: "Unpack[UploadFields]"
     ) -> DatasetVersionView:
         """Upload a file or a folder of this machine, and register it: `name`, and how to read it.
 

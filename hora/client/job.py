@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from jobs.model.goals import goal_metric
 from jobs.views.jobs import JobView, MetricView
 
 if TYPE_CHECKING:
+    from hora.client.fields import ChangeFields, SpecFields
     from hora.client.jobs import Jobs
 
 
@@ -58,7 +59,7 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
         self._resource.wait(self.id, timeout_s=timeout_s, check=check, on_update=update)
         return self
 
-    def update(self, **fields: Any) -> Self:
+    def update(self, **fields: "Unpack[ChangeFields]") -> Self:
         """Change the job's `name`, `priority`, `time_limit_s` or `labels`."""
         return self._become(self._resource.update(self.id, **fields))
 
@@ -74,7 +75,7 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
         """Resume a paused job."""
         return self._become(self._resource.resume(self.id))
 
-    def clone(self, changes: Mapping[str, Any] | None = None, **fields: Any) -> "Job":
+    def clone(self, changes: Mapping[str, Any] | None = None, **fields: "Unpack[SpecFields]") -> "Job":
         """Submit the job's spec again with changes, as a new job."""
         return self._resource.clone(self.id, changes, **fields)
 

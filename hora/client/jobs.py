@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from hora.client.job import Job
 from hora.client.job_records import JobRecords
@@ -13,6 +13,9 @@ from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.views.jobs import Preview
 from jobs.views.queue import QueueView
+
+if TYPE_CHECKING:
+    from hora.client.fields import CallFields, ChangeFields, SpecFields
 
 Value = TypeVar("Value")
 SpecLike = Spec | Mapping[str, Any]
@@ -28,18 +31,20 @@ class Jobs(JobRecords):
     pause = reads(Job, Service.pause)
     resume = reads(Job, Service.resume)
 
-    def submit(self, spec: SpecLike | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
+    def submit(
+        self, spec: SpecLike | None = None, *, idempotency_key: str | None = None, **fields: "Unpack[SpecFields]"
+    ) -> Job:
         """Submit a spec, or a spec of these fields. If both are given, the fields replace those of the spec.
 
         It makes one job, even if the request is sent again. The same `idempotency_key` gives the same job again.
         """
         return self._read(Job, self._service.submit(document_with(spec, fields), idempotency_key=idempotency_key))
 
-    def dry_run(self, spec: SpecLike | None = None, **fields: Any) -> Preview:
+    def dry_run(self, spec: SpecLike | None = None, **fields: "Unpack[SpecFields]") -> Preview:
         """The plan of such a submission, with a quote from past jobs and warnings. Nothing is stored."""
         return self._read(Preview, self._service.dry_run(document_with(spec, fields)))
 
-    def update(self, job_id: str, **fields: Any) -> Job:
+    def update(self, job_id: str, **fields: "Unpack[ChangeFields]") -> Job:
         """Change the job's `name`, `priority`, `time_limit_s` or `labels`: `update(id, priority=80)`.
 
         None removes the time limit, or a label: `labels={"team": None}`. Other labels stay.
@@ -52,7 +57,7 @@ class Jobs(JobRecords):
         changes: Mapping[str, Any] | None = None,
         *,
         idempotency_key: str | None = None,
-        **fields: Any,
+        **fields: "Unpack[SpecFields]",
     ) -> Job:
         """Submit the job's spec again, with changes that are nested like the spec."""
         document = {**(changes or {}), **fields}
@@ -81,7 +86,7 @@ class Jobs(JobRecords):
         kwargs: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
         on_update: Callable[[Job], None] | None = None,
-        **fields: Any,
+        **fields: "Unpack[CallFields]",
     ) -> Value:
         """Call a function on each of `gpus` ranks, wait, and return the value of rank 0.
 

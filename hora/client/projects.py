@@ -1,10 +1,13 @@
 """Projects, their quotas and their members."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from hora.client.resource import Resource, reads, reads_pages, returns
 from hora.service import Service
 from jobs.views.projects import ProjectView
+
+if TYPE_CHECKING:
+    from hora.client.fields import ProjectChangeFields, ProjectFields
 
 
 class Projects(Resource):
@@ -15,10 +18,10 @@ class Projects(Resource):
     add_member = reads(ProjectView, Service.add_member)
     remove_member = returns(Service.remove_member)
 
-    def create(self, name: str, **fields: Any) -> ProjectView:
+    def create(self, name: str, **fields: "Unpack[ProjectFields]") -> ProjectView:
         """Create a project. The fields are those of `jobs.views.projects.NewProject`, such as `max_slots`."""
         return self._read(ProjectView, self._service.create_project({"name": name, **fields}))
 
-    def change(self, name: str, **fields: Any) -> ProjectView:
+    def change(self, name: str, **fields: "Unpack[ProjectChangeFields]") -> ProjectView:
         """Change some fields, or `is_archived`. None removes a quota."""
         return self._read(ProjectView, self._service.change_project(name, fields))

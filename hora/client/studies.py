@@ -1,7 +1,7 @@
 """Studies: grids of jobs, and their reports."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from pydantic import ConfigDict
 
@@ -10,6 +10,9 @@ from hora.client.resource import Refreshable, Resource, document_with, reads, re
 from hora.service import Json, Service
 from hora.service.studies import Outliers
 from jobs.views.studies import NoteView, StudyCurves, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
+
+if TYPE_CHECKING:
+    from hora.client.fields import StudyFields
 
 StudyLike = StudySpec | Mapping[str, Any]
 
@@ -96,12 +99,14 @@ class Studies(Resource):
     note = reads(NoteView, Service.note_study)
     curves = reads(StudyCurves, Service.study_curves)
 
-    def submit(self, study: StudyLike | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Study:
+    def submit(
+        self, study: StudyLike | None = None, *, idempotency_key: str | None = None, **fields: "Unpack[StudyFields]"
+    ) -> Study:
         """Submit a study, or one of these fields: `base`, `grid`, `repeats` ... It is submitted once."""
         document = document_with(study, fields)
         return self._read(Study, self._service.submit_study(document, idempotency_key=idempotency_key))
 
-    def dry_run(self, study: StudyLike | None = None, **fields: Any) -> StudyPreview:
+    def dry_run(self, study: StudyLike | None = None, **fields: "Unpack[StudyFields]") -> StudyPreview:
         """The cells of a study, each with the plan of its jobs. Nothing is stored."""
         return self._read(StudyPreview, self._service.dry_run_study(document_with(study, fields)))
 
