@@ -8,20 +8,20 @@ from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, Wait
 from jobs.views.people import TokenView
 
 # Fields that are not columns as they are, but computed from them.
-_NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "spec", "study", "waiting"})
+_NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "notes", "spec", "study", "waiting"})
 
 
-def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None = None) -> JobView:
-    """The view of a job's row. With `with_classes` the names of the classes are loaded from the database."""
+def job_view(job: Job, *, is_whole: bool = True, standing: Standing | None = None) -> JobView:
+    """The view of a job's row. If `is_whole`, the names of the classes and the notes are loaded from the database."""
     fields = {name: getattr(job, name) for name in JobView.model_fields if name not in _NOT_COLUMNS}
     dataset = None
     if job.dataset is not None:
-        dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if with_classes else None})
+        dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if is_whole else None})
     version = None if job.dataset_ref is None else DatasetRefView.model_validate(job.dataset_ref)
     waiting = None if standing is None else WaitingView.model_validate(standing)
     return JobView(
         **fields, spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
-        waiting=waiting, study=job.study_id,
+        waiting=waiting, study=job.study_id, notes=job.notes if is_whole and job.notes_at is not None else None,
     )  # fmt: skip
 
 

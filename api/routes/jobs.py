@@ -62,6 +62,8 @@ _CHANGES_OF_JOB = {
         "priority": 80, "time_limit_s": 7200}},
     "labels": {"summary": "One label set, one removed", "value": {"labels": {"team": "vision", "draft": None}}},
     "no limit": {"value": {"time_limit_s": None}},
+    "notes": {"summary": "Notes in Markdown, and a star", "value": {
+        "notes": "Diverges after epoch 9: try `clip_norm`", "starred": True}},
 }  # fmt: skip
 
 _DRY_RUN: dict[int | str, dict[str, Any]] = {
@@ -149,7 +151,7 @@ def _changes(body: bytes) -> dict[str, Any]:
 def change_job(
     job_id: JobId, services: ServicesHere, caller: CallerHere, body: Annotated[bytes, Depends(patch_body)]
 ) -> Response:
-    """Change the name, priority, time limit or labels of a job. Repeating it changes nothing.
+    """Change the name, priority, time limit, labels, notes or star of a job. Repeating it changes nothing.
 
     A running attempt has the new time limit within seconds. If it has already taken longer, it ends with `time_limit`.
     """

@@ -29,7 +29,7 @@ from api.row_views import job_view
 from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import MetricOrder, Order, known_order
-from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
+from jobs.lifecycle.listing import NO_STUDY, JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
@@ -70,13 +70,18 @@ Name = Annotated[NameText | None, Query(description="Jobs of this name")]
 Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
 Paused = Annotated[bool | None, Query(description="`true`: only paused jobs; `false`: only others")]
-OfStudy = Annotated[str | None, Query(pattern="^[0-9a-z]{1,32}$", description="Jobs of the study with this id")]
+OfStudy = Annotated[
+    str | None,
+    Query(pattern="^[0-9a-z]{1,32}$", description=f"Jobs of the study with this id; `{NO_STUDY}`: of no study"),
+]
+Starred = Annotated[bool | None, Query(description="`true`: only jobs with a star; `false`: only others")]
 Since = Annotated[Moment | None, Query(description="Jobs submitted at this time or later, in RFC 3339")]
 Until = Annotated[Moment | None, Query(description="Jobs submitted before this time, in RFC 3339")]
 Search = Annotated[
     SearchText | None,
     Query(
-        description="Jobs with this text in their name, id, owner, dataset's source, model's name or a label. "
+        description="Jobs with this text in their name, id, owner, dataset's source, model's name, a label or their "
+        "notes. "
         "Case does not matter; there are no wildcards"
     ),
 ]
@@ -100,6 +105,7 @@ async def list_all_jobs(
     project: Project = None,
     paused: Paused = None,
     study: OfStudy = None,
+    starred: Starred = None,
     since: Since = None,
     until: Until = None,
     search: Search = None,
@@ -112,7 +118,7 @@ async def list_all_jobs(
     query = ListQuery(
         JobFilter(
             statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
-            paused=paused, study=study, since=since, until=until, search=search,
+            paused=paused, study=study, starred=starred, since=since, until=until, search=search,
         ),
         order=sort, limit=limit, cursor=cursor,
     )  # fmt: skip
@@ -127,7 +133,7 @@ def _page(services: Services, query: ListQuery, if_none_match: str | None = None
     with services.sessions() as session:
         page = list_jobs(session, query)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
-    views = [job_view(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
+    views = [job_view(job, is_whole=False, standing=waiting.get(job.id)) for job in page.items]
     tag = page_tag(query, page.items, waiting, has_more=page.next_cursor is not None)
     if is_known(tag, if_none_match):
         return unchanged(tag)

@@ -119,10 +119,11 @@ def list_jobs(
     study: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
     ] = None,
+    starred: Annotated[bool, typer.Option("--starred", help="Only jobs with a star.")] = False,
     search: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Only jobs with this text in their name, id, owner, dataset, model or labels."
+            metavar="TEXT", help="Only jobs with this text in their name, id, owner, dataset, model, labels or notes."
         ),
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only jobs submitted since then: {WHEN}.")] = None,
@@ -153,7 +154,8 @@ def list_jobs(
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
-        "search": search, "since": moment(since), "until": moment(until), "sort": sort,
+        "starred": True if starred else None, "search": search, "since": moment(since), "until": moment(until),
+        "sort": sort,
     }  # fmt: skip
     if mine and owner:
         raise typer.BadParameter("--mine and --owner exclude each other")
@@ -202,12 +204,13 @@ def change(
         list[str],
         typer.Argument(
             metavar="FIELD=VALUE...",
-            help="priority, time_limit_s (none: no limit), name, or label.KEY (nothing after the =: remove it).",
+            help="priority, time_limit_s (none: no limit), name, starred, notes, or label.KEY. For notes and labels,"
+            " nothing after the = removes them.",
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Change a job's priority, time limit, name or labels. A running job goes on with them."""
+    """Change a job's priority, time limit, name, labels, star or notes. A running job goes on with them."""
     from hora.cli.job_changes import changed_text, changes_of
     from hora.connection import connect
     from hora.render.text import plain

@@ -7,6 +7,7 @@ import typer
 from hora.cli.completion import host_names, job_ids, study_ids
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job.", autocompletion=job_ids)]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs.", autocompletion=job_ids)]
 StudyId = Annotated[str, typer.Argument(metavar="STUDY", help="The study.", autocompletion=study_ids)]
 HostName = Annotated[str, typer.Argument(metavar="NAME", help="The host.", autocompletion=host_names)]
 SpecFile = Annotated[

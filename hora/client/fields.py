@@ -268,6 +268,8 @@ class ChangeFields(TypedDict, total=False):
     priority: int
     time_limit_s: float | None
     labels: Mapping[str, str | None]
+    notes: str | None
+    starred: bool
 
 
 class StudyFields(TypedDict, total=False):

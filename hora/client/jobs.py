@@ -45,9 +45,10 @@ class Jobs(JobRecords):
         return self._read(Preview, self._service.dry_run(document_with(spec, fields)))
 
     def update(self, job_id: str, **fields: "Unpack[ChangeFields]") -> Job:
-        """Change the job's `name`, `priority`, `time_limit_s` or `labels`: `update(id, priority=80)`.
+        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes` or `starred`.
 
-        None removes the time limit, or a label: `labels={"team": None}`. Other labels stay.
+        `update(id, priority=80)`. None removes the time limit, the notes, or a label: `labels={"team": None}`. Other
+        labels stay.
         """
         return self._read(Job, self._service.update(job_id, fields))
 

@@ -20,6 +20,8 @@ from hora.render.metrics import (
     names_of_epoch,
     present_goal,
 )
+from hora.render.notes import first_lines
+from hora.render.places import place_in_study
 from hora.render.probe import probe_progress, probe_rows
 from hora.render.specs import batch_text, what_runs
 from hora.render.tables import facts, table_of
@@ -97,14 +99,26 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None, *, metrics: Se
     jobs = list(jobs)
     only_accuracy = {goal_of(job) for job in jobs} <= {ACCURACY, None}
     results = [heading(name, figures=True) for name in metrics] or ["VAL ACCURACY>" if only_accuracy else "GOAL>"]
-    columns = ["ID", "NAME…", "STATUS", "GPUS>", "EPOCH>", *results, "SAMPLES/S>?", "SUBMITTED?"]
+    in_studies = any(job.get("study") for job in jobs)
+    columns = [
+        "ID",
+        "NAME…",
+        *(["STUDY?"] if in_studies else []),
+        "STATUS",
+        "GPUS>",
+        "EPOCH>",
+        *results,
+        "SAMPLES/S>?",
+        "SUBMITTED?",
+    ]
     waits = any(map(standing, jobs))
     table = table_of(*columns, *(["IN QUEUE…"] if waits else []))
     for job in jobs:
         progress, summary = job.get("progress") or {}, job.get("summary") or {}
         table.add_row(
             plain(job["id"]),
-            plain(job["name"]),
+            ("★ " if job.get("starred") else "") + plain(job["name"]),
+            *([plain(job.get("study") or "-")] if in_studies else []),
             status(job),
             str(job["gpus"]),
             _stage(progress) if job.get("attempt") else "-",
@@ -162,7 +176,8 @@ def job_details(
         "in queue": standing(job),
         "expected to start": expected_start(job),
         "idle": idle_text(job["idle"], now) if job.get("idle") else None,
-        "study": _place_in_study(job),
+        "star": "yes" if job.get("starred") else None,
+        "study": place_in_study(job),
         "imported": f"run {plain(job['run_id'])}, trained with no service" if job.get("run_id") else None,
         **what_runs(spec),
         **_data(job.get("dataset")),
@@ -184,16 +199,11 @@ def job_details(
         "keeps": _kept_files(job),
         "copies": behind_text(job["copies_behind"], now) if job.get("copies_behind") else None,
     }
+    if job.get("notes"):
+        rows["notes"] = first_lines(job["notes"])
     if job.get("attempt") and not job.get("summary"):
         rows["progress"] = progress_line(progress, goal=goal_of(job))
     return facts(rows, _results(job), _metrics(job), more or {})
-
-
-def _place_in_study(job: Json) -> str | None:
-    """0abc, cell 3, repeat 2. People count from 1."""
-    if not job.get("study"):
-        return None
-    return f"{plain(job['study'])}, cell {job['study_cell'] + 1}, repeat {job['study_repeat'] + 1}"
 
 
 def _kept_files(job: Json) -> str | None:

@@ -50,6 +50,7 @@ class JobCalls(Calls):
         project: str | None = None,
         paused: bool | None = None,
         study: str | None = None,
+        starred: bool | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         search: str | None = None,
@@ -59,13 +60,13 @@ class JobCalls(Calls):
         """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
 
         They were submitted at `since` or later and before `until`; a text is a time in RFC 3339. `search` is a text in
-        their name, id, owner, dataset, model or labels, in any case. `sort` is a field, `-` before it the greatest
-        first.
+        their name, id, owner, dataset, model, labels or notes, in any case. `sort` is a field, `-` before it the
+        greatest first.
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "since": _time(since), "until": _time(until), "search": search, "sort": sort,
-            "limit": page_size,
+            "study": study, "starred": starred, "since": _time(since), "until": _time(until), "search": search,
+            "sort": sort, "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs"), filters)
 
@@ -88,9 +89,9 @@ class JobCalls(Calls):
         return {**queue, "items": jobs}
 
     def update(self, job_id: str, changes: Mapping[str, Any]) -> Json:
-        """Change the job's `name`, `priority`, `time_limit_s` or `labels`. Safe to repeat.
+        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes` or `starred`. Safe to repeat.
 
-        Null removes the time limit, or a label: `{"labels": {"team": None}}`.
+        Null removes the time limit, the notes, or a label: `{"labels": {"team": None}}`.
         """
         return self._wire.document("PATCH", api_path("jobs", job_id), json=dict(changes), repeatable=True)
 

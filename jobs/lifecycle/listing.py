@@ -45,6 +45,7 @@ from jobs.model.states import Status
 Columns = TypeVarTuple("Columns")
 Position = tuple[Stored, ...]
 
+NO_STUDY = "none"  # no id is so: none has the letter o
 _FEW = 2000  # matches of a search; with more, reading in any order soon finds enough for a page
 
 
@@ -58,10 +59,13 @@ class JobFilter:
     owner: str | None = None
     project: str | None = None
     paused: bool | None = None
-    study: str | None = None  # its id
+    study: str | None = None  # its id; NO_STUDY: jobs of no study
+    starred: bool | None = None
     since: datetime | None = None  # created then or later
     until: datetime | None = None  # created before
-    search: str | None = None  # with this text in the name, id, owner, source, model or a label, in upper or lower case
+    search: str | None = (
+        None  # with this text in the name, id, owner, source, model, a label or notes; its case does not matter
+    )
     search_matches: tuple[str, ...] | None = None  # the ids of all jobs that the search finds, if they are few
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -71,11 +75,15 @@ class JobFilter:
             (Job.name, self.name),
             (Job.owner, self.owner),
             (Job.project, self.project),
-            (Job.study_id, self.study),
+            (Job.study_id, self.study if self.study != NO_STUDY else None),
         )
         conditions += [column == value for column, value in equal if value is not None]
         if self.paused is not None:
             conditions.append(Job.paused_at.is_not(None) if self.paused else Job.paused_at.is_(None))
+        if self.study == NO_STUDY:
+            conditions.append(Job.study_id.is_(None))
+        if self.starred is not None:
+            conditions.append(Job.starred.is_(self.starred))
         if self.since is not None:
             conditions.append(Job.created_at >= self.since)
         if self.until is not None:
@@ -117,7 +125,7 @@ class ListQuery:
         jobs = self.filter
         filters = [
             sorted(jobs.statuses), sorted(jobs.labels), jobs.name, jobs.owner, jobs.project, jobs.paused, jobs.study,
-            jobs.search,
+            jobs.search, jobs.starred,
         ]  # fmt: skip
         return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until))])
 

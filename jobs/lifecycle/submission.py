@@ -41,11 +41,12 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class StudyPlace:
-    """A job's place in a study: its cell in the grid and its repeat, both from 0."""
+    """A job's place in a study: its cell in the grid and its repeat, both from 0, and the values of the cell."""
 
     id: str
     cell: int
     repeat: int
+    values: Mapping[str, Any]
 
 
 def earlier_job(session: Session, owner: str, idempotency: Idempotency | None) -> Job | None:
@@ -103,6 +104,7 @@ def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], 
             "study_id": place.id,
             "study_cell": place.cell,
             "study_repeat": place.repeat,
+            "study_values": dict(place.values),
         }
         for (spec, plan, place), others in zip(jobs, awaited, strict=True)
     ]

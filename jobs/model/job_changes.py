@@ -6,10 +6,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
+from jobs.model.printable import lines_text
 from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
 from jobs.model.spec import (
     DEFAULT_NAME,
@@ -23,6 +24,16 @@ from jobs.model.spec import (
     Spec,
 )
 from jobs.model.spec_parts import SpecPart
+
+MOST_IN_NOTES = 20_000  # characters
+
+
+def _some_text(text: str) -> str | None:
+    """The notes; null for those with nothing to read."""
+    return lines_text(text) if text.strip() else None
+
+
+Notes = Annotated[str, StringConstraints(max_length=MOST_IN_NOTES), AfterValidator(_some_text)]
 
 
 class JobChanges(SpecPart):
@@ -41,6 +52,10 @@ class JobChanges(SpecPart):
     labels: dict[LabelKey, LabelValue | None] = Field(
         {}, max_length=2 * MOST_LABELS, description="Labels to set. A label whose value is null is removed"
     )
+    notes: Notes | None = Field(
+        None, description="What people write about the job, in Markdown. Null or an empty text removes them"
+    )
+    starred: bool = Field(False, description="Whether the job has a star, which everybody sees")
 
     @property
     def fields(self) -> dict[str, Any]:

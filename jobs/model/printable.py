@@ -2,6 +2,7 @@
 
 name_text       the text of a name, checked
 label_text      the same of a label's value, which may be empty
+lines_text      a text of several lines, such as a note, checked
 one_form        a text as it would be stored: a filter and the name that it looks for compare equal
 is_printable    whether a text has no character that a name may not hold
 cleaned         a name made from any text
@@ -35,6 +36,16 @@ def name_text(text: str) -> str:
 def label_text(text: str) -> str:
     """The label's value in its one form. Raises `ValueError` where it is too long or not printable."""
     return _checked(text, MOST_IN_LABEL, may_be_empty=True)
+
+
+def lines_text(text: str) -> str:
+    """The text with Unix line ends. Raises `ValueError` for control characters other than line ends and tabs."""
+    text = text.replace("\r\n", "\n")
+    for position, character in enumerate(text, 1):
+        if (character < " " and character not in "\n\t") or "\x7f" <= character < "\xa0":
+            code = f"U+{ord(character):04X}"
+            raise ValueError(f"character {position} is {code}: no control characters but line ends and tabs")
+    return text
 
 
 def one_form(text: str) -> str:

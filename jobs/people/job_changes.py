@@ -1,4 +1,4 @@
-"""Changes a job after its submission: its name, priority, time limit and labels. Called by the api.
+"""Changes a job after its submission: its name, priority, time limit, labels, notes and star. Called by the api.
 
 The spec in the job's row has the present values. What was before, and who changed it, is an event of its history. The
 keys by which estimates find a job depend on none of these fields.
@@ -8,6 +8,7 @@ keys by which estimates find a job depend on none of these fields.
 
 from typing import Any
 
+from sqlalchemy import func
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Project
@@ -18,14 +19,16 @@ from jobs.model.spec import MOST_LABELS
 from jobs.model.states import TERMINAL, EventKind, Status
 from jobs.people.project_admission import Applicant, ceiling_problem
 
-_ALWAYS = frozenset({"name", "labels"})  # what can change after the end too
+_IN_SPEC = frozenset({"name", "priority", "time_limit_s", "labels"})
+_ALWAYS = frozenset({"name", "labels", "notes", "starred"})  # what can change after the end too
 
 
 class Fixed(JobEnded):
     """The job has ended, and these fields of it are fixed."""
 
     def __init__(self, job_id: str, status: Status, fields: list[str]) -> None:
-        super().__init__(job_id, status, f": its {' and '.join(fields)} cannot change any more; name and labels can")
+        can = "name, labels, notes and star can"
+        super().__init__(job_id, status, f": its {' and '.join(fields)} cannot change any more; {can}")
 
 
 def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) ->
     labels = {**job.labels, **wanted.get("labels", {})}
     wanted["labels"] = {key: value for key, value in labels.items() if value is not None}
     present = {"name": job.name, "priority": job.priority, "time_limit_s": job.spec.get("time_limit_s")}
-    present["labels"] = job.labels
+    present |= {"labels": job.labels, "notes": job.notes if "notes" in wanted else None, "starred": job.starred}
     news = {field: value for field, value in wanted.items() if value != present[field]}
     if not news:
         return {}
@@ -47,8 +50,12 @@ def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) ->
         raise Fixed(job.id, job.status, fixed)
     if problems := _problems(session, job, news, by):
         raise InvalidSpec(problems)
-    columns = {field: value for field, value in news.items() if field != "time_limit_s"}
-    touch(session, job.id, **columns, spec={**job.spec, **news})
+    columns: dict[str, Any] = {field: value for field, value in news.items() if field != "time_limit_s"}
+    if in_spec := {field: news[field] for field in news.keys() & _IN_SPEC}:
+        columns["spec"] = {**job.spec, **in_spec}
+    if "notes" in news:
+        columns["notes_at"] = None if news["notes"] is None else func.now()
+    touch(session, job.id, **columns)
     before, after = _differences(present, news)
     add_event(session, job.id, EventKind.CHANGED, data={"by": by.user, "before": before, "after": after})
     return after
@@ -65,8 +72,13 @@ def _problems(session: Session, job: Job, news: dict[str, Any], by: Applicant) -
 
 
 def _differences(before: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What changes: the values before and after. Of labels those that change; null: there is none."""
+    """What changes: the values before and after. Of labels those that change; null: there is none.
+
+    Of notes the number of characters: a history is no place for long texts.
+    """
     before, after = {field: before[field] for field in news}, dict(news)
+    if "notes" in news:
+        before["notes"], after["notes"] = len(before["notes"] or ""), len(after["notes"] or "")
     if "labels" in news:
         old, new = before["labels"], after["labels"]
         keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

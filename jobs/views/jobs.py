@@ -125,9 +125,15 @@ class JobView(View):
     dataset: DatasetView | None = Field(description="The data of the job; null until its ranks opened it")
     dataset_version: DatasetRefView | None = Field(None, description="Null: the spec names no registered dataset")
     labels: dict[str, str]
+    notes: str | None = Field(None, description="What people write about the job, in Markdown. Null in lists")
+    notes_at: datetime | None = Field(None, description="When the notes were last changed; null: there are none")
+    starred: bool = Field(False, description="Whether the job has a star, which everybody sees")
     study: str | None = Field(description="The id of the study that the job belongs to")
     study_cell: int | None = Field(description="Position in the study's grid, from 0")
     study_repeat: int | None
+    study_values: dict[str, Any] | None = Field(
+        None, description="The values of its cell by field, such as `gpus`. Null: it belongs to no study"
+    )
     code: str | None = Field(None, description="The digest of its code; null: Hora's own loop trains")
     run_id: str | None = Field(None, description="Of the run that was imported; null: the job was submitted")
     probe: ProbeFindings | None = Field(description="The results of a batch probe; null: the job is not a probe")

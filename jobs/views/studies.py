@@ -3,9 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 from jobs.model.plan import Plan
+from jobs.model.printable import lines_text
 from jobs.model.spec import Name
 from jobs.model.states import EndReason, Status
 from jobs.views.searches import SearchReport, SearchSpec, TrialReport
@@ -13,18 +14,8 @@ from jobs.views.searches import SearchReport, SearchSpec, TrialReport
 MAX_JOBS = 1000
 
 
-def _plain(text: str) -> str:
-    if any((ord(letter) < 32 and letter not in "\n\t") or 127 <= ord(letter) < 160 for letter in text):
-        raise ValueError("control characters are not allowed, except line ends and tabs")
-    return text
-
-
-# Notes are stored with Unix line ends, even if the sender uses others.
 Note = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000),
-    AfterValidator(_plain),
-    BeforeValidator(lambda text: text.replace("\r\n", "\n") if isinstance(text, str) else text),
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), AfterValidator(lines_text)
 ]
 
 

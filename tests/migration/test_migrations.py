@@ -1,5 +1,6 @@
 """The schema is upgraded, compared with the code, downgraded, and upgraded again."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Json, Jsonb
 from sqlalchemy import select
 
 import migrations
@@ -106,6 +107,29 @@ def test_a_job_of_the_first_version_survives_the_upgrade_and_the_downgrade(empty
     migrations.downgrade(empty, "0001")
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT spec FROM jobs").fetchall() == [(old,)]
+
+
+def test_jobs_of_earlier_studies_get_the_values_of_their_cells(empty: str) -> None:
+    migrations.upgrade(empty, "0023")
+    cells = [{"gpus": gpus, "batch_size": batch} for gpus in (2, 1) for batch in (32, 64)]
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO studies (id, name, owner, base, grid, cells, repeats)"
+            " VALUES ('s', 's', 'me', '{}', '{}', %s, 2)",
+            [Json(cells)],
+        )
+        for job_id, study, cell in (("a", "s", 0), ("b", "s", 3), ("c", "s", 3), ("d", None, None)):
+            connection.execute(
+                "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, study_id, study_cell)"
+                " VALUES (%s, 'old', 'me', 'queued', '{}', '{}', '{}', 1, 50, %s, %s)",
+                [job_id, study, cell],
+            )
+    migrations.upgrade(empty)
+    with psycopg.connect(empty) as connection:
+        found = connection.execute("SELECT study_values::text FROM jobs ORDER BY id").fetchall()
+    assert [text and list(json.loads(text).items()) for (text,) in found] == [
+        list(cells[0].items()), list(cells[3].items()), list(cells[3].items()), None,
+    ]  # fmt: skip
 
 
 def test_slot_time_of_ended_attempts_counts_as_usage_of_the_default_project(empty: str) -> None:

@@ -21,7 +21,7 @@ _PLAIN = {
     "DatasetSpec": {"label", "text"},
     "NewProject": {"description"},
     "ProjectChanges": {"description"},
-    "JobChanges": {"name"},
+    "JobChanges": {"name", "notes"},
     "NewToken": {"name"},
     "NewWebhook": {"project"},
     "NoteText": {"text"},

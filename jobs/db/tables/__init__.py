@@ -32,7 +32,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0023"  # the migration that makes these tables
+SCHEMA = "0024"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece",

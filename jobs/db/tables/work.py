@@ -63,9 +63,11 @@ class Job(Base):
     dataset: Mapped[dict[str, Any] | None]  # what its ranks found when they first opened the data
     # The registered version that its spec names, made by `jobs.lifecycle.dataset_refs.ref_of`.
     dataset_ref: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    classes: Mapped[list[Any] | None] = mapped_column(
-        JSONB, deferred=True
-    )  # names of the classes; lists of jobs do not read them
+    # Lists of jobs do not read these two: the names of the classes, and what people write about the job, in Markdown.
+    classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True, deferred_group="long")
+    notes: Mapped[str | None] = mapped_column(deferred=True, deferred_group="long")
+    notes_at: Mapped[datetime | None]  # when the notes were last changed; null: there are none
+    starred: Mapped[bool] = mapped_column(server_default=false())  # by anybody, for everybody
     labels: Mapped[dict[str, Any]] = mapped_column()
     gpus: Mapped[int] = mapped_column()
     priority: Mapped[int] = mapped_column()
@@ -99,6 +101,8 @@ class Job(Base):
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
     study_repeat: Mapped[int | None] = mapped_column()  # from 0
+    # The values of the cell, by dotted field. JSON and not JSONB, which does not keep their sequence.
+    study_values: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     pruned_at_epoch: Mapped[int | None] = mapped_column()  # its search asked for its end because of this epoch
     code: Mapped[str | None] = mapped_column(ForeignKey("code_archives.digest"))  # null: Hora's own loop trains
     run_id: Mapped[str | None] = mapped_column(String(16))  # of the run that was imported; null: it was submitted
@@ -151,6 +155,7 @@ class Job(Base):
         Index("ix_jobs_val_accuracy", text(SORTED_BY["val_accuracy"]), created_at, id, status),
         Index("ix_jobs_val_loss", text(SORTED_BY["val_loss"]), created_at, id, status),
         Index("ix_jobs_train_samples_per_s", text(SORTED_BY["train_samples_per_s"]), created_at, id, status),
+        Index("ix_jobs_starred", created_at.desc(), id.desc(), postgresql_where=text("starred")),
         Index("ix_jobs_paused", created_at, id, postgresql_where=text("paused_at IS NOT NULL")),
         Index("ix_jobs_copies_behind", id, postgresql_where=text("copies_behind IS NOT NULL")),
         # Jobs that retention has not processed yet: these indices shrink as it goes on.

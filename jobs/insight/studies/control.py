@@ -106,7 +106,8 @@ def _replace(session: Session, study: Study, by: Applicant, most_queued: int | N
         if problems := submission_ceiling_problem(project, spec.priority, by):
             raise InvalidSpec(problems)
         # Not the plan of the job: its ranks may have changed it.
-        new_jobs.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
+        place = StudyPlace(study.id, cell, repeat, study.cells[cell])
+        new_jobs.append((spec, resolve_plan(spec, sizes_in(session, spec)), place))
     if new_jobs:
         require_room(session, study.project, jobs=len(new_jobs))
         if most_queued is not None:

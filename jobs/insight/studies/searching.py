@@ -136,7 +136,8 @@ def _write_next(
             plan = resolve_plan(resolved.spec, resolved.sizes)
         except (InvalidSpec, UnworkablePlan):
             continue  # each value is valid, but not together with the others
-        write_jobs(session, [(resolved.spec, plan, StudyPlace(study.id, len(study.cells), 0))], owner=study.owner)
+        place = StudyPlace(study.id, len(study.cells), 0, values)
+        write_jobs(session, [(resolved.spec, plan, place)], owner=study.owner)
         return values, None
     return None, NO_CHOICE
 

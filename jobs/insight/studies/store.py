@@ -62,7 +62,7 @@ def write_study(
     study.cells = [cell.values for cell, _ in cells]
     session.flush()
     jobs = [
-        (spec_of(cell, repeat), plan, StudyPlace(study.id, position, repeat))
+        (spec_of(cell, repeat), plan, StudyPlace(study.id, position, repeat, cell.values))
         for repeat in range(spec.repeats)
         for position, (cell, plan) in enumerate(cells)
     ]

@@ -129,7 +129,8 @@ def test_an_ended_job_keeps_its_priority_and_limit_but_gets_names_and_labels(
     answer = api.patch(f"/v1/jobs/{job_id}", json={"priority": 9, "time_limit_s": 9, "name": "lost"})
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
     assert answer.json()["detail"] == (
-        f"job {job_id} has already failed: its priority and time_limit_s cannot change any more; name and labels can"
+        f"job {job_id} has already failed: its priority and time_limit_s cannot change any more;"
+        " name, labels, notes and star can"
     )
     assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "digits-lenet5-2x64"
     job = api.patch(f"/v1/jobs/{job_id}", json={"name": "kept", "labels": {"for": "paper"}}).json()
@@ -247,3 +248,63 @@ def test_members_of_the_project_change_its_jobs(api: TestClient, client_of: Clie
     assert eve.patch(f"/v1/jobs/{job_id}", json={"priority": 40}).status_code == 403  # also if it would change nothing
     assert client_of("ada", "read").patch(f"/v1/jobs/{job_id}", json={"priority": 40}).status_code == 403
     assert events(api, job_id)[0]["by"] == "bob"
+
+
+def test_notes_and_a_star_are_kept_also_after_the_end_and_found(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id, other = submit_job(), submit_job()
+    end(sessions, job_id)
+    before = api.get(f"/v1/jobs/{job_id}").json()
+    assert (before["notes"], before["notes_at"], before["starred"]) == (None, None, False)
+    notes = "# Why\r\n\n<img onerror=alert(1)> [Diverged](javascript:alert(1)) \u202e after\tepoch 9"
+    job = api.patch(f"/v1/jobs/{job_id}", json={"notes": notes, "starred": True}).json()
+    kept = notes.replace("\r\n", "\n")
+    assert (job["notes"], job["starred"], job["revision"]) == (kept, True, before["revision"] + 1)
+    assert job["notes_at"] is not None
+    assert job["spec"] == before["spec"]
+    assert api.get(f"/v1/jobs/{job_id}").json() == job
+    assert events(api, job_id)[0]["after"] == {"notes": len(kept), "starred": True}
+
+    def found(**query: Any) -> list[str]:
+        return [each["id"] for each in api.get("/v1/jobs", params=query).json()["items"]]
+
+    assert found(starred=True) == found(search="dIVERGED") == [job_id]
+    assert (found(starred=False), found()) == ([other], [other, job_id])
+    (listed,) = api.get("/v1/jobs", params={"starred": True}).json()["items"]
+    assert (listed["notes"], listed["notes_at"], listed["starred"]) == (None, job["notes_at"], True)
+    for nothing in (None, "", " \n\t"):
+        api.patch(f"/v1/jobs/{job_id}", json={"notes": "again"})
+        job = api.patch(f"/v1/jobs/{job_id}", json={"notes": nothing, "starred": False}).json()
+        assert (job["notes"], job["notes_at"], job["starred"]) == (None, None, False)
+    assert found(search="diverged") == found(starred=True) == []
+
+
+def test_a_change_of_labels_keeps_the_notes_searchable(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
+    api.patch(f"/v1/jobs/{job_id}", json={"notes": "plateau"})
+    api.patch(f"/v1/jobs/{job_id}", json={"labels": {"a": "b"}})
+    assert [job["id"] for job in api.get("/v1/jobs", params={"search": "plateau"}).json()["items"]] == [job_id]
+
+
+@pytest.mark.parametrize("notes", ["nul \0", "bell \a", "\x1b[31m", "\x9b", "x" * 20_001, 3, ["x"], {"text": "x"}])
+def test_wrong_notes_are_refused(api: TestClient, submit_job: Submit, notes: Any) -> None:
+    job_id = submit_job()
+    assert errors(api.patch(f"/v1/jobs/{job_id}", json={"notes": notes})).keys() == {"notes"}
+    assert api.get(f"/v1/jobs/{job_id}").json()["revision"] == 1
+
+
+@pytest.mark.parametrize("starred", [None, "true", 1, "yes"])
+def test_a_star_is_there_or_not(api: TestClient, submit_job: Submit, starred: Any) -> None:
+    assert errors(api.patch(f"/v1/jobs/{submit_job()}", json={"starred": starred})).keys() == {"starred"}
+
+
+def test_only_those_who_may_change_a_job_write_its_notes_and_star(
+    api: TestClient, client_of: ClientOf, submit_job: Submit
+) -> None:
+    job_id = submit_job()
+    for stranger in (client_of("eve"), client_of("ada", "read")):
+        for change in ({"notes": "x"}, {"starred": True}):
+            assert stranger.patch(f"/v1/jobs/{job_id}", json=change).status_code == 403
+    job = client_of("eve").get(f"/v1/jobs/{job_id}").json()
+    assert (job["notes"], job["starred"]) == (None, False)

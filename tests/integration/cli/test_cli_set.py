@@ -1,10 +1,13 @@
 """`hora set` and `client.jobs.update` against a real stack."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
 from hora import Client
+from hora.cli.app import main
 from hora.errors import Conflict, ProblemError
 from hora.service import Service
 from hora.stack.control import Stack
@@ -34,7 +37,9 @@ def test_a_job_is_changed_from_the_command_line(stack: Stack, client: Service, w
     client.cancel(waiting)
     refused = hora(stack.home, "set", waiting, "priority=1")
     assert refused.returncode not in (0, 2)
-    assert "has already cancelled: its priority cannot change any more; name and labels can" in refused.stderr
+    assert (
+        "has already cancelled: its priority cannot change any more; name, labels, notes and star can" in refused.stderr
+    )
     assert hora(stack.home, "set", waiting, "label.kept=yes").returncode == 0
     assert hora(stack.home, "set", "0000", "priority=1").returncode == 102
 
@@ -61,7 +66,7 @@ def test_the_client_updates_a_job_in_place(stack: Stack, waiting: str) -> None:
             client.jobs.update(waiting, priority=101)
         job.cancel()
         until(lambda: job.refresh().ended_at, what="its end")
-        with pytest.raises(Conflict, match="name and labels can"):
+        with pytest.raises(Conflict, match="name, labels, notes and star can"):
             client.jobs.update(waiting, priority=1)
 
 
@@ -72,3 +77,48 @@ def test_a_ceiling_is_set_and_shown(stack: Stack, client: Service) -> None:
     assert "only admins go above" not in hora(stack.home, "project", "set", "ceiled", "--max-priority", "none").stdout
     for wrong in ("101", "high", "1.5"):
         assert hora(stack.home, "project", "set", "ceiled", "--max-priority", wrong).returncode == 2
+
+
+def test_notes_and_stars_from_the_command_line(stack: Stack, client: Service, waiting: str, tmp_path: Path) -> None:
+    nothing = hora(stack.home, "note", waiting)
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert "has no notes" in nothing.stderr
+    assert hora(stack.home, "note", waiting, "# Why\n*diverged*").stdout == f"{waiting} has notes of 16 characters\n"
+    assert hora(stack.home, "note", waiting).stdout == "  # Why\n  *diverged*\n"
+    assert "*diverged*" in hora(stack.home, "show", waiting).stdout
+    notes = tmp_path / "notes.md"
+    notes.write_text("from a file\n")
+    assert json.loads(hora(stack.home, "note", waiting, "-F", str(notes), "--json").stdout)["notes"] == "from a file"
+    hora(stack.home, "note", waiting, "--file", "-", stdin="from standard input\n")
+    assert client.job(waiting)["notes"] == "from standard input"
+    notes.write_bytes(b"\xff")
+    for wrong in (("x", "-F", str(notes)), ("-F", str(notes)), ("-F", "missing"), ("x" * 20_001,), ("--edit",)):
+        assert hora(stack.home, "note", waiting, *wrong).returncode == 2, wrong
+    assert client.job(waiting)["notes"] == "from standard input"
+    hora(stack.home, "note", waiting, "")
+    client.cancel(waiting)
+    assert client.job(waiting)["notes"] is None
+    assert hora(stack.home, "star", waiting).stdout == f"{waiting} has a star\n"
+    assert hora(stack.home, "ls", "--starred").stdout.count(waiting) == 1
+    set_again = hora(stack.home, "set", waiting, "notes=kept", "starred=false")
+    assert set_again.stdout == f"{waiting} has notes of 4 characters, starred no\n"
+    assert waiting not in hora(stack.home, "ls", "--starred").stdout
+    assert hora(stack.home, "star", "--off", waiting, "0000").returncode == 102
+
+
+def test_notes_are_written_in_an_editor(
+    waiting: str, client: Service, monkeypatch: pytest.MonkeyPatch, stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.update(waiting, {"notes": "first"})
+    monkeypatch.setenv("HORA_HOME", str(stack.home))
+    monkeypatch.setenv("EDITOR", "sed -i s/first/second/")
+    monkeypatch.delenv("VISUAL", raising=False)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert main(["note", waiting, "--edit"]) == 0
+    assert client.job(waiting)["notes"] == "second"
+    monkeypatch.setenv("EDITOR", "false")
+    assert main(["note", waiting, "--edit"]) == 2
+    assert "the editor failed" in capsys.readouterr().err
+    assert client.job(waiting)["notes"] == "second"
+    client.cancel(waiting)

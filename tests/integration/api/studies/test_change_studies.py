@@ -56,9 +56,8 @@ def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(
     ]  # fmt: skip
     assert row_count(sessions, Job) == 15
     before, after = (api.get(f"/v1/jobs/{job_id}").json() for job_id in (queued[0], fresh[3]))
-    assert [before[name] == after[name] for name in ("spec", "plan", "study_cell", "study_repeat", "owner")] == [
-        True
-    ] * 5
+    kept = ("spec", "plan", "study_cell", "study_repeat", "study_values", "owner")
+    assert [before[name] == after[name] for name in kept] == [True] * 6
 
 
 def test_a_pause_holds_all_jobs_and_a_resume_lets_them_continue(

@@ -127,6 +127,7 @@ def test_many_workers_begin_no_trial_twice(lab: Lab, submit: Callable[..., Json]
     jobs = lab.jobs(study["id"])
     assert [job.study_cell for job in jobs] == list(range(20))
     assert len({job.name for job in jobs}) == 20
+    assert [job.study_values for job in jobs] == lab.values(study["id"])
     assert [job.spec["learning_rate"] for job in jobs] == [cell["learning_rate"] for cell in lab.values(study["id"])]
 
 

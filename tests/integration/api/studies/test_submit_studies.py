@@ -31,6 +31,7 @@ def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(
     for job in listed_jobs:
         cell = study["cells"][job["study_cell"]]
         assert cell["jobs"][job["study_repeat"]]["id"] == job["id"]
+        assert list(job["study_values"].items()) == list(cell["values"].items())
         assert (job["spec"]["gpus"], job["spec"]["batch_size"]) == tuple(cell["values"].values())
         assert (job["spec"]["seed"], job["study"]) == (42 + job["study_repeat"], study["id"])
         assert job["plan"]["global_batch"] == job["gpus"] * job["spec"]["batch_size"]

@@ -9,7 +9,8 @@ from jobs.model.job_changes import changes_from, parse_changes
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec
 
-FIXED = "is fixed since the submission: submit a clone. What can change: name, priority, time_limit_s, labels"
+_CAN_CHANGE = "name, priority, time_limit_s, labels, notes, starred"
+FIXED = f"is fixed since the submission: submit a clone. What can change: {_CAN_CHANGE}"
 
 
 def problems(document: Any) -> dict[str, str]:
@@ -22,6 +23,9 @@ def test_only_what_was_given_changes() -> None:
     assert parse_changes(b"").fields == parse_changes("{}").fields == {}
     assert changes_from({"priority": 0, "time_limit_s": None}).fields == {"priority": 0, "time_limit_s": None}
     labels = {"team": "vision", "draft": None}
+    notes = {"notes": "# Why\r\n\tit *diverged*\u202e", "starred": True}
+    assert changes_from(notes).fields == {"notes": "# Why\n\tit *diverged*\u202e", "starred": True}
+    assert [changes_from({"notes": nothing}).fields for nothing in (None, "", " \n")] == [{"notes": None}] * 3
     assert changes_from({"name": " Zoe\u0301 ", "labels": labels}).fields == {"name": "Zo\xe9", "labels": labels}
 
 
@@ -46,7 +50,9 @@ def test_every_wrong_field_is_named_at_once() -> None:
         ("priority", None), ("priority", "80"), ("priority", 80.5), ("priority", True), ("priority", -1),
         ("priority", 10**30), ("time_limit_s", -5), ("time_limit_s", "2h"), ("time_limit_s", 1e9), ("name", None),
         ("name", "a\nb"), ("name", "x" * 129), ("labels", None), ("labels", ["team"]), ("labels", {"": "x"}),
-        ("labels", {"a b": "x"}), ("labels", {"team": "a\x00b"}), ("labels", {"team": {}}),
+        ("labels", {"a b": "x"}), ("labels", {"team": "a\x00b"}), ("labels", {"team": {}}), ("notes", "a\x00b"),
+        ("notes", "x" * 20_001), ("notes", 3), ("starred", None),
+        ("starred", 1),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_at_its_field(field: str, value: Any) -> None:
