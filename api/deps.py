@@ -6,6 +6,7 @@ Dependencies that do no I/O are `async`: FastAPI runs a plain one in a thread, w
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -26,15 +27,15 @@ from api.problems import UnsupportedBody, invalid
 from api.store_calls import StoreCalls
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Study
+from jobs.lifecycle.listing import NO_STUDY
 from jobs.lifecycle.site_policy import SitePolicy, site_policy
-from jobs.lifecycle.store import ID_LENGTH, ids_that_begin
 from jobs.lifecycle.submission import Idempotency
+from jobs.lifecycle.whole_ids import ambiguity, ids_that_begin, is_beginning, the_only
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 
-_MOST_NAMED = 5  # ids that begin with the same characters
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -74,10 +75,11 @@ ServicesHere = Annotated[Services, Depends(_services)]
 _BEGINNING = ", or a beginning that no other has"
 
 
+_AN_ID = "^[0-9a-z]{1,32}$"
+
+
 async def _job_id(
-    job_id: Annotated[
-        str, Path(pattern="^[0-9a-z]{1,32}$", description=f"The job's id{_BEGINNING}", examples=["3k9v0t2m7x1q"])
-    ],
+    job_id: Annotated[str, Path(pattern=_AN_ID, description=f"The job's id{_BEGINNING}", examples=["3k9v0t2m7x1q"])],
     services: ServicesHere,
 ) -> str:
     return await _whole_id("job_id", job_id, Job.id, services)
@@ -85,26 +87,56 @@ async def _job_id(
 
 async def _study_id(
     study_id: Annotated[
-        str, Path(pattern="^[0-9a-z]{1,32}$", description=f"The study's id{_BEGINNING}", examples=["7m2k0q9d4v1s"])
+        str, Path(pattern=_AN_ID, description=f"The study's id{_BEGINNING}", examples=["7m2k0q9d4v1s"])
     ],
     services: ServicesHere,
 ) -> str:
     return await _whole_id("study_id", study_id, Study.id, services)
 
 
-async def _whole_id(name: str, beginning: str, column: InstrumentedAttribute[str], services: Services) -> str:
-    """The only id that begins so, or the text itself if there is none."""
-    if len(beginning) >= ID_LENGTH:
-        return beginning
-    ids = await run_in_threadpool(ids_that_begin, services.sessions, column, beginning, most=_MOST_NAMED + 1)
-    if len(ids) > 1:
-        named = ", ".join(ids[:_MOST_NAMED]) + (" and others" if len(ids) > _MOST_NAMED else "")
-        raise invalid([FieldProblem(name, f"{named} begin so; write more of the id", beginning)])
-    return ids[0] if ids else beginning
+async def _study_of_query(
+    services: ServicesHere,
+    study: Annotated[
+        str | None,
+        Query(pattern=_AN_ID, description=f"Jobs of the study with this id{_BEGINNING}; `{NO_STUDY}`: of no study"),
+    ] = None,
+) -> str | None:
+    return study if study in (None, NO_STUDY) else await _whole_id("study", study, Study.id, services)
+
+
+async def _jobs_of_query(
+    services: ServicesHere,
+    job: Annotated[
+        list[Annotated[str, Field(pattern=_AN_ID)]],
+        Query(description=f"The id of a job{_BEGINNING}; repeat it for several", min_length=1, max_length=200),
+    ],
+) -> list[str]:
+    return await _whole_ids("job", job, Job.id, services)
+
+
+async def _whole_id(name: str, text: str, column: InstrumentedAttribute[str], services: Services) -> str:
+    return (await _whole_ids(name, [text], column, services))[0]
+
+
+async def _whole_ids(name: str, texts: list[str], column: InstrumentedAttribute[str], services: Services) -> list[str]:
+    """For each text the only id that begins so, or the text itself if there is none. Whole ids are not looked up."""
+    if not any(map(is_beginning, texts)):
+        return texts
+
+    def read() -> dict[str, Sequence[str]]:
+        with services.sessions() as session:
+            return ids_that_begin(session, column, texts)
+
+    matching = await run_in_threadpool(read)
+    if several := [(text, problem) for text in matching if (problem := ambiguity(text, matching))]:
+        raise invalid([FieldProblem(name, problem, text) for text, problem in several])
+    return [the_only(text, matching) for text in texts]
 
 
 JobId = Annotated[str, Depends(_job_id)]
 StudyId = Annotated[str, Depends(_study_id)]
+OfStudy = Annotated[str | None, Depends(_study_of_query)]
+SomeJobs = Annotated[list[str], Depends(_jobs_of_query)]
 HostName = Annotated[
     str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,255}$", description="The host's name", examples=["gpu-1"])
 ]

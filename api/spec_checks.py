@@ -4,7 +4,7 @@
 not allow at the moment. Neither raises: a repeated submission gets its first answer, whatever has changed since.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
@@ -13,7 +13,7 @@ from jobs.data.code import may_use
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
 from jobs.lifecycle.admission import missing_paths, unsupported
-from jobs.lifecycle.named_jobs import lock_named, problems_of_named
+from jobs.lifecycle.named_jobs import ambiguous, lock_named, problems_of_named
 from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
@@ -70,8 +70,9 @@ class StateChecks:
     The jobs that the `specs` name are locked until the commit.
     """
 
-    def __init__(self, session: Session, applicant: Applicant, specs: Iterable[Spec]) -> None:
+    def __init__(self, session: Session, applicant: Applicant, specs: Sequence[Spec]) -> None:
         self._session = session
+        self._ambiguities = ambiguous(session, specs)
         self._named = lock_named(session, specs)
         self._applicant = applicant
         self._projects: dict[str, Project | None] = {}
@@ -84,7 +85,8 @@ class StateChecks:
             return checked.unsupported
         spec = checked.spec
         return [
-            *checked.missing, *self._unknown_code(spec), *problems_of_named(spec, self._named),
+            *checked.missing, *self._unknown_code(spec),
+            *problems_of_named(spec, self._named, self._ambiguities),
             *self._lack_of_room(spec), *self._wrong_project(spec), *checked.unworkable,
         ]  # fmt: skip
 

@@ -32,6 +32,7 @@ from jobs.insight.advice.warnings import StorageLimits
 from jobs.insight.studies import store
 from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.insight.studies.space import EndProblems, ends_of, grid_of_ends, space_of, trials_of
+from jobs.lifecycle.named_jobs import with_whole_ids
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
 from jobs.model.problems import InvalidSpec
@@ -59,6 +60,7 @@ def submit_job(
     raises.
     """
     _require_scope_of(caller, [spec])
+    (spec,) = _with_whole_ids(services, [spec])
     checked = check_spec(spec, services.site, Registry(services.sessions))
     if dry_run:  # it takes no key
         idempotency = None
@@ -96,7 +98,8 @@ def submit_study(
     cells = ends_of(study) if is_search else cells_of(study)
     _require_scope_of(caller, [cell.spec for cell in cells])
     registry = Registry(services.sessions)
-    checked = [check_spec(cell.spec, services.site, registry) for cell in cells]
+    specs = _with_whole_ids(services, [cell.spec for cell in cells])
+    checked = [check_spec(spec, services.site, registry) for spec in specs]
     if dry_run:  # it takes no key
         idempotency = None
     with services.sessions.begin() as session:
@@ -118,6 +121,11 @@ def submit_study(
     services.limits.add_changes(caller.bearer, preview.jobs - 1)
     services.hints.dispatch()
     return answer
+
+
+def _with_whole_ids(services: Services, specs: list[Spec]) -> list[Spec]:
+    with services.sessions() as session:
+        return with_whole_ids(session, specs)
 
 
 def _require_scope_of(caller: Caller, specs: Iterable[Spec]) -> None:

@@ -15,6 +15,7 @@ from api.deps import (
     JobId,
     LabelText,
     NameText,
+    OfStudy,
     PageLimit,
     SafeText,
     SearchText,
@@ -29,7 +30,7 @@ from api.row_views import job_view
 from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import MetricOrder, Order, known_order
-from jobs.lifecycle.listing import NO_STUDY, JobFilter, ListQuery, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
@@ -70,10 +71,6 @@ Name = Annotated[NameText | None, Query(description="Jobs of this name")]
 Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
 Paused = Annotated[bool | None, Query(description="`true`: only paused jobs; `false`: only others")]
-OfStudy = Annotated[
-    str | None,
-    Query(pattern="^[0-9a-z]{1,32}$", description=f"Jobs of the study with this id; `{NO_STUDY}`: of no study"),
-]
 Starred = Annotated[bool | None, Query(description="`true`: only jobs with a star; `false`: only others")]
 Since = Annotated[Moment | None, Query(description="Jobs submitted at this time or later, in RFC 3339")]
 Until = Annotated[Moment | None, Query(description="Jobs submitted before this time, in RFC 3339")]

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from api.callers import router
 from api.costs import TAKES_A_TURN
-from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere, SomeJobs
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
@@ -61,7 +61,6 @@ Search = Annotated[
     SearchText | None,
     Query(description="Only lines with this text. Case does not matter; there are no wildcards"),
 ]
-SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 
 
 @routes.get("/jobs/{job_id}/metrics", response_model=MetricsView, responses=_READ, dependencies=[TAKES_A_TURN])
@@ -105,9 +104,7 @@ def get_metrics(
 def get_metrics_of_many(
     request: Request,
     services: ServicesHere,
-    job: Annotated[
-        list[SomeJob], Query(description="The id of a job; repeat it for several", min_length=1, max_length=200)
-    ],
+    job: SomeJobs,
     name: Annotated[
         list[SafeText], Query(description="The name of a metric; repeat it for several", min_length=1, max_length=20)
     ],

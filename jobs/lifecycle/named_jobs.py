@@ -5,7 +5,8 @@ everybody may name every job.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import String, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
 from jobs.lifecycle.waits import BY_AGE, ended_text
+from jobs.lifecycle.whole_ids import ambiguity, ids_that_begin, the_only
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.model.states import TERMINAL, Status
@@ -29,6 +31,31 @@ def weights_job(spec: Spec) -> str | None:
     return job_id if prefix == "job" and colon and _JOB_ID.fullmatch(job_id) else None
 
 
+def with_whole_ids(session: Session, specs: Sequence[Spec]) -> list[Spec]:
+    """The specs with whole ids where they name jobs by the beginnings of their ids.
+
+    A beginning of no id, or of several, stays as it is: `problems_of_named` refuses it.
+    """
+    matching = ids_that_begin(session, Job.id, (text for spec in specs for text in _named_by(spec)))
+    return [_with_whole_ids(spec, matching) for spec in specs] if matching else list(specs)
+
+
+def _with_whole_ids(spec: Spec, matching: Mapping[str, Sequence[str]]) -> Spec:
+    changes: dict[str, Any] = {}
+    if spec.after:
+        changes["after"] = [the_only(text, matching) for text in spec.after]
+    if (starts_from := weights_job(spec)) is not None:
+        weights = f"job:{the_only(starts_from, matching)}"
+        changes["model"] = spec.own_model.model_copy(update={"weights": weights})
+    return spec.model_copy(update=changes)
+
+
+def ambiguous(session: Session, specs: Iterable[Spec]) -> dict[str, str]:
+    """For each text that is the beginning of several ids, a sentence that names some of them."""
+    matching = ids_that_begin(session, Job.id, (text for spec in specs for text in _named_by(spec)))
+    return {text: problem for text in matching if (problem := ambiguity(text, matching))}
+
+
 def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
     """The jobs that the specs name, by id. Unknown ones are left out.
 
@@ -43,9 +70,9 @@ def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
     return {job.id: job for job in session.scalars(in_order, execution_options={"populate_existing": True})}
 
 
-def problems_of_named(spec: Spec, named: Mapping[str, Job]) -> list[FieldProblem]:
+def problems_of_named(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str] = {}) -> list[FieldProblem]:
     """Why the spec cannot wait for the jobs that it names, or start from the weights of one. `named` has their rows."""
-    return [*_problems_of_after(spec, named), *_unusable_weights(spec, named)]
+    return [*_problems_of_after(spec, named, ambiguities), *_unusable_weights(spec, named, ambiguities)]
 
 
 def to_wait_for(spec: Spec, named: Mapping[str, Job]) -> list[str]:
@@ -58,11 +85,12 @@ def _named_by(spec: Spec) -> list[str]:
     return list(dict.fromkeys([*spec.after, *([] if starts_from is None else [starts_from])]))
 
 
-def _problems_of_after(spec: Spec, named: Mapping[str, Job]) -> Iterator[FieldProblem]:
+def _problems_of_after(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str]) -> Iterator[FieldProblem]:
     for position, job_id in enumerate(spec.after):
         job = named.get(job_id)
         if job is None:
-            message = "there is no such job: name jobs that have not ended, or that have succeeded"
+            unknown = "there is no such job: name jobs that have not ended, or that have succeeded"
+            message = ambiguities.get(job_id, unknown)
         elif job.status in _UNUSABLE:
             message = f"job {job_id} {ended_text(job)}: name jobs that have not ended, or that have succeeded"
         else:
@@ -70,14 +98,14 @@ def _problems_of_after(spec: Spec, named: Mapping[str, Job]) -> Iterator[FieldPr
         yield FieldProblem(f"after.{position}", message, job_id)
 
 
-def _unusable_weights(spec: Spec, named: Mapping[str, Job]) -> list[FieldProblem]:
+def _unusable_weights(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str]) -> list[FieldProblem]:
     """Why the spec cannot start from the weights of another job, as far as that is known before the job has ended."""
     job_id = weights_job(spec)
     if job_id is None:
         return []
     job = named.get(job_id)
     if job is None:
-        message = f"there is no job {job_id}"
+        message = ambiguities.get(job_id, f"there is no job {job_id}")
     elif job.artifacts_removed_at is not None:
         message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
     elif job.status in _UNUSABLE:

@@ -32,10 +32,9 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from jobs.db.engine import Sessions
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.lifecycle import waits
@@ -44,7 +43,7 @@ from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
 _MOST_AT_ONCE = 1000  # waiting jobs that one statement changes
 ID_LENGTH = 12
-_ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two characters look alike
+ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two characters look alike
 
 
 class JobNotFound(LookupError):
@@ -82,15 +81,7 @@ ANY_LEASE = Lease(*(bindparam(field.name) for field in fields(Lease)))  # type: 
 
 def new_id() -> str:
     """A new id that is hard to guess and to misread."""
-    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(ID_LENGTH))
-
-
-def ids_that_begin(sessions: Sessions, column: InstrumentedAttribute[str], beginning: str, *, most: int) -> list[str]:
-    """The first ids of a table that begin so. It reads the index of the table: LIKE would read all ids."""
-    last = beginning.ljust(ID_LENGTH, _ID_ALPHABET[-1])
-    with sessions() as session:
-        query = select(column).where(column.between(beginning, last)).order_by(column).limit(most)
-        return list(session.scalars(query))
+    return "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH))
 
 
 def get_job(session: Session, job_id: str) -> Job:

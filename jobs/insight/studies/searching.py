@@ -26,6 +26,7 @@ from jobs.insight.studies.space import space_of, trials_of
 from jobs.insight.studies.store import lock, touch
 from jobs.insight.studies.trials import trials_in
 from jobs.lifecycle import rights_now
+from jobs.lifecycle.named_jobs import with_whole_ids
 from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import UnworkablePlan, resolve_plan
@@ -129,7 +130,8 @@ def _write_next(
     base, versions = to_json(study.base), _versions(session, study.id)
     for values in choices:
         try:
-            spec = _on_same_data(spec_from(document_of(study.name, base, values)), versions)
+            (spec,) = with_whole_ids(session, [spec_from(document_of(study.name, base, values))])
+            spec = _on_same_data(spec, versions)
             resolved = registry.resolve(spec)
             if resolved.problems:
                 return None, resolved.problems[0].message

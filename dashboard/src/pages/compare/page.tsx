@@ -18,11 +18,13 @@ import { fadedIds, MOST_RUNS, parseBest, runsOf, toggled } from "./runs.ts";
 import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
 import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
+import { useWholeIds } from "./use_whole_ids.ts";
 import { bestParam, brushes, hideParam, jobsParam, logParam, studyParam } from "./view.ts";
 
 export function ComparePage() {
   const [text, study] = [jobsParam.value, studyParam.value];
   const namedIds = useMemo(() => [...new Set(listOf(text))], [text]);
+  useWholeIds(namedIds);
   const jobs = useJobs(namedIds, study);
   const picking = {
     chosenIds: jobs.ids,
