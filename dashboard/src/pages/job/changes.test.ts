@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Job, Me } from "../../api/types.ts";
-import { changesOf, draftOf, mayChange } from "./changes.ts";
+import { mayChange } from "../../rights.ts";
+import { changesOf, draftOf } from "./changes.ts";
 
 const job = (more: object = {}): Job =>
   ({

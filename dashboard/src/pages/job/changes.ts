@@ -1,6 +1,6 @@
 // What the dialog of a job's changes shows, and the changes that a person made in it. Used by `edit.tsx`.
 
-import type { Job, Me } from "../../api/types.ts";
+import type { Job } from "../../api/types.ts";
 
 /** The texts of the fields. */
 export interface Draft {
@@ -42,12 +42,6 @@ export function changesOf(before: Draft, draft: Draft): Changes {
     ...(draft.limit === before.limit ? {} : { time_limit_s: numberOf(draft.limit) }),
     ...(Object.keys(labels).length === 0 ? {} : { labels }),
   };
-}
-
-/** Whether a person may change a job, as the api decides it. */
-export function mayChange(me: Me | undefined, job: Pick<Job, "owner" | "project">): boolean {
-  if (me === undefined || me.scope === "read") return false;
-  return me.scope === "admin" || me.user === job.owner || me.projects.includes(job.project);
 }
 
 function numberOf(text: string): number | string | null {

@@ -7,7 +7,8 @@ import type { Job, Me } from "../../api/types.ts";
 import { Buttons, Dialog } from "../../parts/dialog.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
-import { changesOf, type Draft, draftOf, mayChange } from "./changes.ts";
+import { mayChange } from "../../rights.ts";
+import { changesOf, type Draft, draftOf } from "./changes.ts";
 import styles from "./edit.module.css";
 
 export function EditButton({ job, onChange }: { job: Job; onChange: () => void }) {

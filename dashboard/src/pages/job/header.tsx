@@ -2,9 +2,11 @@
 
 import type { ComponentChildren } from "preact";
 import type { Job, Progress } from "../../api/types.ts";
+import { cellText } from "../../cell_text.ts";
 import { ago, duration, moment, number, short } from "../../format.ts";
 import { isScript } from "../../metrics.ts";
 import { Meter } from "../../parts/meter.tsx";
+import { Star } from "../../parts/star.tsx";
 import { isTerminal, StatusBadge } from "../../parts/status.tsx";
 import { Actions } from "./actions.tsx";
 import { jobsBefore } from "./after.ts";
@@ -20,6 +22,7 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
     <header class={styles["header"]}>
       <div class={styles["title"]}>
         <h1>{job.name}</h1>
+        <Star job={job} />
         <StatusBadge
           status={job.status}
           reason={job.end_reason}
@@ -68,9 +71,7 @@ function Facts({ job }: { job: Job }) {
       </Fact>
       {job.study !== null && (
         <Fact name="Study">
-          <a href={`/studies/${job.study}`}>
-            cell {(job.study_cell ?? 0) + 1}, repeat {(job.study_repeat ?? 0) + 1}
-          </a>
+          <a href={`/studies/${job.study}`}>{cellText(job)}</a>
         </Fact>
       )}
       {jobsBefore(job.spec).length > 0 && (

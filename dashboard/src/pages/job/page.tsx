@@ -9,6 +9,7 @@ import { EventsPanel } from "./events/events.tsx";
 import { Failure } from "./failure.tsx";
 import { Header } from "./header.tsx";
 import { LogPanel } from "./logs/log_panel.tsx";
+import { NotesPanel } from "./notes/notes_panel.tsx";
 import { Overview } from "./overview.tsx";
 import styles from "./page.module.css";
 import { ArtifactsPanel } from "./results/artifacts.tsx";
@@ -22,6 +23,7 @@ const TABS = [
   ["spec", "Spec"],
   ["artifacts", "Artifacts"],
   ["events", "Events"],
+  ["notes", "Notes"],
 ] as const;
 
 const ADVICE_S = 60; // the api computes the advice of a live job for each request
@@ -77,12 +79,19 @@ function Loaded({ job, events, onChange }: LoadedProps) {
             aria-current={(value === "overview" ? isOverview : tab.value === value) ? "page" : undefined}
           >
             {text}
+            {value === "notes" && job.notes_at && (
+              <span title="There are notes">
+                <span aria-hidden="true"> •</span>
+                <span class="spoken">, there are some</span>
+              </span>
+            )}
           </a>
         ))}
       </nav>
       {tab.value === "logs" && <LogPanel job={job} />}
       {tab.value === "spec" && <SpecPanels job={job} />}
       {tab.value === "artifacts" && <ArtifactsPanel job={job} />}
+      {tab.value === "notes" && <NotesPanel job={job} onChange={onChange} />}
       {tab.value === "events" && <EventsPanel events={events} />}
       {isOverview && <Overview job={job} advice={advice} />}
     </div>

@@ -4,7 +4,9 @@ import type { ComponentChildren } from "preact";
 import { Sparkline } from "../../charts/sparkline.tsx";
 import { ago, duration, moment, number, secondsBetween, short, UNKNOWN } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
+import { Star } from "../../parts/star.tsx";
 import { isTerminal, reasonOf, StatusBadge } from "../../parts/status.tsx";
+import { CellOfStudy, NotesLink } from "./cell_of_study.tsx";
 import styles from "./cells.module.css";
 import { now } from "./clock.ts";
 import type { ColumnId } from "./columns.ts";
@@ -87,9 +89,12 @@ export function JobStatus({ row }: { row: Row }) {
 export function Name({ row, onLabel }: CellProps) {
   return (
     <span class={styles["name"]}>
-      <a href={`/jobs/${row.id}`} title={row.name}>
-        {row.name}
-      </a>
+      <span class={styles["title"]}>
+        <Star job={row} />
+        <a href={`/jobs/${row.id}`} title={row.name}>
+          {row.name}
+        </a>
+      </span>
       <span class={styles["more"]}>
         <span class={styles["id"]}>{row.id}</span>
         {row.command !== null && (
@@ -97,6 +102,8 @@ export function Name({ row, onLabel }: CellProps) {
             {row.command}
           </code>
         )}
+        <CellOfStudy row={row} />
+        {row.has_notes && <NotesLink row={row} />}
         <Labels row={row} onLabel={onLabel} />
       </span>
     </span>

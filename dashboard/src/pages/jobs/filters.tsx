@@ -45,6 +45,9 @@ export function OwnerFilters({ view, rows, onChange }: Filtering) {
           Mine
         </button>
       )}
+      <button type="button" aria-pressed={view.isStarred} onClick={() => onChange({ isStarred: !view.isStarred })}>
+        <span aria-hidden="true">★</span> Starred
+      </button>
       <Select allText="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
       {names.length > 1 && (
         <Select

@@ -1,6 +1,7 @@
 // The fields of a job that a row shows. A whole job is 4 kB with its spec and plan, and there are thousands.
 
 import type { EndReason, Job, Progress, Status } from "../../api/types.ts";
+import { cellText } from "../../cell_text.ts";
 import { commandText, number } from "../../format.ts";
 import { type Goal, goalMetric, goalMetricOf, goalOf, type Metrics, metricsOf, withNewest } from "../../metrics.ts";
 
@@ -10,6 +11,12 @@ export interface Row {
   readonly owner: string;
   readonly project: string;
   readonly labels: readonly string[];
+  readonly starred: boolean;
+  readonly has_notes: boolean;
+  /** The id of its study; null if it belongs to none. */
+  readonly study: string | null;
+  /** Its place in the study, in words. */
+  readonly cell: string;
   readonly status: Status;
   readonly end_reason: EndReason | null;
   readonly error: string | null;
@@ -79,6 +86,10 @@ export function rowOf(job: Job, page: string | null = null): Row {
     owner: job.owner,
     project: job.project,
     labels: labelsOf(job.labels),
+    starred: job.starred,
+    has_notes: job.notes_at !== null,
+    study: job.study,
+    cell: cellText(job),
     status: job.status,
     end_reason: job.end_reason,
     error: job.error,

@@ -39,8 +39,8 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
   );
 }
 
-function filtersIn({ statuses, owner, project, labels }: View): number {
-  return statuses.length + labels.length + Number(owner !== "") + Number(project !== "");
+function filtersIn({ statuses, owner, project, labels, isStarred }: View): number {
+  return statuses.length + labels.length + Number(owner !== "") + Number(project !== "") + Number(isStarred);
 }
 
 const OTHER = "\0other";

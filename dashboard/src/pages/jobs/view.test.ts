@@ -20,6 +20,8 @@ const NARROW: View = {
   project: "vision",
   labels: ["team:vision", "why:50%, or more"],
   study: "s1",
+  isStarred: true,
+  isGrouped: true,
   order: "-val_accuracy",
   metric: "val_loss",
 };
@@ -52,7 +54,7 @@ test("the path of the list has the filters and order of the view, the limit and 
   assert.equal(
     listPath(NARROW, 100, "c1"),
     "/v1/jobs?search=a+%26+b&status=running&status=failed&owner=ada&project=vision&label=team%3Avision" +
-      "&label=why%3A50%25%2C+or+more&study=s1&sort=-val_accuracy&limit=100&cursor=c1",
+      "&label=why%3A50%25%2C+or+more&study=s1&starred=true&sort=-val_accuracy&limit=100&cursor=c1",
   );
   assert.equal(listPath(EVERYTHING, 50), "/v1/jobs?sort=-created_at&limit=50");
 });

@@ -38,6 +38,9 @@ export interface View {
   /** Each as `key:value`. */
   readonly labels: readonly string[];
   readonly study: string;
+  readonly isStarred: boolean;
+  /** One row for each study, with its jobs below it. */
+  readonly isGrouped: boolean;
   readonly order: Order;
   /** The metric of the curves; empty for the one that counts for each job. */
   readonly metric: string;
@@ -50,11 +53,21 @@ export const EVERYTHING: View = {
   project: "",
   labels: [],
   study: "",
+  isStarred: false,
+  isGrouped: false,
   order: NEWEST_FIRST,
   metric: "",
 };
 
-export const NO_FILTER: Partial<View> = { search: "", statuses: [], owner: "", project: "", labels: [], study: "" };
+export const NO_FILTER: Partial<View> = {
+  search: "",
+  statuses: [],
+  owner: "",
+  project: "",
+  labels: [],
+  study: "",
+  isStarred: false,
+};
 
 /** The view in an address. Unknown values are left out. */
 export function viewOf(query: string): View {
@@ -67,6 +80,8 @@ export function viewOf(query: string): View {
     project: params.get("project") ?? "",
     labels: listOf(params.get("label") ?? "").map(withCommas),
     study: params.get("study") ?? "",
+    isStarred: params.get("starred") === "true",
+    isGrouped: params.get("group") === "study",
     order: isOrder(order) ? order : NEWEST_FIRST,
     metric: params.get("metric") || EVERYTHING.metric,
   };
@@ -75,13 +90,15 @@ export function viewOf(query: string): View {
 /** The parameters of the address for a change of the view; null removes one. */
 export function paramsOf(change: Partial<View>): Record<string, string | null> {
   const params: Record<string, string | null> = {};
-  const { search, statuses, owner, project, labels, study, order, metric } = change;
+  const { search, statuses, owner, project, labels, study, isStarred, isGrouped, order, metric } = change;
   if (search !== undefined) params["q"] = search.trim();
   if (statuses !== undefined) params["status"] = statuses.join(",");
   if (owner !== undefined) params["owner"] = owner;
   if (project !== undefined) params["project"] = project;
   if (labels !== undefined) params["label"] = labels.map(withoutCommas).join(",");
   if (study !== undefined) params["study"] = study;
+  if (isStarred !== undefined) params["starred"] = isStarred ? "true" : null;
+  if (isGrouped !== undefined) params["group"] = isGrouped ? "study" : null;
   if (order !== undefined) params["sort"] = order === EVERYTHING.order ? null : order;
   if (metric !== undefined) params["metric"] = metric === EVERYTHING.metric ? null : metric;
   return params;
@@ -96,6 +113,7 @@ export function listPath(view: View, limit: number, cursor: string | null = null
     project: view.project,
     label: view.labels,
     study: view.study,
+    starred: view.isStarred ? "true" : "",
     sort: view.order,
     limit,
     cursor,
@@ -108,7 +126,8 @@ export function streamPath({ owner, project, labels }: View): string {
 }
 
 export function isFiltered(view: View): boolean {
-  return Boolean(view.search || view.statuses.length || view.owner || view.project || view.labels.length || view.study);
+  const { search, statuses, owner, project, labels, study, isStarred } = view;
+  return Boolean(search || statuses.length || owner || project || labels.length || study || isStarred);
 }
 
 /** The order after a click on the header of `sort`: falling first, except for names and metrics that are better low. */

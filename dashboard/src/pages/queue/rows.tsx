@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
 import type { Listed, Me, Project, QueuedJob } from "../../api/types.ts";
 import { duration, moment, number, secondsBetween, UNKNOWN } from "../../format.ts";
-import { mayChange } from "../job/changes.ts";
+import { mayChange } from "../../rights.ts";
 import { now } from "../jobs/clock.ts";
 import { MoveDialog } from "./move.tsx";
 import { ceilingOf } from "./moves.ts";

@@ -52,6 +52,8 @@ test("a change of a job is shown with what was before", () => {
     detailOf(event("changed", { by: "ada", before, after })),
     "priority 50 → 80, time limit (s) 60 → none, name a → b, label team: x → z, label draft removed, label run: 2, by ada",
   );
+  const noted = { by: "ada", before: { notes: 0, starred: false }, after: { notes: 1204, starred: true } };
+  assert.equal(detailOf(event("changed", noted)), "notes: 0 → 1,204 characters, a star, by ada");
 });
 
 test("copies in the store are shown with their step and size", () => {

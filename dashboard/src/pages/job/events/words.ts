@@ -106,11 +106,13 @@ export function detailOf({ kind, data }: JobEvent): string {
 /** priority 50 → 80, label draft removed, by ada */
 function changesIn({ before, after, by }: Data): string {
   const [old, now] = [before as Data, after as Data];
-  const changes = Object.keys(now).flatMap((field) =>
-    field === "labels"
-      ? labelChanges(old[field] as Data, now[field] as Data)
-      : [`${words(field).replace(/ s$/, " (s)")} ${shownValue(old[field])} → ${shownValue(now[field])}`],
-  );
+  const changes = Object.keys(now).flatMap((field) => {
+    if (field === "labels") return labelChanges(old[field] as Data, now[field] as Data);
+    if (field === "notes")
+      return [`notes: ${number(old[field] as number)} → ${number(now[field] as number)} characters`];
+    if (field === "starred") return [now[field] ? "a star" : "no star"];
+    return [`${words(field).replace(/ s$/, " (s)")} ${shownValue(old[field])} → ${shownValue(now[field])}`];
+  });
   return [...changes, `by ${by}`].join(", ");
 }
 
