@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
+from api.similar_names import LOOKED_UP, proposal
 from jobs.data.artifact_files import ArtifactNotFound
 from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
 from jobs.data.checkpoints import CheckpointNotFound, CheckpointsRemoved
@@ -65,6 +66,8 @@ def problem_of(error: Exception) -> Problem:
 async def answer(request: Request, error: Exception) -> Response:
     """The response for an error. It is logged if Hora or its database is at fault."""
     problem = problem_of(error)
+    if type(error) in LOOKED_UP:
+        problem = await run_in_threadpool(_with_proposal, problem, error, request)
     if problem.status == 503 and isinstance(error, SQLAlchemyError):
         problem = await run_in_threadpool(_with_its_disk, problem, request)
     if problem.status == 500:
@@ -82,6 +85,16 @@ def _with_its_disk(problem: Problem, request: Request) -> Problem:
     settings: Settings = request.app.state.services.settings
     why = shortage(settings, "database") if has_database(settings) else None
     return Unavailable(f"{problem.detail}: {why}") if why is not None else problem
+
+
+def _with_proposal(problem: Problem, error: Exception, request: Request) -> Problem:
+    """The problem of a thing that does not exist, with the id or name that was probably meant."""
+    try:
+        with request.app.state.services.sessions() as session:
+            detail = problem.detail + proposal(session, error)
+    except SQLAlchemyError:
+        return problem
+    return Problem(problem.status, problem.slug, problem.title, detail)
 
 
 def install(app: FastAPI) -> None:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from api.similar_names import proposal
 from jobs.data.code import may_use
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
 from jobs.lifecycle.admission import missing_paths, unsupported
 from jobs.lifecycle.named_jobs import ambiguous, lock_named, problems_of_named
 from jobs.lifecycle.site_policy import SitePolicy
+from jobs.lifecycle.store import JobNotFound
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.problems import FieldProblem
@@ -31,7 +33,7 @@ class CheckedSpec:
 
     spec: Spec  # with the version and the options of its dataset, where that is a registered one
     plan: Plan | None
-    unsupported: list[FieldProblem]  # where there is one, nothing further was checked
+    unsupported: list[FieldProblem]  # where there is one, there is no plan
     missing: list[FieldProblem]  # paths that are not on this host's disk, and datasets that are not registered
     unworkable: list[FieldProblem]  # why it has no plan for its data
 
@@ -43,21 +45,21 @@ def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
     refused_fields = {problem.field for problem in resolved.problems}
     found = unsupported(spec, site, shape=resolved.shape, are_texts=resolved.are_texts)
     problems = [problem for problem in found if problem.field not in refused_fields]
-    if problems:
-        return CheckedSpec(spec, None, _with_registered_names(problems, registry), [], [])
     plan, unworkable = None, []
-    try:
-        plan = resolve_plan(spec, resolved.sizes)
-    except UnworkablePlan as error:
-        unworkable = [FieldProblem(error.field, str(error))]
+    if not problems:
+        try:
+            plan = resolve_plan(spec, resolved.sizes)
+        except UnworkablePlan as error:
+            unworkable = [FieldProblem(error.field, str(error))]
     missing = _with_registered_names([] if resolved.problems else missing_paths(spec, site), registry)
-    return CheckedSpec(spec, plan, [], [*resolved.problems, *missing], unworkable)
+    problems = _with_registered_names(problems, registry)
+    return CheckedSpec(spec, plan, problems, [*resolved.problems, *missing], unworkable)
 
 
 def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:
     """The problems. That of a missing dataset lists the registered names, because its name may be misspelt."""
     return [
-        replace(problem, message=problem.message + registry.registered_text())
+        replace(problem, message=problem.message + registry.others_text(problem.received or ""))
         if problem.field == "dataset.source" and reference_of(problem.received or "") is not None
         else problem
         for problem in problems
@@ -80,15 +82,14 @@ class StateChecks:
         self._shortages: dict[SlotRequest, Shortage | None] = {}
 
     def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
-        """The problems of a spec: what is unsupported; otherwise what does not exist, and what prevents a plan."""
-        if checked.unsupported:
-            return checked.unsupported
+        """The problems of a spec: what is unsupported, what does not exist or has no room, and what prevents a plan."""
         spec = checked.spec
-        return [
-            *checked.missing, *self._unknown_code(spec),
-            *problems_of_named(spec, self._named, self._ambiguities),
+        found = [
+            *checked.unsupported, *checked.missing, *self._unknown_code(spec), *self._wrong_named(spec),
             *self._lack_of_room(spec), *self._wrong_project(spec), *checked.unworkable,
         ]  # fmt: skip
+        told = {problem.field for problem in checked.unsupported}  # nothing further of these
+        return checked.unsupported + [problem for problem in found if problem.field not in told]
 
     def _unknown_code(self, spec: Spec) -> list[FieldProblem]:
         """The problem of code that was not sent, or that the applicant may not see."""
@@ -102,6 +103,16 @@ class StateChecks:
         if self._usable_code[spec.code]:
             return []
         return [FieldProblem("code", "no such code: send it with POST /v1/code", spec.code)]
+
+    def _wrong_named(self, spec: Spec) -> list[FieldProblem]:
+        """The problems of the jobs that it names. That of one that does not exist proposes a similar id."""
+        problems = []
+        for problem in problems_of_named(spec, self._named, self._ambiguities):
+            job_id = (problem.received or "").removeprefix("job:")
+            is_known = job_id in self._named or job_id in self._ambiguities
+            similar = "" if is_known else proposal(self._session, JobNotFound(job_id))
+            problems.append(replace(problem, message=problem.message + similar))
+        return problems
 
     def _wrong_project(self, spec: Spec) -> list[FieldProblem]:
         if spec.project not in self._projects:

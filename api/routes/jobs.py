@@ -32,7 +32,6 @@ from jobs.lifecycle import store
 from jobs.model.documents import merged
 from jobs.model.job_changes import parse_changes
 from jobs.model.problems import FieldProblem, InvalidSpec
-from jobs.model.spec import parse_spec, spec_from
 from jobs.people import audit, job_changes
 from jobs.views.jobs import JobView, Preview
 
@@ -101,7 +100,7 @@ def submit_job(
 ) -> Response:
     """Submit a training job. It runs as soon as its slots are free."""
     idempotency = idempotency_of(idempotency_key, "submit", body)
-    return submissions.submit_job(services, caller, parse_spec(body), idempotency=idempotency, dry_run=dry_run)
+    return submissions.submit_job(services, caller, body, idempotency=idempotency, dry_run=dry_run)
 
 
 @routes.post(
@@ -126,9 +125,9 @@ def clone_job(
     """
     with services.sessions() as session:
         original = store.get_job(session, job_id)  # of any owner: cloning only reads it
-    spec = spec_from(merged(without_options(original.spec, original.dataset_ref), _changes(body)))
+    document = merged(without_options(original.spec, original.dataset_ref), _changes(body))
     idempotency = idempotency_of(idempotency_key, "clone", job_id, body)
-    return submissions.submit_job(services, caller, spec, idempotency=idempotency, dry_run=dry_run, clone_of=job_id)
+    return submissions.submit_job(services, caller, document, idempotency=idempotency, dry_run=dry_run, clone_of=job_id)
 
 
 def _changes(body: bytes) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
+from jobs.suggestions import meant
 from jobs.views.base import Listed
 from jobs.views.jobs import EventView
 from jobs.views.live import Kind
@@ -168,7 +169,7 @@ def _kinds(values: list[str]) -> frozenset[Kind]:
     wrong = [name for name in names if name not in set(Kind)]
     if wrong:
         why = f"no such kind; allowed: {', '.join(Kind)}"
-        raise invalid([FieldProblem("include", why, name[:80]) for name in wrong])
+        raise invalid([FieldProblem("include", why + meant(name, Kind), name[:80]) for name in wrong])
     return frozenset(map(Kind, names))
 
 

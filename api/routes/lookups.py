@@ -34,6 +34,7 @@ from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
+from jobs.suggestions import meant
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
 
@@ -141,8 +142,8 @@ def _statuses(values: list[str]) -> frozenset[Status]:
     names = [name for value in values for name in value.split(",") if name]
     wrong = [name for name in names if name not in set(Status)]
     if wrong:
-        allowed = ", ".join(Status)
-        raise invalid([FieldProblem("status", f"no such status; allowed: {allowed}", name[:80]) for name in wrong])
+        allowed = f"no such status; allowed: {', '.join(Status)}"
+        raise invalid([FieldProblem("status", allowed + meant(name, Status), name[:80]) for name in wrong])
     return frozenset(map(Status, names))
 
 

@@ -11,10 +11,10 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
-from jobs.model.problems import FieldProblem
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import store
 from jobs.people import audit
+from jobs.people.project_admission import missing_project
 from jobs.runtime.outbound_addresses import target_of
 from jobs.views.base import Listed
 from jobs.views.webhooks import DeliveryStatus, DeliveryView, NewWebhook, NewWebhookView, WebhookChanges, WebhookView
@@ -55,7 +55,7 @@ def _require_membership(session: Session, caller: Caller, project: str) -> None:
     try:
         is_member = store.is_member(session, project, caller.user)
     except store.UnknownProject:
-        raise invalid([FieldProblem("project", "there is no such project", project)]) from None
+        raise invalid(missing_project(session, None, project, caller.applicant)) from None
     if not is_member and not caller.may(Scope.ADMIN):
         raise Forbidden(f"only members of the project {project} and admins may create a webhook for it")
 

@@ -5,11 +5,11 @@ It says only what is sure: programs, options and files of a host are not known h
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from hora.errors import Json
 from jobs.model.problems import FieldProblem
 from jobs.model.script_fields import REQUIREMENTS_FILE
+from jobs.suggestions import meant
 
 _PYTHONS = frozenset({"python", "python3"})
 _EXECUTABLE = 0o100
@@ -21,9 +21,8 @@ def command_problems(spec: Json, modes: Mapping[str, int]) -> list[FieldProblem]
     if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
         script, program = _script_of(command), _in_folder(command[0])
         if script is not None and script not in modes:
-            similar = get_close_matches(script, modes, n=1)
-            meant = f"; did you mean {similar[0]}?" if similar else ""
-            problems.append(FieldProblem("command", f"{script} is not among the files that are sent{meant}"))
+            message = f"{script} is not among the files that are sent{meant(script, modes)}"
+            problems.append(FieldProblem("command", message))
         elif program and program.endswith(".py") and not modes.get(program, _EXECUTABLE) & _EXECUTABLE:
             problems.append(FieldProblem("command", f"{program} is no program; did you mean `python {program}`?"))
     if spec.get("requirements") == REQUIREMENTS_FILE and REQUIREMENTS_FILE not in modes:

@@ -35,6 +35,7 @@ def examine() -> Iterator[Finding]:
         return
     yield machine.writable(home)
     yield from machine.disk_space(home)
+    yield from machine.variables()
     yield machine.data_roots()
     yield from store_findings(home)
     yield from machine.ssh_keys()

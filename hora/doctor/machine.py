@@ -95,6 +95,14 @@ def disk_space(home: Path) -> Iterator[Finding]:
             yield Finding("disk space", "ok", free)
 
 
+def variables() -> Iterator[Finding]:
+    """Variables that look like a setting, and are none."""
+    from jobs.runtime.settings import misspelt_in
+
+    for sentence in misspelt_in(os.environ):
+        yield Finding("variables", "warn", sentence, "Correct the name of the variable.")
+
+
 def data_roots() -> Finding:
     """The folders that this host's worker may read data from."""
     from pydantic import ValidationError

@@ -1,12 +1,13 @@
 """`hora up` and `hora down`: the stack on this machine, for a person. Called by the CLI."""
 
+import os
 from collections.abc import Callable
 
 from hora.home import StackError
 from hora.stack.control import Stack
 from hora.stack.keeper import ALREADY_RUNNING, Keeper
 from hora.stack.settings import stack_settings
-from jobs.runtime.settings import Settings
+from jobs.runtime.settings import Settings, misspelt_in
 
 PrintLine = Callable[[str], None]
 
@@ -17,6 +18,8 @@ def start(*, detach: bool, print_line: PrintLine) -> str | None:
     A stack that already runs is left as it is. Raises `StackError`.
     """
     settings = stack_settings()
+    for sentence in misspelt_in(os.environ):
+        print_line(sentence)
     stack = Stack(settings.home.path, embedded=False)
     if (
         not detach

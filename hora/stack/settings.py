@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from hora.home import Home, StackError
 from hora.stack.parts import PARTS
-from jobs.runtime.settings import Settings
+from jobs.runtime.settings import Settings, in_sentences
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ def stack_settings(*, parts: Iterable[str] = PARTS) -> StackSettings:
     try:
         settings = Settings()
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise StackError(f"HORA_{str(wrong['loc'][0]).upper()} is not valid: {wrong['msg']}.") from error
+        raise StackError(f"{in_sentences(error, ' is not valid')}.") from error
     fields_set = settings.model_fields_set
     home = Home.at(settings.home)
     if os.geteuid() == 0 and "database_url" not in fields_set and "database" in parts:

@@ -15,7 +15,7 @@ from jobs.data import versions
 from jobs.db.engine import Sessions
 from jobs.db.tables import DatasetVersion
 from jobs.lifecycle.dataset_refs import Ref
-from jobs.model.catalog import dataset_of, sizes_of
+from jobs.model.catalog import DATASETS, dataset_of, sizes_of
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.problems import FieldProblem
@@ -23,8 +23,11 @@ from jobs.model.spec import DatasetSpec, Spec, unknown_class
 from jobs.model.synthetic import WrongSynthetic
 from jobs.model.task_rules import unfit_fields
 from jobs.model.tasks import CLASSIFICATION, DEFAULT_METRICS, Task, epoch_metrics
+from jobs.suggestions import meant
 
 _FIELD = "dataset.source"
+_MOST_NAMED = 20  # registered datasets in a message
+_MOST_COMPARED = 1000  # with a misspelt name
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,17 @@ class Registry:
         if reference is None or (not rows and reference.version is None):
             return _on_built_in(spec)
         if not rows:
-            return self._refused(spec, f"no dataset {reference.name} is registered{self.registered_text()}")
+            return self._refused(spec, f"no dataset {reference.name} is registered{self.others_text(reference.name)}")
         row = _usable_version(reference, rows)
         return self._refused(spec, row) if isinstance(row, str) else _on_version(spec, row)
 
-    def registered_text(self) -> str:
-        """The registered names, as the end of a message."""
+    def others_text(self, misspelt: str) -> str:
+        """The end of a message about a name that does not exist: the registered names, and what was probably meant."""
         with self._sessions() as session:
-            names = versions.names(session)
-        return f"; registered: {', '.join(names)}" if names else ""
+            names = versions.names(session, most=_MOST_COMPARED)
+        named = [*names[:_MOST_NAMED], *(["..."] if len(names) > _MOST_NAMED else [])]
+        registered = f"; registered: {', '.join(named)}" if names else ""
+        return registered + meant(misspelt, [*DATASETS, *names])
 
     def _versions(self, name: str) -> Sequence[DatasetVersion]:
         if name not in self._versions_by_name:

@@ -192,6 +192,15 @@ def names(session: Session, *, most: int = 20) -> list[str]:
     )
 
 
+def labels_of_all(session: Session, *, most: int, with_versions: bool) -> list[str]:
+    """The registered names, or each with its versions (`chips@3`)."""
+    if not with_versions:
+        return names(session, most=most)
+    columns = (DatasetVersion.name, DatasetVersion.version)
+    rows = session.execute(select(*columns).where(_LISTED).order_by(*columns).limit(most))
+    return [f"{name}@{version}" for name, version in rows]
+
+
 def versions_of(session: Session, name: str) -> Sequence[DatasetVersion]:
     """All versions of a name that are in the list, newest first."""
     query = select(DatasetVersion).where(_LISTED, DatasetVersion.name == name)

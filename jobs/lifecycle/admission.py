@@ -20,6 +20,7 @@ from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.model.synthetic import SYNTHETIC, WrongSynthetic, is_synthetic, synthetic_of
 from jobs.runtime.data_roots import is_plain_url
+from jobs.suggestions import meant
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
     if name not in MODELS and name not in site.models:
         more = ", ".join(site.models) or "none; see HORA_MODELS"
         message = f"no such model; there are: {', '.join(MODELS)}; and from installed packages: {more}"
+        message += meant(name, [*MODELS, *site.models])
         yield FieldProblem("model.name", message, name)
     if ":" in name and network.dropout:
         message = f"{name} places its own dropout; leave it at 0"
@@ -180,6 +182,7 @@ def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
             yield FieldProblem("model.weights", "write it as job:ID, with the id of a job", weights)
     elif weights != "none" and not network.weights_are_a_file:
         message = "write none, imagenet, job:ID, or a file below the data roots that ends in .h5, .hdf5 or .keras"
+        message += meant(weights, ["none", "imagenet"])
         yield FieldProblem("model.weights", message, weights)
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, TypeAdapter
@@ -21,6 +20,7 @@ from sqlalchemy.types import TypeEngine
 from jobs.db.cursors import Moment, Text, positions
 from jobs.db.tables import SORTED_BY, Job
 from jobs.model.goals import METRIC_NAME
+from jobs.suggestions import meant
 
 Order = Literal[
     "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-duration", "duration",
@@ -41,9 +41,8 @@ def known_order(text: Any) -> Any:
     """Refuse a text that is no order, with a sentence that says what is allowed. For pydantic."""
     fields = [order for order in get_args(Order) if not order.startswith("-")]
     if isinstance(text, str) and text.removeprefix("-") not in fields and not re.match(_METRIC_ORDER, text):
-        similar = get_close_matches(text.removeprefix("-"), fields, n=1)
-        meant = f"; did you mean {similar[0]}?" if similar else ""
-        raise ValueError(f"allowed: {', '.join(fields)} and metrics.NAME, each also with a minus in front{meant}")
+        proposal = meant(text.removeprefix("-"), fields)
+        raise ValueError(f"allowed: {', '.join(fields)} and metrics.NAME, each also with a minus in front{proposal}")
     return text
 
 

@@ -10,6 +10,7 @@ from jobs.model.script_fields import OWN_ENVIRONMENTS, UnknownPlaceholder, fille
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec
 from jobs.model.synthetic import is_synthetic
+from jobs.suggestions import meant
 
 _WITH_FILES = "fashion-mnist"  # the one built-in dataset that lies in a folder
 
@@ -19,8 +20,9 @@ def script_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
     if not site.runs_code:
         yield FieldProblem("code", "this stack runs no code of its users: its operator has to set HORA_CODE=on")
     if spec.environment not in (*OWN_ENVIRONMENTS, *site.environments):
-        there_are = ", ".join((*OWN_ENVIRONMENTS, *site.environments))
-        yield FieldProblem("environment", f"no such environment; there are: {there_are}", spec.environment)
+        names = [*OWN_ENVIRONMENTS, *site.environments]
+        message = f"no such environment; there are: {', '.join(names)}{meant(spec.environment, names)}"
+        yield FieldProblem("environment", message, spec.environment)
     if spec.requirements is not None and not site.installs_requirements:
         message = "this stack installs no packages for jobs: its operator has to set HORA_CODE_REQUIREMENTS=on"
         yield FieldProblem("requirements", message)

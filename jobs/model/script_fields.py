@@ -6,11 +6,12 @@ A script is a job with `code`: Hora launches, watches and measures it, but it tr
 import json
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from math import isfinite
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
+
+from jobs.suggestions import similar_to
 
 MOST_PARAMS_BYTES = 64 * 1024  # as JSON
 MOST_COMMAND_BYTES = 64 * 1024
@@ -149,8 +150,8 @@ class UnknownPlaceholder(ValueError):
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
-        similar = get_close_matches(name, known, n=1)
-        meant = f"Did you mean {{{similar[0]}}}? " if similar else ""
+        similar = similar_to(name, known)
+        meant = "" if similar is None else f"Did you mean {{{similar}}}? "
         super().__init__(
             f"There is no placeholder {{{name}}}. {meant}There are {', '.join(known)}. For the text itself write"
             f" {{{{{name}}}}}"

@@ -6,8 +6,9 @@ multilabel       which of several classes apply, also none or all
 """
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
+
+from jobs.suggestions import meant
 
 Task = Literal["classification", "regression", "multilabel"]
 AnyTask = Literal["auto", "classification", "regression", "multilabel"]  # auto: as the labels of the data say
@@ -61,7 +62,5 @@ def task_of(wanted: AnyTask, dataset: Mapping[str, Any] | None) -> Task:
 
 def no_such_metric(metric: str, names: Collection[str], task: str) -> str:
     """What to say of a metric that is not measured."""
-    similar = get_close_matches(metric, names, n=1)
-    meant = f"; did you mean {similar[0]}?" if similar else ""
     of_task = "" if task == "auto" else f" of {task}"
-    return f"no such metric{of_task}; there are: {', '.join(names)}{meant}"
+    return f"no such metric{of_task}; there are: {', '.join(names)}{meant(metric, names)}"

@@ -15,8 +15,10 @@ from jobs.model.problems import FieldProblem
 from jobs.model.spec import DEFAULT_PRIORITY, Spec
 from jobs.model.states import Status
 from jobs.people.rights import NotAllowed
+from jobs.suggestions import meant
 
 _MOST_NAMED = 20  # projects that a message lists
+_MOST_COMPARED = 1000  # with a misspelt name
 
 
 class QueueFull(ValueError):
@@ -83,7 +85,9 @@ def missing_project(session: Session, project: Project | None, name: str, applic
     if project is not None and project.archived_at is None:
         return []
     problem = "there is no such project" if project is None else "this project is archived"
-    return [FieldProblem("project", f"{problem}; there are: {_open_projects(session, applicant)}", name)]
+    names = _open_projects(session, applicant)
+    named = ", ".join([*names[:_MOST_NAMED], *(["..."] if len(names) > _MOST_NAMED else [])])
+    return [FieldProblem("project", f"{problem}; there are: {named}{meant(name, names)}", name)]
 
 
 def admit(session: Session, name: str, applicant: Applicant, *, jobs: int) -> None:
@@ -128,11 +132,10 @@ def require_room(session: Session, name: str, *, jobs: int) -> None:
         raise QueueFull(name, queued=queued, new_jobs=jobs, max_queued=max_queued)
 
 
-def _open_projects(session: Session, applicant: Applicant) -> str:
-    """The projects that the applicant may submit to, for a message."""
+def _open_projects(session: Session, applicant: Applicant) -> list[str]:
+    """The projects that the applicant may submit to."""
     query = select(Project.name).where(Project.archived_at.is_(None)).order_by(Project.name)
     if not applicant.is_admin:
         is_member = exists().where(ProjectMember.project == Project.name, ProjectMember.user_name == applicant.user)
         query = query.where(or_(Project.is_open, is_member))
-    names = session.scalars(query.limit(_MOST_NAMED + 1)).all()
-    return ", ".join([*names[:_MOST_NAMED], *(["..."] if len(names) > _MOST_NAMED else [])])
+    return list(session.scalars(query.limit(_MOST_COMPARED)))

@@ -9,6 +9,7 @@ import re
 import shlex
 import socket
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,11 +22,19 @@ from jobs.runtime.default_home import default_home
 from jobs.runtime.outbound_addresses import Allowed, allowed_from
 from jobs.runtime.prices import Prices, prices_from
 from jobs.runtime.rank_variables import rank_variables
+from jobs.suggestions import similar_to
+from jobs.wording import in_words
 
 # Between two roots, and not the colon of s3:// or of a port.
 _BETWEEN_ROOTS = re.compile(r":(?!//|[0-9])")
+_PREFIX = "HORA_"
 _POOL, _PARTITION = "slurm:", r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"  # as in `jobs.model.pools`
 _SLURM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+_PARTITION_NAME, _HOST_NAME = f"^{_PARTITION}$", rf"^({_POOL})?[A-Za-z0-9][A-Za-z0-9._-]*$"
+_WORDS = {
+    _PARTITION_NAME: "must be the name of a partition: letters, digits and ._- only, and begin with a letter or digit",
+    _HOST_NAME: "must be the name of a host: letters, digits and ._- only, and begin with a letter or digit",
+}
 
 # Within these a timestamp, a limit of the kernel and a socket's timeout can hold the number.
 _YEAR_S = 365 * 86_400
@@ -42,7 +51,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="HORA_", frozen=True, extra="ignore", env_ignore_empty=True, allow_inf_nan=False
+        env_prefix=_PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, allow_inf_nan=False
     )
 
     home: Path = Field(
@@ -175,7 +184,7 @@ class Settings(BaseSettings):
     )
     slurm_partition: str | None = Field(
         None,
-        pattern=f"^{_PARTITION}$",
+        pattern=_PARTITION_NAME,
         description="The partition of Slurm that this worker offers as a [pool](slurm.md), beside slots of its own. For"
         " workers on a login node.",
     )
@@ -195,7 +204,7 @@ class Settings(BaseSettings):
     )
     host_name: str | None = Field(
         None,
-        pattern=rf"^({_POOL})?[A-Za-z0-9][A-Za-z0-9._-]*$",  # supervisors of a pool have the pool's name
+        pattern=_HOST_NAME,  # supervisors of a pool have the pool's name
         max_length=255,
         description="The host's name in the service, by default the machine's own name. Do not change it between"
         " restarts.",
@@ -548,7 +557,20 @@ def settings() -> Settings:
         sys.exit(in_sentences(error))
 
 
-def in_sentences(error: ValidationError) -> str:
+def in_sentences(error: ValidationError, verdict: str = "") -> str:
     """Which settings are wrong, and why. It has no values: some are secret."""
-    wrong = error.errors(include_input=False)
-    return "; ".join(f"HORA_{str(detail['loc'][0]).upper()}: {detail['msg']}" for detail in wrong)
+    wrong = error.errors(include_url=False)
+    return "; ".join(
+        f"{_PREFIX}{str(detail['loc'][0]).upper()}{verdict}: {in_words(detail, _WORDS)}" for detail in wrong
+    )
+
+
+def misspelt_in(environ: Iterable[str]) -> list[str]:
+    """Sentences about variables that are no settings, but look like one: they have no effect."""
+    names = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
+    similar = {name: similar_to(name, names, 0.85) for name in environ if name.startswith(_PREFIX)}
+    return [
+        f"{name} has no effect: there is no such setting; did you mean {other}?"
+        for name, other in sorted(similar.items())
+        if other is not None
+    ]

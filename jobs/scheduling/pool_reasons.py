@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Protocol
 
 from jobs.model.pools import PREFIX
 from jobs.scheduling.placement_rows import RegisteredPool
 from jobs.scheduling.shortage import Shortage, slots_asked
 from jobs.scheduling.slots import SlotRequest
+from jobs.suggestions import similar_to
 
 _MOST_NAMED = 5
 # Slurm's words for why a job waits, and what they mean.
@@ -103,8 +103,8 @@ def pool_shortage(request: SlotRequest, pools: Sequence[RegisteredPool], *, auto
 def _known(request: SlotRequest, pools: Sequence[RegisteredPool]) -> str:
     names = [one.pool.name for one in pools]
     partitions = [name.removeprefix(PREFIX) for name in names]
-    if meant := get_close_matches((request.pool or "").removeprefix(PREFIX), partitions, n=1):
-        return f"; did you mean {PREFIX}{meant[0]}?"
+    if similar := similar_to((request.pool or "").removeprefix(PREFIX), partitions):
+        return f"; did you mean {PREFIX}{similar}?"
     return f"; there is {', '.join(names[:_MOST_NAMED])}" if names else "; there is none"
 
 

@@ -18,8 +18,9 @@ from pydantic_core import from_json, to_json
 from jobs.insight.studies.goals import goal_of, impossible
 from jobs.model.documents import set_field
 from jobs.model.printable import MOST_IN_NAME, cleaned
-from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec, fields_at
 from jobs.model.spec import Spec, spec_from
+from jobs.suggestions import similar_to
 from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {
@@ -29,6 +30,7 @@ _NOT_VARIED = {
     "probe": "a study consists of trainings; submit a batch probe by itself",
 }
 _WITH_ANY_NAMES = ("params", "env")  # objects of a script's spec whose fields have any names
+_NESTED = "write fields of objects as dataset.fraction"
 _SEEDS = 2**32
 MOST_CELL_BYTES = 64 * 1024  # of a cell's spec as it is written: there may be a thousand cells
 
@@ -148,9 +150,15 @@ def wrong_fields(study: StudySpec) -> Iterator[FieldProblem]:
         elif top in _WITH_ANY_NAMES and inner:
             yield from _wrong_inner(study, field)
         elif not _is_field(Spec, field.split(".")):
-            yield FieldProblem(f"grid.{field}", "a spec has no such field; write fields of objects as dataset.fraction")
+            yield FieldProblem(f"grid.{field}", f"a spec has no such field; {_NESTED}{_meant_field(field)}")
     if study.base.get("probe") is not None:
         yield FieldProblem("base.probe", _NOT_VARIED["probe"])
+
+
+def _meant_field(field: str) -> str:
+    *outer, last = field.split(".")
+    similar = similar_to(last, fields_at(outer, Spec))
+    return "" if similar is None else f"; did you mean `{'.'.join([*outer, similar])}`?"
 
 
 def _wrong_inner(study: StudySpec, field: str) -> Iterator[FieldProblem]:

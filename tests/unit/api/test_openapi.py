@@ -1,6 +1,7 @@
 """The OpenAPI document is valid and complete, and its operations keep their names."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from api.document import document
 from api.problems import MEDIA_TYPE
+from jobs import wording
+from jobs.model.problems import _WORDS_BY_PATTERN
 from tests.unit.api.operations import PINNED, operations, pinned
 
 CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
@@ -23,6 +26,28 @@ def openapi() -> dict[str, Any]:
 def test_the_document_is_valid(openapi: dict[str, Any]) -> None:
     assert openapi["openapi"].startswith("3.1")
     assert [error.message for error in OpenAPIV31SpecValidator(openapi).iter_errors()] == []
+
+
+def test_each_pattern_of_a_parameter_and_a_body_has_words(openapi: dict[str, Any]) -> None:
+    """A path that does not match has another answer: there is no such thing."""
+    in_words = _WORDS_BY_PATTERN | wording._WORDS_BY_PATTERN
+    without = []
+    for path, method, operation in operations(openapi):
+        others = [one for one in operation.get("parameters", []) if one["in"] != "path" and one["name"] != "sort"]
+        without += [(method, path, one) for one in _patterns(others) if one not in in_words]
+    without += [("", "", one) for one in _patterns(openapi["components"]["schemas"]) if one not in in_words]
+    assert without == []
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(pattern := schema.get("pattern"), str):
+            yield pattern
+        for part in schema.values():
+            yield from _patterns(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _patterns(part)
 
 
 def test_operation_names_are_pinned(openapi: dict[str, Any]) -> None:

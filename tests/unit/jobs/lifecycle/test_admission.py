@@ -145,7 +145,9 @@ def test_a_refusal_lists_what_exists() -> None:
     )
     assert "HORA_DATA_ROOTS is not set" in the_problem(spec_of({"source": "chips"}), SitePolicy()).message
     assert "no such file" in the_problem(spec_of(model={"name": "mlp", "weights": "/mlp.weights.h5"})).message
-    assert the_problem(spec_of(model="resnet51")).message.endswith("and from installed packages: acme.nets:wide")
+    assert the_problem(spec_of(model="resnet51")).message.endswith(
+        "and from installed packages: acme.nets:wide; did you mean resnet56?"
+    )
     assert "8x16" in the_problem(spec_of({"source": "synthetic:shape=8x16x1", "augment": ["rotate_90"]})).message
 
 

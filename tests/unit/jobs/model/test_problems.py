@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jobs import wording
 from jobs.model.problems import _WORDS_BY_PATTERN
 from jobs.model.spec import Spec
 from jobs.views.studies import StudySpec
@@ -52,7 +53,7 @@ def test_a_text_beside_a_number_is_not_proposed() -> None:
 @pytest.mark.parametrize("model", [Spec, StudySpec])
 def test_each_pattern_has_words(model: Any) -> None:
     patterns = set(_patterns(model.model_json_schema()))
-    assert patterns <= _WORDS_BY_PATTERN.keys()
+    assert patterns <= _WORDS_BY_PATTERN.keys() | wording._WORDS_BY_PATTERN.keys()
 
 
 def _patterns(schema: Any) -> Iterator[str]:

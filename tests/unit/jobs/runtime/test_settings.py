@@ -5,7 +5,8 @@ import os
 import pytest
 from pydantic import ValidationError
 
-from jobs.runtime.settings import Settings, settings
+from jobs import wording
+from jobs.runtime.settings import _WORDS, Settings, in_sentences, misspelt_in, settings
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,29 @@ def test_wrong_settings_end_the_process_by_name_without_their_values(monkeypatch
     assert "HORA_BROKER_URL: " in str(ended.value.code)
     assert "HORA_PORT: " in str(ended.value.code)
     assert "t0p" not in str(ended.value.code)
+
+
+def test_a_wrong_choice_is_answered_with_the_similar_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORA_DEVICE", "gpuu")
+    monkeypatch.setenv("HORA_HOST_NAME", "a b")
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    device, host = in_sentences(refused.value).split("; HORA_HOST_NAME")
+    assert device == "HORA_DEVICE: must be 'auto', 'gpu' or 'cpu'; did you mean 'gpu'?"
+    assert host.startswith(": must be the name of a host")
+
+
+def test_each_pattern_of_a_setting_has_words() -> None:
+    properties = Settings.model_json_schema()["properties"].values()
+    ways = [way for each in properties for way in [each, *each.get("anyOf", [])]]
+    patterns = {way["pattern"] for way in ways if "pattern" in way}
+    assert len(patterns) > 4
+    assert patterns <= _WORDS.keys() | wording._WORDS_BY_PATTERN.keys()
+
+
+def test_a_variable_that_looks_like_a_setting_is_found() -> None:
+    environ = ["HORA_SLOT", "HORA_SLOTS", "HORA_URL", "HORA_FOO", "HORA_RUN_FILE", "HORA_DATA", "PATH", "HORA_BIND"]
+    assert misspelt_in(environ) == ["HORA_SLOT has no effect: there is no such setting; did you mean HORA_SLOTS?"]
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "1e300", "0", "-1", "a"])
