@@ -11,19 +11,19 @@ Both take the same steps:
 6. After the commit, send a hint to the dispatchers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fastapi import Response
 from pydantic import BaseModel
-from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
 from api.callers import Caller
 from api.deps import Services, as_json
 from api.polling import versions
 from api.polling.entity_tags import job_tag, study_tag
+from api.received_specs import spec_in, study_in
 from api.row_views import job_view
 from api.spec_checks import CheckedSpec, StateChecks, check_spec
 from jobs.data.code import mark_used
@@ -32,15 +32,14 @@ from jobs.db.tables import Job
 from jobs.insight.advice.quote import preview
 from jobs.insight.advice.warnings import StorageLimits
 from jobs.insight.studies import store
-from jobs.insight.studies.grid import Cell, CellProblems, cells_of
-from jobs.insight.studies.space import EndProblems, ends_of, grid_of_ends, space_of, trials_of
+from jobs.insight.studies.grid import Cell, CellProblems
+from jobs.insight.studies.space import EndProblems, grid_of_ends, space_of, trials_of
 from jobs.lifecycle.named_jobs import with_whole_ids
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
-from jobs.model.partial_spec import rest_of, told_of_rest
 from jobs.model.plan import Plan
-from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.problems import InvalidSpec
 from jobs.model.scopes import Scope
-from jobs.model.spec import Spec, parse_spec, spec_from
+from jobs.model.spec import Spec
 from jobs.people import audit
 from jobs.people.project_admission import Applicant, admit
 from jobs.people.queue_share import require_queue_share
@@ -62,7 +61,7 @@ def submit_job(
     Raises `InvalidSpec`, `IdempotencyConflict`, `InsufficientScope`, and what `jobs.people.project_admission.admit`
     raises.
     """
-    spec = _spec_of(services, caller, document)
+    spec = spec_in(services, caller, document)
     _require_scope_of(caller, [spec])
     (spec,) = _with_whole_ids(services, [spec])
     checked = check_spec(spec, services.site, Registry(services.sessions))
@@ -92,17 +91,14 @@ def submit_job(
 
 
 def submit_study(
-    services: Services, caller: Caller, study: StudySpec, *, idempotency: Idempotency | None, dry_run: bool
+    services: Services, caller: Caller, body: bytes, *, idempotency: Idempotency | None, dry_run: bool
 ) -> Response:
     """Submit a study. All its jobs are stored, or none. A search is stored without jobs: a worker begins its trials.
 
     Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
     """
+    study, cells = study_in(services, caller, body)
     is_search = study.search is not None
-    try:
-        cells = ends_of(study) if is_search else cells_of(study)
-    except InvalidSpec as error:
-        raise InvalidSpec([*error.problems, *_problems_of_base(services, caller, study, error.problems)]) from None
     _require_scope_of(caller, [cell.spec for cell in cells])
     registry = Registry(services.sessions)
     specs = _with_whole_ids(services, [cell.spec for cell in cells])
@@ -133,44 +129,6 @@ def submit_study(
 def _with_whole_ids(services: Services, specs: list[Spec]) -> list[Spec]:
     with services.sessions() as session:
         return with_whole_ids(session, specs)
-
-
-def _spec_of(services: Services, caller: Caller, document: bytes | Mapping[str, Any]) -> Spec:
-    """The spec in a document. Raises `InvalidSpec` with every wrong field, also those that are checked later."""
-    try:
-        return parse_spec(document) if isinstance(document, bytes) else spec_from(dict(document))
-    except InvalidSpec as error:
-        wrong = [problem.field for problem in error.problems]
-        try:
-            fields = from_json(document) if isinstance(document, bytes) else document
-        except ValueError:
-            fields = None
-        if not isinstance(fields, Mapping):
-            raise
-        raise InvalidSpec([*error.problems, *_problems_of_rest(services, caller, fields, wrong)]) from None
-
-
-def _problems_of_base(
-    services: Services, caller: Caller, study: StudySpec, found: Sequence[FieldProblem]
-) -> list[FieldProblem]:
-    """What else is wrong with the base of a study, apart from what it varies."""
-    varied = [*study.grid, *(study.search.space if study.search is not None else ())]
-    wrong = [problem.field.removeprefix("base.") for problem in found if problem.field.startswith("base.")]
-    rest = _problems_of_rest(services, caller, study.base, [*wrong, *varied])
-    return [replace(problem, field=f"base.{problem.field}") for problem in rest]
-
-
-def _problems_of_rest(
-    services: Services, caller: Caller, document: Mapping[str, Any], wrong_fields: Sequence[str]
-) -> list[FieldProblem]:
-    """The problems of what is left without the wrong fields, as far as they do not come from these."""
-    spec = rest_of(document, wrong_fields)
-    if spec is None:
-        return []
-    checked = check_spec(spec, services.site, Registry(services.sessions))
-    with services.sessions.begin() as session:
-        problems = StateChecks(session, caller.applicant, [checked.spec]).problems_of(checked)
-    return told_of_rest(problems, wrong_fields)
 
 
 def _require_scope_of(caller: Caller, specs: Iterable[Spec]) -> None:

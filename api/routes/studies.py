@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, Query, Response
-from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from api import submissions
@@ -34,7 +33,6 @@ from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.mean_curves import curves_of
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
-from jobs.model.problems import InvalidSpec, field_problems
 from jobs.model.scopes import Scope
 from jobs.people import audit
 from jobs.views.base import Listed
@@ -45,7 +43,6 @@ from jobs.views.studies import (
     StudyLine,
     StudyPreview,
     StudyReport,
-    StudySpec,
     StudyView,
 )
 
@@ -100,16 +97,8 @@ def submit_study(
     idempotency_key: Key = None,
 ) -> Response:
     """Submit a study: a grid of jobs over a base spec. All of them are stored, or none."""
-    study = _study_of(body)
     idempotency = idempotency_of(idempotency_key, "study", body)
-    return submissions.submit_study(services, caller, study, idempotency=idempotency, dry_run=dry_run)
-
-
-def _study_of(body: bytes) -> StudySpec:
-    try:
-        return StudySpec.model_validate_json(body)
-    except ValidationError as error:
-        raise InvalidSpec(field_problems(error, StudySpec)) from None
+    return submissions.submit_study(services, caller, body, idempotency=idempotency, dry_run=dry_run)
 
 
 @routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED, dependencies=[TAKES_A_TURN])

@@ -57,8 +57,9 @@ def submit(
 ) -> None:
     """Submit a job. `--dry-run` shows its plan and expected time."""
     options = spec_options(locals())
+    from hora.cli.checking import check_spec
     from hora.cli.spec_code import pack_code
-    from hora.cli.spec_files import read_document, validated, with_labels, with_options
+    from hora.cli.spec_files import read_document, with_labels, with_options
     from hora.cli.submitting import submit_document
 
     check_is_given(file, dataset, changes)
@@ -66,7 +67,8 @@ def submit(
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
     document = with_options(with_labels(read_document(file) if file else {}, label), options, changes)
     archives = pack_code(document)
-    submit_document(validated(document), archives, dry_run=dry_run, wait=wait, timeout_s=timeout, as_json=as_json)
+    check_spec(document)
+    submit_document(document, archives, dry_run=dry_run, wait=wait, timeout_s=timeout, as_json=as_json)
 
 
 @app.command()

@@ -41,8 +41,9 @@ def probe(
 ) -> None:
     """Try a spec with growing batches, and propose a batch size and a learning rate."""
     options = spec_options(locals())
+    from hora.cli.checking import check_spec
     from hora.cli.spec_code import pack_code
-    from hora.cli.spec_files import read_document, validated, with_options
+    from hora.cli.spec_files import read_document, with_options
     from hora.connection import connect
 
     check_is_given(file, dataset, changes)
@@ -50,8 +51,9 @@ def probe(
     is_probe = document.get("probe") is not None  # in the file: then the proposed command removes it
     document = with_options(document if is_probe else {**document, "probe": {}}, options, changes)
     pack_code(document)  # a script cannot be probed, and the answer names that field, not a wrong digest
+    check_spec(document)
     with connect() as client:
-        job = client.submit(validated(document))
+        job = client.submit(document)
         if no_wait:
             print_json(job) if as_json else tell(job["id"])
             return

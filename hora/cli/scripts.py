@@ -64,9 +64,10 @@ def run(
 ) -> None:
     """Run your own code on the ranks of a job: send a folder, run a command in it, and show its output."""
     options = spec_options(locals())
+    from hora.cli.checking import check_spec
     from hora.cli.command_check import command_problems
     from hora.cli.spec_code import pack_code
-    from hora.cli.spec_files import validated, with_labels, with_options
+    from hora.cli.spec_files import with_labels, with_options
     from hora.cli.submitting import submit_document
     from jobs.model.problems import InvalidSpec
 
@@ -75,7 +76,7 @@ def run(
         raise typer.BadParameter("with --dry-run there is nothing to --detach from")
     document = with_options(with_labels({"code": str(folder or Path())}, label), options, changes)
     archives = pack_code(document)
-    validated(document)
+    check_spec(document)
     for archive in archives:
         if problems := command_problems(document, {file.name: file.mode for file in archive.files}):
             raise InvalidSpec(problems)

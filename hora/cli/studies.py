@@ -35,8 +35,9 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Submit a study: a grid of jobs that differ in some fields, or a search. `--dry-run` shows what it would run."""
+    from hora.cli.checking import check_study
     from hora.cli.spec_code import pack_code, send_packed
-    from hora.cli.spec_files import read_document, validated_study, with_options
+    from hora.cli.spec_files import read_document, with_options
     from hora.cli.watch import watch_study
     from hora.connection import connect
 
@@ -44,7 +45,7 @@ def study(
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
     document = with_options(read_document(file), {}, changes, whole_below=("grid", "search.space"))
     archives = pack_code(document)
-    validated_study(document)
+    check_study(document)
     with connect() as client:
         send_packed(client, archives)
         if dry_run:

@@ -129,6 +129,10 @@ def test_a_clone_and_a_study_are_told_everything_too(
     assert details(api.post("/v1/studies", json=study)).keys() == {
         "base.learning_rate", "base.dataset.source", "grid.optimizer[0]",
     }  # fmt: skip
+    wrong_study = study | {"repeats": 0, "grid": {"gpuz": [1]}}
+    told = details(api.post("/v1/studies", json=wrong_study))
+    assert told.keys() == {"repeats", "grid.gpuz", "base.learning_rate", "base.dataset.source", "base.gpus"}
+    assert told["grid.gpuz"].endswith("; did you mean `gpus`?")
 
 
 def test_unsupported_and_missing_things_are_told_together(api: TestClient, sessions: Sessions) -> None:
