@@ -2,13 +2,17 @@
 
 from jobs.db.tables import Job, Token
 from jobs.model.documents import knows_epochs
+from jobs.model.remedies import EXPLANATIONS, Explanation
+from jobs.model.states import EndReason
 from jobs.model.stored_spec import with_defaults
 from jobs.scheduling.queue import Standing
 from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
 
 # Fields that are not columns as they are, but computed from them.
-_NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "notes", "spec", "study", "waiting"})
+_NOT_COLUMNS = frozenset({
+    "progress", "dataset", "dataset_version", "notes", "spec", "study", "waiting", "cause", "remedy",
+})  # fmt: skip
 
 
 def job_view(job: Job, *, is_whole: bool = True, standing: Standing | None = None) -> JobView:
@@ -18,10 +22,12 @@ def job_view(job: Job, *, is_whole: bool = True, standing: Standing | None = Non
     if job.dataset is not None:
         dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if is_whole else None})
     version = None if job.dataset_ref is None else DatasetRefView.model_validate(job.dataset_ref)
+    end = Explanation(None) if job.end_reason is None else EXPLANATIONS[EndReason(job.end_reason)]
     waiting = None if standing is None else WaitingView.model_validate(standing)
     return JobView(
         **fields, spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
-        waiting=waiting, study=job.study_id, notes=job.notes if is_whole and job.notes_at is not None else None,
+        waiting=waiting, study=job.study_id, cause=end.cause, remedy=end.remedy,
+        notes=job.notes if is_whole and job.notes_at is not None else None,
     )  # fmt: skip
 
 

@@ -56,7 +56,9 @@ class JobFailed(HoraError):
     def __init__(self, job: "JobView") -> None:
         self.job = job
         how = f"{job.status} ({job.end_reason})" if job.end_reason not in (None, "cancelled") else f"{job.status}"
-        super().__init__(f"job {job.id} {how}" + (f": {job.error}" if job.error else ""))
+        what = job.error or (job.cause if job.status == "failed" else None)
+        said = f"job {job.id} {how}" + (f": {what}" if what else "")
+        super().__init__(f"{said.removesuffix('.')}. {job.remedy}" if job.remedy else said)
 
 
 class ScriptFailed(JobFailed):

@@ -59,6 +59,12 @@ def status(job: Json) -> Text:
     return Text(words, style=STATUS_STYLE.get(name, ""))
 
 
+def why(job: Json) -> dict[str, object]:
+    """Why a job failed, and what to do about it. Empty if there is nothing to do."""
+    remedy, error = job.get("remedy"), job.get("error") or (job.get("cause") if job["status"] == "failed" else None)
+    return {"error": plain(error) if error else None, "what to do": plain(remedy) if remedy else None}
+
+
 def standing(job: Json) -> str | None:
     """Where a queued job stands, and why it waits: 3rd: needs 4 slots on one host; best host has 2 free."""
     waiting = job.get("waiting")
@@ -172,7 +178,7 @@ def job_details(
         "id": plain(job["id"]),
         "name": plain(job["name"]),
         "status": status(job),
-        "error": plain(job["error"]) if job.get("error") else None,
+        **why(job),
         "in queue": standing(job),
         "expected to start": expected_start(job),
         "idle": idle_text(job["idle"], now) if job.get("idle") else None,
@@ -224,7 +230,7 @@ def _why_preempted(attempt: Json) -> str | None:
 
 def results_table(job: Json, address: str, *, trained_on: str | None = None) -> Table:
     """The results of a job, its devices, and the address of its page."""
-    head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
+    head: dict[str, object] = {"status": status(job), **why(job)}
     table = facts(head, {"device": trained_on}, _results(job), _metrics(job), {"address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
     table.title_justify = "left"

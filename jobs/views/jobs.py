@@ -117,6 +117,8 @@ class JobView(View):
     status: Status
     end_reason: EndReason | None
     error: str | None = Field(description="Why the job failed, as a sentence")
+    cause: str | None = Field(None, description="What its end reason means; null while it has not ended")
+    remedy: str | None = Field(None, description="What a person can do about its end; null: nothing to do")
     spec: dict[str, Any] = Field(description="The spec, with all defaults filled in")
     plan: dict[str, Any] = Field(description="The resolved spec; see the schema Plan")
     progress: Progress

@@ -1,12 +1,12 @@
 // Why a job failed, what to do about it, and its last log lines. Shown first on the page of a failed job.
 
 import { usePolled } from "../../api/polled.ts";
-import type { Advice, EndReason, Job, Listed, LogLine, LogView } from "../../api/types.ts";
+import type { Advice, Job, Listed, LogLine, LogView } from "../../api/types.ts";
 import { withParams } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./failure.module.css";
 import { lastWords, plain, rankName } from "./logs/lines.ts";
-import { explanationOf, sentence } from "./reasons.ts";
+import { sentence } from "./reasons.ts";
 
 const FETCHED = 200; // lines of the log, from which the lines of the ranks are picked
 const SHOWN = 20;
@@ -22,15 +22,14 @@ export function Failure({ job, advice, isBrief }: Props) {
   const { data } = usePolled<LogView>(isBrief ? null : `/v1/jobs/${job.id}/logs?tail=${FETCHED}`, {
     every_s: Number.POSITIVE_INFINITY,
   });
-  const explanation = explanationOf(job.end_reason as EndReason);
   const first = advice?.items[0];
   return (
     <section class={styles["failure"]} aria-label="Why it failed">
       <div class={styles["why"]}>
-        <h2>{sentence(job.error ?? explanation.cause)}</h2>
-        {job.error !== null && <p>{explanation.cause}</p>}
+        <h2>{sentence(job.error ?? job.cause ?? "")}</h2>
+        {job.error !== null && <p>{job.cause}</p>}
         <p>
-          {explanation.remedy !== null && <>{explanation.remedy} </>}
+          {job.remedy !== null && <>{job.remedy} </>}
           {first === undefined ? (
             <a href={`/new?clone=${job.id}`}>Submit it again with changes</a>
           ) : (

@@ -14,7 +14,7 @@ import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
 import { idleText } from "./idle.ts";
-import { explanationOf, ordinal, sentence } from "./reasons.ts";
+import { ordinal, sentence } from "./reasons.ts";
 import { isProbe } from "./results/probe.tsx";
 
 export function Header({ job, onChange, children }: { job: Job; onChange: () => void; children: ComponentChildren }) {
@@ -35,7 +35,7 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
       {job.waiting !== null && !isTerminal(job.status) && <WaitingLine job={job} />}
       {job.end_reason === "dependency" && (
         <p class={styles["waiting"]}>
-          {sentence(job.error ?? "")}. {explanationOf("dependency").remedy}
+          {sentence(job.error ?? "")}. {job.remedy}
         </p>
       )}
       {job.copies_behind && (

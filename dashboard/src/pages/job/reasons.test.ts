@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { explanationOf, ordinal, preemptionOf } from "./reasons.ts";
+import { ordinal, preemptionOf } from "./reasons.ts";
 
 test("a queue position is written as an ordinal number", () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1003].map(ordinal), [
@@ -25,9 +25,4 @@ test("a preemption names its cause, a job or a host", () => {
     preemptionOf({ kind: "host_shutting_down", job: null, host: "ha" }),
     "moved because host ha is shutting down",
   );
-});
-
-test("running out of memory has a remedy, a completed job needs none", () => {
-  assert.match(explanationOf("out_of_memory").remedy ?? "", /batch/);
-  assert.equal(explanationOf("completed").remedy, null);
 });

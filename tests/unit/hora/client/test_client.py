@@ -118,6 +118,19 @@ def test_refreshing_a_job_updates_it_in_place() -> None:
     assert requests[-1].url.path == "/v1/jobs/0job/cancel"
 
 
+def test_a_failure_says_what_to_do() -> None:
+    failed = ended("failed", "bad_data", error="no such column", remedy="Correct the data.")
+    silent = ended("failed", "stalled", cause="No rank made a step.", remedy="Read what the ranks printed last.")
+    client, _ = answering(json_answer(job()), json_answer(failed), json_answer(job()), json_answer(silent))
+    for text in (
+        "job 0job failed (bad_data): no such column. Correct the data.",
+        "job 0job failed (stalled): No rank made a step. Read what the ranks printed last.",
+    ):
+        with pytest.raises(JobFailed) as caught:
+            client.jobs.get("0job").wait(check=True)
+        assert str(caught.value) == text
+
+
 def test_wait_with_check_raises_when_the_job_failed_or_was_cancelled() -> None:
     failed = ended("failed", "out_of_memory", error="the GPU is full")
     client, _ = answering(

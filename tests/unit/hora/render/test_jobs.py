@@ -162,6 +162,23 @@ def test_a_metric_with_the_name_of_a_row_replaces_no_row(summary: Json | None) -
         assert [name for name, value in lines if value.startswith("2.5")] == sorted(names)
 
 
+def test_a_job_says_why_it_failed_and_what_to_do() -> None:
+    failed = JOB | {
+        "status": "failed",
+        "end_reason": "stalled",
+        "cause": "No rank made a step.",
+        "remedy": "Read \x1b[2J.",
+    }
+    for table in (job_details(failed, NOW), results_table(failed, "http://h/jobs/0abc")):
+        facts = facts_of(table)
+        assert facts["error"] == "No rank made a step."
+        assert facts["what to do"].startswith("Read ")
+        assert "\x1b" not in facts["what to do"]
+    assert facts_of(job_details(failed | {"error": "rank 1 hangs"}, NOW))["error"] == "rank 1 hangs"
+    well = facts_of(job_details(JOB | {"cause": "It came to its end.", "remedy": None}, NOW))
+    assert not {"error", "what to do"} & well.keys()
+
+
 def test_the_code_of_a_script_is_shown_by_its_whole_digest() -> None:
     spec = {**SCRIPT["spec"], "code": "0a" * 32, "command": ["python", "t.py"], "labels": {"git.commit": "1b2c"}}
     facts = facts_of(job_details(SCRIPT | {"spec": spec}, NOW))
