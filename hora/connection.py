@@ -59,8 +59,12 @@ def find_target(environ: Mapping[str, str] | None = None) -> Target:
     if name is not None:
         profiles = read_profiles(file)
         if profiles.get(name, Profile()).url is None:
-            known = ", ".join(sorted([LOCAL, *profiles]))
-            raise HoraError(f"There is no profile {name} with a url; there is {known}.")
+            from jobs.suggestions import meant
+
+            known = sorted([LOCAL, *profiles])
+            raise HoraError(
+                f"There is no profile {name} with a url; there is {', '.join(known)}{meant(name, known) or '.'}"
+            )
         return _of_profile(name, profiles, file)
     if environ.get("HORA_URL"):
         return _of_environment(environ["HORA_URL"].rstrip("/"), environ, file)

@@ -60,13 +60,17 @@ def add(
     ] = None,
     description: Annotated[str | None, typer.Option(help="A description in one line.")] = None,
     upload: Annotated[bool, typer.Option("--upload", help="Upload the data, even if the service can read it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about a folder of the system or a large one.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has been validated.")] = False,
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
     """Register data as the next version of a dataset. Data that is only on this machine is uploaded."""
+    from hora.cli.broad_folders import confirm_breadth
     from hora.connection import connect
 
+    if not yes and "://" not in source:
+        confirm_breadth(Path(source).expanduser(), may_ask=not as_json)
     options = {
         "format": data_format, "label": label, "text": text, "image_size": _size(image_size),
         "validation": _share(validation), "task": task, "description": description,
@@ -144,15 +148,29 @@ def rm(
     dataset: Annotated[str, typer.Argument(metavar="NAME@N", help="The version.", autocompletion=_dataset_names)],
     as_json: AsJson = False,
 ) -> None:
-    """Remove a version of a dataset. No new job can use it, and uploaded data is deleted."""
+    """Remove a version of a dataset. No new job can use it. What Hora copied of it is deleted; your own files stay."""
     from hora.connection import connect
 
     name, version = _name_and_version(dataset)
     if version is None:
         raise typer.BadParameter("name a version, as NAME@N", param_hint="NAME@N")
     with connect() as client:
+        removed = client.dataset_version(name, version)
         client.remove_dataset(name, version)
-    print_json({"removed": dataset}) if as_json else tell(f"{dataset} is removed")
+    if as_json:
+        print_json({"removed": dataset})
+        return
+    tell(f"{dataset} is removed")
+    say(_what_stays(removed))
+
+
+def _what_stays(removed: "Json") -> str:
+    """Which files of a removed version are deleted, and which are kept."""
+    from hora.render.text import plain
+
+    if removed.get("upload_id"):
+        return "Its upload and what the hosts unpacked of it are deleted within minutes, when no job trains on it."
+    return f"Hora had no copy of it: {plain(removed['source'])} is yours, and stays as it is."
 
 
 def _name_and_version(dataset: str) -> tuple[str, int | None]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from hora.cli.options import AsJson, HostName
-from hora.cli.output import display, print_json, tell
+from hora.cli.output import display, print_json, print_list, tell
 
 app = typer.Typer()
 group = typer.Typer(help="List hosts and their slots. Show, drain, undrain and forget a host.")
@@ -22,7 +22,12 @@ def hosts(context: typer.Context, as_json: AsJson = False) -> None:
         return
     with connect() as client:
         found = client.hosts()
-    print_json({"items": found}) if as_json else display(hosts_table(found))
+    print_list(
+        found,
+        hosts_table,
+        nothing="No hosts. Start a worker on each: `hora up -d` starts one here.",
+        as_json=as_json,
+    )
 
 
 @group.command()

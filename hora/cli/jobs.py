@@ -3,7 +3,7 @@
 Part of the command line of `hora.cli.app`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +24,7 @@ from hora.cli.options import (
     Timeout,
     Wait,
 )
-from hora.cli.output import display, print_json, say, tell
+from hora.cli.output import display, print_json, print_list, say, tell
 from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
 from hora.cli.times import WHEN
 
@@ -102,12 +102,28 @@ def _advised(client: "Service", job_id: str, number: int) -> "Json":
             change: Json = item["change"]
             return change
     if not items:
-        say(f"Job {job_id} has no advice: nothing to gain, or not enough measurements.")
+        for line in _why_no_advice(client.job(job_id)):
+            say(line)
     else:
         say(f"Job {job_id} has no advice {number}. It has:")
         for item in items:
             say(f"  {item['number']}  {plain(item['what'])}")
     raise typer.Exit(USAGE)
+
+
+def _why_no_advice(job: "Json") -> list[str]:
+    """What advice rests on, and what to do without any."""
+    from hora.render.text import plain
+
+    named = plain(job["id"])
+    if not job.get("ended_at"):
+        why = "It has not ended: advice rests on what was measured in the whole job."
+        return [f"Job {named} has no advice yet. {why}", f"Wait for it with `hora show {named} --wait`."]
+    return [
+        f"Job {named} has no advice: there is nothing to gain, or too little was measured in it and in jobs like it.",
+        "Advice about steps needs 30 of them that take 3 s together; about GPUs and batches, other jobs with others.",
+        f"Measure with `hora probe` and `hora study`, or change the job: `hora clone {named} --set FIELD=VALUE`.",
+    ]
 
 
 @app.command("ls")
@@ -171,7 +187,33 @@ def list_jobs(
         if watch:
             watch_table(lambda: jobs_table(fetch(), metrics=metric), as_json)
         else:
-            print_json({"items": fetch()}) if as_json else display(jobs_table(fetch(), metrics=metric))
+            found = fetch()
+            nothing = "" if found else _nothing_found(client, filters)
+            print_list(found, lambda jobs: jobs_table(jobs, metrics=metric), nothing=nothing, as_json=as_json)
+            if found:
+                _say_unknown_metrics(found, metric)
+
+
+def _nothing_found(client: "Service", filters: "Mapping[str, Any]") -> str:
+    """What to say of an empty list of jobs."""
+    from jobs.suggestions import meant
+
+    given = {name: value for name, value in filters.items() if value is not None and name != "sort"}
+    if not given:
+        return "No jobs. Submit one: `hora submit --dataset digits`."
+    project = given.get("project")
+    similar = "" if project is None else meant(project, [each["name"] for each in client.projects()])
+    return f"No job matches: {', '.join(f'{name} {value}' for name, value in given.items())}{similar or '.'}"
+
+
+def _say_unknown_metrics(jobs: "Sequence[Json]", names: "Sequence[str]") -> None:
+    """Name the metrics that none of the jobs has: the column is empty then."""
+    from jobs.suggestions import meant
+
+    known = sorted({name for job in jobs for name in job.get("metrics") or {}})
+    for name in names:
+        if name not in known:
+            say(f"None of these jobs has the metric {name}{meant(name, known) or '.'}")
 
 
 @app.command()

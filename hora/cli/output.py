@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hora.errors import Json
@@ -33,6 +34,18 @@ def display(result: "RenderableType") -> None:
         console.print(result)
     for line in captured.get().removesuffix("\n").split("\n"):
         print(line.rstrip())
+
+
+def print_list(
+    items: Sequence[Json], table: "Callable[[Sequence[Json]], RenderableType]", *, nothing: str, as_json: bool
+) -> None:
+    """Print what was found as a table, or as JSON. `nothing` is the sentence for an empty list."""
+    if as_json:
+        print_json({"items": list(items)})
+    elif items:
+        display(table(items))
+    else:
+        say(nothing)
 
 
 def tell(line: str, *, flush: bool = False, style: str | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hora.cli.options import AsJson, Limit
-from hora.cli.output import display, print_json, say, tell
+from hora.cli.output import display, print_json, print_list, say, tell
 from hora.cli.times import WHEN, moment
 
 app = typer.Typer()
@@ -79,7 +79,7 @@ def list_tokens(
 
     with connect() as client:
         found = list(islice(client.tokens(user=user, live=None if every else True, page_size=min(limit, 500)), limit))
-    print_json({"items": found}) if as_json else display(tokens_table(found))
+    print_list(found, tokens_table, nothing="No tokens. Make one: `hora token create NAME`.", as_json=as_json)
 
 
 @tokens.command()
@@ -145,7 +145,7 @@ def audit(
     with connect() as client:
         entries = client.audit(actor=actor, action=action, subject=subject, **span, page_size=min(limit, 500))
         found = list(islice(entries, limit))
-    print_json({"items": found}) if as_json else display(audit_table(found))
+    print_list(found, audit_table, nothing="No entries of the audit log match.", as_json=as_json)
 
 
 @app.command()

@@ -90,5 +90,7 @@ def _check_name(client: "Service", job_id: str, name: str) -> None:
     """If the job has other metrics, but none of this name, say which and exit."""
     names = sorted({one["name"] for one in client.metrics(job_id, max_points=_FEWEST_POINTS)})
     if names and name not in names:
-        say(f"Job {job_id} has no metric {name}. It has: {', '.join(names)}.")
+        from jobs.suggestions import meant
+
+        say(f"Job {job_id} has no metric {name}. It has: {', '.join(names)}{meant(name, names) or '.'}")
         raise typer.Exit(NOT_FOUND)

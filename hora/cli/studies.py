@@ -7,7 +7,7 @@ import typer
 
 from hora.cli.exit_codes import NOT_FOUND
 from hora.cli.options import AsJson, Changes, DryRun, Limit, StudyId, Timeout
-from hora.cli.output import console_of, display, print_json, say, tell
+from hora.cli.output import console_of, display, print_json, print_list, say, tell
 
 if TYPE_CHECKING:
     from hora.errors import Json
@@ -99,8 +99,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Report the time, throughput, accuracy, speed-up and cost of each cell of a study so far, or a search's trials."""
+    from pathlib import Path
+
     from hora.cli.reports import fetch, format_for, plain_console, write
     from hora.connection import connect
+    from jobs.runtime.files import size_text
 
     chosen = "json" if as_json else format or format_for(output)
     console = console_of() if output is None else plain_console()
@@ -109,6 +112,8 @@ def report(
     with connect() as client:
         content = fetch(client, study_id, chosen, target, console, keep_outliers=keep_outliers)
     write(content, output)
+    if output is not None:
+        say(f"The report is in {Path(output).absolute()}, as {chosen}, {size_text(len(content))}.")
 
 
 @studies.callback(invoke_without_command=True)
@@ -128,7 +133,7 @@ def list_studies(limit: Limit = 50, as_json: AsJson = False) -> None:
 
     with connect() as client:
         found = list(islice(client.studies(page_size=min(limit, 100)), limit))
-    print_json({"items": found}) if as_json else display(studies_table(found))
+    print_list(found, studies_table, nothing="No studies. Submit one: `hora study FILE`.", as_json=as_json)
 
 
 @studies.command()

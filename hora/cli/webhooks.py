@@ -6,12 +6,15 @@ from typing import Annotated
 import typer
 
 from hora.cli.options import AsJson, Limit
-from hora.cli.output import display, print_json, say, tell
+from hora.cli.output import display, print_json, print_list, say, tell
+from hora.errors import ProblemError
 
 app = typer.Typer()
 group = typer.Typer(help="Webhooks: messages to an address about jobs and studies.", no_args_is_help=True)
 app.add_typer(group, name="webhook")
 
+_SETTING = "HORA_WEBHOOK_ALLOW"
+_INSIDE = ("private network", "over http")  # what the service says of an address that an operator may allow
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
 
 
@@ -33,13 +36,25 @@ def add(
 
     names = None if events is None else [name.strip() for name in events.split(",") if name.strip()]
     with connect() as client:
-        webhook = client.create_webhook(url, events=names, project=project)
+        try:
+            webhook = client.create_webhook(url, events=names, project=project)
+        except ProblemError as refused:
+            _add_what_would_allow(refused)
+            raise
     if as_json:
         print_json(webhook)
         return
     say(f"{plain(webhook['id'])} sends {plain(', '.join(webhook['events']))} to {plain(webhook['url'])}")
     say("Its secret, which cannot be shown again:")
     tell(plain(webhook["secret"]))
+
+
+def _add_what_would_allow(refused: ProblemError) -> None:
+    """Name the setting, if it is an address inside a network that was refused."""
+    for error in refused.errors:
+        message = str(error.get("message"))
+        if error.get("field") == "url" and _SETTING not in message and any(part in message for part in _INSIDE):
+            error["message"] = f"{message}; an operator can allow it with {_SETTING}, for the api and the workers"
 
 
 @group.command("ls")
@@ -53,7 +68,7 @@ def list_(
 
     with connect() as client:
         found = list(client.webhooks(owner=owner))
-    print_json({"items": found}) if as_json else display(webhooks_table(found))
+    print_list(found, webhooks_table, nothing="No webhooks. Add one: `hora webhook add URL`.", as_json=as_json)
 
 
 @group.command()
@@ -116,7 +131,9 @@ def deliveries(webhook_id: WebhookId, limit: Limit = 20, as_json: AsJson = False
 
     with connect() as client:
         found = list(islice(client.deliveries(webhook_id, page_size=min(limit, 100)), limit))
-    print_json({"items": found}) if as_json else display(deliveries_table(found))
+    print_list(
+        found, deliveries_table, nothing="No deliveries yet. `hora webhook test ID` sends a ping.", as_json=as_json
+    )
 
 
 @group.command()

@@ -14,7 +14,7 @@ OVER_ALL_RANKS = -1
 _FIRST = ("loss", "accuracy")  # the order of the plots; others follow by name
 _MOST = 20  # plots, unless metrics are named
 _COLOURS = ("cyan", "yellow")  # training, validation
-_MARKS = (None, "x")
+_MARKS = (None, "x")  # colours alone do not tell two lines apart for everybody
 _TICK = 10  # columns from a tick of the lower scale to the next one
 _MANTISSAS = (1.0, 2.0, 2.5, 5.0)  # of round numbers
 _ROUNDING = 1e-9
@@ -55,7 +55,7 @@ def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
     for one, tint, mark in zip(group, _COLOURS, _MARKS, strict=False):
         points = [(x, y) for x, y in zip(one["x"], one["y"], strict=True) if y is not None]
         xs, ys = [x for x, _ in points], [y for _, y in points]
-        figure.plot(xs, ys, label=plain(one["name"]), lc=tint if colour else None, marker=None if colour else mark)
+        figure.plot(xs, ys, label=plain(one["name"]), lc=tint if colour else None, marker=mark)
     shown: str = figure.show(legend=True)
     return "\n".join(line.rstrip("\N{BRAILLE PATTERN BLANK} ") for line in shown.splitlines())
 

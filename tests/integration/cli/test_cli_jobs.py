@@ -185,6 +185,21 @@ def test_clone_reports_a_job_without_advice(
     none = hora(stack.home, "clone", job["id"], "--advice", "1")
     assert (none.returncode, none.stdout) == (2, "")
     assert none.stderr.startswith(f"Job {job['id']} has no advice: ")
+    assert f"`hora clone {job['id']} --set FIELD=VALUE`" in none.stderr
+
+
+def test_an_empty_list_says_so_and_proposes_what_was_meant(stack: Stack) -> None:
+    none = hora(stack.home, "ls", "--project", "defualt", "--status", "queued")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert none.stderr == "No job matches: status queued, project defualt; did you mean default?\n"
+    as_json = hora(stack.home, "ls", "--project", "defualt", "--json")
+    assert (json.loads(as_json.stdout), as_json.stderr) == ({"items": []}, "")
+
+
+def test_a_metric_that_no_listed_job_has_is_said(stack: Stack, job: Mapping[str, Any]) -> None:
+    listed = hora(stack.home, "ls", "--name", job["name"], "--metric", "val_los")
+    assert "None of these jobs has the metric val_los; did you mean val_loss?" in listed.stderr
+    assert job["id"] in listed.stdout
 
 
 def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_group
+from typer.testing import CliRunner
 
 import hora.cli
-from hora.cli.app import main
+from hora.cli.app import app, main
 from hora.cli.commands import MODULES
 
 
@@ -27,12 +28,22 @@ def test_unknown_command_is_refused_with_a_suggestion(capsys: pytest.CaptureFixt
     assert "Did you mean 'submit'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [[], ["ls"], ["hosts", "drain"], ["submit"]], ids=str)
+def test_the_help_of_a_switch_shows_no_type(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120"})
+    assert "--help" in shown.output
+    assert "<bool>" not in shown.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["run", "--gpus", "x", "true"], "'--gpus': must be a whole number (got x)"),
         (["report", "0stu", "--target", "mae=1"], "'--target': must be a number (got mae=1)"),
         (["report", "0stu", "--format", "md"], "'--format': 'md' is not one of 'table',"),
+        (["logs", "0job", "--level", "warnin"], "'debug', 'info', 'warning', 'error'; did you mean 'warning'?"),
+        (["config", "set", "tokn"], "'tokn' is not one of 'url', 'token'; did you mean 'token'?"),
+        (["dataset", "add", "a", "/etc"], "if you mean it, add --yes"),
         *(
             ([*command, "--timeout", "-3"], "'--timeout': Input should be greater than or equal to 0 (got -3)")
             for command in (["submit"], ["probe"], ["study", "s.yaml"], ["dataset", "add", "a", "b"])
