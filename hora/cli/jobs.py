@@ -3,7 +3,7 @@
 Part of the command line of `hora.cli.app`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,13 +18,12 @@ from hora.cli.options import (
     Gpus,
     JobId,
     Labels,
-    Limit,
     Model,
     SpecFile,
     Timeout,
     Wait,
 )
-from hora.cli.output import display, print_json, print_list, say, tell
+from hora.cli.output import display, print_json, say, tell
 from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
 from hora.cli.times import WHEN
 
@@ -158,17 +157,25 @@ def list_jobs(
     metric: Annotated[
         list[str], typer.Option(metavar="NAME", help="Show the best value of this metric; repeatable.")
     ] = [],  # noqa: B006 - typer copies it
-    limit: Limit = 50,
+    column: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="Show this column, such as owner, spec.optimizer.name, label.team, metrics.val_iou or last.loss; "
+            "repeatable.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help="The largest number of rows: 50, with --csv all.")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with exact values.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Update the list every two seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    from itertools import islice
-
+    from hora.cli.job_list import JobList
     from hora.cli.times import moment
-    from hora.cli.watch import watch_table
     from hora.connection import connect
-    from hora.render.jobs import jobs_table
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
@@ -177,43 +184,18 @@ def list_jobs(
     }  # fmt: skip
     if mine and owner:
         raise typer.BadParameter("--mine and --owner exclude each other")
+    if as_csv and (as_json or watch):
+        raise typer.BadParameter("--csv excludes --json and --watch")
     with connect() as client:
         if mine:
             filters["owner"] = client.me()["user"]
-
-        def fetch() -> "list[Json]":
-            return list(islice(client.jobs(**filters, page_size=min(limit, 100)), limit))
-
-        if watch:
-            watch_table(lambda: jobs_table(fetch(), metrics=metric), as_json)
+        job_list = JobList(client, filters, columns=column, metrics=metric, limit=limit)
+        if as_csv:
+            job_list.print_csv()
+        elif watch:
+            job_list.watch(as_json)
         else:
-            found = fetch()
-            nothing = "" if found else _nothing_found(client, filters)
-            print_list(found, lambda jobs: jobs_table(jobs, metrics=metric), nothing=nothing, as_json=as_json)
-            if found:
-                _say_unknown_metrics(found, metric)
-
-
-def _nothing_found(client: "Service", filters: "Mapping[str, Any]") -> str:
-    """What to say of an empty list of jobs."""
-    from jobs.suggestions import meant
-
-    given = {name: value for name, value in filters.items() if value is not None and name != "sort"}
-    if not given:
-        return "No jobs. Submit one: `hora submit --dataset digits`."
-    project = given.get("project")
-    similar = "" if project is None else meant(project, [each["name"] for each in client.projects()])
-    return f"No job matches: {', '.join(f'{name} {value}' for name, value in given.items())}{similar or '.'}"
-
-
-def _say_unknown_metrics(jobs: "Sequence[Json]", names: "Sequence[str]") -> None:
-    """Name the metrics that none of the jobs has: the column is empty then."""
-    from jobs.suggestions import meant
-
-    known = sorted({name for job in jobs for name in job.get("metrics") or {}})
-    for name in names:
-        if name not in known:
-            say(f"None of these jobs has the metric {name}{meant(name, known) or '.'}")
+            job_list.print(as_json)
 
 
 @app.command()

@@ -129,6 +129,26 @@ def test_ls_sends_its_options_as_parameters(short_folder: Path, answer_with: Cal
     assert dict(requests[0].url.params) == {**filters, "limit": "7"}
 
 
+def test_ls_writes_all_pages_as_csv(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
+    pages: Iterator[dict[str, object]] = iter(
+        [{**page(job(id="0a", labels={"team": "=1+1"})), "next_cursor": "c"}, page(job(id="0b"))]
+    )
+    answer_with(lambda _: json_answer(next(pages)))
+    result = hora(short_folder, "ls", "--csv", "--column", "owner", "--column", "label.team")
+    owner = job()["owner"]
+    assert result.stdout.splitlines() == ["id,owner,label.team", f"0a,{owner},'=1+1", f"0b,{owner},"]
+
+
+@pytest.mark.parametrize("options", [["--column", "colour"], ["--csv", "--json"]], ids=" ".join)
+def test_ls_refuses_columns_that_there_are_not(
+    short_folder: Path, answer_with: Callable[[Answer], None], options: list[str]
+) -> None:
+    answer_with(lambda _: json_answer(page(job())))
+    result = hora(short_folder, "ls", *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert ("spec.NAME" if "--column" in options else "--csv excludes --json") in result.stderr
+
+
 @pytest.mark.parametrize("argument", ["--version", "--help"], ids=["at its end", "while it prints"])
 def test_a_closed_pipe_ends_a_command_quietly(short_folder: Path, argument: str) -> None:
     reader, writer = os.pipe()

@@ -82,7 +82,9 @@ def test_text_of_a_hostile_service_cannot_control_the_terminal(
 
 
 @pytest.mark.usefixtures("hostile")
-@pytest.mark.parametrize("command", ["ls", "show x", "logs x", "studies show x", "report x", "hosts", "hosts show x"])
+@pytest.mark.parametrize(
+    "command", ["ls", "ls --csv", "show x", "logs x", "studies show x", "report x", "hosts", "hosts show x"]
+)
 def test_markup_is_printed_as_text(short_folder: Path, command: str) -> None:
     assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07\x0d\x9b2J" in hora(short_folder, *command.split()).stdout
 

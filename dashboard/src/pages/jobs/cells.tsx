@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { Sparkline } from "../../charts/sparkline.tsx";
-import { ago, duration, moment, number, secondsBetween, short, UNKNOWN } from "../../format.ts";
+import { ago, bytes, duration, moment, number, secondsBetween, short, UNKNOWN } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
 import { Star } from "../../parts/star.tsx";
 import { isTerminal, reasonOf, StatusBadge } from "../../parts/status.tsx";
@@ -11,6 +11,7 @@ import styles from "./cells.module.css";
 import { now } from "./clock.ts";
 import type { ColumnId } from "./columns.ts";
 import type { Curve } from "./curves.ts";
+import { fieldOf, fieldValue, type Value } from "./fields.ts";
 import { type Figures, figuresOf, inWords, metricOf } from "./figures.ts";
 import { type Row, shareOf, stageOf } from "./row.ts";
 import { metricOf as metricOfKey } from "./view.ts";
@@ -64,9 +65,26 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
       );
     case "priority":
       return row.priority;
+    case "study":
+      return row.study === null ? UNKNOWN : <a href={`/studies/${row.study}`}>{row.study}</a>;
+    case "cell":
+      return number(row.study_cell);
+    case "stored":
+      return bytes(row.stored_bytes);
     default:
+      if (fieldOf(column) !== null) return <Field value={fieldValue(row, column)} />;
       return <MetricValue row={row} metric={metricOfKey(column) ?? ""} />;
   }
+}
+
+function Field({ value }: { value: Value }) {
+  if (value === null) return UNKNOWN;
+  const text = typeof value === "number" ? number(value) : String(value);
+  return (
+    <span class={styles["text"]} title={String(value)}>
+      <bdi>{text}</bdi>
+    </span>
+  );
 }
 
 function MetricValue({ row, metric }: { row: Row; metric: string }) {

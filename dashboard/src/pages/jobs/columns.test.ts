@@ -1,6 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLUMNS, chosenColumns, columnsOf, commonMetric, defaultColumns, metricColumns } from "./columns.ts";
+import {
+  type Choice,
+  COLUMNS,
+  choiceOf,
+  columnsOf,
+  commonMetric,
+  defaultColumns,
+  MOST_COLUMNS,
+  metricColumns,
+  moved,
+  pinToggled,
+  storedChoice,
+  toggled,
+} from "./columns.ts";
 import { rowWith } from "./row.fixture.ts";
 
 const VALUE = { last: 1, best: 1 };
@@ -24,14 +37,53 @@ test("the default columns fit the width of the page", () => {
   }
 });
 
-test("chosen columns are in the order of the table and include the name", () => {
-  assert.deepEqual(chosenColumns("owner,status"), ["status", "name", "owner"]);
+test("a choice has the sequence in which the columns were chosen, and includes the name", () => {
+  assert.deepEqual(choiceOf(["owner", "spec.optimizer.name", "owner", "status"])?.ids, [
+    "name",
+    "owner",
+    "spec.optimizer.name",
+    "status",
+  ]);
+  assert.deepEqual(choiceOf(["status", "label.team"])?.ids, ["status", "name", "label.team"]);
 });
 
 test("an empty or unknown stored choice counts as no choice", () => {
-  assert.equal(chosenColumns(null), null);
-  assert.equal(chosenColumns(""), null);
-  assert.equal(chosenColumns("colour"), null);
+  for (const stored of [null, "", "colour", "{", "{}", '{"ids":[3,"colour",null,"spec.","x.y"]}'])
+    assert.equal(storedChoice(stored), null);
+});
+
+test("a stored choice comes back, also one of an earlier version", () => {
+  const choice: Choice = { ids: ["owner", "name", "last.val_loss"], pinned: ["owner"] };
+  assert.deepEqual(storedChoice(JSON.stringify(choice)), choice);
+  assert.deepEqual(storedChoice("owner,status"), { ids: ["status", "name", "owner"], pinned: [] });
+});
+
+test("a table has a limited number of columns", () => {
+  const many = Array.from({ length: 500 }, (_, i) => `spec.params.p${i}`);
+  const choice = choiceOf(["name", ...many]) as Choice;
+  assert.equal(choice.ids.length, MOST_COLUMNS);
+  assert.equal(toggled(choice, "owner").ids.length, MOST_COLUMNS);
+});
+
+const CHOICE: Choice = { ids: ["status", "name", "owner", "gpus"], pinned: [] };
+
+test("columns are shown at the end, and hidden", () => {
+  assert.deepEqual(toggled(CHOICE, "cell").ids, ["status", "name", "owner", "gpus", "cell"]);
+  assert.deepEqual(toggled(pinToggled(CHOICE, "owner"), "owner"), { ids: ["status", "name", "gpus"], pinned: [] });
+});
+
+test("pinned columns come first, and no move takes one behind another column", () => {
+  const pinned = pinToggled(pinToggled(CHOICE, "owner"), "name");
+  assert.deepEqual(pinned, { ids: ["owner", "name", "status", "gpus"], pinned: ["owner", "name"] });
+  assert.deepEqual(moved(pinned, "owner", 3).ids, ["name", "owner", "status", "gpus"]);
+  assert.deepEqual(moved(pinned, "gpus", 0).ids, ["owner", "name", "gpus", "status"]);
+  assert.deepEqual(pinToggled(pinned, "owner").ids, ["name", "owner", "status", "gpus"]);
+});
+
+test("a column moves to the left and to the right, and not beyond the ends", () => {
+  assert.deepEqual(moved(CHOICE, "owner", 0).ids, ["owner", "status", "name", "gpus"]);
+  assert.deepEqual(moved(CHOICE, "status", 2).ids, ["name", "owner", "status", "gpus"]);
+  assert.deepEqual(moved(CHOICE, "gpus", 9), CHOICE);
 });
 
 test("the best value of one metric sorts, but not that of each job's goal", () => {
@@ -54,7 +106,6 @@ test("the ids of the columns are unique", () => {
 test("there is a column for each metric of the rows, and a chosen one stays when no row has it", () => {
   const rows = [rowWith({ metrics: { val_mae: VALUE, loss: VALUE } }), rowWith({ metrics: { loss: VALUE } })];
   assert.deepEqual(metricColumns(rows, ["name", "metrics.wer"]), ["metrics.wer", "metrics.loss", "metrics.val_mae"]);
-  assert.deepEqual(chosenColumns("metrics.val_mae,name"), ["name", "metrics.val_mae"]);
   const [, column] = columnsOf(["name", "metrics.val_mae"], "");
   assert.deepEqual([column?.title, column?.sort], ["val_mae", "metrics.val_mae"]);
 });

@@ -1,6 +1,7 @@
 // The columns of the table, and which are shown by default.
 
 import { isBetterLower } from "../../metrics.ts";
+import { type FieldKey, fieldOf } from "./fields.ts";
 import type { Row } from "./row.ts";
 import { type MetricKey, metricOf, type Sort } from "./view.ts";
 
@@ -17,7 +18,7 @@ export interface Column {
   readonly from_px?: number;
 }
 
-/** From left to right. The name takes the remaining width. */
+/** In the sequence in which they are offered. The name takes the remaining width. */
 export const COLUMNS = [
   { id: "status", title: "Status", width_px: 128, from_px: 0 },
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
@@ -61,9 +62,20 @@ export const COLUMNS = [
   { id: "priority", title: "Priority", width_px: 82, sort: "priority", isFigure: true },
   { id: "started", title: "Started", width_px: 98, sort: "started_at", isFigure: true },
   { id: "ended", title: "Ended", width_px: 98, sort: "ended_at", isFigure: true },
+  { id: "study", title: "Study", width_px: 130, hint: "The id of its study" },
+  { id: "cell", title: "Cell", width_px: 66, isFigure: true, hint: "Its position in the grid of its study, from 0" },
+  { id: "stored", title: "Stored", width_px: 90, sort: "stored", isFigure: true, hint: "Checkpoints and artifacts" },
 ] as const satisfies readonly Column[];
 
-export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey;
+export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey | FieldKey;
+
+/** The shown columns, from left to right. Those in `pinned` come first, and stay while the others scroll. */
+export interface Choice {
+  readonly ids: readonly ColumnId[];
+  readonly pinned: readonly ColumnId[];
+}
+
+export const MOST_COLUMNS = 60;
 
 /** The columns that fit on a page of this width, the most important ones first. */
 export function defaultColumns(page_px: number): ColumnId[] {
@@ -72,12 +84,60 @@ export function defaultColumns(page_px: number): ColumnId[] {
   );
 }
 
-/** The chosen columns from storage; null if there is no choice. The name is always among them, metrics come last. */
-export function chosenColumns(stored: string | null): ColumnId[] | null {
-  const names = stored?.split(",") ?? [];
-  const chosen = COLUMNS.filter(({ id }) => id === "name" || names.includes(id)).map(({ id }): ColumnId => id);
-  chosen.push(...new Set(names.filter(isMetricKey)));
-  return chosen.length > 1 ? chosen : null;
+/** The columns of these names, which come from storage or from a saved view. Null if none of them is known. */
+export function choiceOf(names: readonly unknown[], pinned: readonly unknown[] = []): Choice | null {
+  const ids = [...new Set(names)].filter(isColumnId).slice(0, MOST_COLUMNS);
+  if (ids.length === 0) return null;
+  if (!ids.includes("name")) ids.splice(ids[0] === "status" ? 1 : 0, 0, "name"); // it links to the job
+  return inPlaces({ ids, pinned: ids.filter((id) => pinned.includes(id)) });
+}
+
+/** The choice in storage: JSON, or the names with commas between them that earlier versions stored. */
+export function storedChoice(stored: string | null): Choice | null {
+  if (stored === null) return null;
+  if (!stored.startsWith("{")) return choiceOf(COLUMNS.map(({ id }) => id as string).filter(has(stored)));
+  try {
+    const { ids, pinned } = JSON.parse(stored) as Partial<Record<string, unknown>>;
+    return Array.isArray(ids) ? choiceOf(ids, Array.isArray(pinned) ? pinned : []) : null;
+  } catch {
+    return null;
+  }
+}
+
+function has(stored: string): (name: string) => boolean {
+  const names = stored.split(",");
+  return (name) => names.includes(name);
+}
+
+function isColumnId(id: unknown): id is ColumnId {
+  if (typeof id !== "string") return false;
+  return COLUMNS.some((column) => column.id === id) || isMetricKey(id) || fieldOf(id) !== null;
+}
+
+/** Pinned columns before the others. */
+function inPlaces({ ids, pinned }: Choice): Choice {
+  const isPinned = (id: ColumnId): boolean => pinned.includes(id);
+  return { ids: [...ids.filter(isPinned), ...ids.filter((id) => !isPinned(id))], pinned: ids.filter(isPinned) };
+}
+
+/** The choice with a column shown at the end, or hidden. */
+export function toggled({ ids, pinned }: Choice, id: ColumnId): Choice {
+  const rest = ids.filter((other) => other !== id);
+  if (rest.length === ids.length) return ids.length < MOST_COLUMNS ? { ids: [...ids, id], pinned } : { ids, pinned };
+  return { ids: rest, pinned: pinned.filter((other) => other !== id) };
+}
+
+/** The choice with a column pinned, after those that are, or no longer. */
+export function pinToggled({ ids, pinned }: Choice, id: ColumnId): Choice {
+  const rest = pinned.filter((other) => other !== id);
+  return inPlaces({ ids, pinned: rest.length === pinned.length ? [...pinned, id] : rest });
+}
+
+/** The choice with a column at the place of another one. It stays among the pinned ones, or among the others. */
+export function moved({ ids, pinned }: Choice, id: ColumnId, to: number): Choice {
+  const rest = ids.filter((other) => other !== id);
+  rest.splice(Math.max(0, Math.min(rest.length, to)), 0, id);
+  return inPlaces({ ids: rest, pinned });
 }
 
 function isMetricKey(id: string): id is MetricKey {
@@ -101,11 +161,24 @@ export function commonMetric(rows: readonly Row[], chosen: string): string {
 
 /** The columns of these ids, with titles and hints for the metric; an empty metric is the one of each job's goal. */
 export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & { readonly id: ColumnId })[] {
-  const ofJobs = COLUMNS.filter(({ id }) => ids.includes(id)).map((column) => {
+  return ids.map((id) => {
+    const column = COLUMNS.find((other) => other.id === id);
+    if (column === undefined) return isMetricKey(id) ? metricColumn(id) : fieldColumn(id as FieldKey);
     if (column.id === "curve") return { ...column, title: metric || "Goal" };
     return column.id === "best" ? { ...column, ...bestOf(metric) } : column;
   });
-  return [...ofJobs, ...ids.filter(isMetricKey).map(metricColumn)];
+}
+
+function fieldColumn(id: FieldKey): Column & { readonly id: FieldKey } {
+  const { kind, name } = fieldOf(id) as NonNullable<ReturnType<typeof fieldOf>>;
+  const titles = { spec: name, label: name, last: `${name}, last`, test: `test ${name}` };
+  const hints = {
+    spec: `${name} of the spec`,
+    label: `The label ${name}`,
+    last: `The newest ${name}`,
+    test: `${name} on the test data`,
+  };
+  return { id, title: titles[kind], width_px: 120, isFigure: kind === "last" || kind === "test", hint: hints[kind] };
 }
 
 function bestOf(metric: string): Pick<Column, "sort" | "hint"> {

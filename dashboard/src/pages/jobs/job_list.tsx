@@ -12,7 +12,7 @@ import type { JobList } from "./list.ts";
 import type { Listing } from "./listing.ts";
 import { Selected } from "./selected.tsx";
 import { HEADER_PX, ROW_PX, Table } from "./table.tsx";
-import { columnIds, isNarrow } from "./use_columns.ts";
+import { choice, choose, isNarrow } from "./use_columns.ts";
 import { useKeys } from "./use_keys.ts";
 import type { Marks } from "./use_marks.ts";
 import { useScroller } from "./use_scroller.ts";
@@ -34,7 +34,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
   const row_px = isNarrow.value ? CARD_PX : ROW_PX;
   const { ref, inView } = useScroller(listing, curves, rows, row_px);
   useKeys(rows, marks, { scroller: ref, row_px, header_px: isNarrow.value ? 0 : HEADER_PX });
-  const ids = columnIds.value;
+  const { ids } = choice.value;
   const metric = commonMetric(rows, view.metric);
   const columns = useMemo(() => columnsOf(ids, metric), [ids, metric]);
   const onLabel = useCallback(
@@ -60,6 +60,8 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
             {...shared}
             total={list.nextCursor === null ? rows.length : null}
             columns={columns}
+            choice={choice.value}
+            onChoose={choose}
             order={view.order}
             onOrder={(order) => onChange({ order })}
           />

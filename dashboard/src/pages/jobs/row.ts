@@ -1,4 +1,4 @@
-// The fields of a job that a row shows. A whole job is 4 kB with its spec and plan, and there are thousands.
+// The fields of a job that a row shows. A whole job is 4 kB in memory, and there are thousands; its spec is 1 kB.
 
 import type { EndReason, Job, Progress, Status } from "../../api/types.ts";
 import { cellText } from "../../cell_text.ts";
@@ -48,6 +48,12 @@ export interface Row {
   readonly per_gpu_batch: number | null;
   readonly learning_rate: number | null;
   readonly priority: number;
+  /** With all defaults, for columns of its fields. */
+  readonly spec: Job["spec"];
+  /** Its results on the test data: `accuracy`, `loss`. */
+  readonly tests: Readonly<Record<string, number>>;
+  readonly study_cell: number | null;
+  readonly stored_bytes: number | null;
   readonly created_at: string;
   readonly started_at: string | null;
   readonly ended_at: string | null;
@@ -88,7 +94,6 @@ export function rowOf(job: Job, page: string | null = null): Row {
     labels: labelsOf(job.labels),
     starred: job.starred,
     has_notes: job.notes_at !== null,
-    study: job.study,
     cell: cellText(job),
     status: job.status,
     end_reason: job.end_reason,
@@ -110,6 +115,11 @@ export function rowOf(job: Job, page: string | null = null): Row {
     per_gpu_batch: figure(job.plan, "per_gpu_batch"),
     learning_rate: figure(job.plan, "learning_rate"),
     priority: job.priority,
+    spec: job.spec,
+    tests: testsOf(job.summary),
+    study: job.study,
+    study_cell: job.study_cell,
+    stored_bytes: storedBytes(job),
     created_at: job.created_at,
     started_at: job.started_at,
     ended_at: job.ended_at,
@@ -170,6 +180,18 @@ function progressOf(progress: Progress): Pick<Row, "epoch" | "epochs" | "step" |
 
 function labelsOf(labels: Job["labels"]): string[] {
   return Object.entries(labels).map(([key, value]) => `${key}:${value}`);
+}
+
+function testsOf(summary: Job["summary"]): Record<string, number> {
+  const results = Object.entries(summary ?? {}).filter(
+    ([name, value]) => /^test_./.test(name) && typeof value === "number",
+  );
+  return Object.fromEntries(results.map(([name, value]) => [name.slice("test_".length), value as number]));
+}
+
+/** What its checkpoints and artifacts take; null if nothing was measured. */
+function storedBytes({ checkpoint_bytes = null, artifact_bytes = null }: Job): number | null {
+  return checkpoint_bytes === null && artifact_bytes === null ? null : (checkpoint_bytes ?? 0) + (artifact_bytes ?? 0);
 }
 
 function waitingOf({ waiting }: Job): string | null {

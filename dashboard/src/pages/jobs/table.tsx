@@ -1,11 +1,12 @@
 // The jobs as a table. Only rows in view are rendered.
 
 import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { type InView, Space } from "../../parts/window.tsx";
 import { type CellProps, cellOf } from "./cells.tsx";
-import type { Column, ColumnId } from "./columns.ts";
+import { type Choice, type Column, type ColumnId, moved } from "./columns.ts";
 import type { Curve } from "./curves.ts";
+import { placesOf } from "./pinning.ts";
 import type { Row } from "./row.ts";
 import { extentOf } from "./selection.ts";
 import styles from "./table.module.css";
@@ -24,6 +25,8 @@ interface Props {
   total: number | null;
   inView: InView;
   columns: Columns;
+  choice: Choice;
+  onChoose: (choice: Choice) => void;
   order: Order;
   metric: string;
   curves: ReadonlyMap<string, Curve>;
@@ -32,25 +35,39 @@ interface Props {
   onLabel: (label: string) => void;
 }
 
-export function Table({ rows, total, inView, columns, order, metric, curves, marks, onOrder, onLabel }: Props) {
+export function Table(props: Props) {
+  const { rows, total, inView, columns, choice, onChoose, order, metric, curves, marks, onOrder, onLabel } = props;
   const { first, end } = inView;
   const width = columns.reduce((sum, { width_px }) => sum + width_px, SELECT_PX);
+  const places = useMemo(() => placesOf(columns, choice.pinned, SELECT_PX), [columns, choice.pinned]);
+  const isNamePinned = choice.pinned.includes("name");
+  const [dragged, setDragged] = useState<ColumnId>();
   return (
     <table class={styles["table"]} style={{ minWidth: `${width}px` }} aria-rowcount={total === null ? -1 : total + 1}>
       <colgroup>
         <col style={{ width: `${SELECT_PX}px` }} />
         {columns.map(({ id, width_px }) => (
-          <col key={id} style={id === "name" ? {} : { width: `${width_px}px` }} />
+          <col key={id} style={id === "name" && !isNamePinned ? {} : { width: `${width_px}px` }} />
         ))}
+        {isNamePinned && <col />}
       </colgroup>
       <thead>
         <tr style={{ height: `${HEADER_PX}px` }} aria-rowindex={1}>
-          <th scope="col" class={styles["select"]}>
+          <th scope="col" class={`${styles["select"]} ${places.size > 0 ? styles["pinned"] : ""}`}>
             <SelectAll rows={rows} marks={marks} />
           </th>
-          {columns.map((column) => (
-            <Header key={column.id} column={column} order={order} onOrder={onOrder} />
+          {columns.map((column, index) => (
+            <Header
+              key={column.id}
+              column={column}
+              left_px={places.get(column.id)}
+              order={order}
+              onOrder={onOrder}
+              onDragStart={() => setDragged(column.id)}
+              onDrop={() => dragged !== undefined && onChoose(moved(choice, dragged, index))}
+            />
           ))}
+          {isNamePinned && <td />}
         </tr>
       </thead>
       <Space px={first * ROW_PX} />
@@ -61,6 +78,7 @@ export function Table({ rows, total, inView, columns, order, metric, curves, mar
             row={row}
             index={first + index}
             columns={columns}
+            places={places}
             metric={metric}
             curve={curves.get(row.id)}
             isSelected={marks.selection.has(row.id)}
@@ -88,19 +106,36 @@ function SelectAll({ rows, marks }: Pick<Props, "rows" | "marks">) {
   );
 }
 
-function Header({ column, order, onOrder }: { column: Column } & Pick<Props, "order" | "onOrder">) {
+interface HeaderProps extends Pick<Props, "order" | "onOrder"> {
+  column: Column;
+  /** Where it stays, if it is pinned. */
+  left_px: number | undefined;
+  onDragStart: () => void;
+  onDrop: () => void;
+}
+
+const UNSORTABLE = "The service cannot sort by it";
+
+function Header({ column, left_px, order, onOrder, onDragStart, onDrop }: HeaderProps) {
   const { title, sort, isFigure, hint } = column;
-  const kind = isFigure ? "figure" : undefined;
+  const shared = {
+    class: `${isFigure ? "figure" : ""} ${left_px === undefined ? "" : styles["pinned"]}`,
+    style: leftOf(left_px),
+    draggable: true,
+    onDragStart,
+    onDrop,
+    onDragOver: (event: DragEvent) => event.preventDefault(),
+  };
   if (sort === undefined)
     return (
-      <th scope="col" class={kind} title={hint ?? title}>
+      <th scope="col" {...shared} title={`${hint ?? title}. ${UNSORTABLE}`}>
         {title}
       </th>
     );
   const isSorted = order === sort || order === `-${sort}`;
   const direction = order.startsWith("-") ? "descending" : "ascending";
   return (
-    <th scope="col" class={kind} aria-sort={isSorted ? direction : undefined} title={hint}>
+    <th scope="col" {...shared} aria-sort={isSorted ? direction : undefined} title={hint}>
       <button type="button" onClick={() => onOrder(nextOrder(order, sort))}>
         {title}
         <span aria-hidden="true">{isSorted ? (direction === "ascending" ? " ↑" : " ↓") : ""}</span>
@@ -109,9 +144,14 @@ function Header({ column, order, onOrder }: { column: Column } & Pick<Props, "or
   );
 }
 
+function leftOf(left_px: number | undefined): { left?: string } {
+  return left_px === undefined ? {} : { left: `${left_px}px` };
+}
+
 interface RowProps extends CellProps {
   index: number;
   columns: Columns;
+  places: ReadonlyMap<ColumnId, number>;
   isSelected: boolean;
   isActive: boolean;
   toggle: Marks["toggle"];
@@ -119,7 +159,7 @@ interface RowProps extends CellProps {
 
 /** Rendered again only when its job changes, as the table renders with every step of a scroll. */
 function TableRow(props: RowProps): ComponentChildren {
-  const { row, index, columns, metric, curve, isSelected, isActive, toggle, onLabel } = props;
+  const { row, index, columns, places, metric, curve, isSelected, isActive, toggle, onLabel } = props;
   return useMemo(
     () => (
       <tr
@@ -128,7 +168,7 @@ function TableRow(props: RowProps): ComponentChildren {
         aria-rowindex={index + 2}
         aria-selected={isSelected}
       >
-        <td class={styles["select"]}>
+        <td class={`${styles["select"]} ${places.size > 0 ? styles["pinned"] : ""}`}>
           <input
             type="checkbox"
             aria-label={`Select ${row.name} ${row.id}`}
@@ -137,12 +177,17 @@ function TableRow(props: RowProps): ComponentChildren {
           />
         </td>
         {columns.map(({ id, isFigure }) => (
-          <td key={id} class={isFigure ? "figure" : undefined}>
+          <td
+            key={id}
+            class={`${isFigure ? "figure" : ""} ${places.has(id) ? styles["pinned"] : ""}`}
+            style={leftOf(places.get(id))}
+          >
             {cellOf(id, { row, metric, curve, onLabel })}
           </td>
         ))}
+        {places.has("name") && <td />}
       </tr>
     ),
-    [row, index, columns, metric, curve, isSelected, isActive, toggle, onLabel],
+    [row, index, columns, places, metric, curve, isSelected, isActive, toggle, onLabel],
   );
 }

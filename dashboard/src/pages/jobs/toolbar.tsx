@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { words } from "../../format.ts";
 import { ColumnMenu } from "./column_menu.tsx";
 import { metricColumns } from "./columns.ts";
+import { ExportButton } from "./export_button.tsx";
 import { type Filtering, FiltersInUse, OwnerFilters, Statuses } from "./filters.tsx";
 import { Menu } from "./menu.tsx";
 import { Search } from "./search.tsx";
@@ -23,6 +24,7 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
           <OwnerFilters view={view} rows={rows} onChange={onChange} />
           <OrderField view={view} rows={rows} onChange={onChange} />
           {metric}
+          <ExportButton view={view} />
         </Menu>
       ) : (
         <>
@@ -31,6 +33,7 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
           <span class={styles["right"]}>
             {metric}
             <ColumnMenu rows={rows} />
+            <ExportButton view={view} />
           </span>
         </>
       )}

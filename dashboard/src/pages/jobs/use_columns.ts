@@ -1,7 +1,7 @@
-// The shown columns: a person's choice, stored in the browser and not part of a link.
+// The shown columns: a person's choice, stored in the browser, or those of the saved view that is open.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
-import { type ColumnId, chosenColumns, defaultColumns } from "./columns.ts";
+import { type Choice, defaultColumns, storedChoice } from "./columns.ts";
 
 const KEY = "hora-job-columns";
 const NARROW_PX = 760; // on narrower pages jobs are cards
@@ -11,17 +11,28 @@ addEventListener("resize", () => {
   page_px.value = innerWidth;
 });
 
-const chosenIds = signal(chosenColumns(localStorage.getItem(KEY)));
+const own = signal(storedChoice(localStorage.getItem(KEY)));
+const ofView = signal<Choice | null>(null);
 
 export const isNarrow: ReadonlySignal<boolean> = computed(() => page_px.value < NARROW_PX);
-export const isChosen: ReadonlySignal<boolean> = computed(() => chosenIds.value !== null);
-export const columnIds: ReadonlySignal<readonly ColumnId[]> = computed(
-  () => chosenIds.value ?? defaultColumns(page_px.value),
+export const isChosen: ReadonlySignal<boolean> = computed(() => (ofView.value ?? own.value) !== null);
+export const choice: ReadonlySignal<Choice> = computed(
+  () => ofView.value ?? own.value ?? { ids: defaultColumns(page_px.value), pinned: [] },
 );
 
-/** Show these columns; null shows those that fit on the page. */
-export function choose(ids: readonly ColumnId[] | null): void {
-  chosenIds.value = ids === null ? null : chosenColumns(ids.join(","));
-  if (chosenIds.value === null) localStorage.removeItem(KEY);
-  else localStorage.setItem(KEY, chosenIds.value.join(","));
+/** Show these columns; null shows those that fit on the page. Those of an open view change until it is closed. */
+export function choose(columns: Choice | null): void {
+  if (ofView.peek() !== null && columns !== null) {
+    ofView.value = columns;
+    return;
+  }
+  ofView.value = null;
+  own.value = columns;
+  if (columns === null) localStorage.removeItem(KEY);
+  else localStorage.setItem(KEY, JSON.stringify(columns));
+}
+
+/** Show the columns of a saved view, which are not stored; null shows a person's own again. */
+export function lend(columns: Choice | null): void {
+  ofView.value = columns;
 }

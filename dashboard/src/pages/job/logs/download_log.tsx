@@ -5,6 +5,7 @@ import { get } from "../../../api/client.ts";
 import { Problem } from "../../../api/problem.ts";
 import type { Job, LogView } from "../../../api/types.ts";
 import { fileStem } from "../../../format.ts";
+import { saveAs } from "../../../saving.ts";
 import type { Source } from "./feed.ts";
 import { wholeLog } from "./whole.ts";
 
@@ -14,7 +15,7 @@ export function DownloadLog({ job, source }: { job: Job; source: Source }) {
     setState("Reading…");
     try {
       const text = await wholeLog(source, get<LogView>, (count) => setState(`${count.toLocaleString("en")} lines…`));
-      saveAs(`${fileStem(job.name)}-${job.id}.log`, text);
+      saveAs(`${fileStem(job.name)}-${job.id}.log`, [text], "text/plain");
       setState(undefined);
     } catch (error) {
       setState(error instanceof Problem ? error.title : "The download failed");
@@ -25,13 +26,4 @@ export function DownloadLog({ job, source }: { job: Job; source: Source }) {
       {state ?? "Download"}
     </button>
   );
-}
-
-function saveAs(name: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

@@ -1,0 +1,88 @@
+"""What `hora ls` prints: a table, CSV or JSON. Used by `hora.cli.jobs`."""
+
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import typer
+
+from hora.cli.output import print_list, say
+from hora.render.job_columns import USUAL, UnknownColumn, columns_of, columns_table, csv_lines
+from hora.render.jobs import jobs_table
+from jobs.suggestions import meant
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hora.errors import Json
+    from hora.service import Service
+
+_ROWS = 50
+_PAGE, _LONG_PAGE = 100, 500
+
+
+class JobList:
+    """The jobs that match the filters, with the chosen columns."""
+
+    def __init__(
+        self, client: "Service", filters: "Json", *, columns: Sequence[str], metrics: Sequence[str], limit: int | None
+    ) -> None:
+        self._client = client
+        self._filters = filters
+        self._names = [*columns, *(f"metrics.{name}" for name in metrics)]
+        self._has_columns = bool(columns)
+        self._metrics = metrics
+        self._limit = limit
+        try:
+            columns_of(self._names)
+        except UnknownColumn as error:
+            raise typer.BadParameter(str(error), param_hint="--column") from None
+
+    def print(self, as_json: bool) -> None:
+        """Print a table or JSON."""
+        jobs = self._jobs()
+        nothing = "" if jobs else self._nothing_found()
+        print_list(jobs, self._table, nothing=nothing, as_json=as_json)
+        if jobs:
+            _say_unknown_metrics(jobs, self._metrics)
+
+    def watch(self, as_json: bool) -> None:
+        """Show the table, again and again."""
+        from hora.cli.watch import watch_table
+
+        watch_table(lambda: self._table(self._jobs()), as_json)
+
+    def print_csv(self) -> None:
+        """Print all jobs as CSV, page by page as they come."""
+        names = self._names if self._has_columns else [*USUAL, *self._names]
+        page_size = min(self._limit or _LONG_PAGE, _LONG_PAGE)
+        jobs = islice(self._client.jobs(**self._filters, page_size=page_size), self._limit)
+        for line in csv_lines(jobs, columns_of(names)):
+            sys.stdout.write(line)
+
+    def _jobs(self) -> "list[Json]":
+        limit = self._limit or _ROWS
+        return list(islice(self._client.jobs(**self._filters, page_size=min(limit, _PAGE)), limit))
+
+    def _nothing_found(self) -> str:
+        """What to say of an empty list."""
+        given = {name: value for name, value in self._filters.items() if value is not None and name != "sort"}
+        if not given:
+            return "No jobs. Submit one: `hora submit --dataset digits`."
+        project = given.get("project")
+        similar = "" if project is None else meant(project, [each["name"] for each in self._client.projects()])
+        return f"No job matches: {', '.join(f'{name} {value}' for name, value in given.items())}{similar or '.'}"
+
+    def _table(self, jobs: "Sequence[Json]") -> "Table":
+        if self._has_columns:
+            return columns_table(jobs, columns_of(self._names))
+        return jobs_table(jobs, metrics=self._metrics)
+
+
+def _say_unknown_metrics(jobs: "Sequence[Json]", names: Sequence[str]) -> None:
+    """Name the metrics that none of the jobs has: the column is empty then."""
+    known = sorted({name for job in jobs for name in job.get("metrics") or {}})
+    for name in names:
+        if name not in known:
+            say(f"None of these jobs has the metric {name}{meant(name, known) or '.'}")

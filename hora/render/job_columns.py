@@ -1,0 +1,179 @@
+"""Columns of jobs: for the command line's tables, and exact for CSV. From the API's JSON. Pure; used by `hora ls`.
+
+The dashboard has the same columns and the same values: `columns.cases.json` beside its `csv.ts` tests both.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+
+from hora.errors import Json
+from hora.render.metrics import ACCURACY, goal_of
+from hora.render.tables import table_of
+from hora.render.text import heading, plain
+from jobs.model.csv_cells import csv_cell
+
+Value = str | int | float | bool | None
+Read = Callable[[Json], Value]
+Column = tuple[str, Read]  # its title, as the API names the field, and its value
+
+USUAL = ("status", "name", "progress", "best", "gpus", "batch", "rate", "throughput", "duration", "owner", "created")
+
+_RESULTS = ("val_accuracy", "val_loss", "test_accuracy", "test_loss")  # of a summary, which are metrics too
+
+
+def _field(*path: str) -> Read:
+    def read(job: Json) -> Value:
+        value: Any = job
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return _plain(value)
+
+    return read
+
+
+def _plain(value: Any) -> Value:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _metric(job: Json, name: str, which: str) -> Value:
+    summary = job.get("summary") or {}
+    of_summary = summary.get(name) if name in _RESULTS else None
+    values = (job.get("metrics") or {}).get(name) or {"best": of_summary, "last": of_summary}
+    return _plain(values[which])
+
+
+def _goal(job: Json) -> str | None:
+    return goal_of(job) or (None if job.get("code") else ACCURACY)
+
+
+def _of_goal(which: str) -> Read:
+    return lambda job: None if (name := _goal(job)) is None else _metric(job, name, which)
+
+
+def _progress(job: Json) -> Value:
+    """The share of its work that is done, 0..1."""
+    progress = job.get("progress") or {}
+    if progress.get("done") is not None:
+        return progress["done"] / progress["total"] if progress.get("total") else None
+    for part, whole in (("step", "steps"), ("epoch", "epochs")):
+        if progress.get(whole):
+            share: float = progress[part] / progress[whole]
+            return share
+    return None
+
+
+def _samples_per_s(job: Json) -> Value:
+    whole = (job.get("summary") or {}).get("train_samples_per_s")
+    return _plain((job.get("progress") or {}).get("samples_per_s") if whole is None else whole)
+
+
+def _duration_s(job: Json) -> Value:
+    if job.get("started_at") is None:
+        return None
+    end = datetime.fromisoformat(job["ended_at"]) if job.get("ended_at") else datetime.now(UTC)
+    return (end - datetime.fromisoformat(job["started_at"])).total_seconds()
+
+
+def _stored_bytes(job: Json) -> Value:
+    parts = [job.get("checkpoint_bytes"), job.get("artifact_bytes")]
+    return None if parts == [None, None] else sum(part or 0 for part in parts)
+
+
+_NAMED: dict[str, list[Column]] = {
+    "status": [("status", _field("status"))],
+    "name": [("name", _field("name"))],
+    "progress": [("progress", _progress)],
+    "curve": [],  # a picture
+    "best": [("metric", _goal), ("best", _of_goal("best")), ("last", _of_goal("last"))],
+    "gpus": [("gpus", _field("gpus"))],
+    "batch": [("global_batch", _field("plan", "global_batch"))],
+    "rate": [("learning_rate", _field("plan", "learning_rate"))],
+    "throughput": [("samples_per_s", _samples_per_s)],
+    "duration": [("duration_s", _duration_s)],
+    "owner": [("owner", _field("owner"))],
+    "created": [("created_at", _field("created_at"))],
+    "project": [("project", _field("project"))],
+    "dataset": [("dataset", _field("spec", "dataset", "source"))],
+    "model": [("model", _field("spec", "model", "name"))],
+    "priority": [("priority", _field("priority"))],
+    "started": [("started_at", _field("started_at"))],
+    "ended": [("ended_at", _field("ended_at"))],
+    "study": [("study", _field("study"))],
+    "cell": [("study_cell", _field("study_cell"))],
+    "stored": [("stored_bytes", _stored_bytes)],
+}
+
+
+class UnknownColumn(ValueError):
+    """No column has this name; the text says which there are."""
+
+
+def columns_of(names: Iterable[str]) -> list[Column]:
+    """The columns of these names, after the id. Raises `UnknownColumn`."""
+    return [("id", _field("id")), *(column for name in names for column in _columns(name))]
+
+
+def _columns(name: str) -> list[Column]:
+    if name in _NAMED:
+        return _NAMED[name]
+    kind, _, rest = name.partition(".")
+    readers: dict[str, Read] = {
+        "metrics": lambda job: _metric(job, rest, "best"),
+        "last": lambda job: _metric(job, rest, "last"),
+        "test": _field("summary", f"test_{rest}"),
+        "label": _field("labels", rest),
+        "spec": lambda job: _in_spec(job.get("spec"), rest),
+    }
+    if kind not in readers or not rest:
+        known = ", ".join([*_NAMED, *(f"{kind}.NAME" for kind in readers)])
+        raise UnknownColumn(f"no such column {name!r}; there are {known}")
+    return [(name, readers[kind])]
+
+
+def _in_spec(value: Any, path: str) -> Value:
+    """A field by its path. Names of `params` may have dots: the longest name that fits counts."""
+    if not isinstance(value, Mapping):
+        return None
+    if path in value:
+        return _plain(value[path])
+    names = path.split(".")
+    for length in range(len(names) - 1, 0, -1):
+        name = ".".join(names[:length])
+        if name in value:
+            return _in_spec(value[name], ".".join(names[length:]))
+    return None
+
+
+def csv_lines(jobs: Iterable[Json], columns: Sequence[Column]) -> Iterator[str]:
+    """The jobs as CSV (RFC 4180), line by line as they come. No text is a formula, or steers a terminal."""
+    yield csv_line([title for title, _ in columns])
+    for job in jobs:
+        yield csv_line([read(job) for _, read in columns])
+
+
+def csv_line(values: Iterable[Value]) -> str:
+    """One line, with its end."""
+    out = io.StringIO()
+    cells = map(csv_cell, values)
+    csv.writer(out).writerow(plain(cell) if isinstance(cell, str) else cell for cell in cells)
+    return out.getvalue()
+
+
+def columns_table(jobs: Iterable[Json], columns: Sequence[Column]) -> Table:
+    """The same columns as a table."""
+    table = table_of(*(heading(title) for title, _ in columns))
+    for job in jobs:
+        table.add_row(*("-" if (value := read(job)) is None else _short(value) for _, read in columns))
+    return table
+
+
+def _short(value: Value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else plain(value)
