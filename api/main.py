@@ -55,6 +55,7 @@ from api.routes import (
     series,
     studies,
     uploads,
+    views,
     webhooks,
 )
 from api.store_calls import StoreCalls
@@ -153,7 +154,7 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 def _add_routes(app: FastAPI) -> None:
     for part in (
         lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
-        queue, artifacts, checkpoints, webhooks, datasets, uploads, code, imports,
+        queue, artifacts, checkpoints, views, webhooks, datasets, uploads, code, imports,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

@@ -46,6 +46,7 @@ from jobs.people.project_admission import ProjectArchived, QueueFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.people.queue_share import TooManyQueuedJobs
 from jobs.people.rights import LastAdmin, NotAllowed, TooManyLogins, TooManyTokens, UserDisabled, UserNotFound
+from jobs.people.saved_views import TooManyViews, ViewExists, ViewNotFound
 from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.runtime.settings import Settings
@@ -172,6 +173,7 @@ def _of_system(error: OSError) -> Problem:
 _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "job_id"): JobNotFound,
     ("path", "study_id"): StudyNotFound,
+    ("path", "view_id"): ViewNotFound,
     ("path", "webhook_id"): WebhookNotFound,
     ("path", "delivery_id"): DeliveryNotFound,
     ("path", "name"): HostNotFound,
@@ -229,6 +231,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     TokenNotFound: _no_such("token"),
     UserNotFound: _no_such("user"),
     ProjectNotFound: _no_such("project"),
+    ViewNotFound: _no_such("view"),
     WebhookNotFound: _no_such("webhook"),
     DeliveryNotFound: _no_such("delivery"),
     ArtifactNotFound: lambda _: Problem(404, "artifact-not-found", "Artifact not found", "the job has no such file"),
@@ -251,6 +254,8 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     QueueFull: _conflict("quota-exceeded", "Quota exceeded"),
     TooManyNotes: _conflict("too-many-notes", "Too many notes"),
     TooManyQueuedJobs: _conflict("too-many-queued-jobs", "Too many queued jobs"),
+    ViewExists: _conflict("view-exists", "View exists"),
+    TooManyViews: _conflict("too-many-views", "Too many views"),
     WebhookDisabled: _conflict("webhook-disabled", "Webhook is disabled"),
     TooManyWebhooks: _conflict("too-many-webhooks", "Too many webhooks"),
     IdempotencyConflict: lambda _: Problem(

@@ -1,5 +1,6 @@
 """What `hora ls` prints: a table, CSV or JSON. Used by `hora.cli.jobs`."""
 
+import re
 import sys
 from collections.abc import Sequence
 from itertools import islice
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from hora.cli.output import print_list, say
-from hora.render.job_columns import USUAL, UnknownColumn, columns_of, columns_table, csv_lines
+from hora.render.job_columns import USUAL, UnknownColumn, columns_of, columns_table, csv_lines, is_column
 from hora.render.jobs import jobs_table
 from jobs.suggestions import meant
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from hora.errors import Json
     from hora.service import Service
 
+_ID = re.compile("[0-9a-z]{12}")
+_MOST_NAMED = 10
 _ROWS = 50
 _PAGE, _LONG_PAGE = 100, 500
 
@@ -78,6 +81,35 @@ class JobList:
         if self._has_columns:
             return columns_table(jobs, columns_of(self._names))
         return jobs_table(jobs, metrics=self._metrics)
+
+
+def with_view(client: "Service", name: str, filters: "Json", columns: list[str]) -> "tuple[Json, list[str]]":
+    """The filters and columns of a saved view, by its name or id. Those that are given come before its own."""
+    content = _view(client, name)["content"]
+    of_view = {field: value for field, value in content["filter"].items() if value not in (None, [])}
+    if "status" in of_view:
+        of_view["status"] = ",".join(of_view["status"])
+    of_view["sort"] = content["sort"]
+    given = {field: value for field, value in filters.items() if value is not None}
+    shown = [
+        column for column in content["columns"] if is_column(column)
+    ]  # others are of a newer version, or no columns
+    return {**of_view, **given}, columns or shown
+
+
+def _view(client: "Service", name: str) -> "Json":
+    views = list(client.views())
+    matches = [view for view in views if name in (view["id"], view["name"])]
+    own = [view for view in matches if view["project"] is None]
+    if len(own or matches) == 1:
+        return (own or matches)[0]
+    if matches:
+        named = ", ".join(f"{view['project']}: {view['id']}" for view in matches)
+        raise typer.BadParameter(f"several projects have a view {name!r}: give its id ({named})", param_hint="--view")
+    if _ID.fullmatch(name):  # of somebody else
+        return client.view(name)
+    names = ", ".join(sorted({view["name"] for view in views})[:_MOST_NAMED]) or "none"
+    raise typer.BadParameter(f"there is no view {name!r}; there are: {names}", param_hint="--view")
 
 
 def _say_unknown_metrics(jobs: "Sequence[Json]", names: Sequence[str]) -> None:

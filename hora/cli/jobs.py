@@ -165,6 +165,10 @@ def list_jobs(
             "repeatable.",
         ),
     ] = [],  # noqa: B006 - typer copies it
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Filters, order and columns of this saved view; options add to it."),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help="The largest number of rows: 50, with --csv all.")
     ] = None,
@@ -173,7 +177,7 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    from hora.cli.job_list import JobList
+    from hora.cli.job_list import JobList, with_view
     from hora.cli.times import moment
     from hora.connection import connect
 
@@ -189,6 +193,8 @@ def list_jobs(
     with connect() as client:
         if mine:
             filters["owner"] = client.me()["user"]
+        if view is not None:
+            filters, column = with_view(client, view, filters, column)
         job_list = JobList(client, filters, columns=column, metrics=metric, limit=limit)
         if as_csv:
             job_list.print_csv()

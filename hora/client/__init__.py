@@ -24,6 +24,7 @@ from hora.client.projects import Projects
 from hora.client.series import Metrics
 from hora.client.studies import Studies, Study
 from hora.client.tokens import Tokens
+from hora.client.views import Views
 from hora.client.webhooks import Webhooks
 from hora.connection import find_target
 from hora.errors import HoraError
@@ -64,6 +65,7 @@ class Client:
         self.models = Models(self._service)
         self.projects = Projects(self._service)
         self.tokens = Tokens(self._service)
+        self.views = Views(self._service)
         self.webhooks = Webhooks(self._service)
 
     def is_ready(self) -> bool:

@@ -116,6 +116,15 @@ class UnknownColumn(ValueError):
     """No column has this name; the text says which there are."""
 
 
+def is_column(name: str) -> bool:
+    """Whether there is a column of this name."""
+    try:
+        columns_of([name])
+    except UnknownColumn:
+        return False
+    return True
+
+
 def columns_of(names: Iterable[str]) -> list[Column]:
     """The columns of these names, after the id. Raises `UnknownColumn`."""
     return [("id", _field("id")), *(column for name in names for column in _columns(name))]

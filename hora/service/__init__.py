@@ -35,6 +35,7 @@ from hora.service.people import PeopleCalls
 from hora.service.projects import ProjectCalls
 from hora.service.studies import StudyCalls
 from hora.service.transport import Transport
+from hora.service.views import ViewCalls
 from hora.service.webhooks import WebhookCalls
 
 __all__ = [
@@ -45,7 +46,7 @@ __all__ = [
 
 class Service(
     JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LogCalls, ArtifactCalls, WebhookCalls,
-    CheckpointCalls, CodeCalls,
+    CheckpointCalls, CodeCalls, ViewCalls,
 ):  # fmt: skip
     """A connection to one service. Close it, or use it as a context manager. Threads may share it.
 

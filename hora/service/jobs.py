@@ -44,7 +44,7 @@ class JobCalls(Calls):
         self,
         *,
         status: str | None = None,
-        label: str | None = None,
+        label: str | Sequence[str] | None = None,
         name: str | None = None,
         owner: str | None = None,
         project: str | None = None,
@@ -57,11 +57,11 @@ class JobCalls(Calls):
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
-        """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
+        """All jobs that match, newest first, fetched page by page as they are consumed.
 
-        They were submitted at `since` or later and before `until`; a text is a time in RFC 3339. `search` is a text in
-        their name, id, owner, dataset, model, labels or notes, in any case. `sort` is a field, `-` before it the
-        greatest first.
+        `label` is `key:value`, or several. They were submitted at `since` or later and before `until`; a text is a time
+        in RFC 3339. `search` is a text in their name, id, owner, dataset, model, labels or notes, in any case. `sort`
+        is a field, `-` before it the greatest first.
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,

@@ -24,6 +24,7 @@ ROWS_OF = {
     "create_login_link": "tokens",
     "create_project": "projects",
     "add_project_member": "project_members",
+    "create_view": "views",
     "create_webhook": "webhooks",
     "test_webhook": "webhook_deliveries",
     "import_run": "jobs job_events attempts metric_points metric_blocks log_lines",
@@ -32,9 +33,10 @@ ROWS_OF = {
     "register_dataset": "dataset_versions",
     **dict.fromkeys(
         (
-            "change_project", "change_user", "change_webhook", "delete_webhook", "drain_host", "forget_host",
-            "put_upload_content", "redeliver_delivery", "remove_artifacts", "remove_dataset_version",
-            "remove_project_member", "remove_upload", "revoke_token", "undrain_host",
+            "change_project", "change_user", "change_view", "change_webhook", "delete_view",
+            "delete_webhook", "drain_host", "forget_host", "put_upload_content", "redeliver_delivery",
+            "remove_artifacts", "remove_dataset_version", "remove_project_member",
+            "remove_upload", "revoke_token", "undrain_host",
         ),
         "",
     ),

@@ -24,6 +24,10 @@ _PLAIN = {
     "JobChanges": {"name", "notes"},
     "NewToken": {"name"},
     "NewWebhook": {"project"},
+    "JobsFilter": {"name", "owner", "project", "search"},
+    "ViewContent": {"columns", "group", "metric", "pinned"},  # the page reads them, and leaves out what it cannot
+    "NewViewOfJobs": {"name"},
+    "ViewOfJobsChanges": {"name"},
     "NoteText": {"text"},
     "Spec": {"name"},
     "StudySpec": {"name", "note"},

@@ -10,6 +10,7 @@ from jobs.db.tables.people import (
     Project,
     ProjectMember,
     ProjectUsage,
+    SavedView,
     Token,
     UsageHour,
     User,
@@ -32,12 +33,13 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0024"  # the migration that makes these tables
+SCHEMA = "0025"  # the migration that makes these tables
 
 __all__ = [
-    "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece",
-    "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job",
-    "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror",
-    "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SigningKey", "Slot", "StartForecast",
-    "Study", "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
+    "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive",
+    "CodePiece", "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey",
+    "IdleStretch", "Job", "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MarkedStore", "MetricBlock",
+    "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SavedView",
+    "SigningKey", "Slot", "StartForecast", "Study", "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour",
+    "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -137,3 +137,22 @@ class AuditEntry(Base):
         Index("ix_audit_entries_action", action, at, id),
         Index("ix_audit_entries_subject", subject, at, id),
     )
+
+
+class SavedView(Base):
+    """A view of the list of jobs: filters, order, columns. Everybody may open it."""
+
+    __tablename__ = "views"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(128))
+    project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # its members change it; null: its owner
+    name: Mapped[str] = mapped_column(String(255))
+    content: Mapped[dict[str, Any]] = mapped_column(JSONB)  # a `jobs.views.saved_views.ViewContent`
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (
+        Index("ix_views_of_user", owner, name, unique=True, postgresql_where=text("project IS NULL")),
+        Index("ix_views_of_project", project, name, unique=True, postgresql_where=text("project IS NOT NULL")),
+    )

@@ -64,6 +64,9 @@ CHANGES = [
     Change("change_project", "PATCH /v1/projects/vision", "project.changed", "vision", {"max_slots": 4}),
     Change("add_project_member", "PUT /v1/projects/vision/members/alice", "project.member_added", "vision"),
     Change("remove_project_member", "DELETE /v1/projects/vision/members/alice", "project.member_removed", "vision"),
+    Change("create_view", "POST /v1/views", "view.created", "{create_view}", {"name": "mine"}),
+    Change("change_view", "PATCH /v1/views/{create_view}", "view.changed", "{create_view}", {"name": "ours"}),
+    Change("delete_view", "DELETE /v1/views/{create_view}", "view.deleted", "{create_view}"),
     Change(
         "create_webhook", "POST /v1/webhooks", "webhook.created", "{create_webhook}",
         {"url": "https://ci.example.com/hooks/hora"},

@@ -149,6 +149,39 @@ def test_ls_refuses_columns_that_there_are_not(
     assert ("spec.NAME" if "--column" in options else "--csv excludes --json") in result.stderr
 
 
+VIEWS = [
+    {"id": "0shared", "name": "rates", "project": "vision", "content": {}},
+    {
+        "id": "0own", "name": "rates", "project": None,
+        "content": {
+            "filter": {"status": ["running", "failed"], "label": ["a:b", "c:d"], "owner": "ada", "search": None},
+            "sort": "-priority", "columns": ["owner", "of a newer version", "label.a"],
+        },
+    },
+    *({"id": f"0of{project}", "name": "speeds", "project": project, "content": {}} for project in ("x", "y")),
+]  # fmt: skip
+
+
+def test_ls_lists_the_jobs_of_a_saved_view(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return json_answer({"items": VIEWS, "next_cursor": None} if "views" in request.url.path else page(job()))
+
+    answer_with(answer)
+    result = hora(short_folder, "ls", "--view", "rates", "--owner", "bob", "--csv")
+    assert result.stdout.splitlines()[0] == "id,owner,label.a"
+    assert [(name, value) for name, value in asked[-1].url.params.multi_items() if name != "limit"] == [
+        ("status", "running,failed"), ("label", "a:b"), ("label", "c:d"), ("owner", "bob"), ("sort", "-priority"),
+    ]  # fmt: skip
+    several = hora(short_folder, "ls", "--view", "speeds")
+    assert (several.returncode, "0ofx" in several.stderr, "0ofy" in several.stderr) == (2, True, True)
+    unknown = hora(short_folder, "ls", "--view", "none")
+    assert unknown.returncode == 2
+    assert "rates, speeds" in unknown.stderr
+
+
 @pytest.mark.parametrize("argument", ["--version", "--help"], ids=["at its end", "while it prints"])
 def test_a_closed_pipe_ends_a_command_quietly(short_folder: Path, argument: str) -> None:
     reader, writer = os.pipe()

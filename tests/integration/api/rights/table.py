@@ -123,6 +123,16 @@ def of_each_hook(ok: int, **values: Any) -> tuple[Case, ...]:
     )
 
 
+def of_each_view(ok: int, **values: Any) -> tuple[Case, ...]:
+    """The views of all kinds of owners: their own they change themselves, those of a project its members."""
+    return (
+        Case("view", "alice bob", ok, **values),
+        Case("left_view", "alice bob", ok, **values),
+        Case("own_view", "alice", ok, **values),
+        Case("shut_view", "", ok, **values),
+    )
+
+
 def sending(ok: int, **values: Any) -> tuple[Case, ...]:
     """The same, made to send: it takes an owner who may have the webhook now."""
     return (
@@ -299,6 +309,21 @@ ROWS = (
     row("PATCH /v1/projects/{project}", ADMIN, Case("vision", body={"is_open": True})),
     row("PUT /v1/projects/{project}/members/{user_name}", ADMIN, Case("vision ella")),
     row("DELETE /v1/projects/{project}/members/{user_name}", ADMIN, Case("vision bob", ok=204)),
+    # Saved views
+    row(
+        "GET /v1/views", READ,
+        Case(shows=(Shown("own_view", "alice", admins=False), Shown("view", EVERYBODY))),
+        Case(query="?project=vision", shows=(Shown("view", EVERYBODY), Shown("left_view", EVERYBODY))),
+    ),
+    row("GET /v1/views/{view_id}", READ, Case("view"), Case("own_view"), Case("left_view"), Case("shut_view")),
+    row(
+        "POST /v1/views", SUBMIT,
+        Case(ok=201, body={"name": "new"}),
+        Case(ok=201, body={"name": "new", "project": "vision"}, may="alice bob"),
+        Case(ok=201, body={"name": "new", "project": "default"}, may=""),
+    ),
+    row("PATCH /v1/views/{view_id}", SUBMIT, *of_each_view(200, body={"name": "newer"})),
+    row("DELETE /v1/views/{view_id}", SUBMIT, *of_each_view(204)),
     # Webhooks
     row(
         "GET /v1/webhooks", READ,

@@ -26,6 +26,7 @@ from jobs.db.tables import (
     Job,
     Project,
     ProjectMember,
+    SavedView,
     Slot,
     Token,
     Upload,
@@ -156,7 +157,13 @@ def make(sessions: Sessions, settings: Settings) -> dict[str, str]:
         _make_people(session)
         _make_hosts(session)
         ids = digests | _make_scripts(session, digests["used_code"]) | _make_code_uploads(session, settings)
-        ids |= _make_jobs(session) | _make_studies(session) | _make_webhooks(session) | _make_data(session)
+        ids |= (
+            _make_jobs(session)
+            | _make_studies(session)
+            | _make_webhooks(session)
+            | _make_views(session)
+            | _make_data(session)
+        )
         ids |= _make_tokens(session) | _make_run_uploads(session, settings)
     artifacts = settings.runs_dir / ids["ended_job"] / "artifacts"
     artifacts.mkdir(parents=True)
@@ -286,6 +293,14 @@ def _make_webhooks(session: Session) -> dict[str, str]:
         session.add(delivery)
         session.flush()
         ids[name.replace("hook", "delivery")] = str(delivery.id)
+    return ids
+
+
+def _make_views(session: Session) -> dict[str, str]:
+    owners = {"view": ("alice", "vision"), "left_view": ("ella", "vision"), "own_view": ("alice", None)}
+    ids = {name: f"view{number}" for number, name in enumerate([*owners, "shut_view"])}
+    for name, (owner, project) in {**owners, "shut_view": ("fred", None)}.items():
+        session.add(SavedView(id=ids[name], owner=owner, project=project, name=name, content={}))
     return ids
 
 

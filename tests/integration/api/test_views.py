@@ -1,0 +1,127 @@
+"""Saved views of the list of jobs: what is kept, refused and limited. `rights/table.py` says who may change which."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, insert, select
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import SavedView
+from jobs.people import saved_views
+
+Clients = Callable[..., TestClient]
+
+CONTENT: dict[str, Any] = {
+    "filter": {
+        "status": ["running", "failed"],
+        "label": ["team:a,b"],
+        "search": "<script>",
+        "since": "2030-01-01T00:00:00Z",
+    },
+    "sort": "-metrics.val_accuracy",
+    "columns": ["name", "spec.params.x", "label.team"],
+    "pinned": ["name"],
+    "group": "study",
+}
+
+
+def saved(client: TestClient, name: str, **more: Any) -> dict[str, Any]:
+    answer = client.post("/v1/views", json={"name": name, **more})
+    assert answer.status_code == 201, answer.text
+    view: dict[str, Any] = answer.json()
+    return view
+
+
+def test_a_view_comes_back_as_it_was_saved(api: TestClient) -> None:
+    view = saved(api, "Rates", content=CONTENT)
+    assert (view["owner"], view["project"], view["name"]) == ("admin", None, "Rates")
+    for name, value in CONTENT.items():
+        kept = view["content"][name]
+        assert ({field: kept[field] for field in value} if name == "filter" else kept) == value
+    assert api.get(f"/v1/views/{view['id']}").json() == view
+    assert api.get("/v1/views").json() == {"items": [view], "next_cursor": None}
+
+
+def test_a_view_is_renamed_replaced_and_deleted(api: TestClient) -> None:
+    view = saved(api, "Rates", content=CONTENT)
+    path = f"/v1/views/{view['id']}"
+    renamed = api.patch(path, json={"name": "Speeds"}).json()
+    assert (renamed["name"], renamed["content"]) == ("Speeds", view["content"])
+    assert renamed["updated_at"] > view["updated_at"]
+    assert api.patch(path, json={"name": "Speeds"}).json() == renamed
+    replaced = api.patch(path, json={"content": {"sort": "name"}}).json()["content"]
+    assert (replaced["sort"], replaced["columns"], replaced["filter"]["status"]) == ("name", [], [])
+    assert api.delete(path).status_code == 204
+    assert api.get(path).json()["type"] == "urn:hora:problem:view-not-found"
+
+
+def test_a_name_is_taken_once_by_a_person_and_once_by_a_project(api: TestClient) -> None:
+    saved(api, "Rates")
+    saved(api, "Rates", project="default")
+    other = saved(api, "Speeds")
+    for answer in (
+        api.post("/v1/views", json={"name": " Rates"}),
+        api.post("/v1/views", json={"name": "Rates", "project": "default"}),
+        api.patch(f"/v1/views/{other['id']}", json={"name": "Rates"}),
+    ):
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:view-exists")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "a\u202eb"}, "name"),
+        ({"name": "x" * 300}, "name"),
+        ({"name": "x", "project": "none"}, "project"),
+        ({"name": "x", "content": {"sort": "colour"}}, "content.sort"),
+        ({"name": "x", "content": {"sort": "name; DROP TABLE"}}, "content.sort"),
+        ({"name": "x", "content": {"columns": ["c"] * 61}}, "content.columns"),
+        ({"name": "x", "content": {"columns": ["c" * 301]}}, "content.columns.0"),
+        ({"name": "x", "content": {"columns": ["a"], "pinned": ["b"]}}, "content"),
+        ({"name": "x", "content": {"filter": {"status": ["asleep"]}}}, "content.filter.status.0"),
+        ({"name": "x", "content": {"filter": {"label": ["no colon"]}}}, "content.filter.label.0"),
+        ({"name": "x", "content": {"filter": {"colour": "red"}}}, "content.filter.colour"),
+        ({"name": "x", "content": {"filter": {"since": "yesterday"}}}, "content.filter.since"),
+    ],
+)
+def test_what_is_no_view_is_refused_with_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
+    answer = api.post("/v1/views", json=body)
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_person_and_a_project_have_a_limited_number(api: TestClient, sessions: Sessions) -> None:
+    most = saved_views.MOST_VIEWS
+    with sessions.begin() as session:
+        session.execute(
+            insert(SavedView),
+            [
+                {"id": f"{whose}{i}", "owner": "admin", "project": project, "name": f"v{i}", "content": {}}
+                for whose, project in (("own", None), ("shared", "default"))
+                for i in range(most)
+            ],
+        )
+    for project in (None, "default"):
+        answer = api.post("/v1/views", json={"name": "one more", "project": project})
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:too-many-views")
+        assert f"{most} views" in answer.json()["detail"]
+    with sessions() as session:
+        assert session.scalar(select(func.count()).select_from(SavedView)) == 2 * most
+
+
+def test_others_see_views_of_projects_and_open_own_ones_by_link(api: TestClient, client_of: Clients) -> None:
+    own, shared = saved(api, "mine"), saved(api, "ours", project="default")
+    other = client_of("dora")
+    assert [view["id"] for view in other.get("/v1/views").json()["items"]] == [shared["id"]]
+    assert other.get(f"/v1/views/{own['id']}").json() == own
+
+
+def test_views_are_listed_page_by_page(api: TestClient) -> None:
+    ids = sorted(saved(api, f"view {i}")["id"] for i in range(5))
+    page = api.get("/v1/views", params={"limit": 3}).json()
+    rest = api.get("/v1/views", params={"limit": 3, "cursor": page["next_cursor"]}).json()
+    assert [view["id"] for view in page["items"] + rest["items"]] == ids
+    assert api.get("/v1/views", params={"project": "default"}).json()["items"] == []
