@@ -11,6 +11,7 @@ import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
 import { isNarrow } from "./use_columns.ts";
 import { METRICS, metricOf, type Order, SORTS, type Sort, type View } from "./view.ts";
+import { ViewMenu } from "./view_menu.tsx";
 
 export function Toolbar({ view, rows, onChange }: Filtering) {
   const search = <Search value={view.search} onChange={(text) => onChange({ search: text })} />;
@@ -19,19 +20,23 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
     <div class={styles["toolbar"]} role="search" aria-label="Jobs">
       {search}
       {isNarrow.value ? (
-        <Menu title="View" count={filtersIn(view)} side="right">
-          <Statuses view={view} onChange={onChange} />
-          <OwnerFilters view={view} rows={rows} onChange={onChange} />
-          <OrderField view={view} rows={rows} onChange={onChange} />
-          {metric}
-          <ExportButton view={view} />
-        </Menu>
+        <>
+          <ViewMenu view={view} />
+          <Menu title="Filters" count={filtersIn(view)} side="right">
+            <Statuses view={view} onChange={onChange} />
+            <OwnerFilters view={view} rows={rows} onChange={onChange} />
+            <OrderField view={view} rows={rows} onChange={onChange} />
+            {metric}
+            <ExportButton view={view} />
+          </Menu>
+        </>
       ) : (
         <>
           <Statuses view={view} onChange={onChange} />
           <OwnerFilters view={view} rows={rows} onChange={onChange} />
           <span class={styles["right"]}>
             {metric}
+            <ViewMenu view={view} />
             <ColumnMenu rows={rows} />
             <ExportButton view={view} />
           </span>
