@@ -1,10 +1,12 @@
 // The frame around every page: navigation, the user, and the state of the connection.
 
-import { connection } from "./api/client.ts";
+import { useState } from "preact/hooks";
+import { call, connection } from "./api/client.ts";
 import { usePolled } from "./api/polled.ts";
 import styles from "./app.module.css";
 import { PageAt } from "./pages.tsx";
 import { Connection } from "./parts/connection.tsx";
+import { Menu } from "./parts/menu.tsx";
 import { SignIn } from "./parts/sign_in.tsx";
 import { choice } from "./theme.ts";
 import { path } from "./url.ts";
@@ -15,6 +17,17 @@ const PLACES = [
   ["/studies", "Studies"],
   ["/queue", "Queue"],
   ["/hosts", "Hosts"],
+] as const;
+
+const MORE = [
+  ["/datasets", "Datasets"],
+  ["/projects", "Projects"],
+  ["/webhooks", "Webhooks"],
+] as const;
+
+const FOR_ADMINS = [
+  ["/users", "Users"],
+  ["/audit", "Audit log"],
 ] as const;
 
 export function App() {
@@ -29,20 +42,21 @@ export function App() {
           <img src="/icon.svg" alt="" width="20" height="20" /> Hora
         </a>
         <nav aria-label="Pages" class={styles["nav"]}>
-          {PLACES.map(([href, text]) => (
-            <a key={href} href={href} aria-current={isWithin(href) ? "page" : undefined}>
-              {text}
-            </a>
-          ))}
+          <Links places={PLACES} />
+          {!isSignedOut && <More key={path.value} />}
         </nav>
         <div class={styles["right"]}>
           <a class={styles["new"]} href="/new" aria-current={path.value === "/new" ? "page" : undefined}>
             New job
           </a>
-          <ThemeSwitch />
+          <span class={styles["wide"]}>
+            <ThemeSwitch />
+          </span>
           <a href="/help">Help</a>
-          <a href="/docs">API</a>
-          {!isSignedOut && <Me />}
+          <a class={styles["wide"]} href="/docs">
+            API
+          </a>
+          {!isSignedOut && <Account key={path.value} />}
         </div>
       </header>
       <Connection />
@@ -58,13 +72,52 @@ function isWithin(href: string): boolean {
   return path.value === href || path.value.startsWith(`${href}/`);
 }
 
-function Me() {
-  const { data } = usePolled<{ user: string; scope: string }>("/v1/me", { every_s: Number.POSITIVE_INFINITY });
-  if (data === undefined) return null;
+function Links({ places }: { places: readonly (readonly [href: string, text: string])[] }) {
+  return places.map(([href, text]) => (
+    <a key={href} href={href} aria-current={isWithin(href) ? "page" : undefined}>
+      {text}
+    </a>
+  ));
+}
+
+function useMe(): { user: string; scope: string; kind: string } | undefined {
+  return usePolled<{ user: string; scope: string; kind: string }>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
+}
+
+function More() {
+  const isAdmin = useMe()?.scope === "admin";
   return (
-    <span class={styles["me"]} title={`Signed in with the scope ${data.scope}`}>
-      {data.user}
-    </span>
+    <Menu title="More">
+      <Links places={isAdmin ? [...MORE, ...FOR_ADMINS] : MORE} />
+    </Menu>
+  );
+}
+
+function Account() {
+  const me = useMe();
+  const [problem, setProblem] = useState<string>();
+  if (me === undefined) return null;
+  const leave = async (): Promise<void> => {
+    try {
+      await call("POST", "/logout");
+      location.assign("/"); // so that nothing that was read stays in the page
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <Menu title={me.user} side="right">
+      <p class="muted">Signed in with the scope {me.scope}</p>
+      <Links places={[["/tokens", "Tokens"]]} />
+      <span class={styles["narrow"]}>
+        <ThemeSwitch />
+        <a href="/docs">API</a>
+      </span>
+      <button type="button" onClick={() => void leave()}>
+        Sign out
+      </button>
+      {problem !== undefined && <p role="alert">You are still signed in. {problem}</p>}
+    </Menu>
   );
 }
 

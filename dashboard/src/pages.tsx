@@ -30,6 +30,39 @@ const PAGES: readonly Page[] = [
   },
   { title: "Queue", pattern: /^\/queue$/, load: async () => (await import("./pages/queue/page.tsx")).QueuePage },
   { title: "Hosts", pattern: /^\/hosts$/, load: async () => (await import("./pages/hosts/page.tsx")).HostsPage },
+  {
+    title: "Datasets",
+    pattern: /^\/datasets$/,
+    load: async () => (await import("./pages/datasets/page.tsx")).DatasetsPage,
+  },
+  {
+    title: "Dataset",
+    pattern: /^\/datasets\/([a-z0-9._-]+)$/,
+    load: async () => (await import("./pages/datasets/dataset.tsx")).DatasetPage,
+  },
+  {
+    title: "Projects",
+    pattern: /^\/projects$/,
+    load: async () => (await import("./pages/projects/page.tsx")).ProjectsPage,
+  },
+  {
+    title: "Project",
+    pattern: /^\/projects\/([a-z0-9-]+)$/,
+    load: async () => (await import("./pages/projects/project.tsx")).ProjectPage,
+  },
+  {
+    title: "Webhooks",
+    pattern: /^\/webhooks$/,
+    load: async () => (await import("./pages/webhooks/page.tsx")).WebhooksPage,
+  },
+  {
+    title: "Webhook",
+    pattern: /^\/webhooks\/([0-9a-z]+)$/,
+    load: async () => (await import("./pages/webhooks/webhook.tsx")).WebhookPage,
+  },
+  { title: "Tokens", pattern: /^\/tokens$/, load: async () => (await import("./pages/tokens/page.tsx")).TokensPage },
+  { title: "Users", pattern: /^\/users$/, load: async () => (await import("./pages/users/page.tsx")).UsersPage },
+  { title: "Audit log", pattern: /^\/audit$/, load: async () => (await import("./pages/audit/page.tsx")).AuditPage },
   { title: "New job", pattern: /^\/new$/, load: async () => (await import("./pages/new/page.tsx")).NewPage },
 ];
 

@@ -24,6 +24,7 @@ Column = tuple[str, Read]  # its title, as the API names the field, and its valu
 
 USUAL = ("status", "name", "progress", "best", "gpus", "batch", "rate", "throughput", "duration", "owner", "created")
 
+_SHORT = ("name", "source")  # what a text stands for: `model: lenet5`
 _RESULTS = ("val_accuracy", "val_loss", "test_accuracy", "test_loss")  # of a summary, which are metrics too
 
 
@@ -101,8 +102,8 @@ _NAMED: dict[str, list[Column]] = {
     "owner": [("owner", _field("owner"))],
     "created": [("created_at", _field("created_at"))],
     "project": [("project", _field("project"))],
-    "dataset": [("dataset", _field("spec", "dataset", "source"))],
-    "model": [("model", _field("spec", "model", "name"))],
+    "dataset": [("dataset", lambda job: _in_spec(job.get("spec"), "dataset.source"))],
+    "model": [("model", lambda job: _in_spec(job.get("spec"), "model.name"))],
     "priority": [("priority", _field("priority"))],
     "started": [("started_at", _field("started_at"))],
     "ended": [("ended_at", _field("ended_at"))],
@@ -149,6 +150,8 @@ def _columns(name: str) -> list[Column]:
 
 def _in_spec(value: Any, path: str) -> Value:
     """A field by its path. Names of `params` may have dots: the longest name that fits counts."""
+    if isinstance(value, str) and path in _SHORT:
+        return value
     if not isinstance(value, Mapping):
         return None
     if path in value:

@@ -1,7 +1,7 @@
 // The choice of the table's columns: which, in which sequence, and which stay while the others scroll.
 
-import { group } from "d3-array";
 import { useMemo, useState } from "preact/hooks";
+import { Menu } from "../../parts/menu.tsx";
 import styles from "./column_menu.module.css";
 import {
   type Choice,
@@ -14,7 +14,6 @@ import {
   toggled,
 } from "./columns.ts";
 import { fieldKeys, fieldOf } from "./fields.ts";
-import { Menu } from "./menu.tsx";
 import type { Row } from "./row.ts";
 import { choice, choose, isChosen } from "./use_columns.ts";
 
@@ -124,7 +123,8 @@ function Offered({ rows, choice }: Props & { choice: Choice }) {
   const found = columnsOf(offered, "").filter(
     ({ id, title }) => !choice.ids.includes(id) && `${id} ${title}`.toLowerCase().includes(wanted),
   );
-  const groups = group(found.slice(0, MOST_OFFERED), ({ id }) => groupOf(id));
+  const shown = found.slice(0, MOST_OFFERED);
+  const groups = [...new Set(shown.map(({ id }) => groupOf(id)))];
   return (
     <section class={styles["offered"]} aria-label="Other columns">
       <input
@@ -134,15 +134,17 @@ function Offered({ rows, choice }: Props & { choice: Choice }) {
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
       />
-      {[...groups].map(([name, columns]) => (
+      {groups.map((name) => (
         <fieldset key={name} class={styles["columns"]}>
           <legend>{name}</legend>
-          {columns.map(({ id, title }) => (
-            <label key={id}>
-              <input type="checkbox" checked={false} onChange={() => choose(toggled(choice, id))} />
-              <bdi>{title}</bdi>
-            </label>
-          ))}
+          {shown
+            .filter(({ id }) => groupOf(id) === name)
+            .map(({ id, title }) => (
+              <label key={id}>
+                <input type="checkbox" checked={false} onChange={() => choose(toggled(choice, id))} />
+                <bdi>{title}</bdi>
+              </label>
+            ))}
         </fieldset>
       ))}
       {found.length === 0 && <p class="muted">No loaded job has such a field.</p>}

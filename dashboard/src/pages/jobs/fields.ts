@@ -30,8 +30,11 @@ export function fieldValue(row: Row, id: string): Value {
   return row.labels.find((label) => label.startsWith(`${name}:`))?.slice(name.length + 1) ?? null;
 }
 
+const SHORT: ReadonlySet<string> = new Set(["name", "source"]); // what a text stands for: `model: lenet5`
+
 /** A field of the spec by its path. Names of `params` may have dots: the longest name that fits counts. */
 function inSpec(value: unknown, path: string): Value {
+  if (typeof value === "string" && SHORT.has(path)) return value;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
   const whole = ownOf(value as Record<string, unknown>, path);
   if (whole !== undefined) return plain(whole);

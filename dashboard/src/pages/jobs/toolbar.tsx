@@ -2,11 +2,11 @@
 
 import { useState } from "preact/hooks";
 import { words } from "../../format.ts";
+import { Menu } from "../../parts/menu.tsx";
 import { ColumnMenu } from "./column_menu.tsx";
 import { metricColumns } from "./columns.ts";
 import { ExportButton } from "./export_button.tsx";
 import { type Filtering, FiltersInUse, OwnerFilters, Statuses } from "./filters.tsx";
-import { Menu } from "./menu.tsx";
 import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
 import { isNarrow } from "./use_columns.ts";
