@@ -14,6 +14,7 @@ import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
 import { idleText } from "./idle.ts";
+import { Notify } from "./notify.tsx";
 import { ordinal, sentence } from "./reasons.ts";
 import { isProbe } from "./results/probe.tsx";
 
@@ -30,6 +31,7 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
           pausedAt={job.paused_at}
         />
         <Actions job={job} onChange={onChange} />
+        <Notify job={job} />
       </div>
       <Facts job={job} />
       {job.waiting !== null && !isTerminal(job.status) && <WaitingLine job={job} />}
