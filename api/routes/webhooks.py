@@ -13,6 +13,7 @@ from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import store
+from jobs.outward.webhooks.formats import format_for
 from jobs.people import audit
 from jobs.people.project_admission import missing_project
 from jobs.runtime.outbound_addresses import target_of
@@ -39,13 +40,15 @@ _BODY = problems(s413="The body is too large", s415="The body is not JSON")
 def create_webhook(services: ServicesHere, caller: CallerHere, new: Annotated[NewWebhook, Body()]) -> Response:
     """Create a webhook. The answer contains its signing secret, which cannot be shown again."""
     target = target_of(new.url, services.settings.webhooks_allowed)
-    events = sorted(set(new.events))
+    events, chosen_format = sorted(set(new.events)), new.format or format_for(target.host)
     with services.sessions.begin() as session:
         if new.project is not None:
             _require_membership(session, caller, new.project)
-        webhook = store.create(session, owner=caller.user, url=new.url, events=events, project=new.project)
+        webhook = store.create(
+            session, owner=caller.user, url=new.url, events=events, project=new.project, format_=chosen_format
+        )
         # The log gets the host only: the path may be a secret.
-        details = {"host": target.host, "events": events, "project": new.project}
+        details = {"host": target.host, "events": events, "project": new.project, "format": chosen_format}
         audit.record(session, caller.actor, "webhook.created", webhook.id, **details)
         view = NewWebhookView.model_validate(webhook)
     return as_json(view, 201, {"Location": f"/v1/webhooks/{view.id}", "Cache-Control": "no-store"})

@@ -28,6 +28,10 @@ def add(
     project: Annotated[
         str | None, typer.Option(help="For the jobs and studies of this project. Without it: for your own.")
     ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="hora, slack or teams. Without it: by the host of the URL."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a webhook, and print the secret that signs its messages. It cannot be shown again."""
@@ -37,16 +41,19 @@ def add(
     names = None if events is None else [name.strip() for name in events.split(",") if name.strip()]
     with connect() as client:
         try:
-            webhook = client.create_webhook(url, events=names, project=project)
+            webhook = client.create_webhook(url, events=names, project=project, format=format_)
         except ProblemError as refused:
             _add_what_would_allow(refused)
             raise
     if as_json:
         print_json(webhook)
         return
-    say(f"{plain(webhook['id'])} sends {plain(', '.join(webhook['events']))} to {plain(webhook['url'])}")
-    say("Its secret, which cannot be shown again:")
-    tell(plain(webhook["secret"]))
+    written = webhook.get("format", "hora")
+    in_format = "" if written == "hora" else f", in the format {plain(written)}"
+    say(f"{plain(webhook['id'])} sends {plain(', '.join(webhook['events']))} to {plain(webhook['url'])}{in_format}")
+    if written == "hora":  # chats read no signature
+        say("Its secret, which cannot be shown again:")
+        tell(plain(webhook["secret"]))
 
 
 def _add_what_would_allow(refused: ProblemError) -> None:

@@ -15,13 +15,14 @@ _STYLE = {"pending": "yellow", "delivered": "green", "failed": "bold red"}
 
 def webhooks_table(webhooks: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a webhook."""
-    table = table_of("ID", "OWNER", "URL…", "EVENTS…", "PROJECT?", "ADDED?", "")
+    table = table_of("ID", "OWNER", "URL…", "EVENTS…", "FORMAT?", "PROJECT?", "ADDED?", "")
     for webhook in webhooks:
         table.add_row(
             plain(webhook["id"]),
             plain(webhook["owner"]),
             plain(webhook["url"]),
             plain(", ".join(webhook["events"])),
+            plain(webhook.get("format", "hora")),
             plain(webhook["project"] or "-"),
             ago(webhook["created_at"], now),
             "disabled" if webhook["disabled_at"] else "",
@@ -38,6 +39,7 @@ def webhook_facts(webhook: Json, now: datetime | None = None) -> Table:
             "owner": plain(webhook["owner"]),
             "url": plain(webhook["url"]),
             "events": plain(", ".join(webhook["events"])),
+            "format": plain(webhook.get("format", "hora")),
             "of": f"the project {plain(webhook['project'])}" if webhook["project"] else "the owner's jobs and studies",
             "added": ago(webhook["created_at"], now),
             "disabled": ago(disabled_at, now) if disabled_at else None,

@@ -10,9 +10,21 @@ from hora.service.transport import api_path
 class WebhookCalls(Calls):
     """The requests about webhooks."""
 
-    def create_webhook(self, url: str, *, events: Sequence[str] | None = None, project: str | None = None) -> Json:
-        """Add a webhook for a project, or for your own jobs and studies. Only this answer has its `secret`."""
-        fields = {"url": url, "events": None if events is None else list(events), "project": project}
+    def create_webhook(
+        self,
+        url: str,
+        *,
+        events: Sequence[str] | None = None,
+        project: str | None = None,
+        format: str | None = None,  # noqa: A002 - the field's name in the API
+    ) -> Json:
+        """Add a webhook for a project, or for your own jobs and studies. Only this answer has its `secret`.
+
+        `format`: `hora`, `slack` or `teams`; None: as the host of the address asks for.
+        """
+        fields = {
+            "url": url, "events": None if events is None else list(events), "project": project, "format": format,
+        }  # fmt: skip
         document = {name: value for name, value in fields.items() if value is not None}
         return self._wire.document("POST", api_path("webhooks"), json=document)
 

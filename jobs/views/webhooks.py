@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from jobs.views.base import View
 
 WebhookEvent = Literal["job.ended", "job.idle", "study.ended"]
+WebhookFormat = Literal["hora", "slack", "teams"]
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
 
@@ -28,6 +29,11 @@ class NewWebhook(View):
     project: Annotated[str, StringConstraints(max_length=64)] | None = Field(
         None, description="Send the events of this project's jobs and studies; null: of the owner's own"
     )
+    format: WebhookFormat | None = Field(
+        None,
+        description="`hora`: signed JSON for programs. `slack`, `teams`: a message in a chat. null: as the host of the"
+        " address asks for, and the answer says which",
+    )
 
 
 class WebhookChanges(View):
@@ -46,6 +52,7 @@ class WebhookView(View):
     url: str
     events: list[WebhookEvent]
     project: str | None = Field(description="The events are those of this project; null: the owner's own")
+    format: WebhookFormat = Field(description="How its messages are written")
     created_at: datetime
     disabled_at: datetime | None = Field(description="When a person, or a receiver's 410 Gone, disabled it")
 
@@ -53,7 +60,9 @@ class WebhookView(View):
 class NewWebhookView(WebhookView):
     """A new webhook with its secret. The secret is only in this answer."""
 
-    secret: str = Field(description="The key that signs the messages; see docs/webhooks.md")
+    secret: str = Field(
+        description="The key that signs the messages; see docs/webhooks.md. Chats do not read the signature"
+    )
 
 
 class DeliveryView(View):

@@ -20,7 +20,8 @@ from jobs.runtime.outbound_addresses import Address, Allowed, ForbiddenAddress, 
 
 Resolve = Callable[[str, int], Sequence[Address]]
 
-_MAX_BYTES = 64 * 1024  # of a whole answer with its headers; only the status is used
+_MAX_BYTES = 64 * 1024  # of a whole answer with its headers
+_READ_BYTES = 1024  # of its text: chats say there what went wrong
 
 
 class _TooLate(Exception):
@@ -56,7 +57,7 @@ class Outbound:
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send, and return the result. Raises nothing. No text in the result names the address."""
         try:
-            status, retry_after = self._exchange(url, headers, body)
+            status, retry_after, text = self._exchange(url, headers, body)
         except ForbiddenAddress as error:
             return Answer(None, str(error), hopeless=True)
         except (_TooLate, httpcore.TimeoutException):
@@ -67,9 +68,9 @@ class Outbound:
             return Answer(None, _describe_failure(error))
         if 300 <= status < 400:
             return Answer(status, f"the answer was {status}: redirects are not followed, use the final address")
-        return Answer(status, retry_after=retry_after)
+        return Answer(status, retry_after=retry_after, text=text)
 
-    def _exchange(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str | None]:
+    def _exchange(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str | None, str]:
         target = target_of(url, self._allowed)
         deadline = time.monotonic() + self._limit_s
         backend = _PinnedBackend(self._allowed, self._resolve, deadline)
@@ -82,11 +83,12 @@ class Outbound:
             )
             header_fields = {**headers, "Host": host, "Connection": "close", "Content-Length": str(len(body))}
             with pool.stream("POST", url_parts, headers=list(header_fields.items()), content=body) as answer:
-                for _ in answer.iter_stream():
-                    pass  # read to the end, within the limits: a receiver that is cut off may take that for a failure
+                # Read to the end, within the limits: a receiver that is cut off may take that for a failure.
+                content = b"".join(answer.iter_stream())
         answer_headers = {name.lower(): value for name, value in answer.headers}
         retry_after = answer_headers.get(b"retry-after")
-        return answer.status, None if retry_after is None else retry_after.decode("latin-1")[:100]
+        text = content[:_READ_BYTES].decode(errors="replace")
+        return answer.status, None if retry_after is None else retry_after.decode("latin-1")[:100], text
 
 
 def _describe_failure(error: Exception) -> str:

@@ -17,7 +17,8 @@ from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
 from jobs.outward.webhooks import outbox
-from jobs.outward.webhooks.messages import body_of, headers_of
+from jobs.outward.webhooks.formats import body_in, read_in
+from jobs.outward.webhooks.messages import headers_of
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
@@ -105,9 +106,9 @@ class Notifier(PeriodicThread):
 
     def deliver(self, delivery: Claimed) -> Verdict | None:
         """Send a delivery and store the result."""
-        body, now = body_of(delivery.payload), int(self._clock())
+        body, now = body_in(delivery.format, delivery.payload), int(self._clock())
         headers = headers_of(delivery.id, delivery.event, delivery.secret, now, body)
-        answer = self._outbound.post(delivery.url, headers, body)
+        answer = read_in(delivery.format, self._outbound.post(delivery.url, headers, body))
         with self._sessions.begin() as session:
             verdict = outbox.settle(session, delivery, answer, jitter=self._jitter())
         if verdict in (Verdict.FAILED, Verdict.GONE):

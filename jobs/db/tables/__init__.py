@@ -33,7 +33,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0025"  # the migration that makes these tables
+SCHEMA = "0026"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive",

@@ -20,6 +20,7 @@ class Webhook(Base):
     url: Mapped[str]
     events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.ended, job.idle, study.ended
     project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: only the owner's own jobs
+    format: Mapped[str] = mapped_column(String(16), server_default="hora")  # `jobs.outward.webhooks.formats`
     secret: Mapped[str]  # signs the messages, so it cannot be stored as a hash
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     disabled_at: Mapped[datetime | None]  # its receiver answered 410 Gone, or a person disabled it

@@ -1,5 +1,6 @@
 """Webhooks: messages about the ends of jobs and studies.
 
 `store` creates, changes and deletes webhooks. `outbox` hands deliveries out to be sent. `messages` makes and signs what
-is sent. `retries` decides when to try again.
+is sent, and `formats` writes it as its receiver reads it: `slack` and `teams` from the `notices` for people. `retries`
+decides when to try again.
 """

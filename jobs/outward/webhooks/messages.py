@@ -1,12 +1,16 @@
-"""The messages of webhooks, and their signatures. Used by `outbox` and the sender; reads nothing but its arguments."""
+"""The messages of webhooks, and their signatures. Used by `outbox` and the sender; reads nothing but its arguments.
+
+A message is stored once, as `payload_of` makes it. `formats` makes of it what its receiver reads.
+"""
 
 import hashlib
 import hmac
-import json
 import secrets
 from typing import Any
 
 from jobs.db.tables import Job, Study, Webhook, WebhookDelivery
+from jobs.model.goals import goal_metric
+from jobs.model.spec_parts import GoalSpec
 
 PING = "ping"
 
@@ -14,11 +18,6 @@ PING = "ping"
 def new_secret() -> str:
     """A new random secret."""
     return f"hora_whsec_{secrets.token_urlsafe(32)}"
-
-
-def body_of(payload: dict[str, Any]) -> bytes:
-    """A payload as bytes, the same at every try."""
-    return json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
@@ -79,12 +78,25 @@ def _job(job: Job, base_url: str) -> dict[str, Any]:
         "end_reason": None if job.end_reason is None else job.end_reason.value,
         "error": job.error,
         "summary": job.summary,
+        "goal": _goal(job),
+        "gpus": job.gpus,
+        "gpu_hours": job.slot_seconds / 3600,
         "labels": job.labels,
         "created_at": job.created_at.isoformat(),
         "started_at": None if job.started_at is None else job.started_at.isoformat(),
         "ended_at": None if job.ended_at is None else job.ended_at.isoformat(),
-        "urls": {"self": at, "logs": f"{at}/logs", "artifacts": f"{at}/artifacts"},
-    }
+        "urls": {
+            "self": at, "logs": f"{at}/logs", "artifacts": f"{at}/artifacts", "page": f"{base_url}/jobs/{job.id}",
+        },
+    }  # fmt: skip
+
+
+def _goal(job: Job) -> dict[str, Any] | None:
+    """The metric that says how good the job is, with its best value; None if nothing was measured."""
+    spec_goal = job.spec.get("goal")
+    name = goal_metric(None if spec_goal is None else GoalSpec.model_validate(spec_goal), job.metrics)
+    values = job.metrics.get(name or "")
+    return None if values is None else {"metric": name, "best": values["best"], "best_epoch": values.get("best_epoch")}
 
 
 def _study(study: Study, counts: dict[str, int], base_url: str) -> dict[str, Any]:
@@ -97,5 +109,5 @@ def _study(study: Study, counts: dict[str, int], base_url: str) -> dict[str, Any
         "counts": counts,
         "created_at": study.created_at.isoformat(),
         "ended_at": None if study.ended_at is None else study.ended_at.isoformat(),
-        "urls": {"self": at, "report": f"{at}/report"},
+        "urls": {"self": at, "report": f"{at}/report", "page": f"{base_url}/studies/{study.id}"},
     }

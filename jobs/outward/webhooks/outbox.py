@@ -40,6 +40,7 @@ class Claimed:
     webhook_id: str
     event: str
     url: str
+    format: str
     secret: str
     payload: dict[str, Any]
 
@@ -110,7 +111,14 @@ def _claim_delivery(
     delivery.next_at = session.scalar(select(func.now() + timedelta(seconds=lease_s)))
     session.flush()
     return Claimed(
-        delivery.id, delivery.attempts, webhook.id, delivery.event, webhook.url, webhook.secret, delivery.payload
+        id=delivery.id,
+        attempt=delivery.attempts,
+        webhook_id=webhook.id,
+        event=delivery.event,
+        url=webhook.url,
+        format=webhook.format,
+        secret=webhook.secret,
+        payload=delivery.payload,
     )
 
 
@@ -171,7 +179,8 @@ def settle(session: Session, delivery: Claimed, answer: Answer, *, jitter: float
             .values(disabled_at=now),
             execution_options=_UNSYNCHRONIZED,
         )
-        give_up(session, delivery.webhook_id, "the receiver answered 410 Gone")
+        why = "the receiver answered 410 Gone" if answer.status_code == 410 else "the receiver is gone"
+        give_up(session, delivery.webhook_id, why)
     return verdict
 
 

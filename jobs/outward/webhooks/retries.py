@@ -20,6 +20,8 @@ class Answer:
     error: str | None = None  # a sentence without secrets
     retry_after: str | None = None
     hopeless: bool = False  # another try cannot succeed
+    gone: bool = False  # neither can any other message
+    text: str = ""  # the beginning of what the receiver said: it is read, and not stored
 
 
 class Verdict(StrEnum):
@@ -34,10 +36,10 @@ class Verdict(StrEnum):
 def verdict_of(answer: Answer, tries: int) -> Verdict:
     """What the answer to a try means. `tries` counts from 1."""
     status = answer.status_code
+    if answer.gone or status == 410:
+        return Verdict.GONE
     if status is not None and 200 <= status < 300:
         return Verdict.DELIVERED
-    if status == 410:
-        return Verdict.GONE
     is_final = answer.hopeless or (status is not None and status < 500 and status not in _TRANSIENT)
     return Verdict.FAILED if is_final or tries >= MAX_TRIES else Verdict.AGAIN
 

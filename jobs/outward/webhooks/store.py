@@ -51,14 +51,24 @@ def is_member(session: Session, project: str, user: str) -> bool:
     return session.get(ProjectMember, (project, user)) is not None
 
 
-def create(session: Session, *, owner: str, url: str, events: Sequence[str], project: str | None) -> Webhook:
+def create(
+    session: Session, *, owner: str, url: str, events: Sequence[str], project: str | None, format_: str = "hora"
+) -> Webhook:
     """Create a webhook with a new secret. Raises `TooManyWebhooks`."""
     # Requests of one owner take turns, so that the count is right until the commit.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"webhooks\n{owner}", 0))))
     owned = select(func.count()).where(Webhook.owner == owner, Webhook.deleted_at.is_(None))
     if session.execute(owned).scalar_one() >= MAX_OF_AN_OWNER:
         raise TooManyWebhooks(f"{owner} has {MAX_OF_AN_OWNER} webhooks, the most allowed: delete one first")
-    webhook = Webhook(id=new_id(), owner=owner, url=url, events=list(events), project=project, secret=new_secret())
+    webhook = Webhook(
+        id=new_id(),
+        owner=owner,
+        url=url,
+        events=list(events),
+        project=project,
+        format=format_,
+        secret=new_secret(),
+    )
     session.add(webhook)
     session.flush()
     return webhook

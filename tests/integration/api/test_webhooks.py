@@ -36,6 +36,7 @@ def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Se
         "url": URL,
         "events": ["job.ended", "job.idle", "study.ended"],
         "project": None,
+        "format": "hora",
         "created_at": webhook["created_at"],
         "disabled_at": None,
     }
@@ -66,6 +67,7 @@ def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Se
         ({"url": URL, "events": ["job.started"]}, "events.0"),
         ({"url": URL, "project": "nowhere"}, "project"),
         ({"url": URL, "secret": "mine"}, "secret"),
+        ({"url": URL, "format": "discord"}, "format"),
     ],
 )
 def test_an_invalid_webhook_is_refused_at_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
@@ -73,6 +75,25 @@ def test_an_invalid_webhook_is_refused_at_its_field(api: TestClient, body: dict[
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
     assert api.get("/v1/webhooks").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "chosen_format"),
+    [
+        ({"url": "https://hooks.slack.com/services/T0/B0/x"}, "slack"),
+        ({"url": "https://a.ae.environment.api.powerplatform.com:443/powerautomate?sig=x"}, "teams"),
+        ({"url": "https://hooks.slack.com/services/T0/B0/x", "format": "hora"}, "hora"),
+        ({"url": URL, "format": "slack"}, "slack"),
+        ({"url": URL, "format": None}, "hora"),
+    ],
+)
+def test_a_webhook_has_the_format_that_was_asked_for_or_that_its_host_reads(
+    client_of: ClientOf, fields: dict[str, Any], chosen_format: str
+) -> None:
+    alice = client_of("alice")
+    webhook = add_webhook(alice, **fields)
+    assert webhook["format"] == chosen_format
+    assert alice.get(f"/v1/webhooks/{webhook['id']}").json()["format"] == chosen_format
 
 
 def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:

@@ -1,5 +1,6 @@
 """The notifier of a worker with a real receiver: each end is sent once, signed, and again after a failure."""
 
+import json
 import re
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import WebhookDelivery
+from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.lifecycle.store import request_cancel
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
@@ -57,11 +58,13 @@ def notifying(sessions: Sessions, config: Settings) -> Iterator[None]:
         notifier.join(120)
 
 
-def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:
+def a_webhook(sessions: Sessions, url: str, *, format_: str = "hora") -> tuple[str, str]:
     """Its id and its secret."""
     with sessions.begin() as session:
         store_token(session, "hora_me", user="me", scope=Scope.SUBMIT)
-        webhook = store.create(session, owner="me", url=url, events=["job.ended", "study.ended"], project=None)
+        webhook = store.create(
+            session, owner="me", url=url, events=["job.ended", "study.ended"], project=None, format_=format_
+        )
         return webhook.id, webhook.secret
 
 
@@ -120,6 +123,7 @@ def test_an_end_is_sent_and_signed_as_documented(
                 "self": f"https://hora.example.com/v1/jobs/{job_id}",
                 "logs": f"https://hora.example.com/v1/jobs/{job_id}/logs",
                 "artifacts": f"https://hora.example.com/v1/jobs/{job_id}/artifacts",
+                "page": f"https://hora.example.com/jobs/{job_id}",
             },
         },
     }
@@ -169,6 +173,51 @@ def test_a_message_that_the_receiver_refuses_is_given_up(
     assert error in (row.error or "")
     assert "secret" not in (row.error or "")
     assert len(receiver.received) == 1
+
+
+def test_a_chat_gets_its_own_format_at_every_try(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+    a_webhook(sessions, receiver.url, format_="slack")
+    job_id = end_a_job(sessions, name="chips")
+    answers = [(500, b"rollup_error"), (200, b"ok")]
+    receiver.answers = lambda _: (answers[0][0], {}, answers.pop(0)[1])
+    with notifying(sessions, config):
+        until(lambda: stored_deliveries(sessions)[0].error, what="a failed try")
+        with sessions.begin() as session:
+            session.execute(update(WebhookDelivery).values(next_at=func.now()))
+        until(all_settled(sessions), what="the delivery")
+    first, second = (json.loads(received.body) for received in receiver.received)
+    assert first == second
+    assert first["text"] == f"chips cancelled\n<https://hora.example.com/jobs/{job_id}|Open it in Hora>"
+    assert [row.status_code for row in stored_deliveries(sessions)] == [200]
+
+
+def test_a_chat_that_is_gone_gets_nothing_more(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+    webhook_id, _ = a_webhook(sessions, receiver.url, format_="slack")
+    for _ in range(2):
+        end_a_job(sessions)
+    receiver.answers = lambda _: (404, {}, b"no_service")
+    with notifying(sessions, config):
+        until(all_settled(sessions), what="the end of the deliveries")
+    assert [row.error for row in stored_deliveries(sessions)] == [
+        "Slack has removed this webhook, or disabled it",
+        "the receiver is gone",
+    ]
+    assert len(receiver.received) == 1
+    with sessions() as session:
+        assert session.get_one(Webhook, webhook_id).disabled_at is not None
+
+
+def test_a_failure_that_teams_answers_as_a_success_is_tried_again(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
+    a_webhook(sessions, receiver.url, format_="teams")
+    end_a_job(sessions)
+    receiver.answers = lambda _: (200, {}, b"Microsoft Teams endpoint returned HTTP error 429 with ContextId x")
+    with notifying(sessions, config):
+        until(lambda: stored_deliveries(sessions)[0].error, what="a failed try")
+    (row,) = stored_deliveries(sessions)
+    assert (row.status_code, row.error, row.delivered_at) == (429, "Teams answered with status 429", None)
+    assert row.next_at is not None
 
 
 def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(

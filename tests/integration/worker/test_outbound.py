@@ -36,7 +36,7 @@ def post(url: str, allowed: Allowed = LOOPBACK, *, limit_s: float = 120.0) -> An
 
 def test_a_message_arrives_unchanged(receiver: Receiver) -> None:
     receiver.answers = lambda _: (503, {"Retry-After": "7"}, b"busy")
-    assert post(f"{receiver.url}/hooks?a=b") == Answer(503, retry_after="7")
+    assert post(f"{receiver.url}/hooks?a=b") == Answer(503, retry_after="7", text="busy")
     (received,) = receiver.received
     assert (received.path, received.body) == ("/hooks?a=b", b"{}")
     assert received.headers["hora-event"] == "ping"
