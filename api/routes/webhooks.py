@@ -11,14 +11,25 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
+from jobs.model.problems import FieldProblem
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import store
-from jobs.outward.webhooks.formats import format_for
+from jobs.outward.webhooks.formats import MAIL, format_for
 from jobs.people import audit
 from jobs.people.project_admission import missing_project
+from jobs.runtime.mail_addresses import is_mail, recipient_of
 from jobs.runtime.outbound_addresses import target_of
+from jobs.runtime.settings import Settings
 from jobs.views.base import Listed
-from jobs.views.webhooks import DeliveryStatus, DeliveryView, NewWebhook, NewWebhookView, WebhookChanges, WebhookView
+from jobs.views.webhooks import (
+    DeliveryStatus,
+    DeliveryView,
+    NewWebhook,
+    NewWebhookView,
+    WebhookChanges,
+    WebhookFormat,
+    WebhookView,
+)
 
 routes = router("webhooks")
 
@@ -39,8 +50,8 @@ _BODY = problems(s413="The body is too large", s415="The body is not JSON")
 )
 def create_webhook(services: ServicesHere, caller: CallerHere, new: Annotated[NewWebhook, Body()]) -> Response:
     """Create a webhook. The answer contains its signing secret, which cannot be shown again."""
-    target = target_of(new.url, services.settings.webhooks_allowed)
-    events, chosen_format = sorted(set(new.events)), new.format or format_for(target.host)
+    host, chosen_format = _receiver(services.settings, new)
+    events = sorted(set(new.events))
     with services.sessions.begin() as session:
         if new.project is not None:
             _require_membership(session, caller, new.project)
@@ -48,10 +59,21 @@ def create_webhook(services: ServicesHere, caller: CallerHere, new: Annotated[Ne
             session, owner=caller.user, url=new.url, events=events, project=new.project, format_=chosen_format
         )
         # The log gets the host only: the path may be a secret.
-        details = {"host": target.host, "events": events, "project": new.project, "format": chosen_format}
+        details = {"host": host, "events": events, "project": new.project, "format": chosen_format}
         audit.record(session, caller.actor, "webhook.created", webhook.id, **details)
         view = NewWebhookView.model_validate(webhook)
     return as_json(view, 201, {"Location": f"/v1/webhooks/{view.id}", "Cache-Control": "no-store"})
+
+
+def _receiver(settings: Settings, new: NewWebhook) -> tuple[str, WebhookFormat]:
+    """The host of the address, and the format of what is sent there. Raises `ForbiddenAddress`."""
+    if new.format is not None and is_mail(new.url) != (new.format == MAIL):
+        message = "mail goes to mailto: addresses, and nothing else goes there: leave format out"
+        raise invalid([FieldProblem("format", message, new.format)])
+    if is_mail(new.url):
+        return recipient_of(new.url, settings.mail_rules).rpartition("@")[2], MAIL
+    host = target_of(new.url, settings.webhooks_allowed).host
+    return host, new.format or format_for(host)
 
 
 def _require_membership(session: Session, caller: Caller, project: str) -> None:

@@ -20,7 +20,9 @@ WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
 
 @group.command()
 def add(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address: https, on the internet.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The address: https, on the internet. Or mailto: and a mail address.")
+    ],
     events: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="job.ended, job.idle, study.ended, with commas between. Without it: all."),
@@ -30,7 +32,7 @@ def add(
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="NAME", help="hora, slack or teams. Without it: by the host of the URL."),
+        typer.Option("--format", metavar="NAME", help="hora, slack or teams. Without it: as the URL asks for."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,7 +20,7 @@ class WebhookCalls(Calls):
     ) -> Json:
         """Add a webhook for a project, or for your own jobs and studies. Only this answer has its `secret`.
 
-        `format`: `hora`, `slack` or `teams`; None: as the host of the address asks for.
+        `format`: `hora`, `slack` or `teams`; None: as the address asks for.
         """
         fields = {
             "url": url, "events": None if events is None else list(events), "project": project, "format": format,

@@ -22,6 +22,8 @@ _URL = re.compile(
     r"(?P<target>[/?][!\"$-;=?-\[\]_a-z|~]*)?"
 )
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_MAY_BE_ALLOWED = "; the operator may allow it in HORA_WEBHOOK_ALLOW"
+_TO_THE_INTERNET = ": webhooks go to the internet" + _MAY_BE_ALLOWED
 _INSIDE = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "localdomain")
 # The registries, or older copies of them, call these global. Still they are not on the internet: they contain an IPv4
 # address, or a provider's own machine answers there.
@@ -92,9 +94,9 @@ def target_of(url: str, allowed: Allowed) -> Target:
     target = Target(match["scheme"], host, port, path if path.startswith("/") else f"/{path}")
     is_allowed = allowed.has_host(host)
     if target.scheme == "http" and not is_allowed:
-        raise ForbiddenAddress("use https: others can read and change what is sent over http")
+        raise ForbiddenAddress("use https: others can read and change what is sent over http" + _MAY_BE_ALLOWED)
     if not 0 < port <= 65535 or (port < 1024 and port not in (80, 443) and not is_allowed):
-        raise ForbiddenAddress("use port 80, 443, or one from 1024 to 65535")
+        raise ForbiddenAddress("use port 80, 443, or one from 1024 to 65535" + _MAY_BE_ALLOWED)
     if not is_allowed:
         _refuse_host(host, allowed)
     return target
@@ -107,7 +109,7 @@ def _refuse_host(host: str, allowed: Allowed) -> None:
     elif ":" in host or _ends_in_number(host) or not all(host.split(".")):
         raise ForbiddenAddress("this is not the name of a host")
     elif host.rpartition(".")[2] in _INSIDE or "." not in host:
-        raise ForbiddenAddress("this name is inside a private network: webhooks go to the internet")
+        raise ForbiddenAddress("this name is inside a private network" + _TO_THE_INTERNET)
 
 
 def _ends_in_number(host: str) -> bool:
@@ -137,7 +139,7 @@ def check_address(address: Address, allowed: Allowed) -> None:
     is_transitional = any(address.version == network.version and address in network for network in _TRANSITIONAL)
     is_unknown = isinstance(address, IPv6Address) and (address not in _IPV6_INTERNET or address.scope_id is not None)
     if is_inside or is_transitional or is_unknown:
-        raise ForbiddenAddress("this address is inside a private network: webhooks go to the internet")
+        raise ForbiddenAddress("this address is inside a private network" + _TO_THE_INTERNET)
 
 
 def checked(addresses: Sequence[Address], allowed: Allowed) -> Sequence[Address]:

@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jobs.runtime import settings_texts as texts
 from jobs.runtime.default_home import default_home
+from jobs.runtime.mail_addresses import MailRules, mail_domains_from, smtp_server_from
 from jobs.runtime.outbound_addresses import Allowed, allowed_from
 from jobs.runtime.prices import Prices, prices_from
 from jobs.runtime.rank_variables import rank_variables
@@ -425,6 +426,21 @@ class Settings(BaseSettings):
         description="Host names, addresses and networks (CIDR), separated by commas. Webhooks may point to them"
         " although they are not on the internet, and may use http there. For workers and api.",
     )
+    smtp_url: Annotated[str, AfterValidator(texts.smtp_url)] | None = Field(
+        None,
+        max_length=1024,
+        repr=False,
+        description="The server that takes [mail](webhooks.md#mail) of webhooks:"
+        " `smtp://USER:PASSWORD@HOST:587?from=hora@example.org`. Without it there is no mail. For workers and api.",
+    )
+    mail_domains: Annotated[str, AfterValidator(texts.mail_domains)] = Field(
+        "",
+        description="Domains that mail may go to, separated by commas, or `*` for all. By default the domain of the"
+        " sender. For workers and api.",
+    )
+    mails_per_hour: int = Field(
+        60, ge=1, le=100_000, description="Mails that the webhooks of one user may send in an hour. More have to wait."
+    )
     notify_period_s: _Seconds = Field(1.0, description="Time between two searches of a worker for deliveries to send.")
     public_url: str | None = Field(
         None,
@@ -541,6 +557,12 @@ class Settings(BaseSettings):
     def webhooks_allowed(self) -> Allowed:
         """Where webhooks may point beside the internet."""
         return allowed_from(self.webhook_allow)
+
+    @property
+    def mail_rules(self) -> MailRules:
+        """Whether webhooks may send mail, and to which domains."""
+        server = None if self.smtp_url is None else smtp_server_from(self.smtp_url)
+        return MailRules(server, mail_domains_from(self.mail_domains))
 
     @property
     def model_list(self) -> list[str]:

@@ -6,6 +6,7 @@ import shlex
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from jobs.runtime.mail_addresses import mail_domains_from, smtp_server_from
 from jobs.runtime.outbound_addresses import allowed_from
 from jobs.runtime.prices import prices_from
 from jobs.runtime.rank_variables import rank_variables
@@ -56,6 +57,18 @@ def _is_loopback(host: str) -> bool:
 def webhook_targets(text: str) -> str:
     """Names, addresses and networks."""
     allowed_from(text)
+    return text
+
+
+def smtp_url(text: str) -> str:
+    """The URL of a mail server."""
+    smtp_server_from(text)
+    return text
+
+
+def mail_domains(text: str) -> str:
+    """Domains, or `*`."""
+    mail_domains_from(text)
     return text
 
 

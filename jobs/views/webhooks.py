@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from jobs.views.base import View
 
 WebhookEvent = Literal["job.ended", "job.idle", "study.ended"]
-WebhookFormat = Literal["hora", "slack", "teams"]
+WebhookFormat = Literal["hora", "slack", "teams", "mail"]
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
 
@@ -21,7 +21,8 @@ class NewWebhook(View):
     )
 
     url: Annotated[str, StringConstraints(max_length=2000)] = Field(
-        description="An https address on the internet", json_schema_extra={"format": "web-address"}
+        description="An https address on the internet, or `mailto:` and a mail address",
+        json_schema_extra={"format": "web-address"},
     )
     events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=3)] = Field(
         ["job.ended", "job.idle", "study.ended"], description="The events that are sent to it"
@@ -31,8 +32,8 @@ class NewWebhook(View):
     )
     format: WebhookFormat | None = Field(
         None,
-        description="`hora`: signed JSON for programs. `slack`, `teams`: a message in a chat. null: as the host of the"
-        " address asks for, and the answer says which",
+        description="`hora`: signed JSON for programs. `slack`, `teams`: a message in a chat. `mail`: for `mailto:`"
+        " only. null: as the address asks for, and the answer says which",
     )
 
 
@@ -76,5 +77,5 @@ class DeliveryView(View):
     created_at: datetime
     next_at: datetime | None = Field(description="Time of the next try, or when the present try is given up")
     delivered_at: datetime | None
-    status_code: int | None = Field(description="The status of the receiver's last answer")
+    status_code: int | None = Field(description="The status of the receiver's last answer, for mail that of SMTP")
     error: str | None = Field(description="Why the last try failed")

@@ -17,13 +17,14 @@ from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
 from jobs.outward.webhooks import outbox
-from jobs.outward.webhooks.formats import body_in, read_in
+from jobs.outward.webhooks.formats import MAIL, body_in, read_in
 from jobs.outward.webhooks.messages import headers_of
 from jobs.outward.webhooks.outbox import Claimed
-from jobs.outward.webhooks.retries import Verdict
+from jobs.outward.webhooks.retries import Answer, Verdict
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import LOOKS_A_PERIOD, shared_period_s
 from worker.outward.http import Outbound
+from worker.outward.mail import Mailer
 from worker.periodic import PeriodicThread, Watched
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Notifier(PeriodicThread):
         settings: Settings,
         *,
         outbound: Outbound | None = None,
+        mailer: Mailer | None = None,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -52,6 +54,7 @@ class Notifier(PeriodicThread):
         self._turn_s = settings.notify_period_s
         self._base_url = (settings.public_url or "").rstrip("/")
         self._outbound = outbound or Outbound(settings.webhooks_allowed)
+        self._mailer = mailer or Mailer(settings.mail_rules)
         self._clock = clock
         self._jitter = jitter
         self._busy: set[str] = set()  # webhooks to which a sender is sending; used only by this thread
@@ -87,7 +90,13 @@ class Notifier(PeriodicThread):
                 outbox.end_studies(session)
         while len(self._busy) < _SENDERS:
             with self._sessions.begin() as session:
-                claimed = outbox.claim(session, lease_s=_LEASE_S, besides=self._busy, base_url=self._base_url)
+                claimed = outbox.claim(
+                    session,
+                    lease_s=_LEASE_S,
+                    besides=self._busy,
+                    base_url=self._base_url,
+                    mails_per_hour=config.mails_per_hour,
+                )
             if claimed is None:
                 return
             self._busy.add(claimed.webhook_id)
@@ -106,11 +115,15 @@ class Notifier(PeriodicThread):
 
     def deliver(self, delivery: Claimed) -> Verdict | None:
         """Send a delivery and store the result."""
-        body, now = body_in(delivery.format, delivery.payload), int(self._clock())
-        headers = headers_of(delivery.id, delivery.event, delivery.secret, now, body)
-        answer = read_in(delivery.format, self._outbound.post(delivery.url, headers, body))
+        is_mail = delivery.format == MAIL
+        answer = self._mailer.send(delivery.url, delivery.payload) if is_mail else self._post(delivery)
         with self._sessions.begin() as session:
             verdict = outbox.settle(session, delivery, answer, jitter=self._jitter())
         if verdict in (Verdict.FAILED, Verdict.GONE):
             _log.warning("delivery %d to webhook %s failed: %s", delivery.id, delivery.webhook_id, answer.error)
         return verdict
+
+    def _post(self, delivery: Claimed) -> Answer:
+        body, now = body_in(delivery.format, delivery.payload), int(self._clock())
+        headers = headers_of(delivery.id, delivery.event, delivery.secret, now, body)
+        return read_in(delivery.format, self._outbound.post(delivery.url, headers, body))

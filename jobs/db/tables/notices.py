@@ -57,6 +57,16 @@ class WebhookDelivery(Base):
     )
 
 
+class MailHour(Base):
+    """How many mails the webhooks of a user tried to send in an hour. Only the present hour counts."""
+
+    __tablename__ = "mail_hours"
+
+    owner: Mapped[str] = mapped_column(String(128), primary_key=True)
+    hour: Mapped[datetime] = mapped_column(primary_key=True)  # when it began
+    mails: Mapped[int]
+
+
 class Mirror(Base):
     """How much of a job another tracking server has. Written only by `jobs.outward.mirroring`."""
 

@@ -12,6 +12,7 @@ from jobs.outward.webhooks.notices import notice_of
 from jobs.outward.webhooks.retries import Answer
 from jobs.views.webhooks import WebhookFormat
 
+MAIL: WebhookFormat = "mail"  # `jobs.outward.webhooks.mail` writes it
 # Hosts of chats, and of what is below them.
 _HOSTS: dict[str, WebhookFormat] = {
     "hooks.slack.com": "slack",

@@ -17,7 +17,8 @@ from jobs.db.tables import Job, JobEvent, Study, Webhook, WebhookDelivery
 from jobs.lifecycle import rights_now
 from jobs.lifecycle.deliveries import JOB_ENDED, JOB_IDLE, STUDY_ENDED, add_study_deliveries
 from jobs.model.states import TERMINAL, EventKind
-from jobs.outward.webhooks import messages
+from jobs.outward.webhooks import mail_hours, messages
+from jobs.outward.webhooks.formats import MAIL
 from jobs.outward.webhooks.messages import PING
 from jobs.outward.webhooks.retries import Answer, Verdict, pause_s, verdict_of
 
@@ -74,11 +75,19 @@ def end_studies(session: Session) -> list[str]:
     return list(ended)
 
 
-def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), base_url: str = "") -> Claimed | None:
+def claim(
+    session: Session,
+    *,
+    lease_s: float,
+    besides: Collection[str] = (),
+    base_url: str = "",
+    mails_per_hour: int = 60,
+) -> Claimed | None:
     """Take a delivery that is due, of any webhook except `besides`. None if there is none.
 
     Its message is stored at the first try and does not change. Deliveries of disabled or deleted webhooks are given
-    up, and those of owners who may not have the webhook any more.
+    up, and those of owners who may not have the webhook any more. Mail of owners who sent much in this hour waits for
+    the next one.
     """
     next_due = (
         select(WebhookDelivery)
@@ -90,10 +99,26 @@ def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), ba
     while (delivery := session.scalar(next_due, execution_options=_FRESH)) is not None:
         webhook = session.get_one(Webhook, delivery.webhook_id, populate_existing=True)
         obstacle = _obstacle(session, webhook)
-        if obstacle is None:
+        if obstacle is not None:
+            give_up(session, webhook.id, obstacle)
+        elif webhook.format == MAIL and not mail_hours.take(session, webhook.owner, most=mails_per_hour):
+            _postpone(session, webhook, mails_per_hour)
+        else:
             return _claim_delivery(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
-        give_up(session, webhook.id, obstacle)
     return None
+
+
+def _postpone(session: Session, webhook: Webhook, mails_per_hour: int) -> None:
+    """Let all mail of a webhook that is due wait for the next hour."""
+    session.execute(
+        update(WebhookDelivery)
+        .where(WebhookDelivery.webhook_id == webhook.id, _IS_DUE)
+        .values(
+            next_at=mail_hours.NEXT,
+            error=f"waits for the next hour: {webhook.owner}'s webhooks may send {mails_per_hour} mails an hour",
+        ),
+        execution_options=_UNSYNCHRONIZED,
+    )
 
 
 def _obstacle(session: Session, webhook: Webhook) -> str | None:
@@ -224,6 +249,7 @@ def remove_old(session: Session, *, keep_days: float) -> bool:
 
     A deleted webhook is removed together with its last delivery.
     """
+    mail_hours.remove_old(session)
     before = func.now() - timedelta(days=keep_days)
     old = select(WebhookDelivery.id).where(WebhookDelivery.next_at.is_(None), WebhookDelivery.created_at < before)
     some = old.order_by(WebhookDelivery.id).limit(_BATCH_ROWS)

@@ -20,6 +20,7 @@ class Answer:
     error: str | None = None  # a sentence without secrets
     retry_after: str | None = None
     hopeless: bool = False  # another try cannot succeed
+    again: bool = False  # another try may succeed, although the status is no such one of HTTP
     gone: bool = False  # neither can any other message
     text: str = ""  # the beginning of what the receiver said: it is read, and not stored
 
@@ -40,7 +41,8 @@ def verdict_of(answer: Answer, tries: int) -> Verdict:
         return Verdict.GONE
     if status is not None and 200 <= status < 300:
         return Verdict.DELIVERED
-    is_final = answer.hopeless or (status is not None and status < 500 and status not in _TRANSIENT)
+    is_refusal = status is not None and status < 500 and status not in _TRANSIENT
+    is_final = answer.hopeless or (is_refusal and not answer.again)
     return Verdict.FAILED if is_final or tries >= MAX_TRIES else Verdict.AGAIN
 
 

@@ -7,8 +7,10 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
+from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Webhook, WebhookDelivery
+from jobs.runtime.settings import Settings
 
 URL = "https://ci.example.com/hooks/very-long-and-secret"
 ClientOf = Callable[..., TestClient]
@@ -68,6 +70,8 @@ def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Se
         ({"url": URL, "project": "nowhere"}, "project"),
         ({"url": URL, "secret": "mine"}, "secret"),
         ({"url": URL, "format": "discord"}, "format"),
+        ({"url": URL, "format": "mail"}, "format"),
+        ({"url": "mailto:ann@example.org", "format": "slack"}, "format"),
     ],
 )
 def test_an_invalid_webhook_is_refused_at_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
@@ -94,6 +98,30 @@ def test_a_webhook_has_the_format_that_was_asked_for_or_that_its_host_reads(
     webhook = add_webhook(alice, **fields)
     assert webhook["format"] == chosen_format
     assert alice.get(f"/v1/webhooks/{webhook['id']}").json()["format"] == chosen_format
+
+
+def test_mail_is_refused_by_a_service_that_sends_none(api: TestClient) -> None:
+    (error,) = api.post("/v1/webhooks", json={"url": "mailto:ann@example.org"}).json()["errors"]
+    assert (error["field"], "HORA_SMTP_URL" in error["message"]) == ("url", True)
+
+
+def test_an_address_inside_a_network_is_refused_with_the_setting_that_allows_it(api: TestClient) -> None:
+    (error,) = api.post("/v1/webhooks", json={"url": "https://ci.internal/"}).json()["errors"]
+    assert (error["field"], "HORA_WEBHOOK_ALLOW" in error["message"]) == ("url", True)
+
+
+def test_a_webhook_may_be_a_mail_address_of_a_domain_that_mail_goes_to(database: str) -> None:
+    smtp_url = "smtp://ann:hush@mail.example.org?from=hora@example.org"
+    config = Settings(database_url=database, broker_url="memory://", token="hora_admin", smtp_url=smtp_url)
+    with TestClient(app_for(config), headers={"Authorization": "Bearer hora_admin"}) as api:
+        webhook = add_webhook(api, url="mailto:ann@example.org")
+        assert (webhook["format"], webhook["url"]) == ("mail", "mailto:ann@example.org")
+        assert api.post(f"/v1/webhooks/{webhook['id']}/test").status_code == 202
+        (entry,) = api.get("/v1/audit", params={"action": "webhook.created"}).json()["items"]
+        assert entry["data"]["host"] == "example.org"
+        refused = api.post("/v1/webhooks", json={"url": "mailto:ann@example.net"})
+        assert "HORA_MAIL_DOMAINS" in refused.json()["errors"][0]["message"]
+        assert "hush" not in refused.text
 
 
 def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:

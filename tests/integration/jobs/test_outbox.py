@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job, Project, ProjectMember, User, Webhook, WebhookDelivery
+from jobs.db.tables import Job, MailHour, Project, ProjectMember, User, Webhook, WebhookDelivery
 from jobs.insight.studies import control
 from jobs.lifecycle import leases
 from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED
@@ -300,6 +300,42 @@ def test_a_deleted_webhook_loses_its_secret_and_is_later_removed_with_its_delive
         assert session.scalars(select(Webhook.id)).all() == [remaining]
         assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [remaining]  # it still waits
         assert outbox.counts(session) == outbox.Counts(pending=1, failed=0)
+
+
+def some_mail(sessions: Sessions, owner: str = "me") -> str:
+    """A webhook that sends mail, and a ping for it."""
+    with sessions.begin() as session:
+        store_token(session, f"hora_{owner}", user=owner, scope=Scope.SUBMIT)
+        webhook = store.create(
+            session, owner=owner, url="mailto:a@example.org", events=[JOB_ENDED], project=None, format_="mail"
+        )
+        outbox.add_ping(session, webhook.id)
+        return webhook.id
+
+
+def test_mail_beyond_that_of_an_hour_waits_for_the_next_one(sessions: Sessions) -> None:
+    for _ in range(4):
+        some_mail(sessions)
+    of_another = some_mail(sessions, "another")
+
+    def claim_mail() -> Claimed | None:
+        with sessions.begin() as session:
+            return outbox.claim(session, lease_s=3600, mails_per_hour=2)
+
+    claimed = [one for one in iter(claim_mail, None) if one.webhook_id != of_another]
+    assert len(claimed) == 2
+    with sessions() as session:
+        waiting = session.scalars(select(WebhookDelivery).where(WebhookDelivery.attempts == 0)).all()
+        next_hour = session.scalar(select(func.date_trunc("hour", func.now()) + timedelta(hours=1)))
+        assert [row.next_at for row in waiting] == [next_hour, next_hour]
+        assert waiting[0].error == "waits for the next hour: me's webhooks may send 2 mails an hour"
+    with sessions.begin() as session:  # the next hour begins
+        session.execute(update(MailHour).values(hour=MailHour.hour - timedelta(hours=1)))
+        session.execute(update(WebhookDelivery).where(WebhookDelivery.attempts == 0).values(next_at=func.now()))
+    assert claim_mail() is not None
+    with sessions.begin() as session:
+        outbox.remove_old(session, keep_days=30)
+        assert session.scalars(select(MailHour.mails)).all() == [1]
 
 
 def test_concurrent_requests_do_not_exceed_the_webhooks_of_an_owner(sessions: Sessions) -> None:

@@ -1,9 +1,7 @@
 """Requests of workers to foreign addresses: where they go, where they never go, and when they end."""
 
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +13,7 @@ import pytest
 
 from jobs.outward.webhooks.retries import Answer
 from jobs.runtime.outbound_addresses import Address, Allowed, allowed_from
+from tests.certificates import self_signed
 from tests.receivers import Receiver, receiving
 from tests.waiting import slowdown
 from worker.outward import http
@@ -204,20 +203,7 @@ def test_an_unreachable_receiver_gives_an_answer_with_an_error(receiver: Receive
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A self-signed certificate of hooks.example.com, with its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not there to make a certificate")
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    subprocess.run(
-        [
-            openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-            "-subj", "/CN=hooks.example.com", "-addext", "subjectAltName=DNS:hooks.example.com",
-            "-keyout", path, "-out", path.with_suffix(".crt"),
-        ],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"), "DNS:hooks.example.com")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ ROWS_OF_USERS = {
     " begins trials: `rights_now.why_not_train`, before each",
     "webhooks": "it sends: `rights_now.why_no_messages`, before each try",
     "views": "it does nothing; each change of it is a request of its owner, or of a member of its project",
+    "mail_hours": "it only counts",
     "uploads": "each piece, and the dataset made of it, is a request of its owner",
     "code_senders": "it lets its owner read the archive; to run it is a request of its own, with the scope code",
     "dataset_versions": "a worker looks at the data once; then everybody may train on it",
