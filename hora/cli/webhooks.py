@@ -20,9 +20,7 @@ WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
 
 @group.command()
 def add(
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="The address: https, on the internet. Or mailto: and a mail address.")
-    ],
+    url: Annotated[str, typer.Argument(metavar="URL", help="An https address on the internet, or mailto:ADDRESS.")],
     events: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="job.ended, job.idle, study.ended, with commas between. Without it: all."),
