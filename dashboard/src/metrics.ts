@@ -61,6 +61,13 @@ export function metricText(metric: string): string {
   return USUAL_NAMES.has(metric) ? words(metric) : metric;
 }
 
+const SHARE = /(^|[_./:@-])(accuracy|acc|auc|auroc|f1|f1_score|precision|recall|iou|miou|dice)$/i;
+
+/** Whether a metric is a share such as an accuracy, whose values end at 1. */
+export function isShare(metric: string): boolean {
+  return SHARE.test(metric);
+}
+
 export function isMeasured(metric: string): boolean {
   return MEASURED.has(metric);
 }

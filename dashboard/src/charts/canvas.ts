@@ -8,22 +8,21 @@ import uPlot from "uplot";
 import { colour } from "../theme.ts";
 import styles from "./canvas.module.css";
 import { Gestures } from "./gestures.ts";
-import { type Line, padded, type Range, yExtent } from "./lines.ts";
+import type { Line } from "./lines.ts";
 import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
 import { axisUnit, distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
+import { type YAxis, yRange } from "./y_range.ts";
 
 /** The content of a chart. It changes more often than the chart itself. */
-export interface PlotContent {
+export interface PlotContent extends Omit<YAxis, "isLog"> {
   readonly lines: readonly Line[];
   readonly xName: string;
   /** How values are written. By default, with as many digits as the axis needs. */
   readonly format?: ((y: number) => string) | undefined;
   readonly formatX?: ((x: number) => string) | undefined;
   readonly marks: readonly Mark[];
-  readonly yFrom?: number | undefined;
-  readonly yTo?: number | undefined;
 }
 
 interface Shape {
@@ -118,7 +117,8 @@ export class Canvas {
     this.#cancel = undefined;
     const range = this.#scope.range.peek();
     if (range === null) return;
-    const [least, greatest] = this.#yRange(range);
+    const axis = { ...this.#content, isLog: this.#shape.isLog };
+    const [least, greatest] = yRange(this.#content.lines, range, axis, this.#scope.zoom.peek() !== null);
     this.#unitY = this.#shape.unit === "tens" ? axisUnit(least, greatest) : 1;
     this.#plot.batch(() => {
       this.#plot.setScale("x", { min: range[0], max: range[1] });
@@ -147,16 +147,6 @@ export class Canvas {
     };
     drawLines(field, this.#content.lines);
     drawMarks(field, this.#content.marks);
-  }
-
-  #yRange(range: Range): Range {
-    const { lines, yFrom, yTo } = this.#content;
-    const { isLog } = this.#shape;
-    const extent = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
-    if (isLog) return padded(extent, isLog);
-    const ends: Range = [Math.min(yFrom ?? extent[0], extent[0]), Math.max(yTo ?? extent[1], extent[1])];
-    const [least, greatest] = padded(ends, isLog);
-    return [yFrom === undefined ? least : ends[0], yTo === undefined ? greatest : ends[1]];
   }
 
   /** Move the cursor to the scope's cursor. */

@@ -1,31 +1,33 @@
-// The legend: each line with its value at the cursor, or its newest value.
+// The legend: each line with its value at the cursor, or its last value in view, and its range in view.
 
 import { computed, type ReadonlySignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import styles from "./legend.module.css";
-import { type Line, valueAt } from "./lines.ts";
+import { indexAt, type Line, pointText, type Range, yExtent } from "./lines.ts";
 import { Swatch } from "./swatch.tsx";
 
 interface Props {
   lines: readonly Line[];
   hidden: ReadonlySet<string>;
   cursor: ReadonlySignal<number | null>;
+  /** The range of the axis in view. */
+  range: ReadonlySignal<Range | null>;
   format: (y: number) => string;
   onToggle?: ((key: string) => void) | undefined;
+  /** The key of the line that the pointer is at. */
+  pointed?: string | null | undefined;
 }
 
-const MANY = 12; // with more lines, the legend shows only their range
+const MANY = 12; // with more lines, the legend shows only their range, and the line in focus
+const FEW = 6; // lines with room for their ranges
 
-export function Legend({ lines, hidden, cursor, format, onToggle }: Props) {
-  if (lines.length > MANY) return <Spread {...{ lines, cursor, format }} />;
+export function Legend(props: Props) {
+  const { lines, hidden, onToggle } = props;
+  if (lines.length > MANY) return <Summary {...props} />;
   return (
     <ul class={styles["legend"]}>
       {lines.map((line) => {
-        const inside = (
-          <>
-            <Swatch colour={line.colour} dash={line.dash} /> {line.name} <Value {...{ line, cursor, format }} />
-          </>
-        );
+        const inside = <Inside {...props} line={line} hasRange={lines.length <= FEW} />;
         return (
           <li key={line.key}>
             {onToggle === undefined ? (
@@ -47,24 +49,58 @@ export function Legend({ lines, hidden, cursor, format, onToggle }: Props) {
   );
 }
 
-type ValueProps = Pick<Props, "cursor" | "format"> & { line: Line };
+type LineProps = Pick<Props, "cursor" | "range" | "format"> & { line: Line };
 
-/** A value that follows the cursor without rendering. */
-function Value({ line, cursor, format }: ValueProps) {
-  const text = useMemo(() => computed(() => format(valueAt(line, cursor.value))), [line, cursor, format]);
-  return <span class={styles["value"]}>{text}</span>;
+function Inside({ line, hasRange, ...props }: LineProps & { hasRange: boolean }) {
+  return (
+    <>
+      <Swatch colour={line.colour} dash={line.dash} /> {line.name} <Value line={line} {...props} />{" "}
+      {hasRange && line.spread === undefined && <InView lines={[line]} {...props} />}
+    </>
+  );
 }
 
-/** The range of many lines. */
-function Spread({ lines, cursor, format }: Pick<Props, "lines" | "cursor" | "format">) {
-  const values = lines.map((line) => valueAt(line, cursor.value)).filter(Number.isFinite);
+/** A value that follows the cursor without rendering. */
+function Value({ line, cursor, range, format }: LineProps) {
+  const text = useMemo(
+    () => computed(() => pointText(line, indexAt(line, cursor.value, range.value), format)),
+    [line, cursor, range, format],
+  );
   return (
-    <span class={styles["entry"]}>
-      {lines.length} lines
-      {values.length > 0 && (
-        <span class={styles["value"]}>
-          {format(values.reduce((a, b) => Math.min(a, b)))} to {format(values.reduce((a, b) => Math.max(a, b)))}
-        </span>
+    <span class={styles["value"]} data-wide={line.counts !== undefined || undefined}>
+      {text}
+    </span>
+  );
+}
+
+/** From the least to the greatest value in view. */
+function InView({ lines, range, format }: Pick<Props, "lines" | "range" | "format">) {
+  const text = useMemo(
+    () =>
+      computed(() => {
+        const extent = range.value && yExtent(lines, range.value);
+        return extent === null ? "" : `${format(extent[0])} to ${format(extent[1])}`;
+      }),
+    [lines, range, format],
+  );
+  return (
+    <span class={styles["range"]} title="The least and the greatest value in view">
+      {text}
+    </span>
+  );
+}
+
+/** Of many lines, the range in view, and the line that the pointer is at. */
+function Summary({ lines, pointed, ...props }: Props) {
+  const line = lines.find(({ key }) => key === pointed);
+  return (
+    <span class={styles["summary"]}>
+      {line ? (
+        <Inside line={line} hasRange={false} {...props} />
+      ) : (
+        <>
+          {lines.length} lines <InView lines={lines} {...props} />
+        </>
       )}
     </span>
   );

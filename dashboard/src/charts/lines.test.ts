@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { indexNearest, indexUpTo, inView, type Line, padded, valueAt, xExtent, yExtent } from "./lines.ts";
+import { indexAt, indexNearest, indexUpTo, inView, type Line, padded, pointText, xExtent, yExtent } from "./lines.ts";
 
 function line(xs: number[], ys: number[]): Line {
   return { key: "k", name: "n", colour: "run-0", xs, ys };
@@ -61,11 +61,24 @@ test("a range gets a margin on both sides, also the range of a single value", ()
   assert.ok(low > 0 && low < 0.001 && high > 0.001);
 });
 
-test("a legend shows the value nearest to the cursor, or without a cursor the newest known value", () => {
+test("a legend shows the value nearest to the cursor, or without a cursor the last one in view", () => {
   const one = line([0, 10, 20, 30], [1, Number.NaN, 3, Number.NaN]);
-  assert.equal(valueAt(one, 14), Number.NaN);
-  assert.equal(valueAt(one, 16), 3);
-  assert.equal(valueAt(one, null), 3);
-  assert.equal(valueAt(line([], []), null), Number.NaN);
-  assert.equal(valueAt(line([], []), 5), Number.NaN);
+  const shown = (place: number | null, range: [number, number] | null = null) => one.ys[indexAt(one, place, range)];
+  assert.equal(shown(14), Number.NaN);
+  assert.equal(shown(16), 3);
+  assert.equal(shown(null), 3);
+  assert.equal(shown(null, [0, 30]), 3);
+  assert.equal(shown(null, [0, 12]), 1);
+  assert.equal(indexAt(line([], []), null, null), -1);
+  assert.equal(indexAt(line([], []), 5, null), -1);
+});
+
+test("the value of a mean is followed by its spread and its count", () => {
+  const of = (isDeviation: boolean) => ({ low: [0, Number.NaN], high: [4, Number.NaN], isDeviation });
+  const mean = { ...line([0, 1], [2, 3]), counts: [5, 1] };
+  assert.equal(pointText({ ...mean, spread: of(false) }, 0, String), "2 (0 to 4), n 5");
+  assert.equal(pointText({ ...mean, spread: of(true) }, 0, String), "2 ± 2, n 5");
+  assert.equal(pointText({ ...mean, spread: of(true) }, 1, String), "3, n 1");
+  assert.equal(pointText(line([0], [2]), 0, String), "2");
+  assert.equal(pointText(line([], []), -1, String), "NaN");
 });

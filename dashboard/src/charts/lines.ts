@@ -13,11 +13,29 @@ export interface Line {
   readonly ys: Numbers;
   /** The same line smoothed; then `ys` itself is drawn faintly behind it. */
   readonly smooth?: Numbers;
-  /** How far values spread around the line, as a pale area. As many as `xs`; NaN is a gap. */
-  readonly spread?: { readonly low: Numbers; readonly high: Numbers };
+  /** How far values spread around the line, as a pale area. */
+  readonly spread?: Spread;
+  /** How many values each point is the mean of. As many as `xs`. */
+  readonly counts?: Numbers;
+  /** It belongs to another line: it is neither in the legend nor in the table. */
+  readonly isDetail?: boolean;
+  /** Drawn thin and pale, without its points. */
+  readonly isPale?: boolean;
   /** A colour of tokens.css, by its name. */
   readonly colour: string;
   readonly dash?: readonly number[];
+}
+
+/** As many values as `xs`; NaN is a gap. */
+export interface Spread {
+  readonly low: Numbers;
+  readonly high: Numbers;
+  /** Both are one standard deviation away from the line. By default they are the least and the greatest value. */
+  readonly isDeviation?: boolean;
+  /** The area is not drawn, as there are too many. */
+  readonly isHidden?: boolean;
+  /** The y axis has room from the least to the greatest of these too. */
+  readonly room?: readonly Numbers[];
 }
 
 export type Range = readonly [from: number, to: number];
@@ -47,11 +65,24 @@ export function indexNearest(xs: Numbers, x: number): number {
   return x - (xs[before] as number) <= (xs[before + 1] as number) - x ? before : before + 1;
 }
 
-/** The value of the point nearest to `place`; with null, the newest known value. NaN if there is none. */
-export function valueAt({ xs, ys }: Line, place: number | null): number {
-  let index = place === null ? ys.length - 1 : indexNearest(xs, place);
-  if (place === null) while (index > 0 && !Number.isFinite(ys[index])) index -= 1;
-  return ys[index] ?? Number.NaN;
+/** The index of the point nearest to `place`; with null, of the last point in view that has a value. -1 without any. */
+export function indexAt({ xs, ys }: Line, place: number | null, range: Range | null): number {
+  if (place !== null) return indexNearest(xs, place);
+  let index = range === null ? xs.length - 1 : indexUpTo(xs, range[1]);
+  while (index > 0 && !Number.isFinite(ys[index])) index -= 1;
+  return index;
+}
+
+/** The value of a point in words, with the spread and the count of a mean: 0.912 (0.9 to 0.93), n 3. */
+export function pointText(line: Line, index: number, format: (y: number) => string): string {
+  const { ys, spread, counts } = line;
+  const [value, low, high] = [ys, spread?.low, spread?.high].map((each) => each?.[index] ?? Number.NaN) as number[];
+  const around = !Number.isFinite(high)
+    ? ""
+    : spread?.isDeviation
+      ? ` ± ${format((high as number) - (value as number))}`
+      : ` (${format(low as number)} to ${format(high as number)})`;
+  return `${format(value as number)}${around}${counts?.[index] === undefined ? "" : `, n ${counts[index]}`}`;
 }
 
 /** The first index, and the one after the last, of the points in a range and one neighbour on each side. */
@@ -87,7 +118,8 @@ function extentOf(lines: readonly Line[], above: number, indexRange: (line: Line
   let greatest = Number.NEGATIVE_INFINITY;
   for (const line of lines) {
     const [first, end] = indexRange(line);
-    for (const ys of line.spread === undefined ? [line.ys] : [line.ys, line.spread.low, line.spread.high])
+    const { spread } = line;
+    for (const ys of spread === undefined ? [line.ys] : [line.ys, spread.low, spread.high, ...(spread.room ?? [])])
       for (let i = first; i < end; i++) {
         const y = ys[i] as number;
         if (!(y > above && y < Number.POSITIVE_INFINITY)) continue;

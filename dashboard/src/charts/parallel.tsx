@@ -32,8 +32,8 @@ interface Props {
   /** `isDone` is true when the pointer is lifted; until then the brush still changes. */
   onBrush: (key: string, brush: Brush | null, isDone: boolean) => void;
   onScale: (key: string, isLog: boolean) => void;
-  /** The key of the line that the pointer is at, anywhere on the page. */
-  pointed: string | null;
+  /** The keys of the lines that the pointer is at, anywhere on the page. */
+  pointed: readonly string[];
   onPoint: (key: string | null) => void;
 }
 
@@ -63,7 +63,7 @@ export function ParallelChart(props: Props) {
     () => inOrder(lines, props.faded).map((i) => drawLine(lines[i] as ParallelLine, paths[i] as string, props)),
     [lines, paths, props.faded],
   );
-  const pointedIndex = lines.findIndex(({ key }) => key === props.pointed);
+  const pointedIndexes = lines.flatMap(({ key }, i) => (props.pointed.includes(key) ? [i] : []));
   return (
     <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={title}>
       <div ref={container} class={styles["place"]}>
@@ -73,12 +73,15 @@ export function ParallelChart(props: Props) {
           ))}
         </div>
         <svg width={width} height={HEIGHT} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
-          <g class={pointedIndex < 0 ? undefined : styles["back"]} onPointerLeave={() => props.onPoint(null)}>
+          <g
+            class={pointedIndexes.length === 0 ? undefined : styles["back"]}
+            onPointerLeave={() => props.onPoint(null)}
+          >
             {lineElements}
           </g>
-          {pointedIndex >= 0 && (
-            <path d={paths[pointedIndex]} class={styles["pointed"]} stroke={lines[pointedIndex]?.colour} />
-          )}
+          {pointedIndexes.map((i) => (
+            <path key={i} d={paths[i]} class={styles["pointed"]} stroke={lines[i]?.colour} />
+          ))}
           {axes.map((axis, i) => (
             <Axis
               key={axis.key}

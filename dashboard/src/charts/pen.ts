@@ -37,6 +37,10 @@ export function drawLines(field: Field, lines: readonly Line[]): void {
   for (const line of lines) drawSpread(field, line);
   for (const { smooth, ...line } of lines) if (smooth !== undefined) drawLine(field, line, 1, FAINT);
   for (const line of lines) {
+    if (line.isPale) {
+      drawLine(field, line, 1, FAINT, line.dash);
+      continue;
+    }
     drawLine(field, line.smooth === undefined ? line : { ...line, ys: line.smooth }, 1.5, 1, line.dash);
     drawPoints(field, line);
   }
@@ -45,7 +49,7 @@ export function drawLines(field: Field, lines: readonly Line[]): void {
 
 /** Fill the area of a line's spread, stretch by stretch between its gaps. */
 function drawSpread({ ctx, range, toX, toY }: Field, { xs, spread, colour: name }: Line): void {
-  if (spread === undefined) return;
+  if (spread === undefined || spread.isHidden) return;
   ctx.fillStyle = colour(name);
   ctx.globalAlpha = PALE;
   const [first, end] = inView(xs, range);

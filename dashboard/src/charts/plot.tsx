@@ -8,14 +8,15 @@ import { theme } from "../theme.ts";
 import { Canvas, type PlotContent } from "./canvas.ts";
 import { cursorKeys } from "./keys.ts";
 import { Legend } from "./legend.tsx";
-import { type Line, valueAt, xExtent } from "./lines.ts";
+import { indexAt, type Line, pointText, xExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
 import { report, type Scope } from "./scope.ts";
 import { PointTable } from "./table.tsx";
 import { formatOf, type Unit } from "./ticks.ts";
+import type { YAxis } from "./y_range.ts";
 
-export interface PlotProps {
+export interface PlotProps extends YAxis {
   title: string;
   lines: readonly Line[];
   scope: Scope;
@@ -23,19 +24,17 @@ export interface PlotProps {
   xName: string;
   formatX?: (x: number) => string;
   format?: (y: number) => string;
-  isLog?: boolean;
   /** The units of the values and of the x axis: the axes have round figures of them. */
   unit?: Unit;
   unitX?: Unit;
-  /** The axis contains at least these values. */
-  yFrom?: number | undefined;
-  yTo?: number | undefined;
   /** Vertical lines with a word: a restart, the best epoch. */
   marks?: readonly Mark[];
   height?: number;
   /** Keys of lines that are not shown, and the handler of clicks in the legend. */
   hidden?: ReadonlySet<string>;
   onToggle?: (key: string) => void;
+  /** The key of the line that the pointer is at. */
+  pointed?: string | null;
   /** The text while there are no points. */
   empty?: string;
 }
@@ -49,6 +48,7 @@ export function Plot(props: PlotProps) {
   const [isTableOpen, setTableOpen] = useState(false);
   const table = useId();
   const visibleLines = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
+  const mainLines = useMemo(() => lines.filter(({ isDetail }) => !isDetail), [lines]);
   const hasPoints = visibleLines.some((line) => line.xs.length > 0);
   const isNear = useSignal(false);
   const cursor = useMemo(() => computed(() => (isNear.value ? scope.cursor.value : null)), [scope, isNear]);
@@ -57,7 +57,15 @@ export function Plot(props: PlotProps) {
     <figure class={styles["plot"]} aria-label={title}>
       <figcaption class={styles["caption"]}>
         <span class={styles["title"]}>{title}</span>
-        <Legend lines={lines} hidden={hidden} cursor={cursor} format={format} onToggle={props.onToggle} />
+        <Legend
+          lines={mainLines}
+          hidden={hidden}
+          cursor={cursor}
+          range={scope.range}
+          format={format}
+          onToggle={props.onToggle}
+          pointed={props.pointed}
+        />
         {hasPoints && (
           <button
             type="button"
@@ -82,7 +90,7 @@ export function Plot(props: PlotProps) {
         <div id={table}>
           <PointTable
             title={title}
-            lines={visibleLines}
+            lines={visibleLines.filter(({ isDetail }) => !isDetail)}
             scope={scope}
             xName={xName}
             format={format}
@@ -118,7 +126,9 @@ function Drawing({ visibleLines, ...props }: DrawingProps) {
     event.preventDefault();
     if (x === null) spoken.value = "no cursor";
     else {
-      const values = visibleLines.map((line) => `${line.name} ${format(valueAt(line, x))}`);
+      const values = visibleLines
+        .filter(({ isDetail }) => !isDetail)
+        .map((line) => `${line.name} ${pointText(line, indexAt(line, x, null), format)}`);
       spoken.value = `${xName} ${formatX(x)}: ${values.join(", ")}`;
     }
   };
@@ -146,14 +156,14 @@ function Drawing({ visibleLines, ...props }: DrawingProps) {
 
 /** The element with a canvas that shows these lines. */
 function useCanvas(props: Omit<DrawingProps, "visibleLines">, lines: readonly Line[]) {
-  const { scope, height, isNear, xName, format, formatX, yFrom, yTo } = props;
+  const { scope, height, isNear, xName, format, formatX, yFrom, yTo, isShare } = props;
   const { isLog = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
   const container = useRef<HTMLDivElement>(null);
   const canvas = useRef<Canvas>(undefined);
   const shape = useMemo(() => ({ isLog, height, unit, unitX }), [isLog, height, unit, unitX]);
   const content: PlotContent = useMemo(
-    () => ({ lines, xName, format, formatX, marks, yFrom, yTo }),
-    [lines, xName, format, formatX, marks, yFrom, yTo],
+    () => ({ lines, xName, format, formatX, marks, yFrom, yTo, isShare }),
+    [lines, xName, format, formatX, marks, yFrom, yTo, isShare],
   );
   useEffect(() => {
     const made = new Canvas(container.current as HTMLDivElement, scope, shape, isNear);

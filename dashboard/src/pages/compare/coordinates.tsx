@@ -72,13 +72,18 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           brushes={brushes.value}
           onBrush={setBrush}
           onScale={onScale}
-          pointed={focused.value}
+          pointed={pointedIds(shownRuns, focused.value)}
           onPoint={(key) => (focused.value = key)}
         />
       )}
       <Ranges fields={shownFields} runs={shownRuns} />
     </Panel>
   );
+}
+
+/** The run in focus, or all runs of the group in focus. */
+function pointedIds(runs: readonly Run[], focus: string | null): readonly string[] {
+  return focus === null ? [] : runs.filter(({ id, group }) => id === focus || group === focus).map(({ id }) => id);
 }
 
 function defaultAxes(settings: readonly Field[], results: readonly Field[]): string[] {
@@ -137,7 +142,7 @@ function ColourBy({ results, by, runs }: { results: readonly Field[]; by: Field 
       <label class={styles["by"]}>
         Colour by
         <select value={by?.key ?? ""} onChange={(event) => byParam.set(event.currentTarget.value)}>
-          <option value="">run</option>
+          <option value="">{runs.some(({ group }) => group !== null) ? "group" : "run"}</option>
           {results.map(({ key, label }) => (
             <option key={key} value={key}>
               {label}

@@ -3,10 +3,12 @@
 import type { Job, JobMetrics } from "../../api/types.ts";
 import type { Unit } from "../../charts/ticks.ts";
 import { goalMetricOf, inOrder, isMeasured, isScript, metricsOf } from "../../metrics.ts";
+import type { Band } from "../job/charts/points.ts";
 
 export interface Curve {
   readonly xs: Float64Array;
   readonly ys: Float64Array;
+  readonly bands: readonly Band[];
 }
 
 const MOST_IN_ALL = 1_000_000; // the api's limit for one answer
@@ -27,9 +29,9 @@ export function curvesOf(jobs: readonly JobMetrics[]): ReadonlyMap<string, Reado
         // Of several entries with one name the last one stays.
         series
           .toSorted((a, b) => b.rank - a.rank)
-          .map(({ name, x, y }) => [
+          .map(({ name, x, y, bands }) => [
             name,
-            { xs: Float64Array.from(x), ys: Float64Array.from(y, (value) => value ?? Number.NaN) },
+            { xs: Float64Array.from(x), ys: Float64Array.from(y, (value) => value ?? Number.NaN), bands },
           ]),
       ),
     ]),

@@ -99,7 +99,7 @@ const settings = new WeakMap<Job, ReadonlyMap<string, Value>>();
 export function settingsOf(job: Job): ReadonlyMap<string, Value> {
   const made = settings.get(job);
   if (made !== undefined) return made;
-  const found = flattened(job.spec);
+  const found = flattened({ ...job.spec, ...(job.labels ? { labels: job.labels } : {}) });
   for (const name of NO_SETTINGS) found.delete(name);
   for (const name of BY_NAME) {
     const value = found.get(`${name}.name`);
@@ -154,6 +154,12 @@ function setting(key: string): Field {
     valueIn: (job) => settingsOf(job).get(key) ?? null,
     format: key === "code" ? (value) => valueText(value).slice(0, 12) : valueText,
   };
+}
+
+/** The setting with this key, as it is in the address. */
+export function fieldOf(safe: string): Field {
+  const key = safe.replace(/%2[5C]|%3A/g, decodeURIComponent);
+  return setting(key);
 }
 
 function safeKey(key: string): string {

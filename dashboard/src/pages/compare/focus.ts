@@ -1,4 +1,4 @@
-// The run that the pointer is at. The list, the charts, the table and the parallel coordinates all highlight it.
+// The run that the pointer is at, by its id, or the group of runs, by its key. The list, the charts, the table and the parallel coordinates all highlight it.
 
 import { effect, type ReadonlySignal, signal } from "@preact/signals";
 
@@ -18,7 +18,7 @@ effect(() => {
   return () => clearTimeout(timer);
 });
 
-/** Handlers for an element of a run: pointer or keyboard focus on it highlights the run. */
+/** Handlers for an element of a run or a group: pointer or keyboard focus on it highlights it. */
 export function focusing(id: string) {
   const enter = (): void => {
     focused.value = id;

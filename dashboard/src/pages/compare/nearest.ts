@@ -1,6 +1,7 @@
 // Finds the line at the pointer on a chart. Pure.
 
-import { indexNearest, type Line, padded, type Range, yExtent } from "../../charts/lines.ts";
+import { indexNearest, type Line, type Range } from "../../charts/lines.ts";
+import { type YAxis, yRange } from "../../charts/y_range.ts";
 
 const NEAR_PX = 12;
 
@@ -11,14 +12,17 @@ export interface Place {
   readonly height: number;
   /** The range of the axis in view. */
   readonly range: Range;
+  readonly isZoomed: boolean;
 }
 
 /** The key of the line nearest to a point; null if none is near. */
-export function nearestLine(lines: readonly Line[], { x, top, height, range }: Place, isLog: boolean): string | null {
-  const extent = yExtent(lines, range, isLog ? 0 : undefined);
-  if (extent === null) return null;
-  const scale = isLog ? Math.log10 : (value: number) => value;
-  const [least, greatest] = padded(extent, isLog).map(scale) as [number, number];
+export function nearestLine(
+  lines: readonly Line[],
+  { x, top, height, range, isZoomed }: Place,
+  axis: YAxis,
+): string | null {
+  const scale = axis.isLog ? Math.log10 : (value: number) => value;
+  const [least, greatest] = yRange(lines, range, axis, isZoomed).map(scale) as [number, number];
   let nearestKey: string | null = null;
   let nearest = NEAR_PX;
   for (const line of lines) {

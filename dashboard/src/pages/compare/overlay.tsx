@@ -1,23 +1,30 @@
 // The curves of all runs: a chart for each metric, with one axis and one cursor.
 
-import { useMemo } from "preact/hooks";
+import { useCallback, useMemo } from "preact/hooks";
 import type { Line } from "../../charts/lines.ts";
 import { Plot } from "../../charts/plot.tsx";
 import { newScope, type Scope } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
-import { metricText } from "../../metrics.ts";
+import { isShare, metricText } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { listOf } from "../../query.ts";
 import { type Axis, type Curve, canBeLog, countedIn } from "./curves.ts";
 import { focused, settledFocus } from "./focus.ts";
+import { groupLines, groupMeans } from "./group_lines.ts";
+import { bandNow } from "./group_tools.tsx";
+import type { Group } from "./groups.ts";
 import { nearestLine, type Place } from "./nearest.ts";
 import styles from "./overlay.module.css";
 import type { Run } from "./runs.ts";
 import type { Curves } from "./use_curves.ts";
+import { openParam } from "./view.ts";
 
 interface Props {
   runs: readonly Run[];
+  /** The groups of these runs; none if each run has its own line. */
+  groups: readonly Group[];
   /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
   metrics: readonly string[];
@@ -28,7 +35,7 @@ interface Props {
   onHide: (id: string) => void;
 }
 
-export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
+export function Overlay({ runs, groups, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
   const scope = useMemo(() => newScope(), [axis]);
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   const unitX = axis === "time" ? "seconds" : "tens";
@@ -47,6 +54,7 @@ export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onH
               key={metric}
               metric={metric}
               runs={shownRuns}
+              groups={groups}
               faded={faded}
               curves={curves.byRun}
               smooth={smooth}
@@ -70,53 +78,84 @@ function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves
   return curves === undefined || runs.some(({ id }) => metrics.some((metric) => curves.get(id)?.has(metric)));
 }
 
-interface ChartProps {
+interface ChartProps extends Pick<Props, "runs" | "groups" | "faded" | "smooth"> {
   metric: string;
-  runs: readonly Run[];
-  faded: ReadonlySet<string>;
   curves: Curves["byRun"];
-  smooth: number;
   chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "unitX" | "isLog" | "onToggle">;
 }
 
-function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps) {
-  const smoothCurves = useMemo(() => {
-    const smoothedByCurve = new Map<Curve, Float64Array>();
-    if (smooth === 0) return smoothedByCurve;
-    for (const curveByMetric of curves?.values() ?? []) {
-      const curve = curveByMetric.get(metric);
-      if (curve !== undefined) smoothedByCurve.set(curve, smoothed(curve.xs, curve.ys, smooth));
-    }
-    return smoothedByCurve;
-  }, [curves, metric, smooth]);
-  const focus = settledFocus.value;
-  const focusedId = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
-  const lines = useMemo(() => {
-    const isBack = (run: Run): boolean => (focusedId === null ? faded.has(run.id) : focusedId !== run.id);
-    return ordered(runs, isBack).flatMap((run): Line[] => {
-      const curve = curves?.get(run.id)?.get(metric);
-      return curve === undefined ? [] : [lineOf(run, curve, smoothCurves.get(curve), runs.length, isBack(run))];
-    });
-  }, [runs, faded, curves, metric, smoothCurves, focusedId]);
+function MetricChart({ metric, chart, ...props }: ChartProps) {
+  const { groups, curves } = props;
+  const curveOf = useCallback((id: string) => curves?.get(id)?.get(metric), [curves, metric]);
+  const runLines = useRunLines(props, curveOf);
+  const meanLines = useGroupLines(props, curveOf);
+  const lines = groups.length > 0 ? meanLines : runLines;
   const empty = curves === undefined ? "Loading…" : `No run has ${metricText(metric)} yet`;
+  const axis = { isLog: chart.isLog ?? false, isShare: isShare(metric) };
   const onPointerMove = (event: PointerEvent): void => {
     const place = placeOf(event, chart.scope);
-    if (place !== undefined) focused.value = place && nearestLine(lines, place, chart.isLog ?? false);
+    if (place !== undefined) focused.value = place && nearestLine(lines, place, axis);
   };
   return (
     <div onPointerMove={onPointerMove} onPointerLeave={() => (focused.value = null)}>
-      <Plot {...chart} title={metricText(metric)} lines={lines} unit={countedIn(metric)} height={230} empty={empty} />
+      <Plot
+        {...chart}
+        {...axis}
+        title={metricText(metric)}
+        lines={lines}
+        pointed={settledFocus.value}
+        unit={countedIn(metric)}
+        height={230}
+        empty={empty}
+      />
     </div>
   );
 }
 
+type LinesOf = Omit<ChartProps, "metric" | "chart">;
+type CurveOf = (id: string) => Curve | undefined;
+
+/** A line for each run. */
+function useRunLines({ runs, groups, faded, smooth }: LinesOf, curveOf: CurveOf): readonly Line[] {
+  const ungrouped = groups.length > 0 ? NO_RUNS : runs;
+  const curves = useMemo(
+    () =>
+      ungrouped.flatMap((run) => {
+        const curve = curveOf(run.id);
+        if (curve === undefined) return [];
+        return [{ run, curve, smooth: smooth > 0 ? smoothed(curve.xs, curve.ys, smooth) : undefined }];
+      }),
+    [ungrouped, curveOf, smooth],
+  );
+  const focus = settledFocus.value;
+  const focusedId = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
+  return useMemo(() => {
+    const isBack = (run: Run): boolean => (focusedId === null ? faded.has(run.id) : focusedId !== run.id);
+    return ordered(curves, isBack).map(({ run, curve, smooth }) =>
+      lineOf(run, curve, smooth, runs.length, isBack(run)),
+    );
+  }, [curves, runs, faded, focusedId]);
+}
+
+const NO_RUNS: readonly Run[] = [];
+
+/** A line for each group, and the runs of the group in focus. */
+function useGroupLines({ groups, faded, smooth }: LinesOf, curveOf: CurveOf): readonly Line[] {
+  const means = useMemo(() => groupMeans(groups, faded, curveOf), [groups, faded, curveOf]);
+  const [band, openText, focus] = [bandNow(), openParam.value, settledFocus.value];
+  return useMemo(
+    () => groupLines(means, band, smooth, { focus, open: new Set(listOf(openText)) }),
+    [means, band, smooth, focus, openText],
+  );
+}
+
 /** The position of the pointer on a chart: null outside of the plot area, undefined while it drags. */
-function placeOf(event: PointerEvent, { cursor, range }: Scope): Place | null | undefined {
+function placeOf(event: PointerEvent, { cursor, range, zoom }: Scope): Place | null | undefined {
   if (event.buttons !== 0) return undefined;
   const field = (event.target as Element).closest(".u-over")?.getBoundingClientRect();
   const [x, inView] = [cursor.peek(), range.peek()];
   if (field === undefined || x === null || inView === null) return null;
-  return { x, top: event.clientY - field.top, height: field.height, range: inView };
+  return { x, top: event.clientY - field.top, height: field.height, range: inView, isZoomed: zoom.peek() !== null };
 }
 
 const FEW = 4; // runs whose names have room in a legend
@@ -138,7 +177,7 @@ function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count:
 const MANY = 12; // more runs than a legend has room for
 
 /** The order of drawing: faint runs first. With few runs the order of the legend stays. */
-function ordered(runs: readonly Run[], isBack: (run: Run) => boolean): readonly Run[] {
-  if (runs.length <= MANY) return runs;
-  return runs.toSorted((a, b) => Number(isBack(b)) - Number(isBack(a)));
+function ordered<T extends { run: Run }>(curves: readonly T[], isBack: (run: Run) => boolean): readonly T[] {
+  if (curves.length <= MANY) return curves;
+  return curves.toSorted((a, b) => Number(isBack(b.run)) - Number(isBack(a.run)));
 }

@@ -10,6 +10,8 @@ import { AddRuns } from "./add_runs.tsx";
 import { ChooseRuns } from "./choose_runs.tsx";
 import { Coordinates } from "./coordinates.tsx";
 import { resultsAmong, settingsAmong } from "./fields.ts";
+import { GroupList } from "./group_list.tsx";
+import { coloured, grouped, withToggled } from "./groups.ts";
 import { Overlay } from "./overlay.tsx";
 import styles from "./page.module.css";
 import { RunList } from "./run_list.tsx";
@@ -19,7 +21,7 @@ import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
 import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
 import { useWholeIds } from "./use_whole_ids.ts";
-import { bestParam, brushes, hideParam, jobsParam, logParam, studyParam } from "./view.ts";
+import { bestParam, brushes, groupParam, hideParam, jobsParam, logParam, studyParam } from "./view.ts";
 
 export function ComparePage() {
   const [text, study] = [jobsParam.value, studyParam.value];
@@ -94,25 +96,33 @@ function Comparison({ jobs }: { jobs: Jobs }) {
   const results = useMemo(() => resultsAmong(loadedJobs), [loadedJobs]);
   const fields = useMemo(() => [...settings.differing, ...results], [settings, results]);
   const [hide, best, drawnBrushes] = [hideParam.value, bestParam.value, brushes.value];
-  const runs = useMemo(
+  const ownRuns = useMemo(
     () => runsOf(jobs.ids, jobs.jobs, fields, { hidden: new Set(listOf(hide)), best: parseBest(best) }),
     [jobs.ids, jobs.jobs, fields, hide, best],
   );
+  const groupBy = groupParam.value;
+  const groups = useMemo(() => grouped(ownRuns, groupBy, settings.differing), [ownRuns, groupBy, settings]);
+  const runs = useMemo(() => coloured(ownRuns, groups), [ownRuns, groups]);
   const faded = useMemo(() => fadedIds(runs, fields, drawnBrushes), [runs, fields, drawnBrushes]);
   const [metrics, axis] = [metricsNow(loadedJobs), axisNow(loadedJobs)];
   const curves = useCurves(runs, metrics, axis);
-  const onHide = (id: string): void => hideParam.set(toggled(listOf(hide), id).join());
+  const onHide = (key: string): void => {
+    const group = groups.find((each) => each.key === key);
+    hideParam.set((group ? withToggled(listOf(hide), group) : toggled(listOf(hide), key)).join());
+  };
+  const list = { faded, onHide, onRemove: (id: string) => takeOut(jobs, [id]) };
   if (runs.length === 0) return null;
   return (
     <>
       <div class={styles["columns"]}>
-        <Panel title="Runs" flush>
-          <RunList runs={runs} faded={faded} onHide={onHide} onRemove={(id) => takeOut(jobs, [id])} />
+        <Panel title={groups.length > 0 ? "Groups of runs" : "Runs"} flush>
+          {groups.length > 0 ? <GroupList groups={groups} {...list} /> : <RunList runs={runs} {...list} />}
         </Panel>
         <div class={styles["curves"]}>
-          <Tools runs={runs} results={results} />
+          <Tools runs={runs} results={results} settings={settings.differing} />
           <Overlay
             runs={runs}
+            groups={groups}
             faded={faded}
             metrics={metrics}
             curves={curves}

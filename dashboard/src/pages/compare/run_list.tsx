@@ -14,13 +14,15 @@ interface Props {
   runs: readonly Run[];
   /** Ids of runs that are drawn faintly. */
   faded: ReadonlySet<string>;
+  /** The list is within that of groups. */
+  isInner?: boolean;
   onHide: (id: string) => void;
   onRemove: (id: string) => void;
 }
 
-export function RunList({ runs, faded, onHide, onRemove }: Props) {
+export function RunList({ runs, faded, isInner = false, onHide, onRemove }: Props) {
   return (
-    <ol class={styles["list"]}>
+    <ol class={styles[isInner ? "inner" : "list"]}>
       {runs.map((run) => (
         <Entry key={run.id} run={run} isFaded={faded.has(run.id)} onHide={onHide} onRemove={onRemove} />
       ))}
@@ -28,7 +30,7 @@ export function RunList({ runs, faded, onHide, onRemove }: Props) {
   );
 }
 
-interface EntryProps extends Omit<Props, "runs" | "faded"> {
+interface EntryProps extends Omit<Props, "runs" | "faded" | "isInner"> {
   run: Run;
   isFaded: boolean;
 }

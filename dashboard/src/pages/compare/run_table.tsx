@@ -107,7 +107,7 @@ interface RowProps {
 }
 
 function Row({ run, isBack, fields, bestByKey }: RowProps) {
-  const isFocused = useComputed(() => (focused.value === run.id ? "true" : undefined));
+  const isFocused = useComputed(() => ([run.id, run.group].includes(focused.value ?? "") ? "true" : undefined));
   // Made once for each state of a run: while a range is drawn, hundreds of rows change only their colour.
   const cells = useMemo(
     () =>

@@ -18,6 +18,8 @@ export interface Run {
   readonly dash: readonly number[];
   /** A person hid it, or it is not among the best runs that the page shows. */
   readonly isHidden: boolean;
+  /** The key of its group, whose colour and dash it has; null without groups. */
+  readonly group: string | null;
 }
 
 /** The best `count` runs by a figure. */
@@ -59,6 +61,7 @@ export function runsOf(
     colour: runColour(place),
     dash: runDash(place),
     isHidden: hidden.has(id) || (bestRunIds !== null && !bestRunIds.has(id)),
+    group: null,
   }));
 }
 

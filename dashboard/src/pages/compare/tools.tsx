@@ -7,6 +7,7 @@ import { Choice } from "../../parts/choice.tsx";
 import { pathWith } from "../../query.ts";
 import { type Axis, axisAtFirst, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
 import type { Field } from "./fields.ts";
+import { GroupTools } from "./group_tools.tsx";
 import { type Best, parseBest, type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import styles from "./tools.module.css";
@@ -35,7 +36,14 @@ export function metricsNow(jobs: readonly Job[]): readonly string[] {
 
 const MANY = 40; // metrics: the others are in a menu
 
-export function Tools({ runs, results }: { runs: readonly Run[]; results: readonly Field[] }) {
+interface Props {
+  runs: readonly Run[];
+  results: readonly Field[];
+  /** The settings that differ. */
+  settings: readonly Field[];
+}
+
+export function Tools({ runs, results, settings }: Props) {
   const jobs = runs.map(({ job }) => job);
   const names = useNames(runs);
   const chosenNames = metricsNow(jobs);
@@ -69,6 +77,7 @@ export function Tools({ runs, results }: { runs: readonly Run[]; results: readon
         Log scale
       </label>
       <BestOf results={results} />
+      <GroupTools runs={runs} settings={settings} />
       <Toggles
         label="Metrics"
         options={shownNames.map((name) => [name, metricText(name)])}

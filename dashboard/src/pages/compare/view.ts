@@ -12,6 +12,12 @@ export const studyParam = param("study");
 export const hideParam = param("hide");
 /** "5:val_accuracy": only the best so many. */
 export const bestParam = param("best");
+/** What runs are grouped by: a field, or the cell of a study. */
+export const groupParam = param("group");
+/** The area around the mean of a group. */
+export const bandParam = param("band", "range");
+/** Keys of groups whose single runs are shown. */
+export const openParam = param("open");
 export const metricsParam = param("m");
 export const axisParam = param("x");
 export const smoothParam = param("smooth", "0");

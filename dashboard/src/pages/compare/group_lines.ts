@@ -1,0 +1,83 @@
+// The lines of a chart of groups: the mean of each group with its spread, and the runs of the group in focus. Pure.
+
+import type { Line, Spread } from "../../charts/lines.ts";
+import { smoothed } from "../../charts/smoothing.ts";
+import type { Curve } from "./curves.ts";
+import { type GroupCurve, groupCurve } from "./group_curve.ts";
+import type { Group } from "./groups.ts";
+import type { Run } from "./runs.ts";
+
+export type Band = "range" | "deviation";
+
+export interface GroupMean {
+  readonly group: Group;
+  readonly curve: GroupCurve;
+  /** The runs with a curve, which the mean is of. */
+  readonly runs: readonly (readonly [Run, Curve])[];
+}
+
+/** The mean of each group over its runs that are shown and within the drawn ranges. A group without any has none. */
+export function groupMeans(
+  groups: readonly Group[],
+  faded: ReadonlySet<string>,
+  curveOf: (id: string) => Curve | undefined,
+): GroupMean[] {
+  return groups.flatMap((group) => {
+    const runs = group.runs.flatMap((run): (readonly [Run, Curve])[] => {
+      const curve = run.isHidden || faded.has(run.id) ? undefined : curveOf(run.id);
+      return curve === undefined ? [] : [[run, curve]];
+    });
+    return runs.length === 0 ? [] : [{ group, runs, curve: groupCurve(runs.map(([, curve]) => curve)) }];
+  });
+}
+
+export interface Focus {
+  /** The id of a run, or the key of a group. */
+  readonly focus: string | null;
+  /** Keys of groups whose runs are shown. */
+  readonly open: ReadonlySet<string>;
+}
+
+const MOST_BANDS = 8; // more areas than this cover each other
+
+/** Runs, then means on top of them. While a group or a run is in focus, the others are faint. */
+export function groupLines(means: readonly GroupMean[], band: Band, smooth: number, { focus, open }: Focus): Line[] {
+  const holder = means.find(({ group, runs }) => group.key === focus || runs.some(([{ id }]) => id === focus));
+  const isBack = ({ key }: Group): boolean => holder !== undefined && holder.group.key !== key;
+  const shown = means.filter(({ group }) => group === holder?.group || open.has(group.key));
+  const details = shown.flatMap(({ group, runs }) =>
+    runs.map(([run, { xs, ys }]): Line => {
+      const colour = isBack(group) ? "faded" : group.colour;
+      return { key: run.id, name: run.label, xs, ys, colour, isDetail: true, isPale: focus !== run.id };
+    }),
+  );
+  return [
+    ...details.toSorted((a, b) => Number(b.isPale) - Number(a.isPale)),
+    ...means.map(({ group, curve }): Line => {
+      const isBandHidden = isBack(group) || (means.length > MOST_BANDS && group !== holder?.group);
+      return {
+        key: group.key,
+        name: group.name,
+        xs: curve.xs,
+        ys: curve.mean,
+        ...(smooth > 0 ? { smooth: smoothed(curve.xs, curve.mean, smooth) } : {}),
+        spread: spreadOf(curve, band, isBandHidden),
+        counts: curve.counts,
+        colour: isBack(group) ? "faded" : group.colour,
+        dash: group.dash,
+      };
+    }),
+  ];
+}
+
+/** The y axis has room for all runs in any case, so that it stays when a group shows them. */
+function spreadOf({ mean, deviation, least, greatest }: GroupCurve, band: Band, isHidden: boolean): Spread {
+  if (band === "range") return { low: least, high: greatest, isHidden };
+  return {
+    low: mean.map((value, i) => value - (deviation[i] as number)),
+    high: mean.map((value, i) => value + (deviation[i] as number)),
+    isDeviation: true,
+    isHidden,
+    room: [least, greatest],
+  };
+}
