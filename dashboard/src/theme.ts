@@ -29,3 +29,14 @@ export function colour(name: string): string {
   void theme.value;
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
+
+/** Draw with the light theme's colours, on white. Nothing is painted on the page meanwhile. */
+export function inLight<T>(draw: () => T): T {
+  const root = document.documentElement.dataset;
+  root["theme"] = "light";
+  try {
+    return draw();
+  } finally {
+    root["theme"] = theme.peek();
+  }
+}

@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { indexAt, indexNearest, indexUpTo, inView, type Line, padded, pointText, xExtent, yExtent } from "./lines.ts";
+import {
+  constantOf,
+  indexAt,
+  indexNearest,
+  indexUpTo,
+  inView,
+  type Line,
+  padded,
+  pointText,
+  xExtent,
+  yExtent,
+} from "./lines.ts";
 
 function line(xs: number[], ys: number[]): Line {
   return { key: "k", name: "n", colour: "run-0", xs, ys };
@@ -81,4 +92,12 @@ test("the value of a mean is followed by its spread and its count", () => {
   assert.equal(pointText({ ...mean, spread: of(true) }, 1, String), "3, n 1");
   assert.equal(pointText(line([0], [2]), 0, String), "2");
   assert.equal(pointText(line([], []), -1, String), "NaN");
+});
+
+test("lines are constant if all of their points have one value, and enough points say so", () => {
+  const of = (...ys: number[]) => line([...ys.keys()], ys);
+  assert.deepEqual(constantOf([of(0.1, 0.1), of(0.1, Number.NaN)]), { value: 0.1, count: 3 });
+  assert.equal(constantOf([of(0.1, 0.1, 0.1), of(0.2)]), null);
+  assert.equal(constantOf([of(0.1, 0.1)]), null);
+  assert.equal(constantOf([]), null);
 });

@@ -130,6 +130,22 @@ function extentOf(lines: readonly Line[], above: number, indexRange: (line: Line
   return least <= greatest ? [least, greatest] : null;
 }
 
+const FEWEST = 3; // points that say that a value does not change
+
+/** The value of all points of all lines; null if they differ, or are too few to tell. */
+export function constantOf(lines: readonly Line[]): { readonly value: number; readonly count: number } | null {
+  let [value, count] = [Number.NaN, 0];
+  for (const { ys } of lines)
+    for (let i = 0; i < ys.length; i++) {
+      const y = ys[i] as number;
+      if (!Number.isFinite(y)) continue;
+      if (count > 0 && y !== value) return null;
+      value = y;
+      count += 1;
+    }
+  return count >= FEWEST ? { value, count } : null;
+}
+
 /** A range with a margin, so that no line touches the frame. A single value gets room around it. */
 export function padded([least, greatest]: Range, isLog: boolean): Range {
   if (isLog) {

@@ -9,9 +9,21 @@ export interface Mark {
   readonly text: string;
 }
 
+/** What of a canvas's context the pen uses. */
+export type Brush = Pick<
+  CanvasRenderingContext2D,
+  | ("save" | "restore" | "beginPath" | "moveTo" | "lineTo" | "rect" | "arc" | "clip" | "stroke" | "fill" | "fillRect")
+  | ("fillText" | "setLineDash" | "lineDashOffset" | "lineWidth" | "lineJoin" | "lineCap")
+  | ("globalAlpha" | "font" | "textAlign" | "textBaseline")
+> & {
+  fillStyle: unknown;
+  strokeStyle: unknown;
+  measureText(text: string): { readonly width: number };
+};
+
 /** The part of a canvas that the lines fill, in pixels of the canvas. */
 export interface Field {
-  readonly ctx: CanvasRenderingContext2D;
+  readonly ctx: Brush;
   readonly box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number };
   readonly range: Range;
   readonly toX: Along;
@@ -93,14 +105,14 @@ function drawLine(
 const AT_ONCE = 16; // segments of a path: browsers draw a long path that crosses itself much slower than its pieces
 
 class CanvasPen implements Pen {
-  readonly #ctx: CanvasRenderingContext2D;
+  readonly #ctx: Brush;
   readonly #dash: readonly number[];
   #count = 0;
   #length = 0;
   #x = 0;
   #y = 0;
 
-  constructor(ctx: CanvasRenderingContext2D, width: number, dash: readonly number[]) {
+  constructor(ctx: Brush, width: number, dash: readonly number[]) {
     this.#ctx = ctx;
     this.#dash = dash;
     ctx.lineWidth = width;

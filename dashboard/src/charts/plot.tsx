@@ -4,17 +4,21 @@
 
 import { computed, type Signal, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { countText, fileStem } from "../format.ts";
 import { theme } from "../theme.ts";
 import { Canvas, type PlotContent } from "./canvas.ts";
+import type { Picture } from "./export/drawing.ts";
+import { save } from "./export/files.ts";
 import { cursorKeys } from "./keys.ts";
 import { Legend } from "./legend.tsx";
-import { indexAt, type Line, pointText, xExtent } from "./lines.ts";
+import { constantOf, indexAt, type Line, pointText, xExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
+import { SaveMenu } from "./save_menu.tsx";
 import { report, type Scope } from "./scope.ts";
 import { PointTable } from "./table.tsx";
 import { formatOf, type Unit } from "./ticks.ts";
-import type { YAxis } from "./y_range.ts";
+import { type YAxis, yRange } from "./y_range.ts";
 
 export interface PlotProps extends YAxis {
   title: string;
@@ -33,6 +37,8 @@ export interface PlotProps extends YAxis {
   /** Keys of lines that are not shown, and the handler of clicks in the legend. */
   hidden?: ReadonlySet<string>;
   onToggle?: (key: string) => void;
+  /** The name of the files that the chart is saved as, without their ending. By default its title. */
+  fileName?: string;
   /** The key of the line that the pointer is at. */
   pointed?: string | null;
   /** The text while there are no points. */
@@ -50,6 +56,8 @@ export function Plot(props: PlotProps) {
   const visibleLines = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
   const mainLines = useMemo(() => lines.filter(({ isDetail }) => !isDetail), [lines]);
   const hasPoints = visibleLines.some((line) => line.xs.length > 0);
+  const [isDrawn, setDrawn] = useState(false);
+  const constant = useMemo(() => (isDrawn ? null : constantOf(visibleLines)), [isDrawn, visibleLines]);
   const isNear = useSignal(false);
   const cursor = useMemo(() => computed(() => (isNear.value ? scope.cursor.value : null)), [scope, isNear]);
   useExtent(scope, visibleLines);
@@ -67,19 +75,32 @@ export function Plot(props: PlotProps) {
           pointed={props.pointed}
         />
         {hasPoints && (
-          <button
-            type="button"
-            class={styles["table"]}
-            aria-expanded={isTableOpen}
-            aria-controls={isTableOpen ? table : undefined}
-            aria-label={`Table of ${title}`}
-            onClick={() => setTableOpen(!isTableOpen)}
-          >
-            Table
-          </button>
+          <span class={styles["tools"]}>
+            <button
+              type="button"
+              aria-expanded={isTableOpen}
+              aria-controls={isTableOpen ? table : undefined}
+              aria-label={`Table of ${title}`}
+              onClick={() => setTableOpen(!isTableOpen)}
+            >
+              Table
+            </button>
+            <SaveMenu
+              title={title}
+              onSave={(kind) => void save(pictureOf(props, visibleLines), kind, props.fileName ?? fileStem(title))}
+            />
+          </span>
         )}
       </figcaption>
-      {hasPoints ? (
+      {constant !== null ? (
+        <div class={styles["constant"]} style={{ height: `${height}px` }}>
+          <strong>{format(constant.value)}</strong>
+          <span>the same at all {countText(constant.count, "point")}</span>
+          <button type="button" aria-label={`Show the chart of ${title}`} onClick={() => setDrawn(true)}>
+            Show the chart
+          </button>
+        </div>
+      ) : hasPoints ? (
         <Drawing {...props} visibleLines={visibleLines} height={height} isNear={isNear} />
       ) : (
         <p class={styles["empty"]} style={{ height: `${height}px` }}>
@@ -104,6 +125,16 @@ export function Plot(props: PlotProps) {
 
 function formats({ format, formatX, unit = "tens", unitX = "tens" }: PlotProps) {
   return { format: format ?? formatOf(unit), formatX: formatX ?? formatOf(unitX) };
+}
+
+/** What the chart shows now. */
+function pictureOf(props: PlotProps, lines: readonly Line[]): Picture {
+  const { title, scope, xName, isLog = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
+  const range = scope.range.peek() ?? [0, 1];
+  const { format: formatValue } = formats(props);
+  const ends = yRange(lines, range, props, scope.zoom.peek() !== null);
+  const { format, formatX } = props;
+  return { title, xName, lines, range, yRange: ends, isLog, unit, unitX, marks, format, formatX, formatValue };
 }
 
 /** Report the extent of a chart to its scope while the chart exists. */

@@ -49,11 +49,22 @@ function decadeFigures(first: number, last: number, each: number, digits: readon
 
 /** Ticks of a range within one decade. */
 function linearPlaces(from: number, to: number): number[] {
-  const distance = roundNumbers(-15, 18).find((one) => (to - from) / one <= MOST) ?? to - from;
+  return roundPlaces(from, to, "tens", MOST).places;
+}
+
+/** At most about `most` round ticks at equal distances. */
+export function roundPlaces(
+  from: number,
+  to: number,
+  unit: Unit,
+  most: number,
+): { readonly places: number[]; readonly distance: number } {
+  const distance = distances(unit).find((one) => (to - from) / one <= most) ?? to - from;
   const first = Math.ceil(from / distance);
-  return Array.from({ length: Math.floor(to / distance) - first + 1 }, (_, i) =>
+  const places = Array.from({ length: Math.floor(to / distance) - first + 1 }, (_, i) =>
     Number(((first + i) * distance).toPrecision(12)),
   );
+  return { places, distance };
 }
 
 /** The format of single values. */

@@ -6,6 +6,7 @@ import { Plot } from "../../charts/plot.tsx";
 import { newScope, type Scope } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
+import { fileStem } from "../../format.ts";
 import { isShare, metricText } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
@@ -102,6 +103,7 @@ function MetricChart({ metric, chart, ...props }: ChartProps) {
         {...chart}
         {...axis}
         title={metricText(metric)}
+        fileName={`compare-${fileStem(metric)}`}
         lines={lines}
         pointed={settledFocus.value}
         unit={countedIn(metric)}

@@ -5,7 +5,7 @@ import { get } from "../../api/client.ts";
 import { Problem } from "../../api/problem.ts";
 import type { Job, Listed } from "../../api/types.ts";
 import { number } from "../../format.ts";
-import { saveAs } from "../../saving.ts";
+import { saveAs } from "../../save.ts";
 import { csvOf, MOST_JOBS } from "./csv.ts";
 import { rowOf } from "./row.ts";
 import { choice } from "./use_columns.ts";
@@ -31,7 +31,7 @@ export function ExportButton({ view }: { view: View }) {
         if (isStopped.current) throw new Stopped();
         setText(`Stop (${number(count)} jobs)`);
       });
-      saveAs("jobs.csv", parts, "text/csv");
+      saveAs("jobs.csv", new Blob([...parts], { type: "text/csv" }));
       setText(isCut ? `Only the first ${number(MOST_JOBS)} jobs` : undefined);
     } catch (error) {
       setText(error instanceof Stopped ? undefined : error instanceof Problem ? error.title : "The export failed");

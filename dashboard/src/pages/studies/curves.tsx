@@ -6,7 +6,8 @@ import type { StudyCurves, StudyReport } from "../../api/types.ts";
 import { Plot } from "../../charts/plot.tsx";
 import { newScope } from "../../charts/scope.ts";
 import { Zoom } from "../../charts/zoom.tsx";
-import { metricText } from "../../metrics.ts";
+import { fileStem } from "../../format.ts";
+import { isShare, metricText } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { curveLines } from "./curve_lines.ts";
@@ -42,6 +43,8 @@ export function Curves({ report, every_s }: Props) {
           <Plot
             key={metric}
             title={metricText(metric)}
+            fileName={`${fileStem(report.name)}-${fileStem(metric)}`}
+            isShare={isShare(metric)}
             lines={curveLines(report, cells, hidden)}
             scope={scope}
             xName="epoch"

@@ -16,6 +16,8 @@ export interface Chart {
   readonly isLog?: boolean;
   readonly yFrom?: number;
   readonly yTo?: number;
+  /** The values are shares such as an accuracy. */
+  readonly isShare?: boolean;
 }
 
 /** The settings of the charts that their lines depend on. */

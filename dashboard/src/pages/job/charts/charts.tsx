@@ -76,7 +76,7 @@ function Groups({ job, series, view, scope }: Props) {
           isOpen={open.has(key)}
           onFold={() => onFold(key)}
           charts={charts}
-          plot={{ scope, marks, ...FORMS[series.axis], hidden, onToggle }}
+          plot={{ fileName: job.name, scope, marks, ...FORMS[series.axis], hidden, onToggle }}
         />
       ))}
     </>

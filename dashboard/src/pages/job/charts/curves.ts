@@ -3,7 +3,7 @@
 import type { Line } from "../../../charts/lines.ts";
 import { runColour } from "../../../charts/palette.ts";
 import { number } from "../../../format.ts";
-import { isBetterLower, isMeasured, isTime, metricText } from "../../../metrics.ts";
+import { isBetterLower, isMeasured, isShare, isTime, metricText } from "../../../metrics.ts";
 import { type ByRank, type Chart, type ChartOptions, lineOf, rankLines, type Style } from "./chart.ts";
 import { shortTime } from "./quantities.ts";
 
@@ -37,6 +37,7 @@ function curve(metrics: Metrics, name: string, options: ChartOptions): Chart {
   return {
     key: name,
     title: titleOf(ranks.size === 0 ? `val_${name}` : name),
+    isShare: isShare(name),
     isLog: isBetterLower(name) && options.logs.has("losses"),
     format: isTime(name) ? shortTime : number,
     lines: [

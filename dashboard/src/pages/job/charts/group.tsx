@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Plot, type PlotProps } from "../../../charts/plot.tsx";
+import { fileStem } from "../../../format.ts";
 import type { Chart } from "./chart.ts";
 import styles from "./group.module.css";
 import { useIsNarrow } from "./narrow.ts";
@@ -13,7 +14,7 @@ interface Props {
   onFold: () => void;
   charts: readonly Chart[];
   /** What all charts share. */
-  plot: Pick<PlotProps, "scope" | "marks" | "xName" | "unitX" | "hidden" | "onToggle">;
+  plot: { fileName: string } & Pick<PlotProps, "scope" | "marks" | "xName" | "unitX" | "hidden" | "onToggle">;
 }
 
 const MANY = 24; // charts: each is a canvas that is drawn with every cursor
@@ -36,7 +37,13 @@ export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
       {isOpen && (
         <div class={styles["charts"]}>
           {shown.map(({ key, ...chart }) => (
-            <Plot key={key} {...plot} {...chart} height={height} />
+            <Plot
+              key={key}
+              {...plot}
+              {...chart}
+              fileName={`${fileStem(plot.fileName)}-${fileStem(key)}`}
+              height={height}
+            />
           ))}
         </div>
       )}

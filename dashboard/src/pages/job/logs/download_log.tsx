@@ -5,7 +5,7 @@ import { get } from "../../../api/client.ts";
 import { Problem } from "../../../api/problem.ts";
 import type { Job, LogView } from "../../../api/types.ts";
 import { fileStem } from "../../../format.ts";
-import { saveAs } from "../../../saving.ts";
+import { saveAs } from "../../../save.ts";
 import type { Source } from "./feed.ts";
 import { wholeLog } from "./whole.ts";
 
@@ -15,7 +15,7 @@ export function DownloadLog({ job, source }: { job: Job; source: Source }) {
     setState("Reading…");
     try {
       const text = await wholeLog(source, get<LogView>, (count) => setState(`${count.toLocaleString("en")} lines…`));
-      saveAs(`${fileStem(job.name)}-${job.id}.log`, [text], "text/plain");
+      saveAs(`${fileStem(job.name)}-${job.id}.log`, new Blob([text], { type: "text/plain" }));
       setState(undefined);
     } catch (error) {
       setState(error instanceof Problem ? error.title : "The download failed");

@@ -1,0 +1,152 @@
+// A chart as a picture of its own: the title, the legend, axes, and the lines in view, drawn by the pen of the page.
+
+import { colour } from "../../theme.ts";
+import { indexAt, type Line, pointText, type Range } from "../lines.ts";
+import { type Brush, drawLines, drawMarks, type Field, type Mark } from "../pen.ts";
+import { Scale } from "../scales.ts";
+import { figureAt, logPlaces, roundPlaces, type Unit } from "../ticks.ts";
+
+export interface Picture {
+  readonly title: string;
+  readonly xName: string;
+  /** Those that are shown. */
+  readonly lines: readonly Line[];
+  /** In view. */
+  readonly range: Range;
+  readonly yRange: Range;
+  readonly isLog: boolean;
+  readonly unit: Unit;
+  readonly unitX: Unit;
+  readonly marks: readonly Mark[];
+  readonly format?: ((y: number) => string) | undefined;
+  readonly formatX?: ((x: number) => string) | undefined;
+  /** Writes a value in the legend. */
+  readonly formatValue: (y: number) => string;
+}
+
+export const WIDTH = 900;
+export const RATIO = 2; // pixels of the drawing to one of the page: readable in print
+
+const PLOT_PX = 340;
+const LEFT = 70;
+const RIGHT = 24;
+const SIDE = 14;
+const ROW_PX = 20;
+const TITLE_PX = 34;
+const BELOW_PX = 46;
+const MARK_PX = 18;
+const MOST = 40; // lines with a place in the legend
+
+const FONT = "ui-sans-serif, system-ui, sans-serif";
+
+/** Draw it. Returns its height: a picture with a longer legend is higher. */
+export function draw(ctx: Brush, picture: Picture): number {
+  const entries = legendOf(ctx, picture);
+  const rows = (entries.at(-1)?.row ?? -1) + 1;
+  const top = TITLE_PX + rows * ROW_PX + MARK_PX;
+  const height = top + PLOT_PX + BELOW_PX;
+  ctx.fillStyle = "#ffffff";
+  ctx.fillRect(0, 0, WIDTH * RATIO, height * RATIO);
+  write(ctx, picture.title, SIDE, 22, { size: 15, weight: 600, ink: "text" });
+  for (const { line, text, left, row } of entries) {
+    const y = TITLE_PX + row * ROW_PX + 8;
+    if (line !== null) swatch(ctx, line, left, y);
+    write(ctx, text, left + (line === null ? 0 : 26), y, { baseline: "middle", ink: "text" });
+  }
+  const field = fieldOf(ctx, picture, top);
+  drawAxes(field, picture);
+  drawLines(field, picture.lines);
+  drawMarks(field, picture.marks);
+  return height;
+}
+
+interface Entry {
+  readonly line: Line | null;
+  readonly text: string;
+  readonly left: number;
+  readonly row: number;
+}
+
+/** Each line with its last value in view, in rows. */
+function legendOf(ctx: Brush, { lines, range, formatValue }: Picture): Entry[] {
+  const named = lines.filter(({ isDetail }) => !isDetail);
+  if (named.length > MOST) return [{ line: null, text: `${named.length} lines`, left: SIDE, row: 0 }];
+  ctx.font = `${12 * RATIO}px ${FONT}`;
+  let [left, row] = [SIDE, 0];
+  return named.map((line) => {
+    const text = `${line.name}  ${pointText(line, indexAt(line, null, range), formatValue)}`;
+    const width = 26 + ctx.measureText(text).width / RATIO + 18;
+    if (left > SIDE && left + width > WIDTH - SIDE) [left, row] = [SIDE, row + 1];
+    const entry = { line, text, left, row };
+    left += width;
+    return entry;
+  });
+}
+
+function swatch(ctx: Brush, { colour: name, dash = [] }: Line, left: number, y: number): void {
+  ctx.save();
+  ctx.strokeStyle = colour(name);
+  ctx.lineWidth = 2.5 * RATIO;
+  ctx.setLineDash(dash.map((length) => length * RATIO));
+  ctx.beginPath();
+  ctx.moveTo(left * RATIO, y * RATIO);
+  ctx.lineTo((left + 20) * RATIO, y * RATIO);
+  ctx.stroke();
+  ctx.restore();
+}
+
+function fieldOf(ctx: Brush, { range, yRange, isLog }: Picture, top: number): Field {
+  const box = {
+    left: LEFT * RATIO,
+    top: top * RATIO,
+    width: (WIDTH - LEFT - RIGHT) * RATIO,
+    height: PLOT_PX * RATIO,
+  };
+  const x = new Scale(range, [box.left, box.left + box.width]);
+  const y = new Scale(yRange, [box.top + box.height, box.top], isLog);
+  return { ctx, box, ratio: RATIO, range, toX: (value) => x.at(value), toY: (value) => y.at(value) };
+}
+
+function drawAxes({ ctx, box, toX, toY }: Field, picture: Picture): void {
+  const { range, yRange, isLog, unit, unitX, format, formatX, xName } = picture;
+  const y = isLog ? { places: logPlaces(...yRange), distance: 0 } : roundPlaces(...yRange, unit, 9);
+  const x = roundPlaces(...range, unitX, unitX === "seconds" ? 8 : 12);
+  const bottom = box.top + box.height;
+  ctx.strokeStyle = colour("border");
+  ctx.lineWidth = RATIO;
+  for (const value of y.places) {
+    rule(ctx, [box.left, toY(value)], [box.left + box.width, toY(value)]);
+    const text = format?.(value) ?? figureAt(value, isLog ? value / 10 : y.distance, unit);
+    write(ctx, text, LEFT - 8, toY(value) / RATIO, { align: "right", baseline: "middle" });
+  }
+  for (const value of x.places) {
+    rule(ctx, [toX(value), box.top], [toX(value), bottom]);
+    const text = formatX?.(value) ?? figureAt(value, x.distance, unitX);
+    write(ctx, text, toX(value) / RATIO, bottom / RATIO + 16, { align: "center" });
+  }
+  write(ctx, xName, (box.left + box.width / 2) / RATIO, bottom / RATIO + 36, { align: "center" });
+}
+
+function rule(ctx: Brush, from: readonly [number, number], to: readonly [number, number]): void {
+  ctx.beginPath();
+  ctx.moveTo(...from);
+  ctx.lineTo(...to);
+  ctx.stroke();
+}
+
+interface Style {
+  size?: number;
+  weight?: number;
+  ink?: "text" | "muted";
+  align?: CanvasTextAlign;
+  baseline?: CanvasTextBaseline;
+}
+
+function write(ctx: Brush, text: string, x: number, y: number, style: Style): void {
+  const { size = 12, weight = 400, ink = "muted", align = "left", baseline = "alphabetic" } = style;
+  ctx.font = `${weight} ${size * RATIO}px ${FONT}`;
+  ctx.fillStyle = colour(ink);
+  ctx.textAlign = align;
+  ctx.textBaseline = baseline;
+  ctx.fillText(text, x * RATIO, y * RATIO);
+}
