@@ -9,6 +9,7 @@ from jobs.intake.batch import Batch
 from jobs.intake.metric_book import Value
 from jobs.intake.probe_progress import ProbeIntake, ProbeRecord
 from jobs.intake.script_reports import Place, Placed, ScriptReports
+from jobs.intake.time_left import TimeLeft
 from jobs.lifecycle.store import Lease
 from jobs.model.documents import knows_epochs
 from jobs.model.log_levels import LevelReader, LogLevel
@@ -68,7 +69,7 @@ class BatchBuilder:
         self._progress: dict[str, Any] = self._expected(self.plan)
         probe = spec_from(job.spec).probe
         self._probe = ProbeIntake(probe, job.probe) if probe else None
-        self._step_time_s: float | None = None
+        self._time_left = TimeLeft()
         self._running = job.status is Status.RUNNING
         self._first_step_seen = first_step_seen
 
@@ -185,7 +186,7 @@ class BatchBuilder:
             "epoch": record.epoch,
             "step": record.step,
             "samples_per_s": record.samples_per_s,
-            "eta_s": self._eta_s(record.step, record.step_time_s),
+            "eta_s": self._eta_s(record.step, record.at, record.step_time_s),
         }
         batch.columns["progress"] = self._progress
 
@@ -194,12 +195,9 @@ class BatchBuilder:
             batch.first_step = True
             self._add_event(EventKind.FIRST_STEP, at, {"rank": rank}, batch)
 
-    def _eta_s(self, step: int, step_time_s: float) -> float | None:
-        # An average over about the last hundred steps, so that the estimate neither jumps nor lags.
-        before = self._step_time_s if self._step_time_s is not None else step_time_s
-        self._step_time_s = before + 0.02 * (step_time_s - before)
-        steps = self._progress.get("steps") or 0
-        return max(steps - step, 0) * self._step_time_s if steps else None
+    def _eta_s(self, step: int, at: float, step_time_s: float) -> float | None:
+        steps, steps_per_epoch = self._progress.get("steps"), self.plan.steps_per_epoch
+        return self._time_left.after(step, at, step_time_s, steps=steps, steps_per_epoch=steps_per_epoch)
 
     def _reports_of(self, batch: Batch) -> ScriptReports:
         if batch.reports is None:
@@ -237,7 +235,7 @@ class BatchBuilder:
             samples_per_s = placed.values.get("samples_per_s")
             self._progress |= {"samples_per_s": samples_per_s} if samples_per_s is not None else {}
             if record.step_time_s is not None and not self._counts_itself:
-                self._progress["eta_s"] = self._eta_s(record.step, record.step_time_s)
+                self._progress["eta_s"] = self._eta_s(record.step, record.at, record.step_time_s)
         batch.columns["progress"] = self._progress
 
     def _note_epoch_of_script(self, record: Reported, placed: Placed, batch: Batch) -> None:
