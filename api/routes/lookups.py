@@ -115,7 +115,7 @@ async def list_all_jobs(
     """List jobs, page by page. With `If-None-Match` an unchanged page gets 304."""
     query = ListQuery(
         JobFilter(
-            statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
+            statuses=statuses_of(status), labels=labels_of(label), name=name, owner=owner, project=project,
             paused=paused, study=study, starred=starred, since=since, until=until, search=search,
         ),
         order=sort, limit=limit, cursor=cursor,
@@ -138,7 +138,8 @@ def _page(services: Services, query: ListQuery, if_none_match: str | None = None
     return answer_with(Listed[JobView](items=views, next_cursor=page.next_cursor), tag)
 
 
-def _statuses(values: list[str]) -> frozenset[Status]:
+def statuses_of(values: list[str]) -> frozenset[Status]:
+    """The statuses of the query. Raises a problem that names every wrong one."""
     names = [name for value in values for name in value.split(",") if name]
     wrong = [name for name in names if name not in set(Status)]
     if wrong:
@@ -147,7 +148,8 @@ def _statuses(values: list[str]) -> frozenset[Status]:
     return frozenset(map(Status, names))
 
 
-def _labels(texts: list[str]) -> tuple[tuple[str, str], ...]:
+def labels_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    """The labels of the query. Raises a problem that names every wrong one."""
     wrong = [text for text in texts if not text.partition(":")[1]]
     if wrong:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])

@@ -29,18 +29,20 @@ from api.openapi import CREATED, problems
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, study_tag, tag_of, tagged_with, unchanged
 from api.routes.jobs import Key
+from api.routes.lookups import Labels, Owner, Project, Search, Starred, Statuses, labels_of, statuses_of
 from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.mean_curves import curves_of
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
+from jobs.lifecycle.listing import JobFilter
 from jobs.model.scopes import Scope
 from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.studies import (
+    ListedStudy,
     NoteText,
     NoteView,
     StudyCurves,
-    StudyLine,
     StudyPreview,
     StudyReport,
     StudyView,
@@ -101,18 +103,34 @@ def submit_study(
     return submissions.submit_study(services, caller, body, idempotency=idempotency, dry_run=dry_run)
 
 
-@routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED, dependencies=[TAKES_A_TURN])
+@routes.get("/studies", response_model=Listed[ListedStudy], responses=UNCHANGED, dependencies=[TAKES_A_TURN])
 def list_all_studies(
-    services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+    services: ServicesHere,
+    status: Statuses = [],  # noqa: B006
+    label: Labels = [],  # noqa: B006
+    owner: Owner = None,
+    project: Project = None,
+    starred: Starred = None,
+    search: Search = None,
+    limit: PageLimit = 50,
+    cursor: Cursor = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """List studies, newest first. With `If-None-Match` an unchanged page gets 304."""
+    """List studies, newest first: those that have a job which matches all filters.
+
+    With `If-None-Match` an unchanged page gets 304.
+    """
+    jobs = JobFilter(
+        statuses=statuses_of(status), labels=labels_of(label), owner=owner, project=project, starred=starred,
+        search=search,
+    )  # fmt: skip
     with services.sessions() as session:
-        study_ids = store.study_ids(session, limit=limit, cursor=cursor)
+        study_ids = store.study_ids(session, limit=limit, cursor=cursor, jobs=jobs)
         tag = tag_of(limit, cursor, study_ids, versions.of_studies(session, study_ids))
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        page = store.list_studies(session, limit=limit, cursor=cursor)
-    return answer_with(Listed[StudyLine](items=page.items, next_cursor=page.next_cursor), tag)
+        page = store.list_studies(session, limit=limit, cursor=cursor, jobs=jobs)
+    return answer_with(Listed[ListedStudy](items=page.items, next_cursor=page.next_cursor), tag)
 
 
 @routes.get(

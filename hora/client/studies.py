@@ -9,7 +9,7 @@ from hora.client.html import MORE, MOST_ROWS, facts, link, rows
 from hora.client.resource import Refreshable, Resource, document_with, reads, reads_pages
 from hora.service import Json, Service
 from hora.service.studies import Outliers
-from jobs.views.studies import NoteView, StudyCurves, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
+from jobs.views.studies import ListedStudy, NoteView, StudyCurves, StudyPreview, StudyReport, StudySpec, StudyView
 
 if TYPE_CHECKING:
     from hora.client.fields import StudyFields
@@ -92,7 +92,7 @@ class Studies(Resource):
     """`client.studies`."""
 
     get = reads(Study, Service.study)
-    list = reads_pages(StudyLine, Service.studies)
+    list = reads_pages(ListedStudy, Service.studies)
     cancel = reads(Study, Service.cancel_study)
     pause = reads(Study, Service.pause_study)
     resume = reads(Study, Service.resume_study)

@@ -95,8 +95,15 @@ class CellView(_Frozen):
     jobs: list[CellJob] = Field(description="The jobs, sorted by repeat")
 
 
+class StudyBest(_Frozen):
+    """The best value of a study's goal among its jobs that succeeded."""
+
+    metric: str
+    value: float
+
+
 class StudyLine(_Frozen):
-    """A study in a list. Its counts include only the newest job of each cell and repeat."""
+    """A study in short. Its counts include only the newest job of each cell and repeat."""
 
     id: str
     name: str
@@ -114,6 +121,14 @@ class StudyLine(_Frozen):
     cancel_requested_at: datetime | None
     created_at: datetime
     revision: int = Field(description="A number that grows when a user changes the study, not when its jobs change")
+
+
+class ListedStudy(StudyLine):
+    """A study in a list."""
+
+    best: StudyBest | None = Field(
+        None, description="Null: no job has succeeded, or it is not known which metric counts"
+    )
 
 
 class StudyView(StudyLine):

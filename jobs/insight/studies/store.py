@@ -10,25 +10,29 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, func, select, tuple_, update
+from sqlalchemy import Row, Select, exists, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import BY_TIME, Page, page_of
 from jobs.db.tables import Job, Study, StudyNote
+from jobs.db.text_search import limited_search
+from jobs.insight.studies.best import best_of_studies
 from jobs.insight.studies.grid import Cell, spec_of
 from jobs.insight.studies.space import space_of, trials_of
+from jobs.lifecycle.listing import JobFilter, ListQuery
 from jobs.lifecycle.store import new_id
 from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
 from jobs.model.plan import Plan
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import TERMINAL, Status
 from jobs.views.searches import SearchSpec
-from jobs.views.studies import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
+from jobs.views.studies import CellJob, CellView, ListedStudy, NoteView, StudySpec, StudyView
 
 MOST_NOTES = 200  # of a study
 MOST_NOTE_CHARACTERS = 200_000  # of all notes of a study: every answer with the study has them
+ALL_JOBS = JobFilter()
 _LIST = "studies"  # what its cursors belong to
 
 
@@ -107,27 +111,44 @@ def get_study(session: Session, study_id: str) -> Study:
     return study
 
 
-def list_studies(session: Session, *, limit: int, cursor: str | None = None) -> Page[StudyLine]:
-    """A page of studies, newest first. Raises `InvalidCursor`."""
-    studies = session.scalars(_newest(session, select(Study), limit, cursor)).all()
+def list_studies(
+    session: Session, *, limit: int, cursor: str | None = None, jobs: JobFilter = ALL_JOBS
+) -> Page[ListedStudy]:
+    """A page of the studies that have such a job, newest first. Raises `InvalidCursor`, `TooMuchToSearch`."""
+    with limited_search(session, jobs.search):
+        studies = session.scalars(_newest(session, select(Study), limit, cursor, jobs)).all()
     counts = _counts(session, [study.id for study in studies[:limit]])
     page = page_of(
-        session, studies, by=BY_TIME, limit=limit, of=_LIST, position=lambda study: (study.created_at, study.id)
-    )
-    return Page([StudyLine(**_line(study, counts[study.id])) for study in page.items], page.next_cursor)
+        session, studies, by=BY_TIME, limit=limit, of=_list_of(jobs),
+        position=lambda study: (study.created_at, study.id),
+    )  # fmt: skip
+    best = best_of_studies(session, page.items)
+    lines = [ListedStudy(**_line(study, counts[study.id]), best=best.get(study.id)) for study in page.items]
+    return Page(lines, page.next_cursor)
 
 
-def study_ids(session: Session, *, limit: int, cursor: str | None = None) -> Sequence[str]:
-    """The ids of the studies on a page, and of the one after it. Raises `InvalidCursor`."""
-    return session.scalars(_newest(session, select(Study.id), limit, cursor)).all()
+def study_ids(session: Session, *, limit: int, cursor: str | None = None, jobs: JobFilter = ALL_JOBS) -> Sequence[str]:
+    """The ids of the studies on a page, and of the one after it. Raises `InvalidCursor`, `TooMuchToSearch`."""
+    with limited_search(session, jobs.search):
+        return session.scalars(_newest(session, select(Study.id), limit, cursor, jobs)).all()
 
 
-def _newest(session: Session, query: Select[Any], limit: int, cursor: str | None) -> Select[Any]:
+def _newest(session: Session, query: Select[Any], limit: int, cursor: str | None, jobs: JobFilter) -> Select[Any]:
     """The query for a page of rows and one row more, newest first."""
     if cursor is not None:
-        position = tuple_(*cursors.decode(session, cursor, by=BY_TIME, of=_LIST))
+        position = tuple_(*cursors.decode(session, cursor, by=BY_TIME, of=_list_of(jobs)))
         query = query.where(tuple_(Study.created_at, Study.id) < position)
+    if jobs != ALL_JOBS:
+        matches = [Job.study_id == Study.id, *jobs.conditions()]
+        if jobs.statuses:
+            matches.append(Job.status.in_(jobs.statuses))
+        query = query.where(exists().where(*matches))
     return query.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit + 1)
+
+
+def _list_of(jobs: JobFilter) -> str:
+    """What the cursors of the list belong to."""
+    return _LIST if jobs == ALL_JOBS else f"{_LIST} {ListQuery(jobs).identity}"
 
 
 def view_of(session: Session, study_id: str) -> StudyView:

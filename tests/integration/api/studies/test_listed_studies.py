@@ -1,0 +1,101 @@
+"""The list of studies: filtered by their jobs, and the best value of each."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
+from jobs.model.states import Status
+from tests.integration.api.polls import Poll
+
+Json = dict[str, Any]
+BASE = {"dataset": "digits", "learning_rate": 0.001, "gpus": 1}
+
+
+def submit(api: TestClient, name: str, **base: Any) -> Json:
+    study = {"name": name, "base": BASE | base, "grid": {"batch_size": [32, 64]}}
+    answer = api.post("/v1/studies", json=study)
+    assert answer.status_code == 201, answer.text
+    found: Json = answer.json()
+    return found
+
+
+def job_ids(study: Json) -> list[str]:
+    return [job["id"] for cell in study["cells"] for job in cell["jobs"]]
+
+
+def succeed(sessions: Sessions, job_id: str, **metrics: float | None) -> None:
+    reported = {name: {"last": value, "best": value, "best_epoch": 1} for name, value in metrics.items()}
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(status=Status.SUCCEEDED, metrics=reported))
+
+
+def names(api: TestClient, **query: Any) -> list[str]:
+    answer = api.get("/v1/studies", params=query)
+    assert answer.status_code == 200, answer.text
+    return [study["name"] for study in answer.json()["items"]]
+
+
+def best(api: TestClient) -> dict[str, Any]:
+    return {study["name"]: study["best"] for study in api.get("/v1/studies").json()["items"]}
+
+
+def test_a_study_is_listed_if_one_job_matches_all_filters(
+    api: TestClient, client_of: Callable[..., TestClient], sessions: Sessions
+) -> None:
+    first, second = submit(api, "first", labels={"team": "a"}), submit(api, "second")
+    submit(client_of("ada"), "third")
+    assert names(api) == ["third", "second", "first"]
+    assert (names(api, owner="ada"), names(api, project="none")) == (["third"], [])
+    assert names(api, label="team:a") == ["first"]
+    assert (names(api, search="64"), names(api, search="SECOND")) == (["third", "second", "first"], ["second"])
+    done, starred = job_ids(second)
+    succeed(sessions, done)
+    api.patch(f"/v1/jobs/{starred}", json={"starred": True})
+    assert names(api, status="succeeded") == names(api, starred=True) == ["second"]
+    assert names(api, status="succeeded", starred=True) == []  # two jobs, of which neither is both
+    assert names(api, status="succeeded,queued", label="team:a") == ["first"]
+    assert api.get("/v1/studies", params={"status": "done"}).status_code == 422
+    assert api.get("/v1/studies", params={"label": "team"}).status_code == 422
+    assert api.get("/v1/studies", params={"study": first["id"]}).status_code == 422
+
+
+def test_pages_belong_to_their_filters(api: TestClient) -> None:
+    for number in range(3):
+        submit(api, f"study {number}")
+    page = api.get("/v1/studies", params={"limit": 2, "status": "queued"}).json()
+    query = {"limit": 2, "cursor": page["next_cursor"]}
+    assert names(api, status="queued", **query) == ["study 0"]
+    assert api.get("/v1/studies", params=query).status_code == 422
+
+
+def test_the_best_value_of_the_goal_is_that_of_jobs_that_succeeded(api: TestClient, sessions: Sessions) -> None:
+    accurate, lossy, custom = (
+        submit(api, "accurate"),
+        submit(api, "lossy", goal={"metric": "val_loss"}),
+        submit(api, "custom", goal={"metric": "accuracy", "mode": "min"}),
+    )
+    assert best(api) == {"accurate": None, "lossy": None, "custom": None}
+    poll = Poll(api, "/v1/studies")
+    for study, one, other in ((accurate, 0.5, 0.9), (lossy, 3.0, 2.0), (custom, -1.0, 7.0)):
+        for job_id, value in zip(job_ids(study), (one, other), strict=True):
+            succeed(sessions, job_id, val_accuracy=value, val_loss=value, accuracy=value)
+    assert best(api) == {
+        "accurate": {"metric": "val_accuracy", "value": 0.9},
+        "lossy": {"metric": "val_loss", "value": 2.0},
+        "custom": {"metric": "accuracy", "value": -1.0},
+    }
+    assert not poll.is_unchanged()
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.study_id == accurate["id"]).values(status=Status.FAILED))
+    assert best(api)["accurate"] is None
+
+
+def test_a_metric_that_is_no_number_is_no_best_value(api: TestClient, sessions: Sessions) -> None:
+    study = submit(api, "diverged")
+    for job_id in job_ids(study):
+        succeed(sessions, job_id, val_accuracy=None)
+    assert best(api) == {"diverged": None}
