@@ -4,6 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { query, setParams } from "../../url.ts";
 import type { Outcome } from "./cancelling.ts";
+import { GroupedPage } from "./groups/grouped_page.tsx";
+import { isByStudy } from "./groups/groups.ts";
 import { JobListView } from "./job_list.tsx";
 import { NoJobs } from "./no_jobs.tsx";
 import styles from "./page.module.css";
@@ -15,6 +17,10 @@ import { isFiltered, paramsOf, type View, viewOf } from "./view.ts";
 
 export function JobsPage() {
   const view = useMemo(() => viewOf(query.value), [query.value]);
+  return isByStudy(view) ? <GroupedPage view={view} onChange={change} /> : <FlatPage view={view} />;
+}
+
+function FlatPage({ view }: { view: View }) {
   const { listing, isOld, problem } = useListing(view);
   const curves = useCurves(view.metric);
   const list = listing.list.value;

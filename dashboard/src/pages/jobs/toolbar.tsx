@@ -16,6 +16,7 @@ import { ViewMenu } from "./view_menu.tsx";
 export function Toolbar({ view, rows, onChange }: Filtering) {
   const search = <Search value={view.search} onChange={(text) => onChange({ search: text })} />;
   const metric = <MetricField view={view} rows={rows} onChange={onChange} />;
+  const group = <GroupField view={view} onChange={onChange} />;
   return (
     <div class={styles["toolbar"]} role="search" aria-label="Jobs">
       {search}
@@ -26,6 +27,7 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
             <Statuses view={view} onChange={onChange} />
             <OwnerFilters view={view} rows={rows} onChange={onChange} />
             <OrderField view={view} rows={rows} onChange={onChange} />
+            {group}
             {metric}
             <ExportButton view={view} />
           </Menu>
@@ -35,6 +37,7 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
           <Statuses view={view} onChange={onChange} />
           <OwnerFilters view={view} rows={rows} onChange={onChange} />
           <span class={styles["right"]}>
+            {group}
             {metric}
             <ViewMenu view={view} />
             <ColumnMenu rows={rows} />
@@ -49,6 +52,22 @@ export function Toolbar({ view, rows, onChange }: Filtering) {
 
 function filtersIn({ statuses, owner, project, labels, isStarred }: View): number {
   return statuses.length + labels.length + Number(owner !== "") + Number(project !== "") + Number(isStarred);
+}
+
+function GroupField({ view, onChange }: Omit<Filtering, "rows">) {
+  return (
+    <label class={styles["field"]}>
+      <span>Group</span>
+      <select
+        value={view.isGrouped ? "study" : "none"}
+        disabled={view.study !== ""}
+        onChange={(event) => onChange({ isGrouped: event.currentTarget.value === "study" })}
+      >
+        <option value="none">none</option>
+        <option value="study">study</option>
+      </select>
+    </label>
+  );
 }
 
 const OTHER = "\0other";

@@ -20,13 +20,14 @@ export interface Jobs {
   readonly problem: Problem | undefined;
 }
 
-export function useListing(view: View): Jobs {
+/** Without a stream of its own, the caller sends events to the listing. */
+export function useListing(view: View, { hasStream = true }: { hasStream?: boolean } = {}): Jobs {
   const path = listPath(view, PAGE_ROWS);
   const refresh = useRef(() => {});
   // Another path is another list.
   const listing = useMemo(() => new Listing(view, { read: get, pollHead: () => refresh.current() }), [path]);
   // The stream is opened first: a change between the two then comes twice, and is not missed.
-  useStream(streamPath(view), {
+  useStream(hasStream ? streamPath(view) : null, {
     state: (state: StreamedState) => listing.takeState(state),
     progress: (progress: StreamedProgress) => listing.takeProgress(progress),
   });
