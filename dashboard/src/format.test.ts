@@ -7,6 +7,7 @@ import {
   countText,
   duration,
   fileStem,
+  gpuTime,
   number,
   percent,
   secondsBetween,
@@ -85,4 +86,9 @@ test("a shell reads a command as it was, whatever its arguments contain", () => 
   );
   assert.equal(commandText(["--lr", "{params.lr}", "{a,b}"]), "--lr '{params.lr}' '{a,b}'");
   assert.equal(commandText(["", "two words", "it's", "~", "ü"]), `'' 'two words' 'it'"'"'s' '~' 'ü'`);
+});
+
+test("GPU time has the unit that suits it, as on the command line", () => {
+  const texts = [null, 0, 8.6e-5, 0.00512, 1 / 60, 0.0823, 1, 12.34, 1234.6].map(gpuTime);
+  assert.deepEqual(texts, ["–", "0 s", "0.31 s", "18.4 s", "1 min", "4.94 min", "1 h", "12.3 h", "1,235 h"]);
 });

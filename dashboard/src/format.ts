@@ -67,6 +67,14 @@ export function duration(seconds: Maybe): string {
   return UNKNOWN;
 }
 
+/** Slots times hours, in the unit that suits it: 18.4 s, 4.9 min, 12.3 h. The same rule as `jobs/model/gpu_time.py`. */
+export function gpuTime(hours: Maybe): string {
+  if (!isKnown(hours)) return UNKNOWN;
+  const [size, unit] = hours >= 1 ? [1, "h"] : hours * 60 >= 1 ? [60, "min"] : [3600, "s"];
+  const value = hours * size;
+  return `${value >= 100 ? wholeNumbers.format(Math.round(value)) : number(value, 3)} ${unit}`;
+}
+
 /** Bytes in binary units: 1.5 GiB. */
 export function bytes(value: Maybe): string {
   if (!isKnown(value)) return UNKNOWN;

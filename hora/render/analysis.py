@@ -105,13 +105,13 @@ def _utilization(uses: Sequence[Json]) -> str | None:
 
 
 def _use_line(use: Json) -> str:
-    """rank 0 (ha 0): GPU busy 95 %, mean 81 %, 12-99 % (p5-p95); swings every 4.0 s."""
+    """rank 0 (ha 0): GPU 81 % on average, 12-99 % (p5-p95), half or more in 95 % of the time, every 4.0 s."""
     what = {"gpu_percent": "GPU", "cpu_percent": "CPU"}.get(use["metric"], plain(use["metric"]))
     spread = use["spread"]
     period_s = use["period_s"]
     return (
-        f"rank {use['rank']} ({plain(use['host'])} {use['slot']}): {what} busy {percent(use['duty_cycle'])}, "
-        f"mean {spread['mean']:.0f} %, {spread['p5']:.0f}-{spread['p95']:.0f} % (p5-p95), "
+        f"rank {use['rank']} ({plain(use['host'])} {use['slot']}): {what} {spread['mean']:.0f} % on average, "
+        f"{spread['p5']:.0f}-{spread['p95']:.0f} % (p5-p95), half or more in {percent(use['duty_cycle'])} of the time, "
         f"spikiness {use['spikiness']:.2f}" + (f", every {duration(period_s)}" if period_s else "")
     )
 

@@ -8,6 +8,7 @@ from hora.errors import Json
 from hora.render.specs import batch_text, what_runs
 from hora.render.tables import facts
 from hora.render.text import count, duration, percent, plain
+from jobs.model.gpu_time import gpu_time
 
 _MOST_JOBS = 5
 _BASIS = {
@@ -45,7 +46,7 @@ def _quoted(quote: Json | None, gpus: int) -> dict[str, object]:
         "expected epochs": plain(quote["epochs"]) if quote["epochs"] else None,
         "set-up": _range(quote["setup_s"], duration),
         "samples/s": _range(quote["samples_per_s"], count),
-        "GPU-hours": _range(quote["gpu_hours"], lambda hours: f"{hours:.3g}"),
+        "GPU time": _range(quote["gpu_hours"], gpu_time),
         "speed-up": _speedup(quote, gpus),
         "last doubling": f"{quote['doubling_gain']:.2f} times the throughput of half as many GPUs"
         if quote.get("doubling_gain") is not None

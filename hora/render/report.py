@@ -11,6 +11,7 @@ from hora.render.metrics import ACCURACY, metric
 from hora.render.studies import note_line, value, values_line
 from hora.render.tables import table_of
 from hora.render.text import amount, count, duration, heading, number, percent, plain
+from jobs.model.gpu_time import gpu_time
 
 _BEST = {
     "wall_s": "fastest",
@@ -23,7 +24,7 @@ _BEST = {
 }
 _MOST_MARKED = 6  # cells with a stalled repeat that are listed
 # If the page is too narrow for all columns, these are left out one by one, from the first to the last.
-EXPENDABLE = ("EPOCHS", "SET-UP", "LOSS CURVES", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TARGET", "SAMPLES/S")
+EXPENDABLE = ("EPOCHS", "SET-UP", "LOSS CURVES", "VS BASELINE", "REPEATS", "GPU TIME", "TO TARGET", "SAMPLES/S")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _columns(report: Json) -> list[_Column]:
         _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
         _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
         _Column("VS CPU", None, _versus_cpu),
-        _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], amount)),
+        _Column("GPU TIME", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], gpu_time)),
         _Column("COST", "cost", lambda cell: _mean(cell.get("cost"), amount)),
     ]
 

@@ -59,7 +59,7 @@ VIEWS: Mapping[str, View] = {
     "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
     "queue": View("/queue", "next night"),
     "hosts": View("/hosts", "long run"),
-    "new": View(f"/new?spec={_SPEC}", "GPU-hours"),
+    "new": View(f"/new?spec={_SPEC}", "GPU time"),
     "sign-in": View("/", "Token", is_signed_in=False),
 }
 

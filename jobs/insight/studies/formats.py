@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs.insight.studies.search_formats import trials_csv, trials_table
 from jobs.model.csv_cells import csv_cell
+from jobs.model.gpu_time import gpu_time
 from jobs.views.studies import CellReport, CurveAgreement, Goal, Interval, Speeds, StudyReport
 
 _FIGURES = (
@@ -24,12 +25,12 @@ _OF_CURVES = tuple(CurveAgreement.model_fields)
 _MOST_METRICS = 6  # columns of a page
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
 _METRIC = "metric"  # any: nobody knows how large its values are
-_SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target", "cost"})  # from seconds of one slot to months of many
+_GPU_TIMES = frozenset({"gpu_hours", "gpu_hours_to_target"})
 
 _OF_TRIALS = "The objective is the best value of any epoch of a trial that has ended."
 _OF_CELLS = (
     "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
-    "GPU-hours are all of the leased time."
+    "GPU time is all of the leased time."
 )
 
 
@@ -93,8 +94,8 @@ def _metric_names(report: StudyReport) -> list[str]:
 def _table(report: StudyReport) -> str:
     names = {
         "wall_s": "time, s", "setup_s": "set-up, s", "samples_per_s": "samples/s", "val_accuracy": "val_accuracy",
-        "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU-hours to target",
-        "gpu_hours": "GPU-hours", "cost": "cost",
+        "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU time to target",
+        "gpu_hours": "GPU time", "cost": "cost",
     }  # fmt: skip
     figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
     metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]
@@ -125,7 +126,7 @@ def _outliers(report: StudyReport) -> list[str]:
     if not cells:
         return []
     of_table = "is without them" if report.outliers_set_aside else "has them"
-    rows = [["cell", "time, s: with", "without", "samples/s: with", "without", "GPU-hours: with", "without"]]
+    rows = [["cell", "time, s: with", "without", "samples/s: with", "without", "GPU time: with", "without"]]
     rows.append(["---"] * len(rows[0]))
     for cell in cells:
         pairs = [
@@ -181,7 +182,9 @@ def _interval(name: str, figure: Interval | None) -> str:
 def _number(name: str, value: float) -> str:
     if name == _METRIC:
         return f"{value:.4g}"
-    if name in _SIGNIFICANT:
+    if name in _GPU_TIMES:
+        return gpu_time(value)
+    if name == "cost":  # from seconds of one slot to months of many
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{value:,.{_DIGITS.get(name, 2)}f}"
 

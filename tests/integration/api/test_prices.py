@@ -53,8 +53,8 @@ def test_cells_of_a_report_have_the_cost_of_all_attempts(
     assert [cell["cost"]["mean"] for cell in report["cells"]] == pytest.approx([0.05 + 2, 2])
     assert report["best"]["cost"] == 1
     page = api.get(path, params={"format": "markdown"}).text
-    assert "| GPU-hours | cost |" in page
-    assert "| 1.5 | 2.05 |" in page
+    assert "| GPU time | cost |" in page
+    assert "| 1.5 h | 2.05 |" in page
     assert "cost,cost_low,cost_high" in api.get(path, params={"format": "csv"}).text
 
     tag = {"If-None-Match": answer.headers["etag"], "Authorization": f"Bearer {TOKEN}"}

@@ -1,7 +1,7 @@
 // The quote of a job: means and ranges from comparable past jobs, with links to them.
 
 import type { Quote, Range } from "../../api/types.ts";
-import { duration, number, percent } from "../../format.ts";
+import { duration, gpuTime, number, percent } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./outlook.module.css";
 import { lowered } from "./text.ts";
@@ -27,7 +27,7 @@ export function Expected({ quote }: { quote: Quote | null | undefined }) {
   const rows: readonly Row[] = [
     ["Training", quote.wall_s, (value) => duration(value)],
     ["Set-up", quote.setup_s, (value) => duration(value)],
-    ["GPU-hours", quote.gpu_hours, (value) => number(value, 3)],
+    ["GPU time", quote.gpu_hours, (value) => gpuTime(value)],
     ["Samples per second", quote.samples_per_s, (value) => number(value, 3)],
     ["Speed-up over one GPU", quote.speedup, times],
     ["Efficiency", quote.efficiency, (value) => percent(value)],

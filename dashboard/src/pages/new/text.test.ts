@@ -64,5 +64,5 @@ test("pairs without a key are left out, and the last pair of a repeated key is k
 });
 
 test("a name within a sentence begins with a small letter, unless it is an abbreviation", () => {
-  assert.deepEqual(["Speed-up", "GPU-hours"].map(lowered), ["speed-up", "GPU-hours"]);
+  assert.deepEqual(["Speed-up", "GPU time"].map(lowered), ["speed-up", "GPU time"]);
 });

@@ -3,7 +3,7 @@
 import type { StudyReport } from "../../api/types.ts";
 import { Bars } from "../../charts/bars.tsx";
 import { PointChart } from "../../charts/point_chart.tsx";
-import { countText, number } from "../../format.ts";
+import { countText, gpuTime, number } from "../../format.ts";
 import { metricText } from "../../metrics.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
@@ -125,7 +125,7 @@ function Reached({ report }: { report: StudyReport }) {
   );
 }
 
-/** The GPU-hours and the goal of each cell. */
+/** The GPU time and the goal of each cell. */
 export function Cost({ report }: { report: StudyReport }) {
   const lines = costLines(report);
   if (lines.length === 0) return null;
@@ -138,13 +138,13 @@ export function Cost({ report }: { report: StudyReport }) {
       </p>
       <PointChart
         title={title}
-        xName="GPU-hours"
+        xName="GPU time"
         yName={label}
         lines={lines}
         isJoined={false}
         isFromZero={false}
         format={format}
-        formatX={(value) => number(value, 3)}
+        formatX={gpuTime}
         formatEstimate={(estimate) => estimateText(estimate, format)}
         maximum={maximum}
       />

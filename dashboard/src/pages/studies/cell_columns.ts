@@ -1,7 +1,7 @@
 // The columns of the table of cells: labels, formats and sort values. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
-import { duration, number, percent, short } from "../../format.ts";
+import { duration, gpuTime, number, percent, short } from "../../format.ts";
 import { metricText } from "../../metrics.ts";
 import { byValue } from "../../order.ts";
 import {
@@ -92,9 +92,9 @@ const FIGURES: readonly Column[] = [
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
   share("speedup_vs_cpu", "vs CPU", threeDigits, "Training time of the same cell on CPUs divided by that of the cell"),
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
-  interval("gpu_hours_to_target", "GPU-h to target", threeDigits),
-  interval("gpu_hours", "GPU-hours", threeDigits, "All of the leased time, set-up included"),
-  interval("cost", "cost", threeDigits, "What the GPU-hours cost by the service's present prices"),
+  interval("gpu_hours_to_target", "GPU time to target", gpuTime),
+  interval("gpu_hours", "GPU time", gpuTime, "All of the leased time, set-up included"),
+  interval("cost", "cost", threeDigits, "What the GPU time costs by the service's present prices"),
   interval("epochs_run", "epochs", threeDigits),
   interval("setup_s", "set-up", duration),
 ];

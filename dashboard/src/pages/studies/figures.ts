@@ -2,7 +2,7 @@
 
 import type { CellReport, Interval, StudyReport } from "../../api/types.ts";
 import type { Estimate } from "../../charts/points.ts";
-import { duration, number, percent, short, words } from "../../format.ts";
+import { duration, gpuTime, number, percent, short, words } from "../../format.ts";
 import { type Goal, inOrder, isBetterLower, metricText } from "../../metrics.ts";
 
 /** Figures of which a cell has a mean and an interval. */
@@ -40,8 +40,8 @@ export const FIGURES: readonly Figure[] = [
   { key: "samples_per_s", label: "samples/s", better: "more", isFromZero: true, format: short },
   { key: "val_accuracy", label: "val accuracy", better: "more", isFromZero: false, maximum: 1, format: fewDigits },
   { key: "time_to_target_s", label: "time to target", better: "less", isFromZero: true, format: duration },
-  { key: "gpu_hours_to_target", label: "GPU-hours to target", better: "less", isFromZero: true, format: fewDigits },
-  { key: "gpu_hours", label: "GPU-hours", better: "less", isFromZero: true, format: fewDigits },
+  { key: "gpu_hours_to_target", label: "GPU time to target", better: "less", isFromZero: true, format: gpuTime },
+  { key: "gpu_hours", label: "GPU time", better: "less", isFromZero: true, format: gpuTime },
   { key: "cost", label: "cost", better: "less", isFromZero: true, format: fewDigits },
   { key: "setup_s", label: "set-up", isFromZero: true, format: duration },
   { key: "epochs_run", label: "epochs", isFromZero: true, format: fewDigits },

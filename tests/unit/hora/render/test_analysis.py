@@ -58,8 +58,9 @@ def test_step_time_is_shown_for_all_ranks_together() -> None:
 def test_utilization_has_a_line_for_each_rank_of_the_newest_attempt() -> None:
     cpu = {**USE, "rank": 1, "attempt": 2, "slot": 4, "metric": "cpu_percent", "period_s": None}
     assert analysis_facts(utilization=[USE, {**USE, "attempt": 2}, cpu])["utilization"] == (
-        "rank 0 (ha 3): GPU busy 95 %, mean 81 %, 12-99 % (p5-p95), spikiness 0.62, every 4.0 s\n"
-        "rank 1 (ha 4): CPU busy 95 %, mean 81 %, 12-99 % (p5-p95), spikiness 0.62"
+        "rank 0 (ha 3): GPU 81 % on average, 12-99 % (p5-p95), half or more in 95 % of the time, "
+        "spikiness 0.62, every 4.0 s\n"
+        "rank 1 (ha 4): CPU 81 % on average, 12-99 % (p5-p95), half or more in 95 % of the time, spikiness 0.62"
     )
 
 

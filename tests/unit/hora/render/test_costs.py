@@ -17,16 +17,16 @@ def attempt(from_h: float, to_h: float | None, price: float | None, gpus: int = 
 
 
 @pytest.mark.parametrize(
-    ("attempts", "gpu_hours", "cost"),
+    ("attempts", "gpu_time", "cost"),
     [
         ([], None, None),
-        ([attempt(-10, -9, 7.8)], "2", "7.8"),
-        ([attempt(-10, -9, 7.8), attempt(-0.5, None, 4.0, gpus=4)], "4", "9.8"),
-        ([attempt(-10, -9, 7.8), attempt(-2, -1, None)], "4", None),
-        ([attempt(-1, 0, 0.0)], "2", "0"),
-        ([attempt(1, None, 3.0)], "0", "0"),
-        ([attempt(-1000, None, 12.3456)], "2,000", "12,346"),
+        ([attempt(-10, -9, 7.8)], "2 h", "7.8"),
+        ([attempt(-10, -9, 7.8), attempt(-0.5, None, 4.0, gpus=4)], "4 h", "9.8"),
+        ([attempt(-10, -9, 7.8), attempt(-2, -1, None)], "4 h", None),
+        ([attempt(-1, 0, 0.0)], "2 h", "0"),
+        ([attempt(1, None, 3.0)], "0 s", "0"),
+        ([attempt(-1000, None, 12.3456)], "2,000 h", "12,346"),
     ],
 )
-def test_usage_is_that_of_all_attempts(attempts: list[Json], gpu_hours: str | None, cost: str | None) -> None:
-    assert usage_rows(attempts, NOW) == {"GPU-hours": gpu_hours, "cost": cost}
+def test_usage_is_that_of_all_attempts(attempts: list[Json], gpu_time: str | None, cost: str | None) -> None:
+    assert usage_rows(attempts, NOW) == {"GPU time": gpu_time, "cost": cost}

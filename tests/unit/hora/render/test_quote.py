@@ -50,7 +50,7 @@ def test_quote_shows_ranges_and_the_jobs_it_is_based_on() -> None:
     )
     assert rows["training time"] == "12.0 s (10.5 s to 1 min 15 s)"
     assert rows["set-up"] == "3.0 s"
-    assert rows["GPU-hours"] == "0.00812 (0.007 to 0.02)"
+    assert rows["GPU time"] == "29.2 s (25.2 s to 1.2 min)"
     assert rows["speed-up"] == "1.60 over one GPU, 80 % of the ideal"
     assert rows["last doubling"] == "1.60 times the throughput of half as many GPUs"
     assert rows["expected epochs"] == "all 5 epochs"

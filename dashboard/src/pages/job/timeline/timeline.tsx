@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import type { Attempt, Job, JobEvent } from "../../../api/types.ts";
-import { duration, moment, number, words } from "../../../format.ts";
+import { duration, gpuTime, moment, number, words } from "../../../format.ts";
 import { endOf } from "../reasons.ts";
 import { useNow } from "../use_job.ts";
 import { AttemptsTable } from "./attempts_table.tsx";
@@ -51,7 +51,7 @@ export function Timeline({ job, attempts, events }: Props) {
           ))}
           {attempts.length > 0 && (
             <li>
-              GPU-hours <strong>{number(gpuHours, 3)}</strong>
+              GPU time <strong>{gpuTime(gpuHours)}</strong>
             </li>
           )}
           {attempts.length > 0 && cost !== null && (
