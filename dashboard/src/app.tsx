@@ -106,18 +106,20 @@ function Account() {
     }
   };
   return (
-    <Menu title={me.user} side="right">
-      <p class="muted">Signed in with the scope {me.scope}</p>
-      <Links places={[["/tokens", "Tokens"]]} />
-      <span class={styles["narrow"]}>
-        <ThemeSwitch />
-        <a href="/docs">API</a>
-      </span>
-      <button type="button" onClick={() => void leave()}>
-        Sign out
-      </button>
-      {problem !== undefined && <p role="alert">You are still signed in. {problem}</p>}
-    </Menu>
+    <span title={`Signed in with the scope ${me.scope}`}>
+      <Menu title={me.user} side="right">
+        <p class="muted">Signed in with the scope {me.scope}</p>
+        <Links places={[["/tokens", "Tokens"]]} />
+        <span class={styles["narrow"]}>
+          <ThemeSwitch />
+          <a href="/docs">API</a>
+        </span>
+        <button type="button" onClick={() => void leave()}>
+          Sign out
+        </button>
+        {problem !== undefined && <p role="alert">You are still signed in. {problem}</p>}
+      </Menu>
+    </span>
   );
 }
 

@@ -1,6 +1,6 @@
 // The choice of the table's columns: which, in which sequence, and which stay while the others scroll.
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Menu } from "../../parts/menu.tsx";
 import styles from "./column_menu.module.css";
 import {
@@ -119,6 +119,11 @@ function Offered({ rows, choice }: Props & { choice: Choice }) {
     () => [...COLUMNS.map(({ id }) => id), ...metricColumns(rows, []), ...fieldKeys(rows)],
     [rows],
   );
+  const input = useRef<HTMLInputElement>(null);
+  const add = (id: ColumnId): void => {
+    choose(toggled(choice, id));
+    input.current?.focus(); // the button goes
+  };
   const wanted = text.trim().toLowerCase();
   const found = columnsOf(offered, "").filter(
     ({ id, title }) => !choice.ids.includes(id) && `${id} ${title}`.toLowerCase().includes(wanted),
@@ -128,6 +133,7 @@ function Offered({ rows, choice }: Props & { choice: Choice }) {
   return (
     <section class={styles["offered"]} aria-label="Other columns">
       <input
+        ref={input}
         type="search"
         aria-label="Find a column"
         placeholder="Add: batch, params.x, team…"
@@ -140,10 +146,11 @@ function Offered({ rows, choice }: Props & { choice: Choice }) {
           {shown
             .filter(({ id }) => groupOf(id) === name)
             .map(({ id, title }) => (
-              <label key={id}>
-                <input type="checkbox" checked={false} onChange={() => choose(toggled(choice, id))} />
+              <button key={id} type="button" class={styles["add"]} onClick={() => add(id)}>
+                <span aria-hidden="true">+ </span>
+                <span class="spoken">Show </span>
                 <bdi>{title}</bdi>
-              </label>
+              </button>
             ))}
         </fieldset>
       ))}
