@@ -59,6 +59,13 @@ VIEWS: Mapping[str, View] = {
     "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
     "queue": View("/queue", "next night"),
     "hosts": View("/hosts", "long run"),
+    "datasets": View("/datasets", "fashion-mnist"),
+    "projects": View("/projects", "night"),
+    "project": View("/projects/vision", "Members"),
+    "webhooks": View("/webhooks", "New webhook"),
+    "tokens": View("/tokens", "New token"),
+    "users": View("/users", "grace"),
+    "audit": View("/audit", "job.submitted"),
     "new": View(f"/new?spec={_SPEC}", "GPU time"),
     "sign-in": View("/", "Token", is_signed_in=False),
 }
