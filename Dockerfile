@@ -64,6 +64,10 @@ RUN --mount=type=cache,target=/var/cache/uv \
 # ---- api
 
 FROM base AS api
+# Pango lays out the pages of articles as PDF.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends fonts-dejavu-core libharfbuzz-subset0 libpangoft2-1.0-0 \
+ && rm -rf /var/lib/apt/lists/*
 # glibc keeps the memory of large answers in each of eight arenas a core. One arena is enough and is trimmed.
 ENV MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=65536
 COPY --from=api-environment /opt/hora /opt/hora

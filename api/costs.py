@@ -49,7 +49,7 @@ async def _take_turn_to_report(request: Request, services: ServicesHere, caller:
         yield
 
 
-async def _take_turn_to_inspect(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
+async def _take_turn_of_a_process(request: Request, services: ServicesHere, caller: CallerHere) -> AsyncIterator[None]:
     async with _turn(services.drawing_turns, request, services, caller):  # a process of its own works, as for a picture
         yield
 
@@ -84,7 +84,7 @@ def _has_long_history(request: Request) -> bool:
 # A turn ends before the answer is sent, so a slow reader does not keep it.
 TAKES_A_TURN = Depends(_take_turn, scope="function")
 REPORT_TAKES_A_TURN = Depends(_take_turn_to_report, scope="function")
-INSPECTION_TAKES_A_TURN = Depends(_take_turn_to_inspect, scope="function")
+PROCESS_TAKES_A_TURN = Depends(_take_turn_of_a_process, scope="function")
 IMPORT_TAKES_A_TURN = Depends(_take_turn_to_import, scope="function")
 DRY_RUN_TAKES_A_TURN = _turn_if(lambda request: "dry_run" in request.query_params)
 LONG_PAGE_TAKES_A_TURN = _turn_if(_has_long_page)

@@ -37,6 +37,7 @@ from api.polling.job_tags import JobTags
 from api.routes import (
     advice,
     analysis,
+    articles,
     artifacts,
     catalog,
     checkpoints,
@@ -153,8 +154,8 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 
 def _add_routes(app: FastAPI) -> None:
     for part in (
-        lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
-        queue, artifacts, checkpoints, views, webhooks, datasets, uploads, code, imports,
+        lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, articles, people, login,
+        projects, queue, artifacts, checkpoints, views, webhooks, datasets, uploads, code, imports,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

@@ -34,6 +34,7 @@ from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
 from jobs.db.cursors import InvalidCursor
 from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
+from jobs.insight.articles.store import ArticleChanged, ArticleNotFound, TooManyArticles
 from jobs.insight.studies.report import ImpossibleTarget
 from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.intake.imported import RunChanged
@@ -174,6 +175,7 @@ _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "job_id"): JobNotFound,
     ("path", "study_id"): StudyNotFound,
     ("path", "view_id"): ViewNotFound,
+    ("path", "article_id"): ArticleNotFound,
     ("path", "webhook_id"): WebhookNotFound,
     ("path", "delivery_id"): DeliveryNotFound,
     ("path", "name"): HostNotFound,
@@ -224,6 +226,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     RequestValidationError: _of_parameters,
     JobNotFound: _no_such("job"),
     StudyNotFound: _no_such("study"),
+    ArticleNotFound: _no_such("article"),
     HostNotFound: _no_such("host"),
     DatasetNotFound: _no_such("dataset"),
     UploadNotFound: _no_such("upload"),
@@ -256,6 +259,8 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     TooManyQueuedJobs: _conflict("too-many-queued-jobs", "Too many queued jobs"),
     ViewExists: _conflict("view-exists", "View exists"),
     TooManyViews: _conflict("too-many-views", "Too many views"),
+    ArticleChanged: _conflict("article-changed", "Article has changed"),
+    TooManyArticles: _conflict("too-many-articles", "Too many articles"),
     WebhookDisabled: _conflict("webhook-disabled", "Webhook is disabled"),
     TooManyWebhooks: _conflict("too-many-webhooks", "Too many webhooks"),
     IdempotencyConflict: lambda _: Problem(

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from api import code_reading
 from api.callers import CODE_ONLY, Caller, CallerHere, router
 from api.code_reading import require_code_allowed
-from api.costs import INSPECTION_TAKES_A_TURN, TAKES_A_TURN
+from api.costs import PROCESS_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
 from api.files.opened_uploads import opened, remove_bytes, remove_upload, usable_upload, wrong_upload
 from api.openapi import CREATED, problems
@@ -63,7 +63,7 @@ Digest = Annotated[
         s415="The body is not JSON",
         s507="The disk is full",
     ),
-    dependencies=[CODE_ONLY, INSPECTION_TAKES_A_TURN, Depends(only_json)],
+    dependencies=[CODE_ONLY, PROCESS_TAKES_A_TURN, Depends(only_json)],
 )
 def send_code(
     services: ServicesHere, caller: CallerHere, new: Annotated[NewCodeArchive, Body(openapi_examples=_NEW)]

@@ -19,7 +19,8 @@ MODULES = {
     "export": "runs", "import": "runs", "clone": "jobs", "ls": "jobs", "queue": "queue", "show": "jobs", "set": "jobs",
     "note": "notes", "star": "notes",
     "cancel": "jobs", "pause": "jobs", "resume": "jobs", "audit": "people", "login": "people", "probe": "probe",
-    "logs": "records", "metrics": "records", "study": "studies", "report": "studies", "artifacts": "artifacts",
+    "logs": "records", "metrics": "records", "study": "studies", "report": "studies", "article": "articles",
+    "artifacts": "artifacts",
     "code": "scripts", "diff": "scripts", "studies": "studies", "hosts": "hosts", "webhook": "webhooks",
     "token": "people", "user": "people", "project": "projects", "config": "config", "dataset": "datasets",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Self
 
 import httpx2 as httpx
 
+from hora.client.articles import Articles
 from hora.client.code import Code
 from hora.client.datasets import Datasets
 from hora.client.hosts import Hosts
@@ -67,6 +68,7 @@ class Client:
         self.tokens = Tokens(self._service)
         self.views = Views(self._service)
         self.webhooks = Webhooks(self._service)
+        self.articles = Articles(self._service)
 
     def is_ready(self) -> bool:
         """Whether the service answers and can serve requests. Raises only `ServiceUnavailable`."""

@@ -23,6 +23,7 @@ from hora.errors import (
     ServiceUnavailable,
     WaitTimeout,
 )
+from hora.service.articles import ArticleCalls
 from hora.service.artifacts import ArtifactCalls
 from hora.service.calls import ENDED
 from hora.service.checkpoints import CheckpointCalls
@@ -46,7 +47,7 @@ __all__ = [
 
 class Service(
     JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LogCalls, ArtifactCalls, WebhookCalls,
-    CheckpointCalls, CodeCalls, ViewCalls,
+    CheckpointCalls, CodeCalls, ViewCalls, ArticleCalls,
 ):  # fmt: skip
     """A connection to one service. Close it, or use it as a context manager. Threads may share it.
 

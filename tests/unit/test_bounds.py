@@ -27,13 +27,15 @@ ROWS_OF = {
     "create_view": "views",
     "create_webhook": "webhooks",
     "test_webhook": "webhook_deliveries",
+    "create_article": "articles article_versions",
+    "change_article": "article_versions",
     "import_run": "jobs job_events attempts metric_points metric_blocks log_lines",
     "start_upload": "uploads",
     "send_code": "code_archives code_senders code_pieces",
     "register_dataset": "dataset_versions",
     **dict.fromkeys(
         (
-            "change_project", "change_user", "change_view", "change_webhook", "delete_view",
+            "change_project", "change_user", "change_view", "change_webhook", "delete_article", "delete_view",
             "delete_webhook", "drain_host", "forget_host", "put_upload_content", "redeliver_delivery",
             "remove_artifacts", "remove_dataset_version", "remove_project_member",
             "remove_upload", "revoke_token", "undrain_host",

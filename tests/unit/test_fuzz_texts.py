@@ -22,6 +22,8 @@ _PLAIN = {
     "NewProject": {"description"},
     "ProjectChanges": {"description"},
     "JobChanges": {"name", "notes"},
+    "NewArticle": {"title"},
+    "ArticleChanges": {"title"},
     "NewToken": {"name"},
     "NewWebhook": {"project"},
     "JobsFilter": {"name", "owner", "project", "search"},

@@ -1,5 +1,6 @@
 """All rows of Hora, as SQLAlchemy tables."""
 
+from jobs.db.tables.articles import Article, ArticleVersion
 from jobs.db.tables.base import Base
 from jobs.db.tables.code import CodeArchive, CodePiece, CodeSender
 from jobs.db.tables.data import DatasetVersion, HostDataset, Upload, UploadPiece
@@ -33,13 +34,13 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0026"  # the migration that makes these tables
+SCHEMA = "0027"  # the migration that makes these tables
 
 __all__ = [
-    "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Attempt", "AuditEntry", "Base", "CodeArchive", "CodePiece",
-    "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job",
-    "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MailHour", "MarkedStore", "MetricBlock", "MetricPoint",
-    "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "SavedView", "SigningKey",
-    "Slot", "StartForecast", "Study", "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour", "User", "Webhook",
-    "WebhookDelivery",
+    "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Article", "ArticleVersion", "Attempt", "AuditEntry",
+    "Base", "CodeArchive", "CodePiece", "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample",
+    "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MailHour",
+    "MarkedStore", "MetricBlock", "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup",
+    "RunTime", "Sample", "SavedView", "SigningKey", "Slot", "StartForecast", "Study", "StudyNote", "Token", "Upload",
+    "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

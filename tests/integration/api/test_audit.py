@@ -81,6 +81,12 @@ CHANGES = [
         "webhook.redelivered", "{create_webhook}",
     ),
     Change("delete_webhook", "DELETE /v1/webhooks/{create_webhook}", "webhook.deleted", "{create_webhook}"),
+    Change("create_article", "POST /v1/articles", "article.created", "{create_article}", {"title": "x"}),
+    Change(
+        "change_article", "PATCH /v1/articles/{create_article}", "article.changed", "{create_article}",
+        {"version": 1, "text": "new"},
+    ),
+    Change("delete_article", "DELETE /v1/articles/{create_article}", "article.deleted", "{create_article}"),
     Change(
         "start_upload", "POST /v1/uploads", "upload.started", "{start_upload}",
         {"filename": "chips.zip", "size_bytes": 100},

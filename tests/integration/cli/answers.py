@@ -29,7 +29,7 @@ def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
     def answer(request: httpx.Request) -> httpx.Response:
         code, content = _successful_response(request)
         if "application/json" not in content:
-            return httpx.Response(code, text=text if content else "")
+            return httpx.Response(code, content=text.encode("utf-8", "surrogateescape") if content else b"")
         body = _value_of(content["application/json"].get("schema", {}), text, status)
         if "after" in request.url.params and request.url.params["after"] != "0":
             body["items"] = []  # the log has no more lines

@@ -27,6 +27,7 @@ COLOURS_AND_BARS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 # They ask no service.
 OF_THIS_MACHINE = {"up", "down", "keys", "doctor", "export", "config set", "config unset", "config show"}
 RUN = "run-folder"
+FILE = "article.html"
 NEEDS = {  # arguments of commands for which one word for each argument is not enough
     "submit": ("--dataset", "digits", "--wait"),
     "run": ("--folder", "examples", "--", "true"),
@@ -36,6 +37,9 @@ NEEDS = {  # arguments of commands for which one word for each argument is not e
     "study": ("-", "--wait"),
     "dataset add": ("digits2", "x"),
     "dataset rm": ("digits2@1",),
+    "article add": ("-", "--title", "x"),
+    "article change": ("1", "-"),
+    "article export": ("1", "-o", FILE),
     "set": ("1", "name=x", "label.team=y"),
     "project set": ("1", "--max-slots", "1"),
 }
@@ -67,6 +71,7 @@ def test_text_of_a_hostile_service_cannot_control_the_terminal(
 ) -> None:
     if RUN in arguments:
         run_folder(short_folder / RUN)
+    if RUN in arguments or FILE in arguments:
         monkeypatch.chdir(short_folder)
     study = "base: {dataset: digits}\ngrid: {gpus: [1]}\n"
     result = hora(short_folder, *arguments, stdin=study, **({"FORCE_COLOR": "1"} if terminal else {}))

@@ -21,6 +21,8 @@ ROWS_OF_USERS = {
     "account_standings": "it is for those who look at the queue, and goes with the last job that waits",
     "idempotency_keys": "a repeat only reads the first answer",
     "study_notes": "it does nothing",
+    "articles": "it does nothing",
+    "article_versions": "it does nothing",
     "audit_entries": "it does nothing",
 }
 

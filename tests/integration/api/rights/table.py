@@ -113,6 +113,15 @@ def resumed(kind: str) -> tuple[Case, ...]:
     )
 
 
+def of_each_article(ok: int, **values: Any) -> tuple[Case, ...]:
+    """An article of a closed project, one of an open project, and one whose owner is no member any more."""
+    return (
+        Case("article", "alice bob", ok, **values),
+        Case("open_article", "alice", ok, **values),
+        Case("left_article", "alice bob ella", ok, **values),
+    )
+
+
 def of_each_hook(ok: int, **values: Any) -> tuple[Case, ...]:
     """The webhooks of all kinds of owners: each owner sees their own."""
     return (
@@ -349,6 +358,18 @@ ROWS = (
         Case("hook delivery", "alice", 202, refused=UNSEEN),
         Case("left_hook left_delivery", "ella", refused=UNSEEN, blocked=True),
     ),
+    # Articles
+    row("GET /v1/articles", READ),
+    row(
+        "POST /v1/articles", SUBMIT,
+        Case(ok=201, body={"title": "new"}),
+        Case(ok=201, body={"title": "new", "project": "vision"}, may="alice bob"),
+    ),
+    row("GET /v1/articles/{article_id}", READ, Case("article"), Case("left_article")),
+    row("GET /v1/articles/{article_id}/versions", READ, Case("article"), Case("left_article")),
+    row("GET /v1/articles/{article_id}/export", READ, Case("article", query="?format=markdown")),
+    row("PATCH /v1/articles/{article_id}", SUBMIT, *of_each_article(200, body={"version": 1, "text": "new"})),
+    row("DELETE /v1/articles/{article_id}", SUBMIT, *of_each_article(204)),
     # Data
     row("GET /v1/datasets", READ),
     row("GET /v1/datasets/{dataset}", READ, Case("chips"), Case("digits")),

@@ -34,6 +34,7 @@ from jobs.db.tables import (
     Webhook,
     WebhookDelivery,
 )
+from jobs.insight.articles import store as articles
 from jobs.insight.studies.grid import cells_of
 from jobs.insight.studies.store import write_study
 from jobs.lifecycle.submission import write_job
@@ -162,6 +163,7 @@ def make(sessions: Sessions, settings: Settings) -> dict[str, str]:
             | _make_studies(session)
             | _make_webhooks(session)
             | _make_views(session)
+            | _make_articles(session)
             | _make_data(session)
         )
         ids |= _make_tokens(session) | _make_run_uploads(session, settings)
@@ -302,6 +304,14 @@ def _make_views(session: Session) -> dict[str, str]:
     for name, (owner, project) in {**owners, "shut_view": ("fred", None)}.items():
         session.add(SavedView(id=ids[name], owner=owner, project=project, name=name, content={}))
     return ids
+
+
+def _make_articles(session: Session) -> dict[str, str]:
+    owners = {"article": ("alice", "vision"), "open_article": ("alice", "default"), "left_article": ("ella", "vision")}
+    return {
+        name: articles.create(session, owner=owner, project=project, title=name, text="").id
+        for name, (owner, project) in owners.items()
+    }
 
 
 def _make_data(session: Session) -> dict[str, str]:

@@ -1,0 +1,202 @@
+"""Articles over HTTP: versions, what is refused, and files with what the jobs show."""
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Article, ArticleVersion, Job
+from jobs.insight.articles import store
+from tests.integration.api.starting_rows import an_attempt, metric_points
+
+ClientOf = Callable[..., TestClient]
+Submit = Callable[..., str]
+
+
+def add_article(client: TestClient, title: str = "Batches", text: str = "Prose.", **fields: Any) -> dict[str, Any]:
+    answer = client.post("/v1/articles", json={"title": title, "text": text} | fields)
+    assert answer.status_code == 201, answer.text
+    document: dict[str, Any] = answer.json()
+    assert answer.headers["Location"] == f"/v1/articles/{document['id']}"
+    return document
+
+
+def test_an_article_has_versions(client_of: ClientOf) -> None:
+    alice, path = client_of("alice"), "/v1/articles"
+    article = add_article(alice)
+    path = f"/v1/articles/{article['id']}"
+    assert alice.get(path).json() == article
+    assert (article["owner"], article["project"], article["author"], article["version"]) == (
+        "alice", "default", "alice", 1,
+    )  # fmt: skip
+    assert article["blocks"] == [{"kind": "prose", "text": "Prose."}]
+    changed = alice.patch(path, json={"version": 1, "text": "More."}).json()
+    assert (changed["version"], changed["title"], changed["text"]) == (2, "Batches", "More.")
+    assert alice.patch(path, json={"version": 2, "title": "Batches", "text": "More."}).json() == changed
+    assert alice.get(path).json() == changed
+    assert alice.get(path, params={"version": 1}).json()["text"] == "Prose."
+    versions = alice.get(f"{path}/versions").json()["items"]
+    assert [(one["version"], one["author"], one["characters"]) for one in versions] == [
+        (2, "alice", 5), (1, "alice", 6),
+    ]  # fmt: skip
+    missing = alice.get(path, params={"version": 3})
+    assert (missing.status_code, missing.json()["type"].rpartition(":")[2]) == (404, "article-not-found")
+    assert alice.delete(path).status_code == 204
+    assert alice.get(path).status_code == 404
+
+
+def test_nobody_overwrites_what_somebody_else_wrote(client_of: ClientOf) -> None:
+    admin, alice = client_of("admin", scope="admin"), client_of("alice")
+    path = f"/v1/articles/{add_article(alice)['id']}"
+    assert admin.patch(path, json={"version": 1, "text": "Theirs."}).json()["author"] == "admin"
+    refused = alice.patch(path, json={"version": 1, "text": "Mine."})
+    assert refused.status_code == 409
+    assert "has version 2 now, by admin" in refused.json()["detail"]
+    assert alice.get(path).json()["text"] == "Theirs."
+
+
+def test_old_versions_are_removed(client_of: ClientOf, monkeypatch: pytest.MonkeyPatch, sessions: Sessions) -> None:
+    monkeypatch.setattr(store, "KEPT_VERSIONS", 3)
+    alice = client_of("alice")
+    article = add_article(alice)
+    path = f"/v1/articles/{article['id']}"
+    for version in range(1, 5):
+        assert alice.patch(path, json={"version": version, "text": f"{version}"}).status_code == 200
+    assert [one["version"] for one in alice.get(f"{path}/versions").json()["items"]] == [5, 4, 3]
+    alice.delete(path)
+    with sessions() as session:
+        assert session.scalar(select(func.count()).select_from(ArticleVersion)) == 0
+
+
+def test_articles_are_listed_by_their_last_change(client_of: ClientOf) -> None:
+    alice, bob = client_of("alice"), client_of("bob")
+    first, second, third = (add_article(client, title) for client, title in ((alice, "1"), (bob, "2"), (alice, "3")))
+    alice.patch(f"/v1/articles/{first['id']}", json={"version": 1, "text": "new"})
+
+    def titles(**query: Any) -> list[str]:
+        found: list[str] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = bob.get("/v1/articles", params={"limit": 1, **query, **cursor}).json()
+            found += [line["title"] for line in page["items"]]
+            if page["next_cursor"] is None:
+                return found
+            cursor = {"cursor": page["next_cursor"]}
+
+    assert titles() == ["1", "3", "2"]
+    assert titles(owner="alice") == ["1", "3"]
+    assert titles(project="nothing") == []
+    assert {first["id"], second["id"], third["id"]} == {line["id"] for line in bob.get("/v1/articles").json()["items"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "title"),
+        ({"title": ""}, "title"),
+        ({"title": "a\nb"}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"title": "x", "text": "x" * 100_001}, "text"),
+        ({"title": "x", "text": "a\0b"}, "text"),
+        ({"title": "x", "project": "nothing"}, "project"),
+        ({"title": "x", "txt": ""}, "txt"),
+        ({"title": "x", "text": "```hora\nchart: loss\n```"}, "text"),
+    ],
+)
+def test_what_is_wrong_is_named(client_of: ClientOf, body: dict[str, Any], field: str) -> None:
+    alice = client_of("alice")
+    answer = alice.post("/v1/articles", json=body)
+    assert answer.status_code == 422, answer.text
+    assert {error["field"] for error in answer.json()["errors"]} == {field}
+    assert alice.get("/v1/articles").json()["items"] == []
+
+
+def test_a_user_has_a_bounded_number(client_of: ClientOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_OF_AN_OWNER", 1)
+    add_article(client_of("alice"))
+    refused = client_of("alice").post("/v1/articles", json={"title": "x"})
+    assert (refused.status_code, "1 articles, the most allowed" in refused.text) == (409, True)
+    add_article(client_of("bob"))
+
+
+def test_a_text_that_a_later_version_would_refuse_is_shown(client_of: ClientOf, sessions: Sessions) -> None:
+    article = add_article(client_of("alice"))
+    text = "```hora\npie: loss\n```"
+    with sessions.begin() as session:
+        session.execute(update(ArticleVersion).values(text=text))
+    shown = client_of("alice").get(f"/v1/articles/{article['id']}").json()
+    assert shown["blocks"] == [{"kind": "prose", "text": text}]
+
+
+@pytest.fixture
+def trained_jobs(submit_job: Submit, sessions: Sessions) -> list[str]:
+    """Four jobs of four epochs: two with each batch."""
+    job_ids = []
+    for number, batch in enumerate((32, 32, 64, 64)):
+        job_ids.append(submit_job(batch_size=batch, labels={"team": "vision"}, name=f"run-{number}"))
+        an_attempt(sessions, job_ids[-1])
+        points = [(4 * epoch, epoch / 10 + number / 100) for epoch in range(1, 5)]
+        metric_points(sessions, job_ids[-1], points, name="val_accuracy", rank=-1)
+        with sessions.begin() as session:
+            best = {"val_accuracy": {"last": 0.4, "best": 0.4 + number / 100}}
+            session.execute(update(Job).where(Job.id == job_ids[-1]).values(metrics=best))
+    return job_ids
+
+
+def test_a_file_has_what_the_jobs_show(client_of: ClientOf, trained_jobs: list[str]) -> None:
+    text = f"""
+Read *this*.
+
+```hora
+chart: val_accuracy, mae
+filter: label=team:vision
+group: batch_size
+```
+
+```hora
+table: name, batch_size, label.team, optimizer, val_accuracy
+jobs: {trained_jobs[0]}, {trained_jobs[3]}, 0000000000zz
+```
+"""
+    alice = client_of("alice")
+    path = f"/v1/articles/{add_article(alice, 'A & B', text)['id']}/export"
+    answer = alice.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert answer.headers["content-disposition"].startswith("attachment; ")
+    page = answer.text
+    assert "<h1>A &amp; B</h1>" in page
+    assert "<em>this</em>" in page
+    (picture,) = re.findall(r"base64,([A-Za-z0-9+/=]+)", page)
+    drawn = base64.b64decode(picture).decode()
+    assert "batch_size 32 (2 runs)" in drawn
+    assert "batch_size 64 (2 runs)" in drawn
+    assert "4 jobs: those with label=team:vision." in page
+    assert "None of them has mae." in page
+    assert "2 jobs. There is no job 0000000000zz." in page
+    cells = re.findall(r"<td>(.*?)</td>", page)
+    assert cells == ["run-0", "32", "vision", "adam", "0.4", "run-3", "64", "vision", "adam", "0.43"]
+    assert alice.get(path, params={"format": "markdown"}).text == f"# A & B\n\n{text}"
+
+
+def test_a_file_of_pdf(client_of: ClientOf, trained_jobs: list[str]) -> None:
+    text = f"Prose.\n\n```hora\nchart: val_accuracy\njobs: {', '.join(trained_jobs)}\n```"
+    answer = client_of("alice").get(
+        f"/v1/articles/{add_article(client_of('alice'), text=text)['id']}/export", params={"format": "pdf"}
+    )
+    if answer.status_code == 501:
+        pytest.skip(answer.json()["detail"])
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/pdf"), answer.text
+    assert answer.content.startswith(b"%PDF-")
+
+
+def test_an_articles_project_is_one_to_which_its_owner_may_submit(client_of: ClientOf, sessions: Sessions) -> None:
+    client_of("admin", scope="admin").post("/v1/projects", json={"name": "closed", "is_open": False})
+    refused = client_of("alice").post("/v1/articles", json={"title": "x", "project": "closed"})
+    assert refused.status_code == 403
+    with sessions() as session:
+        assert session.scalar(select(func.count()).select_from(Article)) == 0
