@@ -1,6 +1,6 @@
 """Articles: pages of prose with charts and tables of jobs in them. Everybody reads them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, Path, Query, Response
 
@@ -11,13 +11,17 @@ from api.drawing import file_of
 from api.openapi import CREATED, problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import invalid
+from api.row_views import job_view
+from jobs.db.tables import Job
 from jobs.insight.articles import store
+from jobs.insight.articles.blocks import blocks_of
 from jobs.insight.articles.figures import document_of
 from jobs.insight.articles.store import ArticleFilter
 from jobs.people import audit, project_admission
 from jobs.views.articles import (
     ArticleChanges,
     ArticleLine,
+    ArticlePreview,
     ArticleVersionView,
     ArticleView,
     NewArticle,
@@ -39,6 +43,9 @@ _FILE: dict[int | str, dict[str, object]] = {
         "content": {"text/html": {"schema": {"type": "string"}}, "application/pdf": _BINARY, "text/markdown": _BINARY},
     }
 }
+_PREVIEWED: dict[int | str, dict[str, object]] = {
+    200: {"model": ArticlePreview, "description": "With `dry_run`: the text in its parts"}
+}
 _MEDIA_TYPES = {"html": "text/html", "pdf": "application/pdf", "markdown": "text/markdown"}
 _ENDINGS = {"html": "html", "pdf": "pdf", "markdown": "md"}
 
@@ -47,11 +54,18 @@ _ENDINGS = {"html": "html", "pdf": "pdf", "markdown": "md"}
     "/articles",
     status_code=201,
     response_model=ArticleView,
-    responses=CREATED | problems(s409="The owner has too many articles") | _BODY,
+    responses=CREATED | _PREVIEWED | problems(s409="The owner has too many articles") | _BODY,
     dependencies=[Depends(only_json)],
 )
-def create_article(services: ServicesHere, caller: CallerHere, new: Annotated[NewArticle, Body()]) -> Response:
+def create_article(
+    services: ServicesHere,
+    caller: CallerHere,
+    new: Annotated[NewArticle, Body()],
+    dry_run: Annotated[bool, Query(description="Check the text and answer with its parts, but store nothing")] = False,
+) -> Response:
     """Create an article. Its text is Markdown, with blocks for charts and tables of jobs."""
+    if dry_run:
+        return as_json(ArticlePreview(blocks=blocks_of(new.text)))
     with services.sessions.begin() as session:
         project = project_admission.project_of(session, new.project)
         if missing := project_admission.missing_project(session, project, new.project, caller.applicant):
@@ -146,9 +160,13 @@ def export_article(
         content = f"# {article.title}\n\n{article.text}".encode()
     else:
         with services.sessions() as session:
-            document = document_of(session, article, as_pdf=form == "pdf")
+            document = document_of(session, article, _json_of, as_pdf=form == "pdf")
         content = file_of(document)
     return Response(content, headers=named, media_type=_MEDIA_TYPES[form])
+
+
+def _json_of(job: Job) -> dict[str, Any]:
+    return job_view(job, is_whole=False).model_dump(mode="json")
 
 
 def _read(services: Services, article_id: str, version: int | None) -> ArticleView:

@@ -15,6 +15,7 @@ const PLACES = [
   ["/", "Jobs"],
   ["/compare", "Compare"],
   ["/studies", "Studies"],
+  ["/articles", "Articles"],
   ["/queue", "Queue"],
   ["/hosts", "Hosts"],
 ] as const;

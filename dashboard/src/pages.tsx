@@ -28,6 +28,21 @@ const PAGES: readonly Page[] = [
     pattern: /^\/studies\/([0-9a-z]+)$/,
     load: async () => (await import("./pages/studies/page.tsx")).StudyPage,
   },
+  {
+    title: "Articles",
+    pattern: /^\/articles$/,
+    load: async () => (await import("./pages/articles/list.tsx")).ArticlesPage,
+  },
+  {
+    title: "New article",
+    pattern: /^\/articles\/new$/,
+    load: async () => (await import("./pages/articles/new.tsx")).NewArticlePage,
+  },
+  {
+    title: "Article",
+    pattern: /^\/articles\/([0-9a-z]+)$/,
+    load: async () => (await import("./pages/articles/page.tsx")).ArticlePage,
+  },
   { title: "Queue", pattern: /^\/queue$/, load: async () => (await import("./pages/queue/page.tsx")).QueuePage },
   { title: "Hosts", pattern: /^\/hosts$/, load: async () => (await import("./pages/hosts/page.tsx")).HostsPage },
   {

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from hora.cli.output import print_list, say
-from hora.render.job_columns import USUAL, UnknownColumn, columns_of, columns_table, csv_lines, is_column
+from hora.render.job_columns import columns_table, csv_lines
 from hora.render.jobs import jobs_table
 from jobs.suggestions import meant
+from jobs.views.job_columns import USUAL, UnknownColumn, columns_of, is_column
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -98,6 +98,12 @@ class TableBlock(View):
 Block = Annotated[ProseBlock | ChartBlock | TableBlock, Field(discriminator="kind")]
 
 
+class ArticlePreview(View):
+    """What a text would be."""
+
+    blocks: list[Block] = Field(description="The text in its parts")
+
+
 class ArticleLine(View):
     """An article in a list."""
 

@@ -5,7 +5,7 @@ A chart or a table is a fenced block of Markdown that is named `hora`, with a fi
     ```hora
     chart: val_accuracy
     study: 7m2k0q9d4v1s
-    group: batch_size
+    group: batch
     ```
 
 The first field says what it is: `chart` with names of metrics, or `table` with columns. One of `jobs`, `study` and
@@ -13,7 +13,7 @@ The first field says what it is: `chart` with names of metrics, or `table` with 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from typing import get_args
 from urllib.parse import parse_qsl
@@ -22,6 +22,7 @@ from jobs.model.goals import METRIC_NAME
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.states import Status
 from jobs.views.articles import MOST_JOBS, Block, BlockAxis, ChartBlock, ProseBlock, Runs, TableBlock
+from jobs.views.job_columns import USUAL, is_column
 
 MOST_FIGURES = 40  # charts and tables of an article
 _MOST_METRICS, _MOST_COLUMNS = 6, 20
@@ -35,7 +36,8 @@ FILTERS = ("status", "label", "name", "owner", "project", "study", "search")  # 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # of Markdown: Python's `splitlines` knows more
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`]*)")
 _ID = re.compile(r"[0-9a-z]{1,32}")
-_COLUMN = re.compile(r"[A-Za-z_][^\x00-\x20,|]{0,127}")  # of a spec, of `label.` and `params.`, or a metric
+_METRIC = re.compile(METRIC_NAME)
+_GROUPS, _GROUP_KINDS = ("cell", "batch", "rate", "gpus", "dataset", "model"), ("label.", "spec.")  # columns
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -81,6 +83,22 @@ def _pieces(text: str) -> Iterator[tuple[bool, int, list[str]]]:
     yield is_figure, first_line, lines
 
 
+def _is_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def _is_metric(text: str) -> bool:
+    return _METRIC.fullmatch(text) is not None
+
+
+def _meant(column: str) -> str:
+    """The column that was probably meant: a field of the spec and a metric are written with their kind."""
+    similar = get_close_matches(column, USUAL, n=1)
+    if similar:
+        return f"; did you mean `{similar[0]}`?"
+    return f"; write a field of the spec as `spec.{column}` and a metric as `metrics.{column}`"
+
+
 class _Fields:
     """The fields of one chart or table. What is wrong is added to `problems`."""
 
@@ -114,13 +132,9 @@ class _Fields:
             self._wrong(self._lines[name], f"no such field `{name}`{meant}", name)
         title = self._values.get("title") or None
         if kind == "table":
-            columns = self._names(
-                "table", _COLUMN, most=_MOST_COLUMNS, what="columns, such as batch_size, val_accuracy"
-            )
+            columns = self._names("table", is_column, most=_MOST_COLUMNS, what="columns, such as name, last.loss")
             return TableBlock(columns=columns, runs=self._runs(), title=title)
-        metrics = self._names(
-            "chart", re.compile(METRIC_NAME), most=_MOST_METRICS, what="metrics, such as val_accuracy"
-        )
+        metrics = self._names("chart", _is_metric, most=_MOST_METRICS, what="metrics, such as val_accuracy")
         group = self._group()
         return ChartBlock(metrics=metrics, runs=self._runs(), axis=self._axis(group), group=group, title=title)
 
@@ -128,9 +142,9 @@ class _Fields:
         given = [name for name in ("jobs", "study", "filter") if name in self._values]
         if len(given) != 1:
             self._wrong(self._first_line, "say of which jobs: one of `jobs`, `study` and `filter`", ", ".join(given))
-        jobs = self._names("jobs", _ID, most=MOST_JOBS, what="ids of jobs") if "jobs" in self._values else None
+        jobs = self._names("jobs", _is_id, most=MOST_JOBS, what="ids of jobs") if "jobs" in self._values else None
         study = self._values.get("study")
-        if study is not None and not _ID.fullmatch(study):
+        if study is not None and not _is_id(study):
             self._wrong(self._lines["study"], "`study` must be the id of a study", study)
         return Runs(jobs=jobs, study=study, filter=self._filter(), limit=self._limit())
 
@@ -162,8 +176,9 @@ class _Fields:
 
     def _group(self) -> str | None:
         group = self._values.get("group")
-        if group is not None and not _COLUMN.fullmatch(group):
-            self._wrong(self._lines["group"], "`group` must be a field, such as batch_size, label.team or cell", group)
+        if group is not None and group not in _GROUPS and not (group.startswith(_GROUP_KINDS) and is_column(group)):
+            allowed = ", ".join([*_GROUPS, *(f"{kind}NAME" for kind in _GROUP_KINDS)])
+            self._wrong(self._lines["group"], f"`group` must be one of {allowed}", group)
         return group
 
     def _axis(self, group: str | None) -> BlockAxis:
@@ -176,13 +191,13 @@ class _Fields:
         self._wrong(self._lines["axis"], f"`axis` must be one of {', '.join(allowed)}{of_group}", text)
         return "epoch"
 
-    def _names(self, field: str, pattern: re.Pattern[str], *, most: int, what: str) -> list[str]:
+    def _names(self, field: str, is_right: Callable[[str], bool], *, most: int, what: str) -> list[str]:
         names = [name.strip() for name in self._values[field].split(",") if name.strip()]
-        wrong = [name for name in names if not pattern.fullmatch(name)]
+        wrong = [name for name in names if not is_right(name)]
         if wrong or not names or len(names) > most:
-            self._wrong(
-                self._lines[field], f"`{field}` must be 1 to {most} {what}, with commas between", ", ".join(wrong)
-            )
+            meant = _meant(wrong[0]) if wrong and field == "table" else ""
+            message = f"`{field}` must be 1 to {most} {what}, with commas between{meant}"
+            self._wrong(self._lines[field], message, ", ".join(wrong))
         return list(dict.fromkeys(names))
 
     def _wrong(self, line: int, message: str, received: str) -> None:

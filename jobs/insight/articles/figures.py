@@ -1,16 +1,13 @@
 """What the charts and tables of an article show now. Called by the api for an export; the page draws them itself."""
 
-import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import nan
-from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Job, Study
+from jobs.db.tables import Job
 from jobs.insight.articles.document import Document, Grid, Part, Picture, Prose
 from jobs.insight.studies.mean_curves import mean_curve
 from jobs.insight.studies.plots import Line, Panel
@@ -18,29 +15,33 @@ from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.lifecycle.store import some_jobs
 from jobs.model.printable import one_form
 from jobs.model.states import Status
-from jobs.model.stored_spec import with_defaults
 from jobs.telemetry import series
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.telemetry.series import MetricSeries
 from jobs.views.articles import ArticleView, ChartBlock, ProseBlock, Runs, TableBlock
+from jobs.views.job_columns import Json, Value, columns_of
+
+JsonOf = Callable[[Job], Json]
 
 _MOST_POINTS = 400  # of a curve
 _MOST_READ = 1_000_000  # points of all curves of a chart
-_FACTS = ("id", "name", "status", "owner", "project", "created_at", "started_at", "ended_at")  # columns of the row
 _AXIS_LABELS = {"epoch": "epoch", "step": "step", "time": "time, s"}
 
 
-def document_of(session: Session, article: ArticleView, *, as_pdf: bool = False) -> Document:
-    """An article with what its figures show now. Raises `jobs.db.text_search.TooMuchToSearch`."""
+def document_of(session: Session, article: ArticleView, json_of: JsonOf, *, as_pdf: bool = False) -> Document:
+    """An article with what its figures show now. `json_of` is the API's JSON of a job, which columns are read from.
+
+    Raises `jobs.db.text_search.TooMuchToSearch`.
+    """
     parts: list[Part] = []
     for block in article.blocks:
         match block:
             case ProseBlock():
                 parts.append(Prose(text=block.text))
             case ChartBlock():
-                parts.append(_picture(session, block))
+                parts.append(_picture(session, block, json_of))
             case TableBlock():
-                parts.append(_grid(session, block))
+                parts.append(_grid(session, block, json_of))
     byline = f"{article.author}, {article.changed_at:%Y-%m-%d %H:%M} UTC, version {article.version}"
     return Document(title=article.title, byline=byline, parts=parts, as_pdf=as_pdf)
 
@@ -71,21 +72,20 @@ def filter_of(text: str) -> JobFilter:
     )  # fmt: skip
 
 
-def _picture(session: Session, block: ChartBlock) -> Picture:
+def _picture(session: Session, block: ChartBlock, json_of: JsonOf) -> Picture:
     jobs = _jobs_of(session, block.runs)
     # Groups need the epochs that all of their jobs have, so no epoch may be left out before.
     most_points = _MOST_POINTS if block.group is None else _MOST_READ // max(1, len(jobs) * len(block.metrics))
     curves = series.metrics_of_jobs(
         session, jobs, names=block.metrics, ranks=[ALL_RANKS], axis=block.axis, max_points=most_points
     )
-    cells = _cells_of(session, jobs)
     panels = []
     for metric in block.metrics:
         by_job = [(job, one) for job in jobs for one in curves[job.id] if one.name == metric]
         if block.group is None:
             lines = [_curve(f"{job.name} {job.id}", one) for job, one in by_job]
         else:
-            lines = _group_curves(by_job, block.group, cells)
+            lines = _group_curves(by_job, block.group, json_of)
         panels.append(
             Panel(title=metric, x_label=_AXIS_LABELS[block.axis], y_label=metric, lines=lines, are_curves=True)
         )
@@ -103,12 +103,13 @@ def _curve(label: str, one: MetricSeries) -> Line:
     return Line(label=label, x=one.x, y=one.y, low=unknown, high=unknown)
 
 
-def _group_curves(by_job: Sequence[tuple[Job, MetricSeries]], group: str, cells: Mapping[str, str]) -> list[Line]:
+def _group_curves(by_job: Sequence[tuple[Job, MetricSeries]], group: str, json_of: JsonOf) -> list[Line]:
     """A line for each group: its mean over the epochs that all of its jobs have, and its range."""
+    _, (title, read) = columns_of([group])
     groups: dict[str, list[dict[int, float]]] = defaultdict(list)
     for job, one in by_job:
         by_epoch = {round(x): nan if y is None else y for x, y in zip(one.x, one.y, strict=True)}
-        groups[f"{group} {column_text(job, group, cells) or 'unknown'}"].append(by_epoch)
+        groups[f"{title} {_text(read(json_of(job))) or 'unknown'}"].append(by_epoch)
     lines = []
     for label, members in groups.items():
         curve = mean_curve(members, most=_MOST_POINTS)
@@ -118,11 +119,13 @@ def _group_curves(by_job: Sequence[tuple[Job, MetricSeries]], group: str, cells:
     return lines
 
 
-def _grid(session: Session, block: TableBlock) -> Grid:
+def _grid(session: Session, block: TableBlock, json_of: JsonOf) -> Grid:
     jobs = _jobs_of(session, block.runs)
-    cells = _cells_of(session, jobs)
-    rows = [[column_text(job, column, cells) for column in block.columns] for job in jobs]
-    return Grid(title=block.title or "", columns=block.columns, rows=rows, caption=_caption(jobs, block.runs))
+    columns = columns_of(block.columns)
+    documents = [json_of(job) for job in jobs]
+    rows = [[_text(read(document)) for _, read in columns] for document in documents]
+    titles = [title for title, _ in columns]
+    return Grid(title=block.title or "", columns=titles, rows=rows, caption=_caption(jobs, block.runs))
 
 
 def _caption(jobs: Sequence[Job], runs: Runs) -> str:
@@ -135,42 +138,7 @@ def _caption(jobs: Sequence[Job], runs: Runs) -> str:
     return f"{count}: {source}{most}."
 
 
-def _cells_of(session: Session, jobs: Sequence[Job]) -> dict[str, str]:
-    """By job the values of its cell: `gpus 2, batch_size 64`. Jobs that belong to no study have none."""
-    ids = {job.study_id for job in jobs if job.study_id is not None}
-    studies = {study.id: study.cells for study in session.scalars(select(Study).where(Study.id.in_(ids)))}
-    found = {}
-    for job in jobs:
-        cells = studies.get(job.study_id or "", [])
-        if job.study_cell is not None and job.study_cell < len(cells):
-            values = cells[job.study_cell].items()
-            found[job.id] = ", ".join(f"{field} {_text(value)}" for field, value in values)
-    return found
-
-
-def column_text(job: Job, column: str, cells: Mapping[str, str]) -> str:
-    """What a column says of a job: a fact of it, its cell, a label, a field of its spec, or the best of a metric."""
-    if column == "cell":
-        return cells.get(job.id, "")
-    if column in _FACTS:
-        return _text(getattr(job, column))
-    if column.startswith("label."):
-        return _text(job.labels.get(column.removeprefix("label.")))
-    value: Any = with_defaults(job.spec)
-    for name in column.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    if value is None and column in job.metrics:
-        value = job.metrics[column].get("best")
-    if isinstance(value, dict):  # such as `model`, for which its name is enough
-        value = value.get("name", value.get("source", value))
-    return _text(value)
-
-
-def _text(value: Any) -> str:
+def _text(value: Value) -> str:
     if value is None:
         return ""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, str):
-        return value
-    return value.isoformat(" ", "seconds") if hasattr(value, "isoformat") else json.dumps(value, ensure_ascii=False)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

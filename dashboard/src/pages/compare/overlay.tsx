@@ -23,6 +23,7 @@ import type { Curves } from "./use_curves.ts";
 import { openParam } from "./view.ts";
 
 interface Props {
+  title?: string;
   runs: readonly Run[];
   /** The groups of these runs; none if each run has its own line. */
   groups: readonly Group[];
@@ -36,7 +37,8 @@ interface Props {
   onHide: (id: string) => void;
 }
 
-export function Overlay({ runs, groups, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
+export function Overlay(props: Props) {
+  const { title = "Curves", runs, groups, faded, metrics, curves, axis, smooth, isLog, onHide } = props;
   const scope = useMemo(() => newScope(), [axis]);
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   const unitX = axis === "time" ? "seconds" : "tens";
@@ -44,7 +46,7 @@ export function Overlay({ runs, groups, faded, metrics, curves, axis, smooth, is
     ? null
     : `No curves yet: none of these runs has ${axis === "epoch" ? "finished an epoch" : "reported these metrics"}.`;
   return (
-    <Panel title="Curves" flush tools={<Zoom scope={scope} unitX={unitX} />}>
+    <Panel title={title} flush tools={<Zoom scope={scope} unitX={unitX} />}>
       <ProblemNotice problem={curves.problem} />
       {metrics.length === 0 || emptyText !== null ? (
         <p class={styles["none"]}>{metrics.length === 0 ? "Choose a metric." : emptyText}</p>

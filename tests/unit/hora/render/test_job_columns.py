@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hora.render.job_columns import UnknownColumn, columns_of, columns_table, csv_line, csv_lines
+from hora.render.job_columns import columns_table, csv_line, csv_lines
+from jobs.views.job_columns import UnknownColumn, columns_of
 
 _PAGES = Path(__file__).parents[4] / "dashboard" / "src" / "pages"
 CASES: dict[str, Any] = json.loads((_PAGES / "jobs" / "columns.cases.json").read_text())

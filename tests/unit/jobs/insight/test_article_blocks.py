@@ -21,11 +21,11 @@ x = 1
 ```hora
 chart: val_accuracy, val_loss
 study: 7m2k0q9d4v1s
-group: batch_size
+group: batch
 ```
 Between.
 ~~~ hora
-table: name, label.team, optimizer.name, val_accuracy
+table: name, label.team, spec.optimizer.name, metrics.val_accuracy
 filter: status=succeeded,failed&label=team:vision
 limit: 5
 title: The runs: a few
@@ -46,12 +46,12 @@ def test_a_text_is_prose_charts_and_tables() -> None:
             metrics=["val_accuracy", "val_loss"],
             runs=Runs(study="7m2k0q9d4v1s", limit=20),
             axis="epoch",
-            group="batch_size",
+            group="batch",
             title=None,
         ),
         ProseBlock(text="Between."),
         TableBlock(
-            columns=["name", "label.team", "optimizer.name", "val_accuracy"],
+            columns=["name", "label.team", "spec.optimizer.name", "metrics.val_accuracy"],
             runs=Runs(filter="status=succeeded,failed&label=team:vision", limit=5),
             title="The runs: a few",
         ),
@@ -90,14 +90,17 @@ def test_what_only_looks_like_a_block_is_prose(text: str) -> None:
         ("chart: loss\njobs: ../x", ["line 5: `jobs` must be"]),
         ("chart: loss\nstudy: A", ["line 5: `study` must be the id of a study"]),
         ("chart: loss\njobs: 1\naxis: stp\nlimit: 0", ["line 7: `limit` must be", "line 6: `axis` must be one of"]),
-        ("chart: loss\njobs: 1\naxis: time\ngroup: x", ["line 6: `axis` must be one of", "with `group`"]),
+        ("chart: loss\njobs: 1\naxis: time\ngroup: gpus", ["line 6: `axis` must be one of", "with `group`"]),
         ("table: a b\njobs: 1", ["line 4: `table` must be"]),
-        ("table: a\njobs: 1\naxis: step", ["line 6: no such field `axis`; a table has"]),
-        ("table: a\nfilter: statu=failed", ["line 5: `filter` has no `statu`; did you mean `status`?"]),
-        ("table: a\nfilter: status=bad", ["line 5: `status` must be one of queued"]),
-        ("table: a\nfilter: label=bad", ["line 5: write a label as key:value"]),
-        ("table: a\nfilter: everything", ["line 5: `filter` must have parts"]),
-        (f"table: a\nfilter: {'name=x&' * 50}", ["line 5: `filter` must have parts"]),
+        ("table: owne\njobs: 1", ["line 4: `table` must be", "did you mean `owner`?"]),
+        ("table: seed\njobs: 1", ["write a field of the spec as `spec.seed`"]),
+        ("chart: loss\njobs: 1\ngroup: best", ["line 6: `group` must be one of cell, batch"]),
+        ("table: name\njobs: 1\naxis: step", ["line 6: no such field `axis`; a table has"]),
+        ("table: name\nfilter: statu=failed", ["line 5: `filter` has no `statu`; did you mean `status`?"]),
+        ("table: name\nfilter: status=bad", ["line 5: `status` must be one of queued"]),
+        ("table: name\nfilter: label=bad", ["line 5: write a label as key:value"]),
+        ("table: name\nfilter: everything", ["line 5: `filter` must have parts"]),
+        (f"table: name\nfilter: {'name=x&' * 50}", ["line 5: `filter` must have parts"]),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(block: str, problems: list[str]) -> None:
@@ -118,7 +121,7 @@ def test_an_article_has_a_bounded_number_of_figures() -> None:
 @pytest.mark.parametrize("piece", ["`", "```\n", "```hora\n", "a:b\n", "[", "chart: x\n", "\u2028", "&"])
 def test_any_text_is_read_or_refused(piece: str) -> None:
     text = (piece * MOST_CHARACTERS)[:MOST_CHARACTERS]
-    for whole in (text, f"```hora\n{text}", f"```hora\ntable: a\nfilter: {text}"):
+    for whole in (text, f"```hora\n{text}", f"```hora\ntable: name\nfilter: {text}"):
         with suppress(InvalidSpec):
             assert blocks_of(whole) or not whole.strip()
 

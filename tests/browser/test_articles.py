@@ -1,0 +1,88 @@
+"""Articles in a real Chromium: written with a preview, read, changed, and read in an earlier version."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, StorageState, expect
+
+from hora.service import Service
+from hora.stack.control import Stack
+from tests.browser.axe import serious_issues
+from tests.browser.conftest import WIDE, Troubles
+
+TEXT = "Read *this*.\n\n```hora\ntable: name, owner\nfilter: name=a-run\n```\n"
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with Stack(session_folder / "articles", port=0, parts=("database", "broker", "migrations", "api")) as stack:
+        with Service(stack.url, stack.token) as service:
+            service.submit({"dataset": "digits", "name": "a-run"})
+        yield stack
+
+
+def test_an_article_is_written_with_a_preview_and_has_versions(page: Page, troubles: Troubles) -> None:
+    page.goto("/articles")
+    expect(page.get_by_text("No articles yet")).to_be_visible()
+    page.get_by_role("link", name="New article").click()
+    text, preview = page.get_by_label("Text, in Markdown"), page.get_by_role("region", name="Preview")
+    page.get_by_label("Title").fill("Which batch?")
+    text.fill(TEXT)
+    expect(preview.get_by_role("emphasis")).to_have_text("this")
+    expect(preview.get_by_role("cell", name="a-run")).to_be_visible()
+
+    troubles.allowed.append("422")  # the browser logs the answer about the mistake
+    text.fill(TEXT.replace("table:", "tabel:"))
+    expect(preview).to_contain_text("did you mean `table`?")
+    expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    text.fill(TEXT)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="Which batch?", level=1)).to_be_visible()
+    expect(page).to_have_url(re.compile("/articles/[0-9a-z]+$"))
+
+    page.get_by_role("button", name="Edit").click()
+    text.fill("Read that.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Read that.")).to_be_visible()
+    page.get_by_label("Version").select_option("1")
+    expect(page.get_by_role("cell", name="a-run")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="HTML").click()
+    assert "<em>this</em>" in saved.value.path().read_text()
+
+
+def test_nobody_overwrites_what_somebody_else_wrote(page: Page, service: Service, troubles: Troubles) -> None:
+    article = service.create_article("Shared", "First.")
+    page.goto(f"/articles/{article['id']}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Text, in Markdown").fill("Mine.")
+    service.change_article(article["id"], version=1, text="Theirs.")
+    troubles.allowed.append("409")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("has version 2 now")
+    expect(page.get_by_label("Text, in Markdown")).to_have_value("Mine.")
+    assert service.article(article["id"])["text"] == "Theirs."
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_articles_have_no_serious_accessibility_issues(
+    browser: Browser, site: Stack, session: StorageState, service: Service, scheme: str
+) -> None:
+    article = service.create_article("Accessible", TEXT)
+    context = browser.new_context(
+        base_url=site.url, viewport=WIDE, color_scheme=scheme, storage_state=session, bypass_csp=True
+    )
+    page = context.new_page()
+    issues = []
+    for path, ready in (
+        ("/articles", "Accessible"),
+        (f"/articles/{article['id']}", "a-run"),
+        (f"/articles/{article['id']}?edit=1", "a-run"),
+    ):
+        page.goto(path)
+        expect(page.get_by_text(ready).first).to_be_visible()
+        issues += serious_issues(page)
+    context.close()
+    assert issues == []
