@@ -32,6 +32,7 @@ from api.metrics import cluster
 from api.metrics.live_gauges import LiveGauges
 from api.middleware import BodyLimit, Compression, HeadAsGet, RequestTracking
 from api.pages import docs_page, help_pages, page
+from api.pages.packed import PackedFiles
 from api.polling.entity_tags import installed_version
 from api.polling.job_tags import JobTags
 from api.routes import (
@@ -166,6 +167,7 @@ def _add_routes(app: FastAPI) -> None:
 
 def _add_middleware(app: FastAPI, registry: CollectorRegistry) -> None:
     """The last one added is the first that sees a request."""
+    app.add_middleware(PackedFiles, folder=page.FOLDER)
     app.add_middleware(Compression, minimum_size=1024, compresslevel=5)
     app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit, limit=MAX_BYTES)

@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import brotli
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -33,6 +34,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text(INDEX)
     (folder / "assets" / "index-1a2b3c4d.js").write_text(SCRIPT)
+    (folder / "assets" / "packed-5e6f.js").write_text(SCRIPT)
+    (folder / "assets" / "packed-5e6f.js.br").write_bytes(brotli.compress(SCRIPT.encode()))
     (folder / "icon.svg").write_text("<svg/>")
     (folder.parent / "secret.txt").write_text("secret")
     (folder / "link.txt").symlink_to(folder.parent / "secret.txt")
@@ -84,6 +87,31 @@ def test_files_are_compressed_on_request(browser: TestClient) -> None:
     assert answer.headers["content-encoding"] == "gzip"
     assert len(packed) < len(SCRIPT) / 10
     assert gzip.decompress(packed).decode() == SCRIPT
+
+
+@pytest.mark.parametrize("takes", ["br", "gzip, deflate, br, zstd", "gzip;q=0.5, BR; q=1"])
+def test_a_packed_file_is_sent_to_browsers_that_take_it(browser: TestClient, takes: str) -> None:
+    path, headers = "/assets/packed-5e6f.js", {"Accept-Encoding": takes}
+    with browser.stream("GET", path, headers=headers) as answer:
+        packed = b"".join(answer.iter_raw())
+
+    assert brotli.decompress(packed).decode() == SCRIPT
+    assert (answer.headers["content-encoding"], answer.headers["content-length"]) == ("br", str(len(packed)))
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert "Accept-Encoding" in answer.headers["vary"]
+    again = browser.get(path, headers=headers | {"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert browser.head(path, headers=headers).headers["content-length"] == str(len(packed))
+
+
+@pytest.mark.parametrize("takes", ["", "identity", "gzip", "br;q=0", "br; q=0.0, gzip", "brotli"])
+def test_a_packed_file_is_not_sent_to_others(browser: TestClient, takes: str) -> None:
+    answer = browser.get("/assets/packed-5e6f.js", headers={"Accept-Encoding": takes})
+
+    assert answer.text == SCRIPT
+    assert answer.headers.get("content-encoding") in (None, "gzip")
+    assert "Accept-Encoding" in answer.headers["vary"]
 
 
 def test_the_page_has_a_strict_content_security_policy(browser: TestClient) -> None:
