@@ -236,6 +236,52 @@ def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Tro
     assert service.job(job_id)["labels"] == {}
 
 
+def test_notes_are_written_with_a_preview_and_a_star_is_given(page: Page, service: Service) -> None:
+    job_id = service.submit({"name": "noted", "dataset": "digits"})["id"]
+    service.cancel(job_id)
+    page.goto(f"/jobs/{job_id}?tab=notes")
+    page.get_by_role("button", name="Write notes").click()
+    page.get_by_label("Markdown").fill(
+        f"# Why\n\n{MARKUP} [x](javascript:window.isTaken=1) [paper](https://example.com/)"
+    )
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("heading", name="Why")).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("button", name="Edit", exact=True)).to_be_visible()
+    notes = page.get_by_role("region", name="Notes")
+    expect(notes.get_by_text(MARKUP)).to_be_visible()
+    expect(notes.get_by_role("link")).to_have_count(1)
+    expect(notes.get_by_role("link", name="paper")).to_have_attribute("rel", re.compile("noopener"))
+    expect(page.locator("img[src=x]")).to_have_count(0)
+    assert page.evaluate("window.isTaken") is None
+    star = page.get_by_role("button", name=f"Star noted {job_id}")
+    star.click()
+    expect(star).to_have_attribute("aria-pressed", "true")
+    until(lambda: service.job(job_id)["starred"], what="the star")
+    page.goto("/?starred=true")
+    expect(page.get_by_role("link", name="noted", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=f"Notes on noted {job_id}")).to_be_visible()
+    expect(page.locator("tr[data-job]")).to_have_count(1)
+
+
+def test_jobs_are_grouped_by_study_among_ten_thousand_others(page: Page, service: Service) -> None:
+    grid = {"batch_size": [32, 64], "model.dropout": [0.1]}
+    study = service.submit_study({"name": "grouped", "base": {"dataset": "digits", "model": "mlp"}, "grid": grid})
+    service.cancel_study(study["id"])
+    page.goto("/")
+    page.get_by_label("Group").select_option("study")
+    expect(page).to_have_url(re.compile("group=study"))
+    group = page.get_by_role("listitem").filter(has=page.get_by_role("button", name="grouped"))
+    expect(group).to_contain_text("2 of 2 jobs ended, 2 cancelled")
+    group.get_by_role("button", name="grouped").click()
+    expect(group.get_by_role("link", name="batch_size=64 dropout=0.1 · repeat 1")).to_be_visible()
+    expect(page.locator("tr[data-job]")).to_have_count(2)
+    page.get_by_role("button", name="No study").click()
+    expect(page.get_by_text("100 jobs, and more")).to_be_visible()
+    page.get_by_role("button", name="failed").click()
+    expect(page.get_by_role("button", name="grouped")).to_have_count(0)  # none of its jobs has failed
+
+
 def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
     page: Page, site: Stack, service: Service, browser: Browser
 ) -> None:

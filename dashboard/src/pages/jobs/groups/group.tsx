@@ -53,7 +53,7 @@ export function StudyGroup({ study, ...shared }: Shared & { study: ListedStudy }
 export function NoStudyGroup(shared: Shared) {
   return (
     <Group {...shared} id={NO_STUDY} name="No study">
-      <span class="muted">Jobs that were submitted by themselves</span>
+      <span class={styles["about"]}>Jobs that were submitted by themselves</span>
     </Group>
   );
 }
