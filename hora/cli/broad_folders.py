@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from hora.render.text import plain
 from jobs.runtime.files import size_text
 
 _ROOT = Path("/")
@@ -31,7 +32,7 @@ def confirm_breadth(folder: Path, *, may_ask: bool) -> None:
     kind, size = kind_of(folder), size_of(folder)
     if kind is None and size[0] <= _LARGE_BYTES and size[1] <= _MOST_FILES:
         return
-    said = f"{folder} is {kind or 'a very large folder'}: {_in_words(size)}"
+    said = f"{plain(folder)} is {kind or 'a very large folder'}: {_in_words(size)}"
     if not (may_ask and sys.stdin.isatty() and sys.stderr.isatty()):
         raise typer.BadParameter(f"{said}; if you mean it, add --yes", param_hint="PATH")
     if not typer.confirm(f"{said}. Register all of it as a dataset?", err=True):
