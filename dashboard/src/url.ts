@@ -2,6 +2,7 @@
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { withParams } from "./query.ts";
+import { Steps } from "./steps.ts";
 
 const address = signal({ path: location.pathname, query: location.search.slice(1) });
 
@@ -15,7 +16,12 @@ function readAddress(): void {
   address.value = { path: location.pathname, query: location.search.slice(1) };
 }
 
-addEventListener("popstate", readAddress);
+const steps = new Steps();
+
+addEventListener("popstate", () => {
+  steps.end();
+  readAddress();
+});
 
 /** Go to another page. `replace` changes the address in place, without an entry in the history. */
 export function go(href: string, { replace = false }: { replace?: boolean } = {}): void {
@@ -30,6 +36,13 @@ export function go(href: string, { replace = false }: { replace?: boolean } = {}
 export function setParams(changes: Readonly<Record<string, string | null>>): void {
   const next = withParams(address.peek().query, changes);
   go(location.pathname + (next === "" ? "" : `?${next}`), { replace: true });
+}
+
+/** Set parameters as a step that "back" undoes. What a person types without a pause is one step. */
+export function stepParams(changes: Readonly<Record<string, string | null>>, isTyping: boolean): void {
+  const next = withParams(address.peek().query, changes);
+  if (next === address.peek().query) return;
+  go(location.pathname + (next === "" ? "" : `?${next}`), { replace: !steps.begins(isTyping, Date.now()) });
 }
 
 /** A parameter of the address. The address leaves it out while it has its default. */

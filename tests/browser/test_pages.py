@@ -121,6 +121,26 @@ def test_the_address_keeps_the_filters_of_the_table_after_a_reload(page: Page) -
     expect(page.get_by_role("searchbox", name="Search jobs")).to_have_value("name-7")
 
 
+def test_back_undoes_each_filter_and_each_sort_and_a_typed_word_as_one_step(page: Page) -> None:
+    search = page.get_by_role("searchbox", name="Search jobs")
+    succeeded = page.get_by_role("button", name="succeeded")
+    by_name = page.get_by_role("columnheader", name="Name")
+    page.goto("/")
+    succeeded.click()
+    search.press_sequentially("name-7", delay=300)
+    expect(page).to_have_url(re.compile(r"\?status=succeeded&q=name-7$"))
+    by_name.get_by_role("button").click()
+    expect(by_name).to_have_attribute("aria-sort", "ascending")
+    page.go_back()
+    expect(by_name).not_to_have_attribute("aria-sort", "ascending")
+    expect(search).to_have_value("name-7")
+    page.go_back()
+    expect(search).to_have_value("")
+    expect(succeeded).to_have_attribute("aria-pressed", "true")
+    page.go_back()
+    expect(succeeded).to_have_attribute("aria-pressed", "false")
+
+
 def test_the_keyboard_opens_a_job_from_the_table_and_then_its_logs(page: Page) -> None:
     page.goto("/?q=telemetry")
     expect(page.get_by_role("link", name="telemetry")).to_be_visible()

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
-import { query, setParams } from "../../url.ts";
+import { query, stepParams } from "../../url.ts";
 import type { Outcome } from "./cancelling.ts";
 import { GroupedPage } from "./groups/grouped_page.tsx";
 import { isByStudy } from "./groups/groups.ts";
@@ -56,5 +56,5 @@ function FlatPage({ view }: { view: View }) {
 const NO_ROWS: readonly never[] = [];
 
 function change(by: Partial<View>): void {
-  setParams(paramsOf(by));
+  stepParams(paramsOf(by), Object.keys(by).join() === "search");
 }
