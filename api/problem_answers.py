@@ -29,6 +29,7 @@ from jobs.data.artifact_files import ArtifactNotFound
 from jobs.data.artifacts import ArtifactsInUse, ArtifactsRemoved
 from jobs.data.checkpoints import CheckpointNotFound, CheckpointsRemoved
 from jobs.data.code import CodeNotFound
+from jobs.data.samples import SampleNotFound
 from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
 from jobs.data.versions import DatasetInUse, DatasetNotFound, TooManyDatasets
 from jobs.db.cursors import InvalidCursor
@@ -174,6 +175,7 @@ def _of_system(error: OSError) -> Problem:
 _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "job_id"): JobNotFound,
     ("path", "study_id"): StudyNotFound,
+    ("path", "number"): SampleNotFound,
     ("path", "view_id"): ViewNotFound,
     ("path", "article_id"): ArticleNotFound,
     ("path", "webhook_id"): WebhookNotFound,
@@ -234,6 +236,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     TokenNotFound: _no_such("token"),
     UserNotFound: _no_such("user"),
     ProjectNotFound: _no_such("project"),
+    SampleNotFound: _no_such("sample"),
     ViewNotFound: _no_such("view"),
     WebhookNotFound: _no_such("webhook"),
     DeliveryNotFound: _no_such("delivery"),

@@ -18,6 +18,14 @@ _MOST_NAMED = 5
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """`{"facts", "fingerprint"}` of the data that `dataset` names, or `{"refused"}` with why it cannot be used."""
+    try:
+        return _inspect(*asked_for(request))
+    except BadData as error:
+        return {"refused": str(error), "out_of_memory": _is_lack_of_memory(error.__cause__)}
+
+
+def asked_for(request: dict[str, Any]) -> tuple[DatasetSpec, Host, AnyTask]:
+    """The dataset of a request, this host, and the task."""
     options = dict(request["dataset"])
     task: AnyTask = options.pop("task", "auto")
     spec = DatasetSpec.model_validate_json(json.dumps(options))
@@ -27,10 +35,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         scratch_dir=Path(request["scratch_dir"]),
         threads=request["threads"],
     )
-    try:
-        return _inspect(spec, host, task)
-    except BadData as error:
-        return {"refused": str(error), "out_of_memory": _is_lack_of_memory(error.__cause__)}
+    return spec, host, task
 
 
 def _is_lack_of_memory(error: BaseException | None) -> bool:

@@ -23,7 +23,7 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304, tag_of, tagged_with
 from api.problems import invalid
 from api.routes.jobs import Key
-from jobs.data import uploads, versions
+from jobs.data import samples, uploads, versions
 from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
 from jobs.db.tables import DatasetVersion
 from jobs.lifecycle.admission import path_problems
@@ -32,7 +32,14 @@ from jobs.model.catalog import DATASETS
 from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
 from jobs.people import audit
 from jobs.views.base import Listed
-from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset
+from jobs.views.data import (
+    DatasetLine,
+    DatasetSamples,
+    DatasetSampleView,
+    DatasetVersions,
+    DatasetVersionView,
+    NewDataset,
+)
 
 routes = router("datasets")
 
@@ -49,6 +56,9 @@ DatasetPath = Annotated[
     str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="The dataset's name", examples=["chips"])
 ]
 VersionPath = Annotated[int, Path(ge=1, lt=2**31, description="The version, from 1", examples=[3])]
+
+SampleNumber = Annotated[int, Path(ge=0, lt=2**31, description="The number of the sample, from 0", examples=[0])]
+_PNG = "image/png"
 
 
 @routes.post(
@@ -171,6 +181,38 @@ def get_dataset_version(
     with services.sessions() as session:
         view = DatasetVersionView.model_validate(versions.get_version(session, dataset, version))
     return answer_or_304(view, if_none_match)
+
+
+@routes.get(
+    "/datasets/{dataset}/versions/{version}/samples",
+    response_model=DatasetSamples,
+    responses=UNCHANGED | _NO_SUCH_DATASET,
+)
+def list_dataset_samples(
+    dataset: DatasetPath, version: VersionPath, services: ServicesHere, if_none_match: IfNoneMatch = None
+) -> Response:
+    """List a few images of a version. Tables, texts, and versions that an earlier Hora validated have none."""
+    with services.sessions() as session:
+        row = versions.get_version(session, dataset, version)
+        labels = samples.labels_of(session, row.id)
+    path = f"/v1/datasets/{dataset}/versions/{version}/samples"
+    items = [DatasetSampleView(number=number, label=label, path=f"{path}/{number}") for number, label in labels]
+    return answer_or_304(DatasetSamples(items=items), if_none_match)
+
+
+@routes.get(
+    "/datasets/{dataset}/versions/{version}/samples/{number}",
+    response_class=Response,
+    responses=problems(s404="No such dataset, version or sample")
+    | {200: {"content": {_PNG: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+def get_dataset_sample(
+    dataset: DatasetPath, version: VersionPath, number: SampleNumber, services: ServicesHere
+) -> Response:
+    """Get an image of a version, as a PNG of at most 64 x 64 pixels."""
+    with services.sessions() as session:
+        png = samples.png_of(session, versions.get_version(session, dataset, version).id, number)
+    return Response(png, media_type=_PNG, headers={"Cache-Control": "private, max-age=3600"})
 
 
 @routes.delete(

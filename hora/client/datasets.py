@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from hora.client.resource import Resource, reads, reads_pages, returns
+from hora.client.resource import Resource, reads, reads_list, reads_pages, returns
 from hora.errors import Json
 from hora.service import Service
-from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset
+from jobs.views.data import DatasetLine, DatasetSampleView, DatasetVersions, DatasetVersionView, NewDataset
 
 if TYPE_CHECKING:
     from hora.client.fields import DatasetFields, UploadFields
@@ -19,6 +19,8 @@ class Datasets(Resource):
     list = reads_pages(DatasetLine, Service.datasets)
     get = reads(DatasetVersions, Service.dataset)
     version = reads(DatasetVersionView, Service.dataset_version)
+    samples = reads_list(DatasetSampleView, Service.dataset_samples)
+    sample = returns(Service.dataset_sample)
     remove = returns(Service.remove_dataset)
 
     def register(

@@ -29,6 +29,15 @@ class DatasetCalls(Calls):
         """One version of a dataset."""
         return self._wire.document("GET", api_path("datasets", name, "versions", str(version)))
 
+    def dataset_samples(self, name: str, version: int) -> list[Json]:
+        """The samples of a version that can be looked at, as `{number, label, path}`."""
+        return self._wire.items(api_path("datasets", name, "versions", str(version), "samples"), "items")
+
+    def dataset_sample(self, name: str, version: int, number: int) -> bytes:
+        """A sample, as PNG."""
+        path = api_path("datasets", name, "versions", str(version), "samples", str(number))
+        return self._wire.send("GET", path).content
+
     def register_dataset(self, document: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
         """Register data as the next version of a dataset: `{name, source}` or `{name, upload}`, and how to read it.
 

@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
+from jobs.data import samples
 from jobs.db import cursors
 from jobs.db.cursors import BY_NAME, BY_NUMBER, Page, page_of
 from jobs.db.tables import DatasetVersion, Job
@@ -182,6 +183,7 @@ def remove(session: Session, row: DatasetVersion) -> None:
         raise DatasetInUse(row.name, row.version, in_use)
     row.deleted_at = func.now()
     row.revision += 1
+    samples.remove(session, row.id)
     session.flush()
 
 

@@ -64,6 +64,20 @@ class DatasetVersionView(View):
     revision: int = Field(description="Grows with every change")
 
 
+class DatasetSampleView(View):
+    """A small image of a version of a dataset."""
+
+    number: int
+    label: str = Field(description="Its class, its classes, or the numbers to learn")
+    path: str = Field(description="Where the image is, a PNG of at most 64 x 64 pixels")
+
+
+class DatasetSamples(View):
+    """A few images of a version of a dataset: up to 3 of a class and 24 in all."""
+
+    items: Sequence[DatasetSampleView]
+
+
 class DatasetLine(View):
     """A dataset that a spec can name, with its newest version. An unknown value is null."""
 

@@ -1,6 +1,7 @@
 """The table of 10,000 jobs with its columns, CSV and saved views; the pages for tokens, projects, users and others."""
 
 import csv
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from bench.many_jobs import store_jobs
 from bench.telemetry import a_job
 from hora.service import Service
 from hora.stack.control import Stack
+from jobs.data import samples
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import DatasetVersion, Job
 from tests.browser.axe import serious_issues
@@ -46,6 +48,18 @@ def site(session_folder: Path) -> Iterator[Stack]:
             session.execute(update(Job).values(**hostile).where(Job.id == f"e{1:010}"))
             version = {"description": MARKUP, "status": "invalid", "error": MARKUP, "options": {"label": MARKUP}}
             session.add(DatasetVersion(name="chips", version=1, source=MARKUP, created_by="eve", **version))
+            facts = {
+                "format": "images", "shape": [8, 8, 1], "classes": [MARKUP], "class_counts": {MARKUP: 3}, "samples": 3,
+                "train": 2, "validation": 1, "test": 0, "split": 0.1, "damaged": 0, "damaged_files": [], "files": 3,
+                "bytes": 99,
+            }  # fmt: skip
+            ready = DatasetVersion(name="chips", version=2, source="chips", created_by="eve", options={}, facts=facts)
+            ready.status = "ready"
+            session.add(ready)
+            session.flush()
+            pixels = b64encode(bytes(range(64))).decode()
+            sample = {"label": MARKUP, "height": 8, "width": 8, "channels": 1, "pixels": pixels}
+            assert samples.store(session, ready.id, {"samples": [sample] * 3}) == 3
         engine.dispose()
         with Service(stack.url, stack.token) as admin:
             admin.create_project({"name": "vision", "description": MARKUP, "max_slots": 8})
@@ -164,6 +178,14 @@ def test_a_page_of_settings_shows_hostile_texts_as_texts_and_can_be_used_by_all(
     assert page.evaluate("window.isTaken") is None
     context.close()
     assert troubles.unexpected() == []
+
+
+def test_a_dataset_shows_samples_of_its_images(page: Page) -> None:
+    page.goto("/datasets/chips")
+    images = page.get_by_role("list", name="Samples").get_by_role("img")
+    expect(images).to_have_count(3)
+    expect(images.first).to_have_attribute("alt", f"A sample of {MARKUP}")
+    until(lambda: images.first.evaluate("image => image.naturalWidth") == 8, what="the image")
 
 
 def test_a_token_is_shown_once_and_revoked(page: Page) -> None:

@@ -50,6 +50,7 @@ export type NewWebhook = Schemas["NewWebhookView"];
 export type Delivery = Schemas["DeliveryView"];
 export type DatasetVersions = Schemas["DatasetVersions"];
 export type DatasetVersion = Schemas["DatasetVersionView"];
+export type DatasetSamples = Schemas["DatasetSamples"];
 export type ViewOfJobs = Schemas["ViewOfJobs"];
 export type ViewContent = Schemas["ViewContent"];
 export type Model = Schemas["Model"];

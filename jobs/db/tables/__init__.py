@@ -3,7 +3,7 @@
 from jobs.db.tables.articles import Article, ArticleVersion
 from jobs.db.tables.base import Base
 from jobs.db.tables.code import CodeArchive, CodePiece, CodeSender
-from jobs.db.tables.data import DatasetVersion, HostDataset, Upload, UploadPiece
+from jobs.db.tables.data import DatasetSample, DatasetVersion, HostDataset, Upload, UploadPiece
 from jobs.db.tables.notices import MailHour, Mirror, Webhook, WebhookDelivery
 from jobs.db.tables.people import (
     AccountStanding,
@@ -34,13 +34,13 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0027"  # the migration that makes these tables
+SCHEMA = "0028"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Article", "ArticleVersion", "Attempt", "AuditEntry",
-    "Base", "CodeArchive", "CodePiece", "CodeSender", "DatasetVersion", "Host", "HostDataset", "HostSample",
-    "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine", "MailHour",
-    "MarkedStore", "MetricBlock", "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup",
-    "RunTime", "Sample", "SavedView", "SigningKey", "Slot", "StartForecast", "Study", "StudyNote", "Token", "Upload",
-    "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
+    "Base", "CodeArchive", "CodePiece", "CodeSender", "DatasetSample", "DatasetVersion", "Host", "HostDataset",
+    "HostSample", "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis", "JobEvent", "JobText", "JobWait", "LogLine",
+    "MailHour", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror", "Project", "ProjectMember", "ProjectUsage",
+    "Rollup", "RunTime", "Sample", "SavedView", "SigningKey", "Slot", "StartForecast", "Study", "StudyNote", "Token",
+    "Upload", "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

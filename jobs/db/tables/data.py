@@ -61,6 +61,17 @@ class DatasetVersion(Base):
     )
 
 
+class DatasetSample(Base):
+    """A small image of a version of a dataset. Versions that were validated by earlier versions of Hora have none."""
+
+    __tablename__ = "dataset_samples"
+
+    version_id: Mapped[int] = mapped_column(ForeignKey("dataset_versions.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)  # from 0
+    label: Mapped[str]  # its class, or the numbers to learn
+    png: Mapped[bytes]
+
+
 class Upload(Base):
     """An archive that arrives in pieces. Its bytes are in the store, or below `settings.datasets_dir`."""
 

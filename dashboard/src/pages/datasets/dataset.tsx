@@ -10,6 +10,7 @@ import { pathWith } from "../../query.ts";
 import styles from "../settings/kit.module.css";
 import { Action, Page, useMe, When } from "../settings/kit.tsx";
 import { classesOf, factsOf } from "./facts.ts";
+import { Samples } from "./samples.tsx";
 
 export function DatasetPage({ id: name }: { id: string }) {
   const me = useMe();
@@ -64,6 +65,7 @@ function Version({ version, me, refresh }: { version: DatasetVersion; me: Me | u
             </dd>,
           ])}
         </dl>
+        <Samples version={version} />
         <Classes version={version} />
         {mayDelete && (
           <div class={styles["actions"]}>

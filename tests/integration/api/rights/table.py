@@ -374,6 +374,8 @@ ROWS = (
     row("GET /v1/datasets", READ),
     row("GET /v1/datasets/{dataset}", READ, Case("chips"), Case("digits")),
     row("GET /v1/datasets/{dataset}/versions/{version}", READ, Case("chips 1")),
+    row("GET /v1/datasets/{dataset}/versions/{version}/samples", READ, Case("chips 1")),
+    row("GET /v1/datasets/{dataset}/versions/{version}/samples/{number}", READ, Case("chips 1 0")),
     row("DELETE /v1/datasets/{dataset}/versions/{version}", SUBMIT, Case("chips 1", "alice", 204)),
     row(
         "POST /v1/datasets", SUBMIT,

@@ -21,6 +21,7 @@ from api.deps import Services, idempotency_of
 from hora.service.sending_runs import packed_run
 from jobs.db.engine import Sessions
 from jobs.db.tables import (
+    DatasetSample,
     DatasetVersion,
     Host,
     Job,
@@ -315,7 +316,10 @@ def _make_articles(session: Session) -> dict[str, str]:
 
 
 def _make_data(session: Session) -> dict[str, str]:
-    session.add(DatasetVersion(name="chips", version=1, source="chips", created_by="alice", options={}, description=""))
+    chips = DatasetVersion(name="chips", version=1, source="chips", created_by="alice", options={}, description="")
+    session.add(chips)
+    session.flush()
+    session.add(DatasetSample(version_id=chips.id, number=0, label="cat", png=b"png"))
     session.add(Upload(id="upload", owner="alice", filename="a.zip", size_bytes=100))
     session.add(
         Upload(id="complete", owner="alice", filename="b.zip", size_bytes=9, received_bytes=9, completed_at=func.now())

@@ -1,21 +1,25 @@
 """New versions of datasets, validated by real processes: what becomes of them, and why."""
 
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import select
+from PIL import Image
+from sqlalchemy import select, update
 
-from jobs.data import uploads
+from jobs.data import samples, uploads
 from jobs.db.engine import Sessions
-from jobs.db.tables import Upload
+from jobs.db.tables import DatasetVersion, Upload
 from jobs.runtime.settings import Settings
 from tests.archives import chips, tar_of, zip_of
 from tests.integration.worker.datasets.dataset_rows import Register, row_of, write
+from worker.datasets import validator as validator_module
 from worker.datasets.validator import Validator
 
 
@@ -35,6 +39,11 @@ def test_a_version_of_arrays_becomes_ready_with_its_facts(
         "validation": 20, "test": 20, "split": 0.2, "damaged": 0, "damaged_files": [], "files": 1,
         "bytes": (settings.home / "data" / "a.npz").stat().st_size,
     }  # fmt: skip
+    with sessions() as session:
+        labels = [label for _, label in samples.labels_of(session, row_id)]
+        image = Image.open(io.BytesIO(samples.png_of(session, row_id, 0)))
+    assert sorted(labels) == sorted(["0", "1", "2", "3"] * 3)
+    assert (image.format, image.size) == ("PNG", (8, 8))
     assert not validator.validate_one()
 
 
@@ -198,3 +207,37 @@ def test_an_inspection_has_a_time_limit(
     hasty = settings.model_copy(update={"data_roots": silent_server, "inspection_timeout_s": 0.3})
     assert Validator(sessions, hasty).validate_one()
     assert "longer than 0.3 s" in (row_of(sessions, row_id).error or "")
+
+
+def test_data_of_which_no_samples_can_be_taken_is_ready_without_them(
+    validator: Validator, registered: Register, sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = validator_module.run_contained
+
+    def dies_on_samples(module: str, request: dict[str, Any], **options: Any) -> dict[str, Any]:
+        return real("worker.none" if module == "trainer.samples" else module, request, **options)
+
+    monkeypatch.setattr(validator_module, "run_contained", dies_on_samples)
+    x = np.zeros((100, 8, 8), np.uint8)
+    np.savez(settings.home / "data" / "a.npz", x_train=x, y_train=np.arange(100) % 4)
+    row_id = registered(source="a.npz", validation=0.2)
+    assert validator.validate_one()
+    assert row_of(sessions, row_id).status == "ready"
+    with sessions() as session:
+        assert samples.labels_of(session, row_id) == []
+
+
+def test_only_what_is_a_sample_is_stored_and_only_once(registered: Register, sessions: Sessions) -> None:
+    row_id = registered(source="a.npz")
+    good = {"label": "a\0b", "height": 1, "width": 1, "channels": 1, "pixels": "AA=="}
+    told = {"samples": [*[{**good, "label": str(number)} for number in range(100)], {**good, "width": 65}, "x", None]}
+    with sessions.begin() as session:
+        assert samples.store(session, row_id, told) == 0  # not ready
+        session.execute(update(DatasetVersion).where(DatasetVersion.id == row_id).values(status="ready"))
+    with sessions.begin() as session:
+        assert samples.store(session, row_id, {"samples": "none"}) == 0
+        assert samples.store(session, row_id, {"samples": [{**good, "pixels": "AAAA"}, good]}) == 1
+    with sessions.begin() as session:
+        assert samples.store(session, row_id, told) == 0
+        samples.remove(session, row_id)
+        assert samples.store(session, row_id, told) == samples.MOST
