@@ -22,7 +22,7 @@ def compare(client: Service, job_ids: tuple[str, str]) -> Json:
     """
     jobs = [client.job(job_id) for job_id in job_ids]
     return {
-        "jobs": list(job_ids),
+        "jobs": [job["id"] for job in jobs],
         "code": _code_difference(client, jobs),
         "spec": _differing([_settings(job["spec"]) for job in jobs]),
         "results": _differing([_results(job) for job in jobs]),

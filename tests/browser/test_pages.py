@@ -278,6 +278,8 @@ def test_notes_are_written_with_a_preview_and_a_star_is_given(page: Page, servic
     star.click()
     expect(star).to_have_attribute("aria-pressed", "true")
     until(lambda: service.job(job_id)["starred"], what="the star")
+    page.goto(f"/jobs/{job_id[:9]}?tab=notes")
+    expect(page).to_have_url(re.compile(rf"/jobs/{job_id}\?tab=notes$"))
     page.goto("/?starred=true")
     expect(page.get_by_role("link", name="noted", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name=f"Notes on noted {job_id}")).to_be_visible()

@@ -5,6 +5,7 @@ import type { Advice, Attempt, Job, JobEvent, Listed } from "../../api/types.ts"
 import { Notice, Waiting } from "../../parts/notice.tsx";
 import { withParams } from "../../query.ts";
 import { param, query } from "../../url.ts";
+import { useWholeAddress } from "../../whole_address.ts";
 import { EventsPanel } from "./events/events.tsx";
 import { Failure } from "./failure.tsx";
 import { Header } from "./header.tsx";
@@ -31,6 +32,7 @@ const tab = param("tab", "overview");
 
 export function JobPage({ id }: { id: string }) {
   const { job, events, problem, refresh } = useJob(id, tab.value === "events");
+  useWholeAddress("jobs", id, job?.id);
   const name = job?.name;
   useEffect(() => {
     if (name !== undefined) document.title = `${name} · Hora`;

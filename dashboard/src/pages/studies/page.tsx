@@ -5,6 +5,7 @@ import { usePolled } from "../../api/polled.ts";
 import type { Study, StudyReport } from "../../api/types.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { pathWith } from "../../query.ts";
+import { useWholeAddress } from "../../whole_address.ts";
 import { Cost, Speedup, TimeToTarget } from "./answers.tsx";
 import { CellTable } from "./cell_table.tsx";
 import { Curves } from "./curves.tsx";
@@ -30,6 +31,7 @@ export function StudyPage({ id }: { id: string }) {
   const newestReport = useRef(polled.data);
   newestReport.current = polled.data ?? newestReport.current; // while the report for another target is on its way
   const report = newestReport.current;
+  useWholeAddress("studies", id, study.data?.id);
   if (study.problem?.status === 404) return <NotFound id={id} />;
   if (study.data === undefined) return <Waiting problem={study.problem} subject="the study" />;
   const refresh = (): void => {
