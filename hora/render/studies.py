@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hora.errors import Json
 from hora.render.jobs import STATUS_STYLE
+from hora.render.metrics import metric
 from hora.render.tables import facts, table_of
 from hora.render.text import ago, count, heading, plain, plain_lines
 
@@ -65,8 +66,11 @@ def values_line(values: Mapping[str, Any]) -> str:
 
 
 def studies_table(studies: Iterable[Json], now: datetime | None = None) -> Table:
-    """One line a study."""
-    table = table_of("ID", "NAME…", "STATUS", "ENDED>", "FAILED>", "VARIES…", "REPEATS>?", "SUBMITTED")
+    """One line a study. If some have a best value, one column has it."""
+    studies = list(studies)
+    have_best = any(study.get("best") for study in studies)
+    best = ["BEST?"] if have_best else []
+    table = table_of("ID", "NAME…", "STATUS", "ENDED>", "FAILED>", "VARIES…", "REPEATS>?", *best, "SUBMITTED")
     for study in studies:
         table.add_row(
             plain(study["id"]),
@@ -76,9 +80,15 @@ def studies_table(studies: Iterable[Json], now: datetime | None = None) -> Table
             str(study["counts"].get("failed", 0) or "-"),
             plain(", ".join(study["varied"]) or "-"),
             str(study["repeats"]),
+            *([_best_text(study.get("best"))] if have_best else []),
             ago(study.get("created_at"), now),
         )
     return table
+
+
+def _best_text(best: Json | None) -> str:
+    """val_accuracy 0.9312; a dash if no job has succeeded."""
+    return f"{plain(best['metric'])} {metric(best['value'])}" if best else "-"
 
 
 def study_facts(study: Json, now: datetime | None = None) -> Table:

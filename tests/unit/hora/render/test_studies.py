@@ -80,6 +80,14 @@ def test_studies_table_has_a_line_for_a_study() -> None:
     ]  # fmt: skip
 
 
+def test_a_list_has_the_best_values_of_studies_if_there_are_any() -> None:
+    best = {"metric": "val_loss\x1b", "value": 0.031}
+    heading, *lines = as_text(studies_table([study("succeeded") | {"best": best}, study("queued")], NOW)).splitlines()
+    assert "BEST" in heading
+    assert "val_loss\\x1b 0.0310" in lines[0]
+    assert lines[1].split()[-4:] == ["-", "0.0", "s", "ago"]
+
+
 def test_study_details_show_its_notes_and_its_target() -> None:
     notes = [{"id": 1, "at": NOW, "author": "ada", "text": "Try\na larger rate\x07."}]
     facts = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
