@@ -35,7 +35,7 @@ from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.suggestions import meant
+from jobs.suggestions import each_meant
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -170,9 +170,9 @@ async def only_known_parameters(request: Request) -> None:
     unknown = [name for name in request.query_params if name not in names]
     if unknown:
         allowed = f"allowed: {', '.join(sorted(names))}" if names else "this route has none"
-        raise invalid(
-            [FieldProblem(name[:80], f"no such query parameter; {allowed}{meant(name, names)}") for name in unknown]
-        )
+        why = f"no such query parameter; {allowed}"
+        proposals = each_meant(unknown, names)
+        raise invalid([FieldProblem(name[:80], why + more) for name, more in zip(unknown, proposals, strict=True)])
 
 
 def _query_parameters(dependant: Dependant) -> set[str]:

@@ -24,7 +24,7 @@ from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
-from jobs.suggestions import meant
+from jobs.suggestions import each_meant
 from jobs.views.base import Listed
 from jobs.views.jobs import EventView
 from jobs.views.live import Kind
@@ -169,7 +169,10 @@ def _kinds(values: list[str]) -> frozenset[Kind]:
     wrong = [name for name in names if name not in set(Kind)]
     if wrong:
         why = f"no such kind; allowed: {', '.join(Kind)}"
-        raise invalid([FieldProblem("include", why + meant(name, Kind), name[:80]) for name in wrong])
+        proposals = each_meant(wrong, Kind)
+        raise invalid(
+            [FieldProblem("include", why + more, name[:80]) for name, more in zip(wrong, proposals, strict=True)]
+        )
     return frozenset(map(Kind, names))
 
 

@@ -34,7 +34,7 @@ from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
-from jobs.suggestions import meant
+from jobs.suggestions import each_meant
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
 
@@ -143,8 +143,10 @@ def statuses_of(values: list[str]) -> frozenset[Status]:
     names = [name for value in values for name in value.split(",") if name]
     wrong = [name for name in names if name not in set(Status)]
     if wrong:
-        allowed = f"no such status; allowed: {', '.join(Status)}"
-        raise invalid([FieldProblem("status", allowed + meant(name, Status), name[:80]) for name in wrong])
+        why, proposals = f"no such status; allowed: {', '.join(Status)}", each_meant(wrong, Status)
+        raise invalid(
+            [FieldProblem("status", why + more, name[:80]) for name, more in zip(wrong, proposals, strict=True)]
+        )
     return frozenset(map(Status, names))
 
 

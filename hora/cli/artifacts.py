@@ -8,7 +8,7 @@ import typer
 from hora.cli.checkpoints import fetch_all, fetch_one, list_checkpoints
 from hora.cli.options import AsJson, JobId
 from hora.cli.output import display, print_json, say, tell
-from hora.errors import HoraError
+from hora.errors import HoraError, NotFound
 
 if TYPE_CHECKING:
     from hora.service import Service
@@ -92,9 +92,13 @@ def _list_files(client: "Service", job_id: str, *, as_json: bool) -> None:
 
 def _fetch_file(client: "Service", job_id: str, path: str, output: Path | None) -> list[Path]:
     from hora.cli.download_progress import progress
+    from jobs.suggestions import meant
 
     into = _file(path, output)
-    size = next((int(file["bytes"]) for file in client.artifacts(job_id) if file["path"] == path), 0)
+    sizes = {file["path"]: int(file["bytes"]) for file in client.artifacts(job_id)}
+    size = sizes.get(path, 0)
+    if sizes and path not in sizes:
+        raise NotFound(404, "Artifact not found", f"the job has no file {path!r}{meant(path, sizes)}")
     with progress() as show:
         return [client.download_artifact(job_id, path, into, on_bytes=lambda so_far: show(path, so_far, size))]
 

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from jobs import wording
 from jobs.model.goals import METRIC_NAME
 from jobs.model.pools import POOL
-from jobs.suggestions import meant
+from jobs.suggestions import MOST_PROPOSALS, meant
 from jobs.wording import ANY_KIND, NAMES, shortened
 
 __all__ = [
@@ -53,11 +53,18 @@ def field_problems(error: ValidationError, model: type[BaseModel]) -> list[Field
     return [
         FieldProblem(
             field=".".join(str(part) for part in _path_of(detail) if _is_field(part)),
-            message=_unknown_field(detail["loc"], model) if detail["type"] == "extra_forbidden" else in_words(detail),
+            message=_message(detail, model, is_compared=place < MOST_PROPOSALS),
             received=_received(detail),
         )
-        for detail in error.errors(include_url=False)
+        for place, detail in enumerate(error.errors(include_url=False))
     ]
+
+
+def _message(detail: ErrorDetails, model: type[BaseModel], *, is_compared: bool) -> str:
+    """What is wrong. It proposes what was probably meant only if it `is_compared`: that takes long."""
+    if not is_compared:
+        return detail["msg"]
+    return _unknown_field(detail["loc"], model) if detail["type"] == "extra_forbidden" else in_words(detail)
 
 
 def in_words(detail: ErrorDetails) -> str:

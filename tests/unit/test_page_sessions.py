@@ -52,6 +52,7 @@ def test_commands_files_and_outputs_of_a_page_are_found() -> None:
     ("shown", "printed"),
     [
         ("1aagd4bvydha  job   28.0 s ago", "zqp82jf6xqwh job 1 min 02 s ago"),
+        ("1aagd4bvydha\n1aagd4bvydha  job", "wgrnjreqzeas\nwgrnjreqzeas  job"),
         ("samples/s  26,539", "samples/s 9"),
         ("Hora is ready at http://h (state and logs in /)", "Hora is already running at URL (state and logs in /)"),
         ("slot time 30.0 s: set-up 65 %, idle 1 %", "slot time 2.1 s: idle 3 %, saving 2 %"),

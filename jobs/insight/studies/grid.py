@@ -20,7 +20,7 @@ from jobs.model.documents import set_field
 from jobs.model.printable import MOST_IN_NAME, cleaned
 from jobs.model.problems import FieldProblem, InvalidSpec, fields_at
 from jobs.model.spec import Spec, spec_from
-from jobs.suggestions import similar_to
+from jobs.suggestions import MOST_PROPOSALS, similar_to
 from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {
@@ -143,14 +143,15 @@ def value_text(value: Any) -> str:
 
 
 def wrong_fields(study: StudySpec) -> Iterator[FieldProblem]:
-    for field in study.grid:
+    for place, field in enumerate(study.grid):
         top, _, inner = field.partition(".")
         if top in _NOT_VARIED:
             yield FieldProblem(f"grid.{field}", f"cannot be varied: {_NOT_VARIED[top]}")
         elif top in _WITH_ANY_NAMES and inner:
             yield from _wrong_inner(study, field)
         elif not _is_field(Spec, field.split(".")):
-            yield FieldProblem(f"grid.{field}", f"a spec has no such field; {_NESTED}{_meant_field(field)}")
+            proposal = _meant_field(field) if place < MOST_PROPOSALS else ""
+            yield FieldProblem(f"grid.{field}", f"a spec has no such field; {_NESTED}{proposal}")
     if study.base.get("probe") is not None:
         yield FieldProblem("base.probe", _NOT_VARIED["probe"])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.suggestions import meant, similar_to
+from jobs.suggestions import MOST_PROPOSALS, each_meant, meant, similar_to
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,12 @@ def test_the_most_similar_name_is_found(given: object, names: list[str], expecte
 def test_a_proposal_ends_a_sentence() -> None:
     assert meant("vison", ["vision"], "`") == "; did you mean `vision`?"
     assert meant("vison", []) == ""
+
+
+def test_only_the_first_of_many_names_are_compared() -> None:
+    proposals = each_meant(["runing"] * 10_000, ["running"])
+    assert proposals[: MOST_PROPOSALS + 1] == ["; did you mean running?"] * MOST_PROPOSALS + [""]
+    assert not any(proposals[MOST_PROPOSALS:])
 
 
 def test_ids_need_more_in_common() -> None:

@@ -50,6 +50,12 @@ def test_a_text_beside_a_number_is_not_proposed() -> None:
     assert "must be a text" in {problem.message for problem in problems}
 
 
+def test_only_the_first_of_many_fields_are_compared() -> None:
+    problems = problems_of(smallest(**{f"epcohs{number}": 1 for number in range(60)}))
+    with_proposal = [problem for problem in problems if "did you mean `epochs`?" in problem.message]
+    assert (len(problems), len(with_proposal)) == (60, 50)
+
+
 @pytest.mark.parametrize("model", [Spec, StudySpec])
 def test_each_pattern_has_words(model: Any) -> None:
     patterns = set(_patterns(model.model_json_schema()))
