@@ -41,11 +41,8 @@ def _values(session: Session, goals: Mapping[str, Goal]) -> dict[str, float]:
     if not goals:
         return {}
     ids, metrics = list(goals), [goal.metric for goal in goals.values()]
-    wanted = (
-        func.unnest(cast(ids, ARRAY(String)), cast(metrics, ARRAY(String)))
-        .table_valued("id", "metric")
-        .render_derived()
-    )
+    pairs = func.unnest(cast(ids, ARRAY(String)), cast(metrics, ARRAY(String)))
+    wanted = pairs.table_valued("id", "metric").render_derived()
     value = cast(Job.metrics[wanted.c.metric]["best"].astext, Float)
     rows = session.execute(
         select(Job.study_id, func.min(value), func.max(value))

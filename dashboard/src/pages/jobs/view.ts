@@ -98,7 +98,10 @@ export function paramsOf(change: Partial<View>): Record<string, string | null> {
   if (labels !== undefined) params["label"] = labels.map(withoutCommas).join(",");
   if (study !== undefined) params["study"] = study;
   if (isStarred !== undefined) params["starred"] = isStarred ? "true" : null;
-  if (isGrouped !== undefined) params["group"] = isGrouped ? "study" : null;
+  if (isGrouped !== undefined) {
+    params["group"] = isGrouped ? "study" : null;
+    params["open"] = null; // groups
+  }
   if (order !== undefined) params["sort"] = order === EVERYTHING.order ? null : order;
   if (metric !== undefined) params["metric"] = metric === EVERYTHING.metric ? null : metric;
   return params;

@@ -1,9 +1,11 @@
 // A group of jobs: its row, which says how far they are, and its jobs below it while it is open.
 
 import type { ComponentChildren } from "preact";
-import { useId, useState } from "preact/hooks";
+import { useId } from "preact/hooks";
 import type { ListedStudy } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
+import { listOf } from "../../../query.ts";
+import { param } from "../../../url.ts";
 import { CountsBar } from "../../studies/counts_bar.tsx";
 import { gridLine, progressLine } from "../../studies/state.ts";
 import { When } from "../cells.tsx";
@@ -23,6 +25,8 @@ export interface Shared {
   readonly onRows: (study: string, rows: readonly Row[]) => void;
   readonly onChange: (change: Partial<View>) => void;
 }
+
+const openParam = param("open"); // the ids of the open groups
 
 export function StudyGroup({ study, ...shared }: Shared & { study: ListedStudy }) {
   return (
@@ -65,8 +69,11 @@ interface GroupProps extends Shared {
 }
 
 function Group({ id, name, children, ...shared }: GroupProps) {
-  const [isOpen, setOpen] = useState(false);
+  const openIds = listOf(openParam.value);
+  const isOpen = openIds.includes(id);
   const bodyId = useId();
+  const toggle = (): void =>
+    openParam.set((isOpen ? openIds.filter((other) => other !== id) : [...openIds, id]).join());
   return (
     <li class={styles["group"]}>
       <div class={styles["row"]}>
@@ -75,7 +82,7 @@ function Group({ id, name, children, ...shared }: GroupProps) {
           class={styles["name"]}
           aria-expanded={isOpen}
           aria-controls={isOpen ? bodyId : undefined}
-          onClick={() => setOpen(!isOpen)}
+          onClick={toggle}
         >
           <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span> <bdi>{name}</bdi>
         </button>
