@@ -3,6 +3,7 @@
 from jobs.db.tables import Job, Token
 from jobs.model.documents import knows_epochs
 from jobs.model.remedies import EXPLANATIONS, Explanation
+from jobs.model.spec_parts import ProbeSpec
 from jobs.model.states import EndReason
 from jobs.model.stored_spec import with_defaults
 from jobs.scheduling.queue import Standing
@@ -42,6 +43,8 @@ def progress_of(job: Job) -> Progress:
     epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
     epochs = epochs if knows_epochs(job.spec) else None
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
-    expected = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}
+    probe = job.spec.get("probe")
+    batches = ProbeSpec.model_validate(probe).batches if probe else []
+    expected = {"steps": len(batches), "per_gpu_batch": None} if probe else {"epochs": epochs, "steps": steps}
     progress = Progress.model_validate({**expected, **(job.progress or {})})
     return progress if job.ended_at is None else progress.model_copy(update={"eta_s": None})

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from hora.render.copies import event_text
 from hora.render.idle import idle_event_text
-from hora.render.jobs import epoch_line, progress_line, standing, status
+from hora.render.jobs import epoch_line, progress_of, standing, status
 from hora.render.metrics import goal_of
+from hora.render.probe import point_line
 from hora.render.text import plain
 from hora.service import Json, Service, ServiceUnavailable
 
@@ -99,7 +100,7 @@ def live_bar(console: Console) -> Iterator[Watch]:
                 status=status(job),
                 total=progress.get("steps") or None,
                 completed=progress.get("step") or 0,
-                progress=standing(job) or (progress_line(progress, goal=goal_of(job)) if job.get("attempt") else ""),
+                progress=standing(job) or (progress_of(job) if job.get("attempt") else ""),
             )
 
         yield watch
@@ -107,24 +108,26 @@ def live_bar(console: Console) -> Iterator[Watch]:
 
 @contextmanager
 def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
-    """A line for each change of status, each lost attempt and each epoch, without control characters.
+    """A line for each change of status, each lost attempt, each epoch and each batch of a probe, in plain text.
 
     Also a line for each new reason why a queued job waits. A new figure in a reason gives no line: it changes often.
     And one for a checkpoint that was fetched from the store, or waits for it, and for slots that nobody uses.
     """
-    printed: dict[str, Any] = {"event": 0, "state": None, "news": None}
+    printed: dict[str, Any] = {"event": 0, "state": None, "news": None, "points": 0}
 
     def watch(job: Json) -> None:
-        news = ((job.get("progress") or {}).get("epoch"), bool(job.get("copies_behind")), job.get("idle"))
+        points = (job.get("probe") or {}).get("points") or []
+        epoch = (job.get("progress") or {}).get("epoch")
+        news = (epoch, len(points), bool(job.get("copies_behind")), job.get("idle"))
         reason = _FIGURES.sub("", (job.get("waiting") or {}).get("reason", ""))
         state = (job["status"], bool(job.get("paused_at")), reason)
         if (state, news) == (printed["state"], printed["news"]):
             return
-        lines = _new_lines(client, job, printed)
+        lines = [*_new_lines(client, job, printed), *map(point_line, points[printed["points"] :])]
         if state != printed["state"]:
             # The epochs of a job come before the line of its end.
             lines = [*lines, _state_line(job)] if job.get("ended_at") else [_state_line(job), *lines]
-        printed.update(state=state, news=news)
+        printed.update(state=state, news=news, points=len(points))
         for line in lines:
             console.print(line, soft_wrap=True)
 

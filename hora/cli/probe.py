@@ -4,8 +4,7 @@ Part of the command line of `hora.cli.app`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,9 +15,6 @@ from hora.cli.output import console_of, display, print_json, print_line, say, te
 from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from hora.errors import Json
     from hora.service import Service
 
 app = typer.Typer()
@@ -74,7 +70,7 @@ def as_given(
 
 def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json: bool, timeout_s: float | None) -> None:
     """Watch a probe to its end, show its result, and exit with its code."""
-    from hora.cli.follow import live_bar
+    from hora.cli.follow import live_bar, plain_lines
     from hora.render.jobs import status
     from hora.render.probe import probe_rows
     from hora.render.tables import facts
@@ -85,7 +81,7 @@ def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json:
         if as_json:
             job = client.wait(job_id, on_update=print_line, timeout_s=timeout_s)
         else:
-            with live_bar(console) if console.is_terminal else _point_lines(console) as watch:
+            with live_bar(console) if console.is_terminal else plain_lines(client, console) as watch:
                 job = client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
     except KeyboardInterrupt:
         say("")
@@ -96,27 +92,3 @@ def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json:
     if not as_json:
         display(facts(rows))
     raise typer.Exit(OUTCOME[job["status"]])
-
-
-@contextmanager
-def _point_lines(console: "Console") -> "Iterator[Callable[[Json], None]]":
-    """A line for each change of status and for each measured batch, without control characters."""
-    from hora.render.jobs import standing
-    from hora.render.probe import point_line
-    from hora.render.text import plain
-
-    last_state, points_shown = "", 0
-
-    def watch(job: "Json") -> None:
-        nonlocal last_state, points_shown
-        points = (job.get("probe") or {}).get("points") or []
-        lines = [point_line(point) for point in points[points_shown:]]
-        place = standing(job)
-        state = plain(job["status"]) + (f", {place}" if place else "")
-        if state != last_state:
-            lines = [*lines, state] if job.get("ended_at") else [state, *lines]
-        last_state, points_shown = state, len(points)
-        for line in lines:
-            console.print(line, soft_wrap=True)
-
-    yield watch

@@ -172,7 +172,7 @@ def job_details(
 ) -> Table:
     """What a person wants to know first about a job. `attempt` is its newest one, on `hosts`; `more` comes last."""
     attempt = attempt or {}
-    plan, progress = job.get("plan") or {}, job.get("progress") or {}
+    plan = job.get("plan") or {}
     spec = job.get("spec") or {}
     rows: dict[str, object] = {
         "id": plain(job["id"]),
@@ -208,7 +208,7 @@ def job_details(
     if job.get("notes"):
         rows["notes"] = first_lines(job["notes"])
     if job.get("attempt") and not job.get("summary"):
-        rows["progress"] = progress_line(progress, goal=goal_of(job))
+        rows["progress"] = progress_of(job)
     return facts(rows, _results(job), _metrics(job), more or {})
 
 
@@ -293,6 +293,14 @@ def _setup(phases: Mapping[str, float]) -> str | None:
     """How long each part of the set-up took, in the order in which they come."""
     names = sorted(phases, key=lambda name: _PHASES.index(name) if name in _PHASES else len(_PHASES))
     return ", ".join(f"{plain(name).replace('_', ' ')} {duration(phases[name])}" for name in names) or None
+
+
+def progress_of(job: Json) -> str:
+    """The progress of a job in one line."""
+    progress = job.get("progress") or {}
+    if job.get("probe"):
+        return probe_progress(progress, job["probe"].get("points") or [])
+    return progress_line(progress, goal=goal_of(job))
 
 
 def progress_line(progress: Mapping[str, Any], *, goal: str | None = None) -> str:

@@ -17,6 +17,7 @@ import { idleText } from "./idle.ts";
 import { Notify } from "./notify.tsx";
 import { ordinal, sentence } from "./reasons.ts";
 import { isProbe } from "./results/probe.tsx";
+import { bestPoint } from "./results/probed.ts";
 
 export function Header({ job, onChange, children }: { job: Job; onChange: () => void; children: ComponentChildren }) {
   return (
@@ -134,7 +135,7 @@ function WaitingLine({ job }: { job: Job }) {
 
 function ProgressLine({ job }: { job: Job }) {
   const { progress } = job;
-  const text = [...stageOf(job), ...(job.status === "running" ? paceOf(progress) : [])].join(" · ");
+  const text = [...stageOf(job), ...(job.status === "running" && !isProbe(job) ? paceOf(progress) : [])].join(" · ");
   const share = shareOf(progress);
   return (
     <div class={styles["progress"]}>
@@ -165,7 +166,12 @@ function stageOf(job: Job): string[] {
   }
   if (!isProbe(job)) return [`epoch ${of(epoch, epochs)}`, `step ${of(step, steps)}`];
   const batch = (job.progress as Record<string, unknown>)["per_gpu_batch"];
-  return [`${of(step, steps)} batches`, ...(typeof batch === "number" ? [`now ${batch} per GPU`] : [])];
+  const best = bestPoint(job.probe);
+  return [
+    `${of(step, steps)} batches`,
+    ...(typeof batch === "number" ? [`now ${batch} per GPU`] : []),
+    ...(best === undefined ? [] : [`best so far ${best.per_gpu_batch}: ${short(best.samples_per_s)} samples/s`]),
+  ];
 }
 
 /** The speed, and the time left at that speed. */

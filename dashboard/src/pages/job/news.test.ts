@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Job, JobEvent } from "../../api/types.ts";
-import { newsAfter, type State, withEvents, withNews } from "./news.ts";
+import { hasMeasuredMore, newsAfter, type State, withEvents, withNews } from "./news.ts";
 
 const job = { id: "j1", status: "running", revision: 3, progress: { epoch: 1, step: 10 } } as Job;
 const state = (revision: number): State => ({ status: "succeeded", revision }) as State;
@@ -27,4 +27,16 @@ test("events are merged without repeats, in the order of their ids", () => {
   const ids = (events: readonly JobEvent[]): number[] => events.map((event) => event.id);
   assert.deepEqual(ids(withEvents([line(1), line(2)], [line(3), line(5)])), [1, 2, 3, 5]);
   assert.deepEqual(ids(withEvents([line(1), line(5)], [line(3), line(5)])), [1, 3, 5]);
+});
+
+test("a probe is read again when it has measured another batch", () => {
+  const probe = (points: object[] | null) =>
+    ({ spec: { probe: {} }, probe: points && { points, ended_by: null } }) as unknown as Job;
+  const measured = (step: number) => ({ ...progress, step });
+  assert.equal(hasMeasuredMore(probe(null), measured(0)), false);
+  assert.equal(hasMeasuredMore(probe(null), measured(1)), true);
+  assert.equal(hasMeasuredMore(probe([{}]), measured(1)), false);
+  assert.equal(hasMeasuredMore(probe([{}]), measured(2)), true);
+  assert.equal(hasMeasuredMore({ spec: {}, probe: null } as unknown as Job, measured(5)), false);
+  assert.equal(hasMeasuredMore(undefined, measured(5)), false);
 });

@@ -39,6 +39,11 @@ export function newsAfter(news: News, job: Job, isStreaming: boolean): News {
   };
 }
 
+/** Whether a probe has measured batches that the last answer does not have. */
+export function hasMeasuredMore(job: Job | undefined, { step }: Progress): boolean {
+  return job?.spec["probe"] != null && step > (job.probe?.points.length ?? 0);
+}
+
 /** A history with more events, without repeats, in the order in which they were written. */
 export function withEvents(events: readonly JobEvent[], more: readonly JobEvent[]): readonly JobEvent[] {
   const last = events.at(-1)?.id ?? -1;

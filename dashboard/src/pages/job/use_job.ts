@@ -6,7 +6,7 @@ import type { Problem } from "../../api/problem.ts";
 import { useStream } from "../../api/stream.ts";
 import type { Job, JobEvent, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
-import { type News, newsAfter, type State, withEvents, withNews } from "./news.ts";
+import { hasMeasuredMore, type News, newsAfter, type State, withEvents, withNews } from "./news.ts";
 
 const GATHERED_MS = 50; // a stream begins with the whole history, which is shown in a few steps and not line by line
 const SHORT_EPOCHS = 2000; // each has two events, and a stream sends all events from the first one on
@@ -41,6 +41,7 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
     progress: (progress: Progress) => {
       progressAt.current = performance.now();
       setNews((now) => ({ ...now, progress }));
+      if (hasMeasuredMore(data, progress)) refresh(); // what a probe found is not streamed
     },
     state: (state: State) => {
       setNews((now) => ({ ...now, state }));

@@ -39,6 +39,29 @@ def test_waiting_job_prints_a_line_for_a_new_reason_but_not_for_new_numbers() ->
     ]
 
 
+def test_each_batch_of_a_probe_has_a_line_before_that_of_its_end() -> None:
+    service, console = Played(), Console(file=io.StringIO(), width=200)
+    point = {"fits": True, "step_time_s": 0.01, "samples_per_s": 800.0, "global_batch": 16}
+
+    def probing(*batches: int, **changes: Any) -> dict[str, Any]:
+        points = [{**point, "per_gpu_batch": batch} for batch in batches]
+        return {"id": "0abc", "status": "running", "probe": {"points": points}, **changes}
+
+    with plain_lines(cast("Service", service), console) as watch:
+        watch(probing())
+        watch(probing(8))
+        watch(probing(8))
+        watch(probing(8, 16, 32))
+        watch(probing())  # its next attempt begins anew
+        watch(probing(8))
+        watch(probing(8, 16, status="succeeded", ended_at="2030-01-01T00:00:00Z"))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.partition(" per GPU")[0] for line in lines] == [
+        "running", "batch 8", "batch 16", "batch 32", "batch 8", "batch 16", "succeeded",
+    ]  # fmt: skip
+    assert lines[1] == "batch 8 per GPU, 16 in all: 800 samples/s, 10.00 ms a step"
+
+
 def test_a_preempted_attempt_is_not_called_lost() -> None:
     service, console = Played(), Console(file=io.StringIO(), width=200)
     ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}

@@ -6,6 +6,7 @@ import { Panel } from "../../../parts/panel.tsx";
 import { figureOf } from "../analysis/evidence.ts";
 import { CopyButton } from "../copy_button.tsx";
 import { type Column, RowsTable } from "../rows_table.tsx";
+import { bestPoint } from "./probed.ts";
 import styles from "./results.module.css";
 
 const ENDS: Record<NonNullable<ProbeFindings["ended_by"]>, string> = {
@@ -47,7 +48,7 @@ export function ProbePanel({ job }: { job: Job }) {
 function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
   const measured = (of: (point: ProbePoint, stepS: number) => string) => (point: ProbePoint) =>
     point.fits && point.step_time_s != null ? of(point, point.step_time_s) : "–";
-  const bestSamplesPerS = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
+  const bestSamplesPerS = bestPoint(probe)?.samples_per_s ?? 0;
   return [
     { name: "Batch per GPU", cell: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
     { name: "Global batch", isFigure: true, cell: (point) => number(point.global_batch) },
