@@ -29,6 +29,8 @@ LONG, HOSTILE = "long00000000", "hostile00000"
 MARKUP = "<img src=x onerror=window.isTaken=1>"
 LOSSES = dict.fromkeys(range(1, STEPS + 1), 0.5) | {SPIKE_AT: 2.0, STEPS: 0.125}
 _NOW = datetime.now(UTC)
+# Polls come every two seconds or less often.
+NO_POLLS = "{ const after = setTimeout; window.setTimeout = (act, ms) => ms >= 1900 ? 0 : after(act, ms); }"
 
 
 @pytest.fixture(scope="module")
@@ -348,3 +350,32 @@ def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
     context.close()
     for job_id in jobs.values():
         service.cancel(job_id)
+
+
+def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
+    browser: Browser, site: Stack, page: Page, service: Service
+) -> None:
+    job_id = service.submit({"dataset": "digits", "name": "watched", "priority": 90})["id"]
+    context = browser.new_context(base_url=site.url, storage_state=page.context.storage_state())
+    of_job, of_queue = context.new_page(), context.new_page()
+    for other, path in ((of_job, f"/jobs/{job_id}"), (of_queue, "/queue")):
+        other.add_init_script(NO_POLLS)
+        other.goto(path)
+        expect(other.get_by_text("watched", exact=True).first).to_be_visible()
+    row = of_queue.get_by_role("link", name="renamed")
+
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("renamed")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(of_job.get_by_role("heading", name="renamed")).to_be_visible()
+    expect(of_queue.get_by_role("link", name="renamed")).to_be_visible()
+
+    service.pause(job_id)
+    expect(of_job.get_by_role("button", name="Resume")).to_be_visible()
+    service.resume(job_id)
+    expect(of_job.get_by_role("button", name="Pause")).to_be_visible()
+    service.cancel(job_id)
+    expect(of_job.get_by_text("cancelled").first).to_be_visible()
+    expect(row).to_have_count(0)
+    context.close()

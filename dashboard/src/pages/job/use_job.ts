@@ -37,7 +37,10 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
   if (data !== undefined && (isHistoryWanted || (data.progress.epoch ?? 0) <= SHORT_EPOCHS)) hasHistory.current = true;
   const include = hasHistory.current ? "event,state,progress" : "state,progress";
   useStream(data === undefined ? null : `/v1/jobs/${id}/events?include=${include}`, {
-    event: add,
+    event: (event: JobEvent) => {
+      add(event);
+      if (event.kind === "changed") refresh(); // an edit changes nothing else that is streamed
+    },
     progress: (progress: Progress) => {
       progressAt.current = performance.now();
       setNews((now) => ({ ...now, progress }));

@@ -1,6 +1,8 @@
 // The queue at /queue: which job is next, why each waits, and whose turn it is.
 
+import { useEffect, useRef } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
+import { useStream } from "../../api/stream.ts";
 import type { Queue } from "../../api/types.ts";
 import { countText, number, percent } from "../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
@@ -8,10 +10,12 @@ import { Panel } from "../../parts/panel.tsx";
 import { pathWith } from "../../query.ts";
 import { param } from "../../url.ts";
 import { Accounts } from "./accounts.tsx";
+import { type AnyState, concernsQueue } from "./news.ts";
 import styles from "./page.module.css";
 import { QueuedJobs } from "./rows.tsx";
 
 const SHOWN = 100;
+const GATHERED_MS = 300;
 const MOST_SHOWN = 500; // the most that the api gives at once
 
 const owner = param("owner");
@@ -22,6 +26,12 @@ export function QueuePage() {
   const limit = shown.value === "more" ? MOST_SHOWN : SHOWN;
   const path = pathWith("/v1/queue", { limit, owner: owner.value, project: project.value });
   const { data, problem, refresh } = usePolled<Queue>(path);
+  const refreshSoon = useSoon(refresh);
+  useStream(pathWith("/v1/events", { owner: owner.value, project: project.value }), {
+    state: (state: AnyState) => {
+      if (concernsQueue(data, state)) refreshSoon();
+    },
+  });
   return (
     <div class={styles["page"]}>
       <h1>Queue</h1>
@@ -37,6 +47,20 @@ export function QueuePage() {
       )}
     </div>
   );
+}
+
+/** Calls `act` once for several calls that come together. */
+function useSoon(act: () => void): () => void {
+  const newest = useRef(act);
+  newest.current = act;
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return () => {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      newest.current();
+    }, GATHERED_MS);
+  };
 }
 
 function About({ queue }: { queue: Queue }) {
