@@ -121,7 +121,7 @@ def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> l
             alive=abs(float(age)) <= host_timeout_s,
             address=host.address,
             drained_at=host.drained_at,
-            kept_for=host.kept_for,
+            kept_for=host.kept_for if any(slot.state is SlotState.FREE for slot in slots.get(host.name, [])) else None,
             no_space=host.no_space,
             no_store=host.no_store,
             folders=host.folders or [],

@@ -63,6 +63,18 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
     assert api.post("/v1/hosts/ha/undrain").status_code == 200
 
 
+def test_slots_are_kept_for_a_job_only_where_some_are_free(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    a_host(sessions, "ha", slots=2)
+    with sessions.begin() as session:
+        session.execute(update(Host).values(kept_for="blocked"))
+    place(sessions, submit_job(), Share("ha", (0,)))
+    assert api.get("/v1/hosts/ha").json()["kept_for"] == "blocked"
+    place(sessions, submit_job(), Share("ha", (1,)))
+    assert api.get("/v1/hosts/ha").json()["kept_for"] is None
+
+
 def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:

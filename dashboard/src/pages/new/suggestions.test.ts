@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Project } from "../../api/types.ts";
-import { ofDataset, ofProject, recent } from "./suggestions.ts";
+import { dataSources, ofDataset, ofProject, recent } from "./suggestions.ts";
 
 const DIGITS = {
   name: "digits",
@@ -23,6 +23,15 @@ test("a suggested dataset shows its state, size, shape and description", () => {
   assert.equal(
     ofDataset({ ...DIGITS, description: "", trainable: null, shape: null, classes: null, status: "validating" }).detail,
     "is being validated",
+  );
+});
+
+test("an invalid dataset is not suggested, not even because a recent job names it", () => {
+  const bad = { ...DIGITS, name: "bad", status: "invalid" as const, error: "it has no images" };
+  const jobs = [{ name: "tried", spec: { dataset: { source: "bad" } } }];
+  assert.deepEqual(
+    dataSources([DIGITS, bad], jobs).map(({ value }) => value),
+    ["digits"],
   );
 });
 

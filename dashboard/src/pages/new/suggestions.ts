@@ -17,7 +17,7 @@ export function useSuggestions(me: Me | undefined): Suggestions {
   const projects = usePolled<Listed<Project>>("/v1/projects?limit=500", ONCE).data?.items ?? [];
   const jobs = usePolled<Listed<Job>>(`/v1/jobs?limit=${RECENT}`, ONCE).data?.items ?? [];
   return {
-    "dataset.source": [...datasets.map(ofDataset), ...recent(jobs, new Set(datasets.map(({ name }) => name)))],
+    "dataset.source": dataSources(datasets, jobs),
     "model.name": models.map(ofModel),
     "model.weights": [
       { value: "none", detail: "From scratch" },
@@ -28,9 +28,15 @@ export function useSuggestions(me: Me | undefined): Suggestions {
   };
 }
 
+/** The registered datasets that can be trained on, then the data of recent jobs. */
+export function dataSources(datasets: readonly DatasetLine[], jobs: readonly Pick<Job, "name" | "spec">[]): Option[] {
+  const usable = datasets.filter(({ status }) => status !== "invalid");
+  return [...usable.map(ofDataset), ...recent(jobs, new Set(datasets.map(({ name }) => name)))];
+}
+
 export function ofDataset(dataset: DatasetLine): Option {
-  const { trainable, shape, classes, targets, status, error, description } = dataset;
-  const state = status === "validating" ? "is being validated" : status === "invalid" ? `invalid: ${error}` : "";
+  const { trainable, shape, classes, targets, status, description } = dataset;
+  const state = status === "validating" ? "is being validated" : "";
   const facts = [
     state,
     trainable === null ? "" : `${short(trainable)} samples`,
