@@ -44,6 +44,9 @@ _WORDS_BY_PATTERN = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "must have letters, digits and ._- only, and begin with a letter or digit",
     r"^[A-Za-z0-9][A-Za-z0-9.:_-]*$": "must be an address or a name of a host",
     r"^[a-z_][a-z0-9_-]*$": "must be the name of a user: small letters, digits and _- only, and not begin with a digit",
+    r"^[^\x00]*$": "must have no character NUL",
+    r"^[^:]+:": "must be written as key:value",
+    r"^-?([a-z_]+|metrics\.[A-Za-z_][A-Za-z0-9_.:/@-]*)$": "must be a field to sort by, such as -duration or name",
     r"^https?://[^\s?#]+$": "must be a URL that begins with http:// or https:// and has no ? and no #",
 }
 _QUOTED = re.compile("'([^']*)'")

@@ -15,6 +15,7 @@ OF_A_PERSON = {
     "api/document.py": "prints, for developers",
     "api/code_inspection.py": "writes to a pipe, and may write to no file",
     "api/plot.py": "writes to a pipe",
+    "api/article_page.py": "writes to a pipe",
     "hora/run.py": "is a part of a person's script; ranks start scripts with a umask that closes what they make",
     "trainer/script/confinement.py": "prints, for `hora doctor`",
     "trainer/script/drop_rights.py": "sets the umask of its orders",
