@@ -125,9 +125,10 @@ class ListQuery:
         jobs = self.filter
         filters = [
             sorted(jobs.statuses), sorted(jobs.labels), jobs.name, jobs.owner, jobs.project, jobs.paused, jobs.study,
-            jobs.search, jobs.starred,
+            jobs.search,
         ]  # fmt: skip
-        return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until))])
+        newer = [] if jobs.starred is None else ["starred", jobs.starred]  # cursors from before an upgrade stay valid
+        return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until)), *newer])
 
     @property
     def positions(self) -> TypeAdapter[Position]:
