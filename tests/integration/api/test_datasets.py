@@ -270,7 +270,7 @@ def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     register_dataset()
     assert refused("chips@9") == "there is no chips@9; there are: chips@1, chips@2"
     assert refused("chips@0") == "only registered datasets have versions (NAME@N)"
-    assert refused("chisp").endswith("; registered: chips")
+    assert refused("chisp").endswith("; registered: chips; did you mean chips?")
     assert refused("other@1").endswith("; registered: chips")
 
 
