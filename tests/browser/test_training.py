@@ -12,6 +12,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from tests.browser.axe import serious_issues
 from tests.browser.conftest import STARTED_MS, WIDE, Troubles
+from tests.browser.layout import assert_still, watch_shifts
 from tests.browser.scene import BAD_DATA
 from tests.waiting import until
 
@@ -101,13 +102,15 @@ def test_no_page_has_serious_accessibility_issues_light_or_dark(
     assert not issues, "\n".join(issues)
 
 
-def test_no_page_scrolls_sideways_on_a_phone(
+def test_no_page_scrolls_sideways_or_moves_by_itself_on_a_phone(
     browser: Browser, site: Stack, session: StorageState, scene: Scene
 ) -> None:
     context = browser.new_context(base_url=site.url, storage_state=session, viewport={"width": 390, "height": 844})
     page = context.new_page()
+    watch_shifts(page)
     for path, ready in _every_page(scene):
         _open(page, path, ready)
+        assert_still(page, path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     context.close()
 
@@ -133,12 +136,15 @@ def _every_page(scene: Scene) -> list[tuple[str, str]]:
 
 def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, troubles: Troubles) -> None:
     troubles.allowed.append("422")  # the answer to the wrong batch size
+    watch_shifts(page)
     page.goto(f"/new?spec={ENDLESS}")
     page.evaluate("window.isTheSame = true")
     _submit(page)
+    page.evaluate("window.shifts = []")  # from here on nobody touches the page of the job
     expect(page.get_by_text("running").first).to_be_visible(timeout=STARTED_MS)
     for chart in ("Loss", "CPU, % of a core"):
         grows(page.get_by_role("figure", name=chart))
+    assert_still(page, "a live job")
     in_step(page.get_by_role("slider", name=re.compile("^Cursor of ")))
     page.get_by_role("link", name="Logs").click()
     page.get_by_label("From").select_option("rank 0")  # the launcher prints a lot when it is stopped

@@ -61,6 +61,7 @@ export class Canvas {
     this.#scope = scope;
     this.#shape = shape;
     this.#plot = new uPlot(this.#options(), [[]], container);
+    this.#plot.root.style.visibility = "hidden"; // until the axes have their places
     this.#cursor.append(this.#label);
     this.#label.hidden = false;
     this.#plot.over.append(this.#selection, this.#cursor);
@@ -124,6 +125,7 @@ export class Canvas {
       this.#plot.setScale("x", { min: range[0], max: range[1] });
       this.#plot.setScale("y", { min: least / this.#unitY, max: greatest / this.#unitY });
     });
+    this.#plot.root.style.visibility = "";
     this.#point();
   }
 

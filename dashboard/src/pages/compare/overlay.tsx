@@ -120,16 +120,17 @@ type LinesOf = Omit<ChartProps, "metric" | "chart">;
 type CurveOf = (id: string) => Curve | undefined;
 
 /** A line for each run. */
-function useRunLines({ runs, groups, faded, smooth }: LinesOf, curveOf: CurveOf): readonly Line[] {
+function useRunLines({ runs, groups, faded, smooth, curves: loaded }: LinesOf, curveOf: CurveOf): readonly Line[] {
+  const isLoading = loaded === undefined; // then the legend has its entries already, so that it does not grow
   const ungrouped = groups.length > 0 ? NO_RUNS : runs;
   const curves = useMemo(
     () =>
       ungrouped.flatMap((run) => {
         const curve = curveOf(run.id);
-        if (curve === undefined) return [];
+        if (curve === undefined) return isLoading ? [{ run, curve: NO_CURVE, smooth: undefined }] : [];
         return [{ run, curve, smooth: smooth > 0 ? smoothed(curve.xs, curve.ys, smooth) : undefined }];
       }),
-    [ungrouped, curveOf, smooth],
+    [ungrouped, curveOf, smooth, isLoading],
   );
   const focus = settledFocus.value;
   const focusedId = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
@@ -142,10 +143,14 @@ function useRunLines({ runs, groups, faded, smooth }: LinesOf, curveOf: CurveOf)
 }
 
 const NO_RUNS: readonly Run[] = [];
+const NO_CURVE: Curve = { xs: new Float64Array(), ys: new Float64Array(), bands: [] };
 
 /** A line for each group, and the runs of the group in focus. */
-function useGroupLines({ groups, faded, smooth }: LinesOf, curveOf: CurveOf): readonly Line[] {
-  const means = useMemo(() => groupMeans(groups, faded, curveOf), [groups, faded, curveOf]);
+function useGroupLines({ groups, faded, smooth, curves }: LinesOf, curveOf: CurveOf): readonly Line[] {
+  const means = useMemo(
+    () => groupMeans(groups, faded, curves === undefined ? () => NO_CURVE : curveOf),
+    [groups, faded, curves, curveOf],
+  );
   const [band, openText, focus] = [bandNow(), openParam.value, settledFocus.value];
   return useMemo(
     () => groupLines(means, band, smooth, { focus, open: new Set(listOf(openText)) }),

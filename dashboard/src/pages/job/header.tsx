@@ -52,7 +52,7 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
         </p>
       )}
       {job.end_reason === "idle" && job.error !== null && <p class={styles["waiting"]}>Stopped: {job.error}.</p>}
-      {!isTerminal(job.status) && job.attempt > 0 && <ProgressLine job={job} />}
+      {job.attempt > 0 && (!isTerminal(job.status) || hasProgress(job)) && <ProgressLine job={job} />}
       {children}
     </header>
   );
@@ -131,6 +131,11 @@ function WaitingLine({ job }: { job: Job }) {
         ` · expected to start ${startsInS === 0 ? "soon" : `in about ${duration(startsInS)}`}`}
     </p>
   );
+}
+
+/** Whether an ended job says how far it came. So the line stays when a job ends, and nothing below it moves. */
+function hasProgress({ progress: { epoch, step, done } }: Job): boolean {
+  return Boolean(epoch || step || done);
 }
 
 function ProgressLine({ job }: { job: Job }) {

@@ -19,6 +19,8 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
   const isLive = job.ended_at === null;
   const path = job.attempt > 0 ? `/v1/jobs/${job.id}/analysis` : null;
   const { data, problem } = useOfJob<Analysis>(path, job.revision, isLive ? 30 : 60);
+  // Both together, so that neither moves the other.
+  const isLoaded = [data ?? problem, advice.data ?? advice.problem].every((answer) => answer !== undefined);
   return (
     <>
       <Summary job={job} />
@@ -30,10 +32,11 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
       )}
       {isProbe(job) && <ProbePanel job={job} />}
       <Charts job={job} />
-      {job.attempt > 0 && (
+      {job.attempt > 0 && !isLoaded && <Waiting problem={problem} subject="the analysis" />}
+      {job.attempt > 0 && isLoaded && (
         <div class={styles["columns"]}>
           {data === undefined ? (
-            <Waiting problem={problem} subject="the analysis" />
+            <ProblemNotice problem={problem} />
           ) : (
             <LedgerPanel ledger={data.ledger} unit={unitOf(data)} isComplete={data.complete} />
           )}

@@ -71,7 +71,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
     <div class={styles["page"]}>
       <Header job={job} onChange={onChange}>
         {job.status === "failed" && <Failure job={job} advice={advice.data} isBrief={!isOverview} />}
-        {attempts.data !== undefined && <Timeline job={job} attempts={attempts.data.items} events={events} />}
+        <Timeline job={job} attempts={attempts.data?.items} events={events} />
       </Header>
       <nav class={styles["tabs"]} aria-label="Parts of the job">
         {TABS.map(([value, text]) => (

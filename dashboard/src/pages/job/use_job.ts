@@ -97,3 +97,10 @@ export function useNow(isTicking: boolean): number {
   }, [isTicking]);
   return isTicking ? now : Date.now();
 }
+
+/** Whether it is true, or was since the page was opened: what grows while a person looks at it keeps its room. */
+export function useEver(isNow: boolean): boolean {
+  const was = useRef(isNow);
+  was.current ||= isNow;
+  return was.current;
+}

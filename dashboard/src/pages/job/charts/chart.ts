@@ -32,6 +32,8 @@ export interface ChartOptions {
   readonly goal: string | null;
   /** Whether the job runs a person's own code. */
   readonly isScript: boolean;
+  /** The metrics that will come: their charts and lines have their places already. */
+  readonly expected: ReadonlySet<string>;
 }
 
 /** By rank; -1 is over all ranks. */
@@ -48,12 +50,21 @@ export function lineOf(style: Style, points: Points, smooth = 0): Line {
   return { ...style, xs, ys, ...(smooth > 0 ? { smooth: smoothOf(points, smooth) } : {}) };
 }
 
-/** A line for each rank to show, each with one colour on all charts. `alone` names the line of a job with one rank. */
+export const NO_POINTS: Points = { xs: [], ys: [], bands: [] };
+
+/**
+ * A line for each rank to show, each with one colour on all charts. `alone` names the line of a job with one rank.
+ * Lines that are expected are there, in the legend, before they have points.
+ */
 export function rankLines(
-  of: ByRank,
+  reported: ByRank,
   options: ChartOptions,
-  { alone, isSmooth }: { alone: string; isSmooth?: boolean },
+  { alone, isSmooth, isExpected }: { alone: string; isSmooth?: boolean; isExpected?: boolean },
 ): Line[] {
+  const of =
+    isExpected && reported.size === 0
+      ? new Map(Array.from({ length: options.count }, (_, rank) => [rank, NO_POINTS]))
+      : reported;
   const smooth = isSmooth ? options.smooth : 0;
   const ranks = [...of].filter(([rank]) => rank >= 0 && (typeof options.ranks !== "number" || rank === options.ranks));
   if (options.ranks === "mean" && ranks.length > 1) {

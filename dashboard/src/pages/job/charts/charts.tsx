@@ -9,9 +9,11 @@ import { Waiting } from "../../../parts/notice.tsx";
 import { isTerminal } from "../../../parts/status.tsx";
 import { setParams } from "../../../url.ts";
 import { isProbe } from "../results/probe.tsx";
+import { useEver } from "../use_job.ts";
 import type { ChartOptions } from "./chart.ts";
 import styles from "./charts.module.css";
 import { learningCharts, speedCharts } from "./curves.ts";
+import { expectedMetrics } from "./expected.ts";
 import { Group } from "./group.tsx";
 import { marksOf } from "./marks.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
@@ -28,12 +30,13 @@ export function JobCharts({ job }: { job: Job }) {
   const sampled = useMemo(() => metricsOf(open), [open]);
   const { series, problem } = useSeries({ job, axis, ranks, sampled, scope });
 
+  const isGrowing = useEver(series === undefined || !isTerminal(job.status));
   const toAxis = (next: Axis): void => {
     scope.zoom.value = scope.cursor.value = null;
     setParams({ x: next === defaultAxis ? null : next, from: null, to: null });
   };
   return (
-    <section class={styles["charts"]} aria-label="Charts">
+    <section class={`${styles["charts"]} ${isGrowing ? styles["growing"] : ""}`} aria-label="Charts">
       <Toolbar view={view} scope={scope} count={job.gpus} onAxis={toAxis} />
       {series === undefined ? (
         <Waiting problem={problem} subject="the charts" />
@@ -57,13 +60,16 @@ function Groups({ job, series, view, scope }: Props) {
   const { ranks, logs, open, hidden } = view;
   const smooth = view.smooth.value;
   const [goal, hasCode] = [firstMetric(job), isScript(job.spec)];
+  const { spec, dataset, ended_at } = job;
+  const expected = useMemo(() => expectedMetrics({ spec, dataset, ended_at }), [spec, dataset, ended_at]);
   const options: ChartOptions = useMemo(
-    () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode }),
-    [smooth, ranks, logs, job.gpus, goal, hasCode],
+    () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode, expected }),
+    [smooth, ranks, logs, job.gpus, goal, hasCode, expected],
   );
   const groups = useMemo(() => groupsOf(series, options), [series, options]);
   const marks = useMarks(job, series);
-  if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <NoCurves job={job} />;
+  if (expected.size === 0 && series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots"))
+    return <NoCurves job={job} />;
   const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
   const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), DEFAULTS.open) });
   return (

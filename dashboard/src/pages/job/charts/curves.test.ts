@@ -2,9 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ChartOptions } from "./chart.ts";
 import { learningCharts, type Metrics, speedCharts } from "./curves.ts";
+import { expectedMetrics, NOTHING } from "./expected.ts";
 import type { Points } from "./points.ts";
 
-const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null, isScript: false };
+const LOOK: ChartOptions = {
+  smooth: 0,
+  ranks: "all",
+  count: 2,
+  logs: new Set(),
+  goal: null,
+  isScript: false,
+  expected: NOTHING,
+};
 const POINTS: Points = { xs: [1, 2, 3], ys: [3, 2, 1], bands: [] };
 
 /** Metrics by name, each with the same points for the given ranks. */
@@ -189,3 +198,42 @@ test("a validation that each rank reports has a line for each rank", () => {
     ],
   );
 });
+
+test("a live job of Hora's own loop has the places of its charts and lines before their points", () => {
+  const job = { spec: {}, dataset: null, ended_at: null };
+  const options = { ...LOOK, expected: expectedMetrics(job) };
+  const shape = (charts: ReturnType<typeof learningCharts>) =>
+    charts.map(({ key, lines }) => [key, lines.map((line) => line.name)]);
+  const before = shape(learningCharts(new Map(), options));
+  assert.deepEqual(before[0], ["loss", ["rank 0", "rank 1", "train", "validation"]]);
+  assert.deepEqual(
+    before.map(([key]) => key),
+    ["loss", "accuracy", "top5", "learning_rate"],
+  );
+  assert.deepEqual(before[2], ["top5", ["validation"]]);
+  const steps = metrics({ loss: [0, 1], accuracy: [0, 1] });
+  assert.deepEqual(shape(learningCharts(steps, options)), before);
+  assert.deepEqual(shape(learningCharts(metrics({ ...ALL, val_top5: [-1] }), options)), before);
+  assert.deepEqual(shape(speedCharts(new Map(), options)), shape(speedCharts(metrics(SPEEDS), options)));
+  assert.deepEqual(learningCharts(new Map(), LOOK), []);
+});
+
+test("the data says which metrics come, and scripts, probes and ended jobs promise none", () => {
+  const of = (change: object) => [...expectedMetrics({ spec: {}, dataset: null, ended_at: null, ...change })];
+  const data = (task: string, classes: number) => ({ dataset: { task, classes: Array(classes).fill("") } });
+  assert.ok(of(data("classification", 2)).includes("val_auc"));
+  assert.ok(!of(data("classification", 3)).some((name) => /top5|auc/.test(name)));
+  assert.deepEqual(of(data("regression", 0)), ["loss", "mae", "val_loss", "val_mae", "val_rmse"]);
+  for (const none of [{ spec: { code: "c" } }, { spec: { probe: {} } }, { ended_at: "2030-01-01T00:00:00Z" }])
+    assert.deepEqual(of(none), []);
+});
+
+const ALL = { loss: [-1, 0, 1], val_loss: [-1], accuracy: [-1, 0, 1], val_accuracy: [-1], learning_rate: [-1] };
+const SPEEDS = {
+  samples_per_s: [-1, 0, 1],
+  step_time_s: [0, 1],
+  data_wait_s: [0, 1],
+  allreduce_s: [0, 1],
+  step_time_p50_s: [0, 1],
+  step_time_p95_s: [0, 1],
+};

@@ -4,7 +4,7 @@ import type { Line } from "../../../charts/lines.ts";
 import { runColour } from "../../../charts/palette.ts";
 import { number } from "../../../format.ts";
 import { isBetterLower, isMeasured, isShare, isTime, metricText } from "../../../metrics.ts";
-import { type ByRank, type Chart, type ChartOptions, lineOf, rankLines, type Style } from "./chart.ts";
+import { type ByRank, type Chart, type ChartOptions, lineOf, NO_POINTS, rankLines, type Style } from "./chart.ts";
 import { shortTime } from "./quantities.ts";
 
 /** The points of metrics, by name and rank; -1 is over all ranks, with one point for each epoch. */
@@ -19,11 +19,12 @@ export function learningCharts(metrics: Metrics, options: ChartOptions): Chart[]
   const { goal } = options;
   const own = [...metrics.keys()].filter((name) => !isMeasured(name) && (!isTime(name) || name === goal));
   const names = new Set(own.map(withoutPart).toSorted());
+  for (const name of options.expected) names.add(withoutPart(name));
   const first = goal === null ? FIRST : [withoutPart(goal), ...FIRST];
   const charts = [...new Set([...first, ...names])].map((name) => curve(metrics, name, options));
-  const rate = overAll(metrics.get("learning_rate"), { key: "train", name: "epoch" });
+  const rate = overAll(metrics.get("learning_rate"), { key: "train", name: "epoch" }, options.expected.size > 0);
   charts.push({ key: "learning_rate", title: "Learning rate", format: number, lines: rate });
-  return charts.filter((chart) => chart.lines.length > 0);
+  return charts.filter(({ lines }) => lines.length > 0);
 }
 
 /** The name without the part of the data that it was measured on: a metric shares a chart with its validation. */
@@ -33,6 +34,8 @@ function withoutPart(name: string): string {
 
 /** A metric's training and validation in one chart. */
 function curve(metrics: Metrics, name: string, options: ChartOptions): Chart {
+  const { expected } = options;
+  const isExpected = expected.has(name);
   const [ranks, validation] = [metrics.get(name) ?? NONE, metrics.get(`val_${name}`) ?? NONE];
   return {
     key: name,
@@ -41,12 +44,16 @@ function curve(metrics: Metrics, name: string, options: ChartOptions): Chart {
     isLog: isBetterLower(name) && options.logs.has("losses"),
     format: isTime(name) ? shortTime : number,
     lines: [
-      ...rankLines(ranks, options, { alone: "each step", isSmooth: hasSteps(ranks, options) }),
-      ...overAll(ranks, { key: "train", name: validation.size > 0 ? "train" : "job" }),
+      ...rankLines(ranks, options, { alone: "each step", isSmooth: hasSteps(ranks, options), isExpected }),
+      ...overAll(ranks, { key: "train", name: validation.size > 0 || isExpected ? "train" : "job" }, isExpected),
       ...rankLines(validation, options, { alone: "each step", isSmooth: hasSteps(validation, options) }).map(
         ofValidation,
       ),
-      ...overAll(validation, { key: "val", name: "validation", colour: "run-3", dash: DASHES }),
+      ...overAll(
+        validation,
+        { key: "val", name: "validation", colour: "run-3", dash: DASHES },
+        expected.has(`val_${name}`),
+      ),
     ],
   };
 }
@@ -71,7 +78,7 @@ export function speedCharts(metrics: Metrics, options: ChartOptions): Chart[] {
     title,
     isLog: options.logs.has("times"),
     format: shortTime,
-    lines: rankLines(metrics.get(key) ?? NONE, options, { alone, isSmooth }),
+    lines: rankLines(metrics.get(key) ?? NONE, options, { alone, isSmooth, isExpected: options.expected.size > 0 }),
   });
   const charts: Chart[] = [
     { key: "samples_per_s", title: "Throughput, samples/s", yFrom: 0, lines: throughput(metrics, options) },
@@ -82,7 +89,7 @@ export function speedCharts(metrics: Metrics, options: ChartOptions): Chart[] {
     ofRanks("step_time_p95_s", "Step time, 95th percentile", "epoch", false),
     ...ownTimes(metrics, options),
   ];
-  return charts.filter((chart) => chart.lines.length > 0);
+  return charts.filter(({ lines }) => lines.length > 0 || options.expected.size > 0);
 }
 
 /** The times that a job reports itself, such as the phases of a script. */
@@ -98,13 +105,18 @@ function ownTimes(metrics: Metrics, options: ChartOptions): Chart[] {
 function throughput(metrics: Metrics, options: ChartOptions): Line[] {
   const ranks = metrics.get("samples_per_s") ?? NONE;
   const first = ranks.get(Math.min(...[...ranks.keys()].filter((rank) => rank !== ALL_RANKS)));
-  const steps = first && lineOf({ key: "step", name: "each step", colour: runColour(0) }, first, options.smooth);
-  return [...(steps ? [steps] : []), ...overAll(ranks, { key: "train", name: "epoch" })];
+  const points = first ?? (options.expected.size > 0 ? NO_POINTS : undefined);
+  const steps = points && lineOf({ key: "step", name: "each step", colour: runColour(0) }, points, options.smooth);
+  return [...(steps ? [steps] : []), ...overAll(ranks, { key: "train", name: "epoch" }, options.expected.size > 0)];
 }
 
 /** The line over all ranks. By default its colour is not that of a rank. */
-function overAll(ranks: ByRank | undefined, style: Omit<Style, "colour"> & Partial<Style>): Line[] {
-  const points = ranks?.get(ALL_RANKS);
+function overAll(
+  ranks: ByRank | undefined,
+  style: Omit<Style, "colour"> & Partial<Style>,
+  isExpected: boolean,
+): Line[] {
+  const points = ranks?.get(ALL_RANKS) ?? (isExpected ? NO_POINTS : undefined);
   return points === undefined ? [] : [lineOf({ colour: "text", ...style }, points)];
 }
 

@@ -3,9 +3,18 @@ import { test } from "node:test";
 import type { SampleSeries, Utilization } from "../../../api/types.ts";
 import { samplesFrom } from "./answers.ts";
 import type { ChartOptions } from "./chart.ts";
+import { NOTHING } from "./expected.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
 
-const LOOK: ChartOptions = { smooth: 0, ranks: "all", count: 2, logs: new Set(), goal: null, isScript: false };
+const LOOK: ChartOptions = {
+  smooth: 0,
+  ranks: "all",
+  count: 2,
+  logs: new Set(),
+  goal: null,
+  isScript: false,
+  expected: NOTHING,
+};
 
 function series(metric: string, rank: number, more: Partial<SampleSeries> = {}): SampleSeries {
   return {

@@ -3,13 +3,18 @@
 import type { Job } from "../../../api/types.ts";
 import { bytes, duration, number, percent, short } from "../../../format.ts";
 import { isScript, ranksOf } from "../../../metrics.ts";
+import { useEver } from "../use_job.ts";
 import { type Figure, learnedFigures } from "./learned.ts";
 import styles from "./results.module.css";
 
 export function Summary({ job }: { job: Job }) {
   const figures = [...learnedFigures(job), ...costsOf(job), ...planOf(job)].filter(({ value }) => value !== "–");
+  const isGrowing = useEver(job.ended_at === null && !isScript(job.spec));
   return (
-    <dl class={styles["strip"]} aria-label={job.summary === null ? "Figures so far" : "Results"}>
+    <dl
+      class={`${styles["strip"]} ${isGrowing ? styles["growing"] : ""}`}
+      aria-label={job.summary === null ? "Figures so far" : "Results"}
+    >
       {figures.map(({ name, value, more }) => (
         <div key={name}>
           <dt>{name}</dt>

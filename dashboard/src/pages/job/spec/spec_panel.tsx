@@ -23,6 +23,7 @@ export function SpecPanels({ job }: { job: Job }) {
   const { data, problem } = usePolled<{ components: { schemas: Schemas } }>("/openapi.json", {
     every_s: Number.POSITIVE_INFINITY,
   });
+  if (data === undefined && problem === undefined) return <Waiting problem={problem} subject="the defaults" />;
   return (
     <div class={styles["panels"]}>
       {data === undefined ? (

@@ -24,11 +24,14 @@ const LABELLED_SHARE = 0.09; // a narrower segment has no room for its name
 
 interface Props {
   job: Job;
-  attempts: readonly Attempt[];
+  /** Undefined until they have come. The room for them is there from the beginning. */
+  attempts: readonly Attempt[] | undefined;
   events: readonly JobEvent[];
 }
 
-export function Timeline({ job, attempts, events }: Props) {
+export function Timeline({ job, attempts: known, events }: Props) {
+  const attempts = known ?? NO_ATTEMPTS;
+  const hasAttempts = job.attempt > 0;
   const nowMs = useNow(job.ended_at === null);
   const segments = segmentsOf(job, attempts, events, nowMs);
   const [shownIndex, setShownIndex] = useState<number | null>(null);
@@ -40,7 +43,11 @@ export function Timeline({ job, attempts, events }: Props) {
   const selected = shownIndex === null ? undefined : segments[shownIndex];
   return (
     <section class={styles["timeline"]} aria-label="Timeline">
-      <Bar segments={segments} attempts={attempts} totalMs={totalMs} shownIndex={shownIndex} onShow={setShownIndex} />
+      {known === undefined ? (
+        <div class={styles["parts"]} />
+      ) : (
+        <Bar segments={segments} attempts={attempts} totalMs={totalMs} shownIndex={shownIndex} onShow={setShownIndex} />
+      )}
       <div class={styles["below"]}>
         <ul class={styles["legend"]} aria-label="Time in each phase">
           {totalsOf(segments).map(([phase, seconds]) => (
@@ -49,7 +56,7 @@ export function Timeline({ job, attempts, events }: Props) {
               <strong>{duration(seconds)}</strong>
             </li>
           ))}
-          {attempts.length > 0 && (
+          {hasAttempts && (
             <li>
               GPU time <strong>{gpuTime(gpuHours)}</strong>
             </li>
@@ -66,7 +73,7 @@ export function Timeline({ job, attempts, events }: Props) {
             : segmentText(selected, attempts)}
         </p>
       </div>
-      {attempts.length > 0 && (
+      {hasAttempts && (
         <details class={styles["table"]}>
           <summary>Attempts as a table</summary>
           <AttemptsTable attempts={attempts} segments={segments} />
@@ -75,6 +82,8 @@ export function Timeline({ job, attempts, events }: Props) {
     </section>
   );
 }
+
+const NO_ATTEMPTS: readonly Attempt[] = [];
 
 interface BarProps {
   segments: readonly Segment[];
