@@ -14,7 +14,7 @@ _NOT_IN_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
 def mail_of(payload: dict[str, Any], *, sender: str, recipient: str) -> EmailMessage:
-    """A stored message as mail, the same at every try."""
+    """A stored message as mail, the same at every try except for the text between its parts."""
     notice, domain = notice_of(payload), sender.rpartition("@")[2]
     mail = EmailMessage(policy=SMTP)
     mail["From"] = f"Hora <{sender}>"
