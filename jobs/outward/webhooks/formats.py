@@ -3,11 +3,11 @@
 `api.routes.webhooks` chooses the format of a new webhook, `worker.outward.notifier` writes messages and reads answers.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from jobs.outward.webhooks import slack, teams
+from jobs.outward.webhooks.messages import body_of
 from jobs.outward.webhooks.notices import notice_of
 from jobs.outward.webhooks.retries import Answer
 from jobs.views.webhooks import WebhookFormat
@@ -39,7 +39,7 @@ def body_in(chosen_format: str, payload: Mapping[str, Any]) -> bytes:
             document = teams.body_of(notice_of(payload))
         case _:
             document = dict(payload)
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    return body_of(document)
 
 
 def read_in(chosen_format: str, answer: Answer) -> Answer:

@@ -5,6 +5,7 @@ A message is stored once, as `payload_of` makes it. `formats` makes of it what i
 
 import hashlib
 import hmac
+import json
 import secrets
 from typing import Any
 
@@ -18,6 +19,11 @@ PING = "ping"
 def new_secret() -> str:
     """A new random secret."""
     return f"hora_whsec_{secrets.token_urlsafe(32)}"
+
+
+def body_of(document: dict[str, Any]) -> bytes:
+    """A message as bytes, the same at every try."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
