@@ -81,7 +81,9 @@ def test_a_report_is_printed_in_every_format(stack: Stack, client: Service, stud
     assert [row["batch_size"] for row in rows] == ["64", "256"]
 
     named = short_folder / "report.md"
-    assert hora(stack.home, "report", study_id, "-o", str(named)).stdout == ""
+    written = hora(stack.home, "report", study_id, "-o", str(named))
+    assert written.stdout == ""
+    assert written.stderr.startswith(f"The report is in {named}, as markdown, ")
     assert named.read_text() == client.report(study_id, format="markdown")
     picture = subprocess.run(
         [*HORA, "report", study_id, "--format", "png"], env=environment(stack.home), capture_output=True, check=True

@@ -52,4 +52,5 @@ def test_an_invalid_address_or_event_is_a_usage_error(stack: Stack) -> None:
     refused = hora(stack.home, "webhook", "add", "https://169.254.169.254/")
     assert refused.returncode == 2
     assert "url: " in refused.stderr
+    assert "HORA_WEBHOOK_ALLOW" in refused.stderr
     assert hora(stack.home, "webhook", "add", "https://example.com/", "--events", "x").returncode == 2

@@ -1,5 +1,7 @@
 """Plots in the terminal."""
 
+import re
+
 import pytest
 
 from hora.render.metrics import comma_separated
@@ -80,6 +82,19 @@ def test_plots_have_colours_only_when_asked_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[" not in plots(SERIES, width=80)[0]
     assert "\x1b[" in plots(SERIES, width=80, colour=True)[0]
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_two_lines_differ_without_colours_too(monkeypatch: pytest.MonkeyPatch, colour: bool) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    series = [
+        {"name": name, "rank": -1, "x": [1.0, 2.0, 3.0, 4.0], "y": [first, 0.45, 0.35, 0.22]}
+        for name, first in (("loss", 0.71), ("val_loss", 0.53))
+    ]
+    plot = re.sub(r"\x1b\[[0-9;]*m", "", plots(series, width=80, colour=colour)[0])
+    legend = plot.partition("Legend:")[2]
+    assert "x" in next(line for line in legend.splitlines() if "val_" in line).partition("val_")[0]
+    assert plot.partition("Legend:")[0].count("x") > 1
 
 
 def test_values_as_csv_are_no_formulas() -> None:
