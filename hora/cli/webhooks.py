@@ -7,14 +7,11 @@ import typer
 
 from hora.cli.options import AsJson, Limit
 from hora.cli.output import display, print_json, print_list, say, tell
-from hora.errors import ProblemError
 
 app = typer.Typer()
 group = typer.Typer(help="Webhooks: messages to an address about jobs and studies.", no_args_is_help=True)
 app.add_typer(group, name="webhook")
 
-_SETTING = "HORA_WEBHOOK_ALLOW"
-_INSIDE = ("private network", "over http")  # what the service says of an address that an operator may allow
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
 
 
@@ -40,11 +37,7 @@ def add(
 
     names = None if events is None else [name.strip() for name in events.split(",") if name.strip()]
     with connect() as client:
-        try:
-            webhook = client.create_webhook(url, events=names, project=project, format=format_)
-        except ProblemError as refused:
-            _add_what_would_allow(refused)
-            raise
+        webhook = client.create_webhook(url, events=names, project=project, format=format_)
     if as_json:
         print_json(webhook)
         return
@@ -54,14 +47,6 @@ def add(
     if written == "hora":  # chats read no signature
         say("Its secret, which cannot be shown again:")
         tell(plain(webhook["secret"]))
-
-
-def _add_what_would_allow(refused: ProblemError) -> None:
-    """Name the setting, if it is an address inside a network that was refused."""
-    for error in refused.errors:
-        message = str(error.get("message"))
-        if error.get("field") == "url" and _SETTING not in message and any(part in message for part in _INSIDE):
-            error["message"] = f"{message}; an operator can allow it with {_SETTING}, for the api and the workers"
 
 
 @group.command("ls")
