@@ -59,6 +59,9 @@ VersionPath = Annotated[int, Path(ge=1, lt=2**31, description="The version, from
 
 SampleNumber = Annotated[int, Path(ge=0, lt=2**31, description="The number of the sample, from 0", examples=[0])]
 _PNG = "image/png"
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+# Generators of clients know bytes, and not images.
+_IMAGE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": _BINARY, _PNG: _BINARY}}}
 
 
 @routes.post(
@@ -203,8 +206,7 @@ def list_dataset_samples(
 @routes.get(
     "/datasets/{dataset}/versions/{version}/samples/{number}",
     response_class=Response,
-    responses=problems(s404="No such dataset, version or sample")
-    | {200: {"content": {_PNG: {"schema": {"type": "string", "format": "binary"}}}}},
+    responses=problems(s404="No such dataset, version or sample") | _IMAGE,
 )
 def get_dataset_sample(
     dataset: DatasetPath, version: VersionPath, number: SampleNumber, services: ServicesHere
