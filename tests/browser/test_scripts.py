@@ -76,7 +76,7 @@ def test_a_script_is_watched_and_cloned(page: Page, service: Service, spec: dict
     row = page.get_by_role("row", name=re.compile(job_id))
     expect(row).to_contain_text("python train.py")
     page.get_by_role("button", name="Columns").click()
-    page.get_by_role("checkbox", name="val_iou").check()
+    page.get_by_role("button", name="Show val_iou", exact=True).click()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="val_iou").click()  # the heading sorts
     expect(page).to_have_url(re.compile("sort=-metrics.val_iou"))
