@@ -16,6 +16,7 @@ from jobs.db.cursors import as_text
 from jobs.db.engine import Sessions
 from jobs.db.signing import signature
 from jobs.db.tables import SigningKey
+from jobs.insight.articles.store import ArticleFilter
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN
 
@@ -29,6 +30,8 @@ LISTS = {
     "/v1/datasets": "datasets",
     "/v1/datasets/{dataset}": "dataset versions chips",
     "/v1/uploads": "uploads admin",
+    "/v1/articles": f"articles {ArticleFilter()!r}",
+    "/v1/views": "views 'admin' None",
     "/v1/webhooks": "webhooks None",
     "/v1/webhooks/{webhook_id}/deliveries": "deliveries {webhook_id}",
     "/v1/audit": json.dumps(["audit", None, None, None, None, None]),
@@ -94,11 +97,11 @@ def test_a_signed_position_is_read(api: TestClient, sessions: Sessions, ids: dic
     """So that the test above refuses for the right reason: these cursors differ from its own only in the position."""
     right = {
         b'["a"]': ["/v1/hosts", "/v1/projects", "/v1/users", "/v1/datasets", "/v1/uploads", "/v1/webhooks",
-                   "/v1/models", "/v1/jobs/{job_id}/artifacts"],
+                   "/v1/views", "/v1/models", "/v1/jobs/{job_id}/artifacts"],
         b"[1]": ["/v1/webhooks/{webhook_id}/deliveries", "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/attempts",
                  "/v1/datasets/{dataset}"],
         b"[1, 1]": ["/v1/jobs/{job_id}/checkpoints"],
-        b'["2030-01-01T00:00:00.000001Z", "a"]': ["/v1/studies", "/v1/tokens", "/v1/jobs"],
+        b'["2030-01-01T00:00:00.000001Z", "a"]': ["/v1/studies", "/v1/tokens", "/v1/jobs", "/v1/articles"],
         b'["2030-01-01T00:00:00.000001Z", 1]': ["/v1/audit"],
         b'[false, 50, "default", "a", 0, "2030-01-01T00:00:00.000001Z", "a"]': ["/v1/queue"],
     }  # fmt: skip
