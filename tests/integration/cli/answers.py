@@ -58,7 +58,11 @@ def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "",
     schema = _without_references(schema)
     if name == "next_cursor" or depth > _DEEPEST:
         return None
-    if name in _FREE and schema.get("anyOf", [schema])[0].get("type") != "number":  # a metric has a `best` too
+    likely = _without_references(schema.get("anyOf", [schema])[0])
+    is_other_best = name == "best" and (
+        likely.get("type") == "number" or "properties" in likely
+    )  # a metric's
+    if name in _FREE and not is_other_best:
         return _FREE[name](text)
     if "anyOf" in schema:
         return _value_of(schema["anyOf"][0], text, status, name, depth)
