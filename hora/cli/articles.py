@@ -73,7 +73,7 @@ def list_(
 
 @group.command()
 def show(article_id: ArticleId, version: Version = None, as_json: AsJson = False) -> None:
-    """Print the text of an article."""
+    """Print the text of an article. `hora article export ID -o FILE.md` writes it into a file."""
     from hora.connection import connect
 
     with connect() as client:
@@ -82,7 +82,7 @@ def show(article_id: ArticleId, version: Version = None, as_json: AsJson = False
         print_json(article)
         return
     for line in f"# {article['title']}\n\n{article['text']}".splitlines():
-        tell(line)
+        tell(f"  {line}".rstrip())  # so that no line of it looks like one of ours
 
 
 @group.command()

@@ -59,9 +59,7 @@ def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "",
     if name == "next_cursor" or depth > _DEEPEST:
         return None
     likely = _without_references(schema.get("anyOf", [schema])[0])
-    is_other_best = name == "best" and (
-        likely.get("type") == "number" or "properties" in likely
-    )  # a metric's
+    is_other_best = name == "best" and (likely.get("type") == "number" or "properties" in likely)  # a metric's
     if name in _FREE and not is_other_best:
         return _FREE[name](text)
     if "anyOf" in schema:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from textwrap import indent
 
 from hora.stack.control import Stack
 from tests.commands import hora
@@ -18,15 +19,17 @@ def test_an_article_is_written_changed_exported_and_deleted(stack: Stack, tmp_pa
     (line,) = json.loads(hora(stack.home, "article", "ls", "--json").stdout)["items"]
     assert (line["id"], line["title"], line["version"]) == (article_id, "Which batch?", 1)
     assert "Which batch?" in hora(stack.home, "article", "ls").stdout
-    assert hora(stack.home, "article", "show", article_id).stdout == TEXT
+    assert hora(stack.home, "article", "show", article_id).stdout == indent(TEXT, "  ")
 
     file.write_text(TEXT.replace("Prose.", "More prose."))
     assert "has version 2" in hora(stack.home, "article", "change", article_id, str(file)).stdout
     assert "is as it was" in hora(stack.home, "article", "change", article_id, str(file)).stdout
     assert "More prose." in hora(stack.home, "article", "show", article_id).stdout
-    assert hora(stack.home, "article", "show", article_id, "--version", "1").stdout == TEXT
+    assert hora(stack.home, "article", "show", article_id, "--version", "1").stdout == indent(TEXT, "  ")
     assert "Which batch?" in hora(stack.home, "article", "versions", article_id).stdout
 
+    assert hora(stack.home, "article", "export", article_id, "-o", str(tmp_path / "again.md")).returncode == 0
+    assert (tmp_path / "again.md").read_text() == file.read_text()
     exported = tmp_path / "batches.html"
     assert hora(stack.home, "article", "export", article_id, "-o", str(exported)).returncode == 0
     assert "<p>More prose.</p>" in exported.read_text()
