@@ -125,7 +125,7 @@ def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], 
     fetched = hora(stack.home, "artifacts", job["id"], "--download", "model.weights.h5", "-o", str(weights), "--json")
     assert json.loads(fetched.stdout) == {"saved": [str(weights)]}
     assert weights.read_bytes() == (ran / "model.weights.h5").read_bytes()
-    assert hora(stack.home, "artifacts", job["id"], "--download", "../x", "-o", str(weights)).returncode == 1
+    assert hora(stack.home, "artifacts", job["id"], "--download", "../x", "-o", str(weights)).returncode == 102
     assert hora(stack.home, "artifacts", job["id"], "--download", "x", "-o", str(weights)).returncode == 102
     assert hora(stack.home, "artifacts", job["id"], "--download", "x", "--all").returncode == 2
     assert hora(stack.home, "artifacts", "nosuchjob").returncode == 102

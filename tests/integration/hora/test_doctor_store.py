@@ -142,4 +142,4 @@ def test_credentials_are_not_shown(place: Path, home: Path, monkeypatch: pytest.
     assert f"file://{place}:" in findings(home)["store"].found  # the address is no secret
     monkeypatch.setenv("HORA_STORE_OPTIONS", f'{{"secret": "{SECRET}"')
     assert SECRET not in str(data_roots())
-    assert "HORA_STORE_OPTIONS: Value error, write a JSON object" in data_roots().found
+    assert "HORA_STORE_OPTIONS: write a JSON object" in data_roots().found

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select, text, update
-from sqlalchemy.orm import Session, undefer
+from sqlalchemy.orm import Session, undefer_group
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot, Study
@@ -130,7 +130,7 @@ def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
         )
         session.add(study)
         session.flush()
-        places = [(spec, plan, StudyPlace(study.id, 0, repeat)) for repeat in range(jobs)]
+        places = [(spec, plan, StudyPlace(study.id, 0, repeat, {})) for repeat in range(jobs)]
         return study.id, write_jobs(session, places, owner="me")
 
 
@@ -159,7 +159,7 @@ def reservations(sessions: Sessions) -> dict[str, str | None]:
 def the_job(sessions: Sessions, job_id: str) -> Job:
     """A job's row as it is now, all of it."""
     with sessions() as session:
-        return session.get_one(Job, job_id, options=[undefer(Job.classes)])
+        return session.get_one(Job, job_id, options=[undefer_group("long")])
 
 
 def the_attempt(sessions: Sessions, lease: Lease) -> Attempt:

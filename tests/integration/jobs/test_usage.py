@@ -160,7 +160,7 @@ def test_jobs_that_join_a_study_have_its_level(sessions: Sessions) -> None:
     end(sessions, placed(sessions, first, held_s=1000))
     spec = spec_from(job_rows.SPEC | {"batch_size": 32})
     with sessions.begin() as session:
-        joined = write_jobs(session, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 0, 1))], owner="me")
+        joined = write_jobs(session, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 0, 1, {}))], owner="me")
     assert levels(sessions, joined) == [1]
 
 

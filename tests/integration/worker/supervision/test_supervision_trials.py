@@ -30,7 +30,7 @@ def a_search_with_a_trial(sessions: Sessions, search: dict[str, Any], *, val_acc
                 cells=[{"learning_rate": 0.1}, {"learning_rate": 0.2}],
             )
         )  # fmt: skip
-    first = job_rows.a_job(sessions, study=StudyPlace(study_id, 0, 0))
+    first = job_rows.a_job(sessions, study=StudyPlace(study_id, 0, 0, {}))
     point = MetricRow(first, "val_accuracy", ALL_RANKS, 1, 1, 1, datetime.now(UTC), val_accuracy)
     with sessions.begin() as session:
         ingest.store_metrics(session, [point])
@@ -41,7 +41,7 @@ def a_search_with_a_trial(sessions: Sessions, search: dict[str, Any], *, val_acc
 def test_a_trial_that_is_worse_than_another_ends(run: Run, sessions: Sessions) -> None:
     search = SEARCH | {"prune": {"name": "asha", "min_epochs": 1}}
     study_id = a_search_with_a_trial(sessions, search, val_accuracy=0.9)
-    supervised = run("one epoch", study=StudyPlace(study_id, 1, 0))
+    supervised = run("one epoch", study=StudyPlace(study_id, 1, 0, {}))
     assert supervised.wait_for_end() is EndReason.PRUNED
     assert job_rows.the_job(sessions, supervised.lease.job_id).pruned_at_epoch == 1
 
@@ -53,7 +53,7 @@ def test_a_trial_that_is_worse_than_another_ends(run: Run, sessions: Sessions) -
 )
 def test_another_trial_goes_on(run: Run, sessions: Sessions, prune: dict[str, Any] | None, val_accuracy: float) -> None:
     study_id = a_search_with_a_trial(sessions, SEARCH | {"prune": prune}, val_accuracy=val_accuracy)
-    supervised = run("one epoch", study=StudyPlace(study_id, 1, 0))
+    supervised = run("one epoch", study=StudyPlace(study_id, 1, 0, {}))
     job_id = supervised.lease.job_id
     until(lambda: (job_rows.the_job(sessions, job_id).progress or {}).get("step", 0) > 30, what="steps after its epoch")
     with sessions.begin() as session:
@@ -66,7 +66,7 @@ def test_a_trial_that_cannot_be_judged_goes_on(run: Run, sessions: Sessions) -> 
     """Its search tries again."""
     search = SEARCH | {"prune": {"name": "asha", "min_epochs": 1}}
     study_id = a_search_with_a_trial(sessions, search, val_accuracy=0.9)
-    supervised = run("one epoch", study=StudyPlace(study_id, 1, 0))
+    supervised = run("one epoch", study=StudyPlace(study_id, 1, 0, {}))
     with sessions.begin() as session:
         session.get_one(Study, study_id).cells = []
     job_id = supervised.lease.job_id
