@@ -36,6 +36,7 @@ class JobsFilter(_Request):
     name: Text | None = None
     study: Annotated[str, StringConstraints(pattern="^[0-9a-z]{1,32}$")] | None = None
     paused: bool | None = None
+    starred: bool | None = None
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
 
@@ -46,7 +47,7 @@ class ViewContent(_Request):
     filter: JobsFilter = JobsFilter()
     sort: Order = Field("-created_at", description="As `sort` of `GET /v1/jobs`")
     metric: Text = Field("", description="The metric of the curves; empty: the goal of each job")
-    group: Text = Field("", description="The field by which the page groups the jobs; empty: none")
+    group: Text = Field("", description="By what the page groups the jobs: `study`; empty: not at all")
     columns: Columns = Field([], description=f"{_COLUMNS}. Empty: the usual ones")
     pinned: Columns = Field([], description="Those columns that stay while the others scroll")
 

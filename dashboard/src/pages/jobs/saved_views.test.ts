@@ -20,6 +20,8 @@ const VIEW: View = {
   statuses: ["running", "failed"],
   owner: "ada",
   labels: ["team:a,b", "x:50%"],
+  isStarred: true,
+  isGrouped: true,
   order: "-metrics.val_iou",
   metric: "val_iou",
 };

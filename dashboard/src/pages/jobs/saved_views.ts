@@ -4,6 +4,7 @@ import type { ViewContent, ViewOfJobs } from "../../api/types.ts";
 import { type Choice, choiceOf } from "./columns.ts";
 import { EVERYTHING, type Order, paramsOf, type View } from "./view.ts";
 
+const STUDY = "study"; // what jobs are grouped by
 const NO_FILTER: NonNullable<ViewContent["filter"]> = { status: [], label: [] };
 
 /** What a saved view of this page has. */
@@ -16,17 +17,18 @@ export function contentOf(view: View, choice: Choice): ViewContent {
       project: view.project || null,
       label: [...view.labels],
       study: view.study || null,
+      starred: view.isStarred || null,
     },
     sort: view.order,
     metric: view.metric,
-    group: "",
+    group: view.isGrouped ? STUDY : "",
     columns: [...choice.ids],
     pinned: [...choice.pinned],
   };
 }
 
 /** The page's view of a saved one. */
-export function viewOfContent({ filter = NO_FILTER, sort, metric }: ViewContent): View {
+export function viewOfContent({ filter = NO_FILTER, sort, metric, group }: ViewContent): View {
   return {
     ...EVERYTHING,
     search: filter.search ?? "",
@@ -35,6 +37,8 @@ export function viewOfContent({ filter = NO_FILTER, sort, metric }: ViewContent)
     project: filter.project ?? "",
     labels: filter.label ?? [],
     study: filter.study ?? "",
+    isStarred: filter.starred === true,
+    isGrouped: group === STUDY,
     order: (sort ?? EVERYTHING.order) as Order,
     metric: metric ?? "",
   };
@@ -52,7 +56,7 @@ export function paramsOfSaved({ id, content }: ViewOfJobs): Record<string, strin
 
 /** The filters of a saved view that the page does not have, such as those that a script set. */
 export function foreignFilters({ filter = NO_FILTER }: ViewContent): string[] {
-  const known = new Set(["search", "status", "owner", "project", "label", "study"]);
+  const known = new Set(["search", "status", "owner", "project", "label", "study", "starred"]);
   return Object.entries(filter)
     .filter(([name, value]) => !known.has(name) && value !== null)
     .map(([name]) => name);
