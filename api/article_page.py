@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from api.plot import figure_of
 from jobs.insight.articles.document import Document, Grid, Picture, Prose
 from jobs.insight.studies.plots import Plot
 
@@ -88,6 +87,8 @@ def _heading(title: str) -> str:
 
 def _image(picture: Picture) -> str:
     """The charts as an SVG in an address, so that nothing in it can reach the page around it."""
+    from api.plot import figure_of  # it takes a second or more, which articles without charts do not need
+
     svg = io.BytesIO()
     figure_of(Plot(title="", panels=picture.panels)).savefig(svg, format="svg", metadata={"Date": None})
     named = escape(f"Charts of {', '.join(panel.title for panel in picture.panels)}", quote=True)

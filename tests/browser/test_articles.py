@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, StorageState, expect
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.browser.axe import serious_issues
-from tests.browser.conftest import WIDE, Troubles
+from tests.browser.conftest import PATIENCE_MS, WIDE, Troubles
 
 TEXT = "Read *this*.\n\n```hora\ntable: name, owner\nfilter: name=a-run\n```\n"
 
@@ -48,7 +48,7 @@ def test_an_article_is_written_with_a_preview_and_has_versions(page: Page, troub
     expect(page.get_by_text("Read that.")).to_be_visible()
     page.get_by_label("Version").select_option("1")
     expect(page.get_by_role("cell", name="a-run")).to_be_visible()
-    with page.expect_download() as saved:
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
         page.get_by_role("link", name="HTML").click()
     assert "<em>this</em>" in saved.value.path().read_text()
 
