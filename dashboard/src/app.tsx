@@ -97,7 +97,7 @@ function More() {
 function Account() {
   const me = useMe();
   const [problem, setProblem] = useState<string>();
-  if (me === undefined) return null;
+  if (me === undefined) return <NoAccount />;
   const leave = async (): Promise<void> => {
     try {
       await call("POST", "/logout");
@@ -120,6 +120,17 @@ function Account() {
         </button>
         {problem !== undefined && <p role="alert">You are still signed in. {problem}</p>}
       </Menu>
+    </span>
+  );
+}
+
+/** The room of the button, so that nothing moves when the name comes. */
+function NoAccount() {
+  return (
+    <span class={styles["hidden"]} aria-hidden="true">
+      <button type="button" disabled>
+        admin ▾
+      </button>
     </span>
   );
 }
