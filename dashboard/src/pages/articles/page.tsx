@@ -1,6 +1,6 @@
 // An article at /articles/ID, with its charts and tables as the jobs are now.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
 import { usePolled } from "../../api/polled.ts";
 import type { Article, ArticleVersion, Listed } from "../../api/types.ts";
@@ -100,8 +100,14 @@ function Tools({ article, isOld }: { article: Article; isOld: boolean }) {
 }
 
 function Versions({ id, shown }: { id: string; shown: number }) {
-  const { data } = usePolled<Listed<ArticleVersion>>(`/v1/articles/${id}/versions`, { every_s: 10 });
-  const newest = data?.items[0]?.version ?? shown;
+  const { data, refresh } = usePolled<Listed<ArticleVersion>>(`/v1/articles/${id}/versions`, { every_s: 10 });
+  useEffect(() => refresh(), [shown]);
+  const versions = data?.items ?? [];
+  // The list may be older than the article.
+  const newest = Math.max(shown, versions[0]?.version ?? 0);
+  const known = versions.some(({ version }) => version === shown)
+    ? versions
+    : [{ version: shown, author: "", created_at: "" }, ...versions];
   return (
     <label>
       Version{" "}
@@ -109,7 +115,7 @@ function Versions({ id, shown }: { id: string; shown: number }) {
         value={String(shown)}
         onChange={({ currentTarget: { value } }) => versionParam.set(value === String(newest) ? "" : value)}
       >
-        {(data?.items ?? [{ version: shown, author: "", created_at: "" }]).map(({ version, author, created_at }) => (
+        {known.map(({ version, author, created_at }) => (
           <option key={version} value={String(version)}>
             {version}
             {author !== "" && `, ${author}, ${ago(created_at)}`}
