@@ -39,20 +39,21 @@ export function Failure({ job, advice, isBrief }: Props) {
           )}
         </p>
       </div>
-      {data !== undefined && <LastLines lines={lastWords(data.items, job.end_reason === "launch_failed", SHOWN)} />}
+      {!isBrief && <LastLines lines={data && lastWords(data.items, job.end_reason === "launch_failed", SHOWN)} />}
     </section>
   );
 }
 
-function LastLines({ lines }: { lines: readonly LogLine[] }) {
-  if (lines.length === 0) return <p class={styles["none"]}>Nothing was printed.</p>;
+/** The lines, in a room that does not depend on their number: nothing below it moves when they come. */
+function LastLines({ lines }: { lines: readonly LogLine[] | undefined }) {
   return (
     <div class={styles["lines"]}>
       <h3>
         Last lines <a href={`?${withParams(query.value, { tab: "logs" })}`}>whole log</a>
       </h3>
       <pre tabIndex={0} role="region" aria-label="Last lines of the log">
-        {lines.map(({ id, rank, text }) => (
+        {lines?.length === 0 && <span class={styles["none"]}>Nothing was printed.</span>}
+        {lines?.map(({ id, rank, text }) => (
           <div key={id}>
             <span class={styles["rank"]}>{rankName(rank)}</span>
             {plain(text)}
