@@ -32,12 +32,14 @@ export function Header({ study, report, onChange }: Props) {
       </div>
       <p class={styles["facts"]}>
         <span>{gridLine(study)}</span>
-        <Scaling report={report} />
-        <SlotKind job={study.cells[0]?.jobs[0]?.id} />
         <span>
           {study.owner}, {study.project}
         </span>
         <span title={moment(study.created_at)}>created {ago(study.created_at)}</span>
+      </p>
+      <p class={`${styles["facts"]} ${styles["late"]}`}>
+        <Scaling report={report} />
+        <SlotKind job={study.cells[0]?.jobs[0]?.id} />
       </p>
       <nav class={styles["links"]} aria-label="Links of this study">
         <a href={`/?study=${study.id}`}>Its jobs</a>
