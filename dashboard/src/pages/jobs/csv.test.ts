@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Job } from "../../api/types.ts";
+import { csvLine } from "../../csv.ts";
 import cases from "./columns.cases.json" with { type: "json" };
 import type { ColumnId } from "./columns.ts";
-import { csvColumns, csvLine, csvOf, MOST_JOBS } from "./csv.ts";
+import { csvColumns, csvOf, MOST_JOBS } from "./csv.ts";
 import { fieldKeys } from "./fields.ts";
 import { jobWith, rowsOf, rowWith } from "./row.fixture.ts";
 import { rowOf } from "./row.ts";

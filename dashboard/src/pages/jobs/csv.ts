@@ -1,5 +1,6 @@
 // The jobs of a view as a CSV file (RFC 4180): what the table shows, for all jobs that match, page by page.
 
+import { csvLine } from "../../csv.ts";
 import { secondsBetween } from "../../format.ts";
 import type { ColumnId } from "./columns.ts";
 import { fieldValue, type Value } from "./fields.ts";
@@ -42,22 +43,6 @@ export function csvColumns(ids: readonly ColumnId[], chosenMetric: string, now: 
     return [[id, (row) => (row[id as keyof Row] as Value | undefined) ?? null]];
   };
   return [["id", (row) => row.id], ...ids.flatMap((id) => known[id] ?? others(id))];
-}
-
-/** One line. A text that a spreadsheet would take for a formula gets an apostrophe before it. */
-export function csvLine(values: readonly Value[]): string {
-  return `${values.map(cell).join(",")}\r\n`;
-}
-
-function cell(value: Value): string {
-  if (value === null) return "";
-  const text = typeof value === "string" ? harmless(value) : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-/** The same rule as in `jobs/model/csv_cells.py`: formulas begin so, in some spreadsheets in full width. */
-function harmless(text: string): string {
-  return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text;
 }
 
 interface Page {
