@@ -14,13 +14,13 @@ The first field says what it is: `chart` with names of metrics, or `table` with 
 
 import re
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from typing import get_args
 from urllib.parse import parse_qsl
 
 from jobs.model.goals import METRIC_NAME
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.states import Status
+from jobs.suggestions import meant
 from jobs.views.articles import MOST_JOBS, Block, BlockAxis, ChartBlock, ProseBlock, Runs, TableBlock
 from jobs.views.job_columns import USUAL, is_column
 
@@ -91,12 +91,10 @@ def _is_metric(text: str) -> bool:
     return _METRIC.fullmatch(text) is not None
 
 
-def _meant(column: str) -> str:
+def _proposal(column: str) -> str:
     """The column that was probably meant: a field of the spec and a metric are written with their kind."""
-    similar = get_close_matches(column, USUAL, n=1)
-    if similar:
-        return f"; did you mean `{similar[0]}`?"
-    return f"; write a field of the spec as `spec.{column}` and a metric as `metrics.{column}`"
+    kinds = f"; write a field of the spec as `spec.{column}` and a metric as `metrics.{column}`"
+    return meant(column, USUAL, "`") or kinds
 
 
 class _Fields:
@@ -122,14 +120,12 @@ class _Fields:
         """The block; None if it cannot be known what it is."""
         kind = next(iter(self._values), "")
         if kind not in _FIELDS:
-            similar = get_close_matches(kind, _FIELDS, n=1)
-            meant = f"; did you mean `{similar[0]}`?" if similar else ""
-            self._wrong(self._first_line, f"the first field must be `chart: METRIC` or `table: COLUMNS`{meant}", kind)
+            message = f"the first field must be `chart: METRIC` or `table: COLUMNS`{meant(kind, _FIELDS, '`')}"
+            self._wrong(self._first_line, message, kind)
             return None
         for name in self._values.keys() - set(_FIELDS[kind]):
-            similar = get_close_matches(name, _FIELDS[kind], n=1)
-            meant = f"; did you mean `{similar[0]}`?" if similar else f"; a {kind} has {', '.join(_FIELDS[kind])}"
-            self._wrong(self._lines[name], f"no such field `{name}`{meant}", name)
+            proposal = meant(name, _FIELDS[kind], "`") or f"; a {kind} has {', '.join(_FIELDS[kind])}"
+            self._wrong(self._lines[name], f"no such field `{name}`{proposal}", name)
         title = self._values.get("title") or None
         if kind == "table":
             columns = self._names("table", is_column, most=_MOST_COLUMNS, what="columns, such as name, last.loss")
@@ -158,9 +154,8 @@ class _Fields:
             self._wrong(line, "`filter` must have parts such as status=succeeded&label=team:vision", text)
         for name, value in pairs:
             if name not in FILTERS:
-                similar = get_close_matches(name, FILTERS, n=1)
-                meant = f"did you mean `{similar[0]}`?" if similar else f"allowed: {', '.join(FILTERS)}"
-                self._wrong(line, f"`filter` has no `{name}`; {meant}", text)
+                proposal = meant(name, FILTERS, "`") or f"; allowed: {', '.join(FILTERS)}"
+                self._wrong(line, f"`filter` has no `{name}`{proposal}", text)
             elif name == "status" and not set(value.split(",")) <= set(Status):
                 self._wrong(line, f"`status` must be one of {', '.join(Status)}", value)
             elif name == "label" and ":" not in value:
@@ -195,8 +190,8 @@ class _Fields:
         names = [name.strip() for name in self._values[field].split(",") if name.strip()]
         wrong = [name for name in names if not is_right(name)]
         if wrong or not names or len(names) > most:
-            meant = _meant(wrong[0]) if wrong and field == "table" else ""
-            message = f"`{field}` must be 1 to {most} {what}, with commas between{meant}"
+            proposal = _proposal(wrong[0]) if wrong and field == "table" else ""
+            message = f"`{field}` must be 1 to {most} {what}, with commas between{proposal}"
             self._wrong(self._lines[field], message, ", ".join(wrong))
         return list(dict.fromkeys(names))
 
