@@ -111,10 +111,10 @@ class ArticleLine(View):
     owner: str
     project: str
     title: str
-    version: int = Field(description="The number of the newest version, from 1")
+    version: int = Field(description="The number of this version, from 1; in lists the newest")
     author: str = Field(description="Who wrote this version")
     created_at: datetime
-    changed_at: datetime = Field(description="When the newest version was written")
+    changed_at: datetime = Field(description="When this version was written")
 
 
 class ArticleView(ArticleLine):

@@ -50,8 +50,8 @@ def _jobs_of(session: Session, runs: Runs) -> list[Job]:
     """The jobs of a block, as far as they exist; those of a study or a filter newest first."""
     if runs.jobs is not None:
         return some_jobs(session, runs.jobs)
-    wanted = JobFilter(study=runs.study) if runs.study is not None else filter_of(runs.filter or "")
-    return list(list_jobs(session, ListQuery(wanted, limit=runs.limit)).items)
+    job_filter = JobFilter(study=runs.study) if runs.study is not None else filter_of(runs.filter or "")
+    return list(list_jobs(session, ListQuery(job_filter, limit=runs.limit)).items)
 
 
 def filter_of(text: str) -> JobFilter:

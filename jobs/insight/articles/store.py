@@ -152,7 +152,9 @@ def _add_version(session: Session, article: Article, *, author: str, title: str,
 
 def _view(article: Article, version: ArticleVersion) -> ArticleView:
     line = _line(article, title=version.title, author=version.author)
-    values = line.model_dump() | {"version": version.version}
+    values = line.model_dump()
+    if version.version != article.version:
+        values |= {"version": version.version, "changed_at": version.created_at}
     return ArticleView(**values, text=version.text, blocks=_blocks(version.text))
 
 

@@ -105,7 +105,7 @@ function Versions({ id, shown }: { id: string; shown: number }) {
   const versions = data?.items ?? [];
   // The list may be older than the article.
   const newest = Math.max(shown, versions[0]?.version ?? 0);
-  const known = versions.some(({ version }) => version === shown)
+  const offered = versions.some(({ version }) => version === shown)
     ? versions
     : [{ version: shown, author: "", created_at: "" }, ...versions];
   return (
@@ -115,7 +115,7 @@ function Versions({ id, shown }: { id: string; shown: number }) {
         value={String(shown)}
         onChange={({ currentTarget: { value } }) => versionParam.set(value === String(newest) ? "" : value)}
       >
-        {known.map(({ version, author, created_at }) => (
+        {offered.map(({ version, author, created_at }) => (
           <option key={version} value={String(version)}>
             {version}
             {author !== "" && `, ${author}, ${ago(created_at)}`}
