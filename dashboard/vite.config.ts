@@ -3,6 +3,40 @@ import { defineConfig } from "vite";
 /** Where `npm run dev` finds the api; the page itself comes from Vite then, and is loaded anew with every edit. */
 const api = process.env["HORA_URL"] ?? "http://127.0.0.1:8400";
 
+interface Modules {
+  getModuleInfo(id: string): { importedIds: readonly string[]; dynamicallyImportedIds: readonly string[] } | null;
+}
+
+/** All modules that these load at once, and they themselves. */
+function loadedWith(ids: readonly string[], modules: Modules): ReadonlySet<string> {
+  const loaded = new Set<string>();
+  for (const todo = [...ids]; todo.length > 0; ) {
+    const id = todo.pop() as string;
+    if (loaded.has(id)) continue;
+    loaded.add(id);
+    todo.push(...(modules.getModuleInfo(id)?.importedIds ?? []));
+  }
+  return loaded;
+}
+
+/**
+ * The file of a module: what the list of jobs needs, what the other pages of runs need, and the rest. A file for each
+ * page would be an eighth more in all, because small files pack badly.
+ */
+function fileOf(id: string, modules: Modules): string {
+  const folder = new URL(".", import.meta.url).pathname;
+  const pages = modules.getModuleInfo(`${folder}src/pages.tsx`)?.dynamicallyImportedIds ?? [];
+  const showRuns = (page: string): boolean => /\/pages\/(job|compare|studies|articles)\//.test(page);
+  const start = loadedWith([`${folder}index.html`, `${folder}src/pages/jobs/page.tsx`], modules);
+  const runs = loadedWith(pages.filter(showRuns), modules);
+  const rest = loadedWith(
+    pages.filter((page) => !showRuns(page)),
+    modules,
+  );
+  if (start.has(id) || (runs.has(id) && rest.has(id))) return "start";
+  return runs.has(id) || showRuns(id) ? "runs" : "rest";
+}
+
 export default defineConfig(({ command }) => ({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   // Names of classes are a tenth of the page; only who works on it reads them.
@@ -13,6 +47,9 @@ export default defineConfig(({ command }) => ({
     target: "es2023",
     modulePreload: { polyfill: false },
     cssCodeSplit: false, // all styles together pack to half of what they do page by page
+    rolldownOptions: {
+      output: { codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: fileOf }] } },
+    },
     assetsInlineLimit: 0, // data: addresses would need a wider Content-Security-Policy
   },
   server: {
