@@ -15,6 +15,7 @@ from api.access.turns import Turns
 from api.callers import Caller, CallerHere
 from api.deps import Services, ServicesHere
 from api.live.response import wants_stream
+from jobs.lifecycle.list_sorts import has_index
 
 TURN_S_OF_A_REQUEST = 0.02  # of a turn cost as much as one request
 _QUICK_LIMIT = 100  # items of a page
@@ -73,7 +74,8 @@ def _turn_if(takes_long: Callable[[Request], bool]) -> Any:
 def _has_long_page(request: Request) -> bool:
     limit = request.query_params.get("limit", "")
     is_long = len(limit) > 3 or (limit.isdecimal() and int(limit) > _QUICK_LIMIT)
-    return is_long or "search" in request.query_params or "metrics." in request.query_params.get("sort", "")
+    reads_all = not {"search", "where"}.isdisjoint(request.query_params)
+    return is_long or reads_all or not has_index(request.query_params.get("sort", "created_at"))
 
 
 def _has_long_history(request: Request) -> bool:

@@ -39,8 +39,10 @@ from jobs.insight.articles.store import ArticleChanged, ArticleNotFound, TooMany
 from jobs.insight.studies.report import ImpossibleTarget
 from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.intake.imported import RunChanged
+from jobs.lifecycle.listing import WrongPattern
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
+from jobs.model.job_fields import UnknownField
 from jobs.model.plan import UnworkablePlan
 from jobs.model.problems import FieldProblem, InvalidSpec, in_words
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
@@ -222,7 +224,9 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     UnworkablePlan: _wrong_named_field,
     DefaultProject: _wrong_named_field,
     InvalidCursor: _wrong_field("cursor"),
-    TooMuchToSearch: _wrong_field("search"),
+    TooMuchToSearch: lambda error: invalid([FieldProblem(error.field, str(error))]),
+    WrongPattern: _wrong_field("where"),
+    UnknownField: _wrong_field("by"),
     ImpossibleTarget: _wrong_field("target"),
     ForbiddenAddress: _wrong_field("url"),
     RequestValidationError: _of_parameters,

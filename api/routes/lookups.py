@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import AwareDatetime, BeforeValidator, Field
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from api.callers import router
 from api.costs import LONG_PAGE_TAKES_A_TURN
@@ -29,14 +29,17 @@ from api.problems import invalid
 from api.row_views import job_view
 from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
-from jobs.lifecycle.list_sorts import MetricOrder, Order, known_order
+from jobs.lifecycle.list_sorts import FieldOrder, Order, known_order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
+from jobs.model.job_fields import UnknownField
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
+from jobs.model.where import MOST, MOST_CHARACTERS, Where, WrongWhere, parsed
 from jobs.suggestions import each_meant
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
+from jobs.wording import shortened
 
 routes = router("jobs")
 
@@ -83,12 +86,28 @@ Search = Annotated[
         "Case does not matter; there are no wildcards"
     ),
 ]
+WhereText = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=MOST_CHARACTERS),
+    Field(json_schema_extra={"format": "where"}),
+]
+Wheres = Annotated[
+    list[WhereText],
+    Query(
+        description="A condition about any field, as `FIELD OP VALUE` with one of `= != < <= > >= ~ !~`; `FIELD`: the "
+        "job has a value, `!FIELD`: it has none. Several with ` or ` between them: one of them holds. Repeat it: all "
+        "must hold. See docs/fields.md",
+        max_length=MOST,
+        examples=[["spec.batch_size>=64", "metrics.val_accuracy > 0.9 or starred"]],
+    ),
+]
 Sort = Annotated[
-    Order | MetricOrder,
+    Order | FieldOrder,
     BeforeValidator(known_order),
     Query(
         description="The field to sort by; a minus puts the greatest first. A time that has not come yet counts as the "
-        "greatest. Jobs without the figure come last in both directions. `metrics.NAME` is the best value of a metric",
+        "greatest. Jobs without the figure come last in both directions. Any field of a condition is "
+        "one too, such as `spec.batch_size`, or `metrics.val_iou`: the best value of a metric",
     ),
 ]
 
@@ -107,6 +126,7 @@ async def list_all_jobs(
     since: Since = None,
     until: Until = None,
     search: Search = None,
+    where: Wheres = [],  # noqa: B006
     sort: Sort = "-created_at",
     limit: PageLimit = 50,
     cursor: Cursor = None,
@@ -117,6 +137,7 @@ async def list_all_jobs(
         JobFilter(
             statuses=statuses_of(status), labels=labels_of(label), name=name, owner=owner, project=project,
             paused=paused, study=study, starred=starred, since=since, until=until, search=search,
+            where=wheres_of(where),
         ),
         order=sort, limit=limit, cursor=cursor,
     )  # fmt: skip
@@ -156,6 +177,19 @@ def labels_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
     if wrong:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])
     return tuple((key, one_form(value)) for key, _, value in (text.partition(":") for text in texts))
+
+
+def wheres_of(texts: list[str]) -> tuple[Where, ...]:
+    """The conditions of the query. Raises a problem that names every wrong one."""
+    conditions, problems = [], []
+    for text in texts:
+        try:
+            conditions.append(parsed(text))
+        except (WrongWhere, UnknownField) as error:
+            problems.append(FieldProblem("where", str(error), shortened(text)))
+    if problems:
+        raise invalid(problems)
+    return tuple(conditions)
 
 
 @routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)

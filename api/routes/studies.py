@@ -29,7 +29,18 @@ from api.openapi import CREATED, problems
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, study_tag, tag_of, tagged_with, unchanged
 from api.routes.jobs import Key
-from api.routes.lookups import Labels, Owner, Project, Search, Starred, Statuses, labels_of, statuses_of
+from api.routes.lookups import (
+    Labels,
+    Owner,
+    Project,
+    Search,
+    Starred,
+    Statuses,
+    Wheres,
+    labels_of,
+    statuses_of,
+    wheres_of,
+)
 from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.mean_curves import curves_of
 from jobs.insight.studies.plots import plot_of
@@ -112,6 +123,7 @@ def list_all_studies(
     project: Project = None,
     starred: Starred = None,
     search: Search = None,
+    where: Wheres = [],  # noqa: B006
     limit: PageLimit = 50,
     cursor: Cursor = None,
     if_none_match: IfNoneMatch = None,
@@ -122,7 +134,7 @@ def list_all_studies(
     """
     jobs = JobFilter(
         statuses=statuses_of(status), labels=labels_of(label), owner=owner, project=project, starred=starred,
-        search=search,
+        search=search, where=wheres_of(where),
     )  # fmt: skip
     with services.sessions() as session:
         study_ids = store.study_ids(session, limit=limit, cursor=cursor, jobs=jobs)

@@ -18,7 +18,12 @@ _ESCAPE = "\\"
 
 
 class TooMuchToSearch(RuntimeError):
-    """The search did not end in time: there are too many rows."""
+    """The search did not end in time: there are too many rows. `field` is the one to blame."""
+
+    def __init__(self, field: str = "search") -> None:
+        what = "the search" if field == "search" else "this"
+        super().__init__(f"{what} took longer than {SEARCH_LIMIT_S:g} s: there are too many rows")
+        self.field = field
 
 
 def contains(column: InstrumentedAttribute[str], text: str, *, lowered: bool = True) -> ColumnElement[bool]:
@@ -34,12 +39,12 @@ def _literally(text: str) -> str:
 
 
 @contextmanager
-def limited_search(session: Session, search: str | None) -> Iterator[None]:
-    """Limit the time of each statement from now on, if there is a text to search. Raises `TooMuchToSearch`.
+def limited_search(session: Session, search: object, *, field: str = "search") -> Iterator[None]:
+    """Limit the time of each statement from now on, if there is something to search. Raises `TooMuchToSearch`.
 
     Each statement is planned for its own text: the best plan for a frequent text is a bad one for a rare text.
     """
-    if search is None:
+    if not search:
         yield
         return
     limit_statements(session, SEARCH_LIMIT_S)
@@ -48,7 +53,5 @@ def limited_search(session: Session, search: str | None) -> Iterator[None]:
         yield
     except DBAPIError as error:
         if is_out_of_time(error):
-            raise TooMuchToSearch(
-                f"the search took longer than {SEARCH_LIMIT_S:g} s: there are too many rows"
-            ) from error
+            raise TooMuchToSearch(field) from error
         raise

@@ -3,23 +3,25 @@
 Used by `jobs.lifecycle.listing`.
 
 Each order of `Order` has an index, which is read forwards and backwards. `SORTED_BY` and `Job` declare them. An order
-by a metric has none, because metrics have any names.
+by another field has none, because metrics and fields of the spec have any names.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, TypeAdapter
-from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, literal, literal_column
+from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, cast, literal, literal_column
+from sqlalchemy import Text as SqlText
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeEngine
 
 from jobs.db.cursors import Moment, Text, positions
 from jobs.db.tables import SORTED_BY, Job
-from jobs.model.goals import METRIC_NAME
+from jobs.lifecycle.field_values import value_of
+from jobs.model.job_fields import UnknownField, kind_of
 from jobs.suggestions import meant
 
 Order = Literal[
@@ -29,20 +31,30 @@ Order = Literal[
     "-train_samples_per_s", "train_samples_per_s",
 ]  # fmt: skip
 
-_OF_METRIC = "metrics."
-_METRIC_ORDER = METRIC_NAME.replace("^", r"^-?metrics\.")
-# By the best value of a metric: metrics.val_iou, and from the greatest on -metrics.val_iou.
-MetricOrder = Annotated[
-    str, StringConstraints(pattern=_METRIC_ORDER), Field(json_schema_extra={"format": "metric-order"})
+# By any other field, such as metrics.val_iou or spec.batch_size, and from the greatest on -metrics.val_iou.
+FieldOrder = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=300),
+    Field(json_schema_extra={"format": "field-order"}),
 ]
+# Fields of jobs that an order with an index sorts by.
+_INDEXED = {"created": "created_at", "batch": "batch_size", "rate": "learning_rate"}
 
 
 def known_order(text: Any) -> Any:
     """Refuse a text that is no order, with a sentence that says what is allowed. For pydantic."""
     fields = [order for order in get_args(Order) if not order.startswith("-")]
-    if isinstance(text, str) and text.removeprefix("-") not in fields and not re.match(_METRIC_ORDER, text):
+    if not isinstance(text, str) or text.removeprefix("-") in fields:
+        return text
+    try:
+        kind_of(text.removeprefix("-"))
+    except UnknownField as error:
         proposal = meant(text.removeprefix("-"), fields)
-        raise ValueError(f"allowed: {', '.join(fields)} and metrics.NAME, each also with a minus in front{proposal}")
+        raise ValueError(
+            f"no such order{proposal}"
+            if proposal
+            else f"{error}; to sort also {', '.join(fields)}, each also with a minus in front"
+        ) from None
     return text
 
 
@@ -60,7 +72,7 @@ class SortKey:
     """The key of an order. The time of creation and the id follow it."""
 
     sql: ColumnElement[Any] | InstrumentedAttribute[Any]
-    of: Callable[[Job], Stored]
+    of: Callable[[Job], Stored] | None  # None: the list reads the text of `sql` with each job
     stored: Any  # the type of what `of` returns
     greatest: ColumnElement[Any] | None = None  # the value of `sql` for a job that has no value yet
     is_nullable: bool = False  # a job may have no value: such jobs come last in both directions
@@ -69,7 +81,7 @@ class SortKey:
         """A value of a cursor as SQL."""
         if stored == NOTHING and self.greatest is not None:
             return self.greatest
-        return literal(stored, self.sql.type)
+        return literal(stored, self.sql.type) if self.of else cast(literal(stored, SqlText), JSONB)
 
 
 def _time(name: str) -> SortKey:
@@ -104,14 +116,9 @@ def _result(name: str) -> SortKey:
     return _figure(name, "summary", name, Float(53), float)
 
 
-def _best_of(metric: str) -> SortKey:
-    """The best value of a metric, so far. A job may not have it."""
-
-    def of(job: Job) -> Stored:
-        value: float | None = job.metrics.get(metric, {}).get("best")
-        return NOTHING if value is None else float(value)
-
-    return SortKey(Job.metrics[metric]["best"].astext.cast(Float(53)), of, float | Nothing, is_nullable=True)
+def _by_field(name: str) -> SortKey:
+    """The value of any field. A job may not have it."""
+    return SortKey(value_of(name).sort_key, None, Text, is_nullable=True)
 
 
 KEYS: dict[str, SortKey | None] = {
@@ -145,20 +152,25 @@ def _positions(key: SortKey | None) -> TypeAdapter[tuple[Stored, ...]]:
 
 
 _POSITIONS = {name: _positions(key) for name, key in KEYS.items()}
-_POSITIONS_BY_METRIC = _positions(_best_of(""))
+_POSITIONS_BY_FIELD = positions(Text, Moment, Text)
 
 
 def key_of(order: str) -> SortKey | None:
-    """The key of an order; None for the time of creation alone."""
-    field = order.removeprefix("-")
-    return _best_of(field.removeprefix(_OF_METRIC)) if is_by_metric(order) else KEYS[field]
+    """The key of an order; None for the time of creation alone. Raises `jobs.model.job_fields.UnknownField`."""
+    name = _name_of(order)
+    return KEYS[name] if name in KEYS else _by_field(name)
 
 
-def is_by_metric(order: str) -> bool:
-    """Whether this is an order by a metric, which has no index."""
-    return order.removeprefix("-").startswith(_OF_METRIC)
+def has_index(order: str) -> bool:
+    """Whether an index has this order. Without one the database sorts all jobs of the list."""
+    return _name_of(order) in KEYS
 
 
 def positions_in(order: str) -> TypeAdapter[tuple[Stored, ...]]:
     """The kind of the positions in a list of this order."""
-    return _POSITIONS_BY_METRIC if is_by_metric(order) else _POSITIONS[order.removeprefix("-")]
+    return _POSITIONS.get(_name_of(order), _POSITIONS_BY_FIELD)
+
+
+def _name_of(order: str) -> str:
+    name = order.removeprefix("-")
+    return _INDEXED.get(name, name)

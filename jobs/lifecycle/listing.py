@@ -1,19 +1,23 @@
 """The list of jobs: filtered, in a total order, page by page. Called by the api.
 
 A page begins after a key (the sort key, then creation time and id). So page 1,000 costs as much as page 1, and no job
-is seen twice. Every order has an index, except those by a metric: the database sorts all jobs that have it. Every
-filter in the order of creation has an index too, with three exceptions:
+is seen twice. Every order of `jobs.lifecycle.list_sorts.Order` has an index; by other fields the database sorts all
+jobs. Every filter in the order of creation has an index too, with four exceptions:
 
 - Labels. If few jobs have them, the database uses the index on labels. If many do, it reads in the order of the list.
 - A study. Its jobs are few: the database finds them all and sorts them.
 - A search. It reads the texts of all jobs first. If many match, it reads in the order of the list.
+- Conditions (`where`) about any field. It reads in the order of the list, until a page is full.
+
+    WrongPattern        a regular expression of a condition is none
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVarTuple
 from unicodedata import normalize
 
@@ -27,20 +31,27 @@ from sqlalchemy import (
     Text,
     any_,
     bindparam,
+    cast,
     literal,
+    null,
     or_,
     select,
     tuple_,
     union_all,
 )
+from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
+from jobs.db.engine import cause_in_words
 from jobs.db.tables import Job, JobText
 from jobs.db.text_search import contains, limited_search
-from jobs.lifecycle.list_sorts import NOTHING, MetricOrder, Order, SortKey, Stored, is_by_metric, key_of, positions_in
+from jobs.lifecycle.field_values import condition_of, patterns_in
+from jobs.lifecycle.list_sorts import NOTHING, FieldOrder, Order, SortKey, Stored, has_index, key_of, positions_in
 from jobs.model.states import Status
+from jobs.model.where import Where
+from jobs.wording import shortened
 
 Columns = TypeVarTuple("Columns")
 Position = tuple[Stored, ...]
@@ -66,6 +77,7 @@ class JobFilter:
     search: str | None = (
         None  # with this text in the name, id, owner, source, model, a label or notes; its case does not matter
     )
+    where: tuple[Where, ...] = ()  # all of these
     search_matches: tuple[str, ...] | None = None  # the ids of all jobs that the search finds, if they are few
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -92,7 +104,15 @@ class JobFilter:
             conditions.append(Job.id == any_(literal(list(self.search_matches), ARRAY(Text))))
         elif self.search is not None:
             conditions.append(Job.id.in_(_with_text(self.search)))
-        return conditions
+        return [*conditions, *map(condition_of, self.where)]
+
+    @contextmanager
+    def limited(self, session: Session) -> Iterator[None]:
+        """Limit the time to read jobs by this filter, if it may read all. Raises `TooMuchToSearch`, `WrongPattern`."""
+        with limited_search(session, self.search or self.where, field="where" if self.where else "search"):
+            for pattern in patterns_in(self.where):
+                _check_pattern(session, pattern)
+            yield
 
 
 @dataclass(frozen=True)
@@ -100,11 +120,11 @@ class ListQuery:
     """A request for a page of the list: which jobs, in which order, how many at most, and after which one."""
 
     filter: JobFilter = JobFilter()
-    order: Order | MetricOrder = "-created_at"
+    order: Order | FieldOrder = "-created_at"
     limit: int = 50
     cursor: str | None = None
 
-    @property
+    @cached_property
     def key(self) -> SortKey | None:
         """The sort key of the list; None for the time of creation alone."""
         return key_of(self.order)
@@ -117,7 +137,7 @@ class ListQuery:
     @property
     def reads_all(self) -> bool:
         """Whether the database has to read all jobs, because no index helps it."""
-        return self.filter.search is not None or is_by_metric(self.order)
+        return bool(self.filter.search or self.filter.where) or not has_index(self.order)
 
     @property
     def identity(self) -> str:
@@ -128,6 +148,7 @@ class ListQuery:
             jobs.search,
         ]  # fmt: skip
         newer = [] if jobs.starred is None else ["starred", jobs.starred]  # cursors from before an upgrade stay valid
+        newer += ["where", *map(str, jobs.where)] if jobs.where else []
         return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until)), *newer])
 
     @property
@@ -148,14 +169,29 @@ class ListQuery:
 
 
 def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
-    """A page of jobs. Raises `InvalidCursor`, `TooMuchToSearch`."""
-    with limited_search(session, page_query.filter.search):
-        query = _in_order(session, select(Job), _with_matches(session, page_query))
-        jobs = session.scalars(query).all()  # one more, to know whether there is a next page
-    return page_of(
-        session, jobs, by=page_query.positions, limit=page_query.limit, of=page_query.identity,
-        position=partial(_position, page_query.key),
+    """A page of jobs. Raises `InvalidCursor`, `TooMuchToSearch`, `WrongPattern`."""
+    by_field = page_query.key is not None and page_query.key.of is None
+    with page_query.filter.limited(session), limited_search(session, by_field, field="sort"):
+        query = _in_order(session, select(Job, _key_text(page_query.key)), _with_matches(session, page_query))
+        rows = session.execute(query).all()  # one more, to know whether there is a next page
+    page = page_of(
+        session, rows, by=page_query.positions, limit=page_query.limit, of=page_query.identity,
+        position=lambda row: _position(page_query.key, *row),
     )  # fmt: skip
+    return Page([row[0] for row in page.items], page.next_cursor)
+
+
+class WrongPattern(ValueError):
+    """A regular expression of a condition is none."""
+
+
+def _check_pattern(session: Session, pattern: str) -> None:
+    """Let the database read a regular expression: it knows more than those of Python."""
+    try:
+        session.execute(select(literal("", Text).bool_op("~*")(literal(pattern, Text))))
+    except DataError as error:
+        fault = cause_in_words(error).partition(": ")[2]  # without the name of its class
+        raise WrongPattern(f"`{shortened(pattern)}`: {fault}") from error
 
 
 def _with_matches(session: Session, page_query: ListQuery) -> ListQuery:
@@ -214,7 +250,10 @@ def _parts(page_query: ListQuery, position: Position | None) -> list[list[Column
     No index has several statuses at once, or the jobs with a value before those without one.
     """
     filters = page_query.filter.conditions()
-    statuses = [[Job.status == status] for status in sorted(page_query.filter.statuses)] or [[]]
+    chosen = sorted(page_query.filter.statuses)
+    statuses = [[Job.status == status] for status in chosen] or [[]]
+    if chosen and not has_index(page_query.order):  # all jobs are read: once is enough
+        statuses = [[Job.status.in_(chosen)]]
     return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(page_query, position)]
 
 
@@ -259,6 +298,12 @@ def _behind(page_query: ListQuery, position: Position) -> ColumnElement[bool]:
     return key < after if page_query.falls else key > after
 
 
-def _position(key: SortKey | None, job: Job) -> Position:
-    sort_value = () if key is None else (key.of(job),)
-    return *sort_value, job.created_at, job.id
+def _key_text(key: SortKey | None) -> ColumnElement[str | None]:
+    """The sort key of a job as JSON, where its row does not have it."""
+    return cast(null() if key is None or key.of is not None else key.sql, Text)
+
+
+def _position(key: SortKey | None, job: Job, key_text: str | None) -> Position:
+    if key is None:
+        return job.created_at, job.id
+    return key.of(job) if key.of is not None else key_text or NOTHING, job.created_at, job.id

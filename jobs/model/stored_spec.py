@@ -45,3 +45,14 @@ def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
 
 _LATER_DEFAULTS = Spec.model_construct().model_dump(mode="json", include=set(_LATER_FIELDS))
 _LATER_DATASET_DEFAULTS = {name: DatasetSpec.model_fields[name].default for name in _LATER_DATASET_FIELDS}
+
+
+def later_default(*path: str) -> Any:
+    """What `with_defaults` fills in for `NAME` or `dataset NAME`; None where that is null or nothing."""
+    *above, name = path
+    return (_LATER_DATASET_DEFAULTS if above else _LATER_DEFAULTS).get(name)
+
+
+def later_dataset_defaults() -> dict[str, Any]:
+    """What `with_defaults` fills in for fields of a dataset."""
+    return dict(_LATER_DATASET_DEFAULTS)

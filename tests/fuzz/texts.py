@@ -182,6 +182,18 @@ media_type = one_of(
     ";", ",", "text/html;charset=\xff", "application/json; charset=utf-16", "a" * 3000, "text/event-stream",
 )  # fmt: skip
 
+_field = one_of(
+    filled("metrics.{}", one_of("val_iou", "a.b/c@d:e-f", "", "x" * 64, "x'y", "ü")), "spec.dataset.source",
+    "label.team", "spec.params.a.b.c", "spec.params." + "a." * 6 + "b", "gpus", "started", "duration", "starred",
+    "notes", "status", '"label.a = b"', "spec", "x" * 301,
+)  # fmt: skip
+_comparison = filled(
+    "{}{}{}", _field, one_of("=", "!=", "<", " <= ", ">", ">=", "~", " !~ ", "", "=="),
+    one_of("1", "1e999", "-1e-999", "true", "[1, 2]", '{"a": [1]}', "^a.*(b|c)$", "((", "(a{255}){255}", '"x"',
+           '"\\ud800"', "2030-01-31", "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00+14:00", "failed",
+           "9" * 99, "x" * 1999),
+)  # fmt: skip
+
 TEXTS: dict[str, Text] = {
     "artifact-path": damaged(one_of("model.weights.h5", "checkpoints/1", "logs/rank0.txt", "a/../b", "//", "x" * 5000)),
     "byte-range": in_header(damaged(one_of(_byte_range, several(_byte_range, between=",")))),
@@ -199,9 +211,7 @@ TEXTS: dict[str, Text] = {
     "argument": damaged(one_of("python", "train.py", "--lr={params.lr}", "{batch_size}", "{{x}}", "{no}", "{", "")),
     "label": damaged(filled("{}:{}", _word, _word)),
     "media-types": in_header(damaged(media_type)),
-    "metric-order": damaged(
-        filled("{}metrics.{}", one_of("", "-"), one_of("val_iou", "a.b/c@d:e-f", "", "x" * 64, "x" * 65, "x'y", "ü"))
-    ),
+    "field-order": damaged(filled("{}{}", one_of("", "-"), _field)),
     "model": damaged(one_of("lenet5", "mlp", "resnet50", "os:system", "a.b.c:d", ".", "a..b:c", "__builtins__:eval")),
     "requirement": damaged(
         one_of("einops", "einops>=0.8", "x[a,b]==1.*; python_version<'4'", "-r x", "a @ file:///etc")
@@ -210,6 +220,7 @@ TEXTS: dict[str, Text] = {
     "statuses": _some_of("queued", "running", "succeeded", "failed", "cancelled"),
     "weights": damaged(_weights),
     "upload-id": damaged(one_of(seen("upload-id", "x"), "x")),
+    "where": damaged(several(_comparison, between=" or ")),
     "web-address": damaged(_web_address),
 }
 

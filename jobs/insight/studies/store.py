@@ -17,7 +17,6 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import BY_TIME, Page, page_of
 from jobs.db.tables import Job, Study, StudyNote
-from jobs.db.text_search import limited_search
 from jobs.insight.studies.best import best_of_studies
 from jobs.insight.studies.grid import Cell, spec_of
 from jobs.insight.studies.space import space_of, trials_of
@@ -115,7 +114,7 @@ def list_studies(
     session: Session, *, limit: int, cursor: str | None = None, jobs: JobFilter = ALL_JOBS
 ) -> Page[ListedStudy]:
     """A page of the studies that have such a job, newest first. Raises `InvalidCursor`, `TooMuchToSearch`."""
-    with limited_search(session, jobs.search):
+    with jobs.limited(session):
         studies = session.scalars(_newest(session, select(Study), limit, cursor, jobs)).all()
     counts = _counts(session, [study.id for study in studies[:limit]])
     page = page_of(
@@ -129,7 +128,7 @@ def list_studies(
 
 def study_ids(session: Session, *, limit: int, cursor: str | None = None, jobs: JobFilter = ALL_JOBS) -> Sequence[str]:
     """The ids of the studies on a page, and of the one after it. Raises `InvalidCursor`, `TooMuchToSearch`."""
-    with limited_search(session, jobs.search):
+    with jobs.limited(session):
         return session.scalars(_newest(session, select(Study.id), limit, cursor, jobs)).all()
 
 

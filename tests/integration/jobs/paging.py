@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Engine, TextClause, event, text
 
 from jobs.db.engine import Sessions
-from jobs.lifecycle.list_sorts import MetricOrder, Order
+from jobs.lifecycle.list_sorts import FieldOrder, Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs, revisions
 from tests.integration.api.starting_rows import START
 
@@ -24,7 +24,7 @@ def store_all(sessions: Sessions, engine: Engine, jobs: TextClause, count: int) 
 
 
 def in_one_sort(
-    sessions: Sessions, condition: str, order: Order | MetricOrder, *, key: str | None = None, is_nullable: bool = False
+    sessions: Sessions, condition: str, order: Order | FieldOrder, *, key: str | None = None, is_nullable: bool = False
 ) -> list[str]:
     """The ids in one sort of all rows, by `key` or by the column itself.
 
@@ -38,7 +38,7 @@ def in_one_sort(
         return list(session.scalars(text(query)))
 
 
-def every_id(sessions: Sessions, job_filter: JobFilter, order: Order | MetricOrder, *, limit: int) -> list[str]:
+def every_id(sessions: Sessions, job_filter: JobFilter, order: Order | FieldOrder, *, limit: int) -> list[str]:
     """The ids on all pages, read page by page."""
     job_ids: list[str] = []
     cursor = None

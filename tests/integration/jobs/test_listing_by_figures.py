@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 from jobs.db import text_search
 from jobs.db.engine import Sessions
 from jobs.db.text_search import TooMuchToSearch
-from jobs.lifecycle.list_sorts import MetricOrder, Order
+from jobs.lifecycle.list_sorts import FieldOrder, Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
 from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
@@ -46,7 +46,7 @@ FIGURES = {
     "train_samples_per_s": "(summary -> 'train_samples_per_s')::float8",
     METRIC: "(metrics #>> '{val/iou.x,best}')::float8",
 }
-ORDERS: tuple[Order | MetricOrder, ...] = (
+ORDERS: tuple[Order | FieldOrder, ...] = (
     "-batch_size", "batch_size", "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss",
     "val_loss", "-train_samples_per_s", "train_samples_per_s", "-gpus", "gpus", "-duration", "duration",
     "-stored", "stored", METRIC, f"-{METRIC}",
@@ -59,7 +59,7 @@ def sessions_with_jobs(sessions: Sessions, engine: Engine) -> Sessions:
     return sessions
 
 
-def in_order(sessions: Sessions, condition: str, order: Order | MetricOrder) -> list[str]:
+def in_order(sessions: Sessions, condition: str, order: Order | FieldOrder) -> list[str]:
     """The ids as one sort of all rows has them: rows without a figure last, unfinished jobs as the longest."""
     column = order.removeprefix("-")
     key = FIGURES.get(column, "ended_at - started_at" if column == "duration" else column)
@@ -84,7 +84,7 @@ def test_all_filtered_pages_together_are_sorted_by_figures(
             search="USER-8", statuses=frozenset({Status.SUCCEEDED, Status.QUEUED})
         ),
     }
-    orders: tuple[Order | MetricOrder, ...] = (
+    orders: tuple[Order | FieldOrder, ...] = (
         "val_accuracy", "-val_accuracy", "-batch_size", "-duration", "-created_at", METRIC, f"-{METRIC}",
     )  # fmt: skip
     for condition, job_filter in filters.items():

@@ -1,0 +1,122 @@
+"""Conditions about jobs: read, written again, and refused with what was probably meant."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.model.job_fields import FIELDS, UnknownField
+from jobs.model.where import (
+    HAS,
+    LACKS,
+    MOST_CHARACTERS,
+    OPERATORS,
+    Comparison,
+    Where,
+    WrongWhere,
+    equal_to,
+    parsed,
+)
+
+READ = {
+    "spec.batch_size>=64": [Comparison("spec.batch_size", ">=", "64")],
+    "last.loss > 0.9 or starred": [Comparison("last.loss", ">", "0.9"), Comparison("starred", HAS)],
+    "label.team=vision": [Comparison("label.team", "=", "vision")],
+    "name ~ ^resnet.*seed[0-3]$": [Comparison("name", "~", "^resnet.*seed[0-3]$")],
+    "  !notes  ": [Comparison("notes", LACKS)],
+    '"label.a = b" != "x or \\"y\\""': [Comparison("label.a = b", "!=", 'x or "y"', is_quoted=True)],
+    'name = a "b" or notes': [Comparison("name", "=", 'a "b"'), Comparison("notes", HAS)],
+    "name=or": [Comparison("name", "=", "or")],
+    "name !~ = ": [Comparison("name", "!~", "=")],
+    "rate=1e-3": [Comparison("rate", "=", "1e-3")],
+    "created>=2030-01-31 or ended<2030-01-31T09:00:00Z": [
+        Comparison("created", ">=", "2030-01-31"), Comparison("ended", "<", "2030-01-31T09:00:00Z"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_a_condition_is_read(text: str) -> None:
+    assert list(parsed(text).any_of) == READ[text]
+
+
+REFUSED = {
+    "": "the name of a field is missing; write `FIELD > VALUE`, `FIELD` or `!FIELD`",
+    "gpus or ": "the name of a field is missing",
+    "> 4": "the name of a field is missing before `> 4`",
+    "gpus == 4": "after `gpus` comes `==`, no operator; did you mean `=`?",
+    "name like x": "after `name` comes `like`, no operator; did you mean `~`?",
+    "gpus 4": "after `gpus` comes `4`, no operator; allowed: = != < <= > >= ~ !~",
+    "starred and paused": "each is a `where` of its own",
+    "gpus > 4 and starred": "not with `4 and starred`; send each condition as a `where` of its own",
+    "starred || paused": "did you mean `or`?",
+    "gpus > ": 'the value is missing after `gpus>`; an empty text is ""',
+    "name = or starred": 'the value is missing after `name=`; an empty text is ""',
+    'name = "a': "the value begins with a quote but does not end with one",
+    'name = "a" b': "after the quoted value comes `b`",
+    'name ~ "\\d"': "write a backslash twice",
+    'name = "\\u0000"': "the value must have no control characters",
+    "!gpus > 3": "`!gpus` has no value; did you mean `gpus != VALUE`?",
+    "gpus > many": "`gpus` is compared with a number, not with `many`",
+    "duration > 2h": "`duration` is compared with a number, in seconds, not with `2h`",
+    "metrics.val_loss < x": "`metrics.val_loss` is compared with a number",
+    "created > yesterday": "write it as 2030-01-31 or 2030-01-31T09:00:00Z",
+    "created = 9999-12-31": "`created` is compared with a time",
+    "starred = yes": "`starred` is true or false: write `starred`, `!starred` or `starred=true`",
+    "status = done": "no such status `done`; allowed: queued",
+    "status = sucseeded": "no such status `sucseeded`; did you mean `succeeded`?",
+    "batch_size > 3": "no such field `batch_size`; did you mean `spec.batch_size`?",
+    "spec.batchsize > 3": "`spec` has no field `batchsize`; did you mean `spec.batch_size`?",
+    "spec.dataset.sourc = x": "`spec.dataset` has no field `sourc`; did you mean `spec.dataset.source`?",
+    "metric.val_loss > 3": "no such field `metric.val_loss`; did you mean `metrics.val_loss`?",
+    "ower = ada": "no such field `ower`; did you mean `owner`?",
+    "colour = red": "no such field `colour`; allowed: status, name",
+    "label.": "no such field `label.`",
+    "spec.params.a.b.c.d.e.f.g.h": "has too many dots",
+    "name=" + "x" * MOST_CHARACTERS: "a condition may have 2000 characters",
+    " or ".join(["starred"] * 21): "a condition may have 20 comparisons; this one has 21",
+    "name = a\nb": "one line of text",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_mistake_is_named_with_what_was_probably_meant(text: str) -> None:
+    with pytest.raises((WrongWhere, UnknownField)) as caught:
+        parsed(text)
+    assert REFUSED[text] in str(caught.value)
+
+
+LINES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30)
+NAMES = st.sampled_from(["name", "owner", "model", "notes"]) | LINES.map(lambda key: f"label.{key}")
+COMPARISONS = (
+    st.builds(Comparison, NAMES, st.sampled_from([HAS, LACKS]))
+    | st.builds(Comparison, NAMES, st.sampled_from(OPERATORS), LINES, st.just(True))
+    | st.builds(
+        Comparison, NAMES, st.sampled_from(OPERATORS), st.sampled_from(["x", "=x", "<", "a  b", "or", '[1, "a"]'])
+    )
+)
+
+
+@given(st.lists(COMPARISONS, min_size=1, max_size=4))
+def test_a_condition_that_is_written_is_read_as_it_was(comparisons: list[Comparison]) -> None:
+    where = Where(tuple(comparisons))
+    assert parsed(str(where)) == where
+
+
+@given(st.text('a ![]"=<>~or\\.4', max_size=20))
+def test_any_text_is_a_condition_or_refused(text: str) -> None:
+    try:
+        where = parsed(text.replace("a", "label.a"))
+    except (WrongWhere, UnknownField):
+        return
+    assert parsed(str(where)) == where
+
+
+@given(st.recursive(st.booleans() | st.integers() | LINES, lambda inner: st.lists(inner, max_size=3), max_leaves=4))
+def test_the_condition_of_a_value_is_one_comparison_with_it(value: object) -> None:
+    (comparison,) = parsed(equal_to("label.a b", value)).any_of
+    assert (comparison.field, comparison.operator, comparison.is_quoted) == ("label.a b", "=", isinstance(value, str))
+
+
+def test_every_field_may_be_there_or_not() -> None:
+    for field in FIELDS:
+        assert parsed(f"{field} or !{field}").any_of == (Comparison(field, HAS), Comparison(field, LACKS))
