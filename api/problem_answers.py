@@ -42,7 +42,6 @@ from jobs.intake.imported import RunChanged
 from jobs.lifecycle.listing import WrongPattern
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
-from jobs.model.job_fields import UnknownField
 from jobs.model.plan import UnworkablePlan
 from jobs.model.problems import FieldProblem, InvalidSpec, in_words
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
@@ -226,7 +225,6 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     InvalidCursor: _wrong_field("cursor"),
     TooMuchToSearch: lambda error: invalid([FieldProblem(error.field, str(error))]),
     WrongPattern: _wrong_field("where"),
-    UnknownField: _wrong_field("by"),
     ImpossibleTarget: _wrong_field("target"),
     ForbiddenAddress: _wrong_field("url"),
     RequestValidationError: _of_parameters,

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from fastapi import Query, Response
+from fastapi import Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
@@ -112,9 +112,7 @@ Sort = Annotated[
 ]
 
 
-@routes.get("/jobs", response_model=Listed[JobView], responses=UNCHANGED, dependencies=[LONG_PAGE_TAKES_A_TURN])
-async def list_all_jobs(
-    services: ServicesHere,
+async def _filter_of_query(
     status: Statuses = [],  # noqa: B006
     label: Labels = [],  # noqa: B006
     name: Name = None,
@@ -127,20 +125,28 @@ async def list_all_jobs(
     until: Until = None,
     search: Search = None,
     where: Wheres = [],  # noqa: B006
+) -> JobFilter:
+    return JobFilter(
+        statuses=statuses_of(status), labels=labels_of(label), name=name, owner=owner, project=project,
+        paused=paused, study=study, starred=starred, since=since, until=until, search=search,
+        where=wheres_of(where),
+    )  # fmt: skip
+
+
+Filter = Annotated[JobFilter, Depends(_filter_of_query)]
+
+
+@routes.get("/jobs", response_model=Listed[JobView], responses=UNCHANGED, dependencies=[LONG_PAGE_TAKES_A_TURN])
+async def list_all_jobs(
+    services: ServicesHere,
+    jobs: Filter,
     sort: Sort = "-created_at",
     limit: PageLimit = 50,
     cursor: Cursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List jobs, page by page. With `If-None-Match` an unchanged page gets 304."""
-    query = ListQuery(
-        JobFilter(
-            statuses=statuses_of(status), labels=labels_of(label), name=name, owner=owner, project=project,
-            paused=paused, study=study, starred=starred, since=since, until=until, search=search,
-            where=wheres_of(where),
-        ),
-        order=sort, limit=limit, cursor=cursor,
-    )  # fmt: skip
+    query = ListQuery(jobs, order=sort, limit=limit, cursor=cursor)
     # Polls that share their reads must not wait for a slow one.
     if if_none_match is None or query.reads_all:
         return await run_in_threadpool(_page, services, query, if_none_match)

@@ -211,6 +211,7 @@ TEXTS: dict[str, Text] = {
     "argument": damaged(one_of("python", "train.py", "--lr={params.lr}", "{batch_size}", "{{x}}", "{no}", "{", "")),
     "label": damaged(filled("{}:{}", _word, _word)),
     "media-types": in_header(damaged(media_type)),
+    "field": damaged(_field),
     "field-order": damaged(filled("{}{}", one_of("", "-"), _field)),
     "model": damaged(one_of("lenet5", "mlp", "resnet50", "os:system", "a.b.c:d", ".", "a..b:c", "__builtins__:eval")),
     "requirement": damaged(

@@ -20,6 +20,8 @@ from jobs.insight.articles.store import ArticleFilter
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN
 
+OF_JOBS = json.dumps(["jobs", "-created_at", [], [], *[None] * 6, "None", "None"])
+NEEDED = {"/v1/jobs/groups": {"by": "owner"}}  # what a list cannot do without
 # The route of each list, and what its cursors are signed with. A new list gets its row here.
 LISTS = {
     "/v1/hosts": "hosts",
@@ -36,7 +38,8 @@ LISTS = {
     "/v1/webhooks/{webhook_id}/deliveries": "deliveries {webhook_id}",
     "/v1/audit": json.dumps(["audit", None, None, None, None, None]),
     "/v1/models": "models",
-    "/v1/jobs": json.dumps(["jobs", "-created_at", [], [], *[None] * 6, "None", "None"]),
+    "/v1/jobs": OF_JOBS,
+    "/v1/jobs/groups": json.dumps(["groups", ["owner"], None, OF_JOBS]),
     "/v1/queue": json.dumps(["queue", None, None]),
     "/v1/jobs/{job_id}/events": "events {job_id}",
     "/v1/jobs/{job_id}/attempts": "attempts {job_id}",
@@ -81,10 +84,12 @@ def test_a_cursor_that_the_service_did_not_make_is_refused(
         signed = [as_text(signature(session, payload, of=identity) + payload) for payload in PAYLOADS]
     with_checksum = [as_text(checksum(payload, identity) + payload) for payload in [*PAYLOADS, b'["x"]', b"[1]"]]
     for cursor in [*signed, *with_checksum, "x", "é", "\x00", "=", "A" * 1000]:
-        answer = api.get(address, params={"cursor": cursor})
+        answer = api.get(address, params=NEEDED.get(path, {}) | {"cursor": cursor})
         assert answer.status_code == 422, f"{cursor[:40]}: {answer.text}"
         assert [error["field"] for error in answer.json()["errors"]] == ["cursor"]
-    conditional = api.get(address, params={"cursor": signed[0]}, headers={"If-None-Match": 'W/"x"'})
+    conditional = api.get(
+        address, params=NEEDED.get(path, {}) | {"cursor": signed[0]}, headers={"If-None-Match": 'W/"x"'}
+    )
     assert conditional.status_code == 422
 
 
@@ -97,7 +102,7 @@ def test_a_signed_position_is_read(api: TestClient, sessions: Sessions, ids: dic
     """So that the test above refuses for the right reason: these cursors differ from its own only in the position."""
     right = {
         b'["a"]': ["/v1/hosts", "/v1/projects", "/v1/users", "/v1/datasets", "/v1/uploads", "/v1/webhooks",
-                   "/v1/views", "/v1/models", "/v1/jobs/{job_id}/artifacts"],
+                   "/v1/views", "/v1/models", "/v1/jobs/{job_id}/artifacts", "/v1/jobs/groups"],
         b"[1]": ["/v1/webhooks/{webhook_id}/deliveries", "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/attempts",
                  "/v1/datasets/{dataset}"],
         b"[1, 1]": ["/v1/jobs/{job_id}/checkpoints"],
@@ -110,7 +115,8 @@ def test_a_signed_position_is_read(api: TestClient, sessions: Sessions, ids: dic
         for path in paths:
             with sessions() as session:
                 cursor = as_text(signature(session, payload, of=LISTS[path].format(**ids)) + payload)
-            assert api.get(path.format(**ids), params={"cursor": cursor}).status_code == 200, path
+            query = NEEDED.get(path, {}) | {"cursor": cursor}
+            assert api.get(path.format(**ids), params=query).status_code == 200, path
 
 
 def test_a_cursor_is_read_by_another_api_and_after_a_restart(

@@ -70,3 +70,28 @@ def test_each_wrong_condition_is_named(api: TestClient) -> None:
     for query in ({"where": "starred " * 300}, {"where": ["starred"] * 21}, {"sort": "colour"}, {"sort": "-spec.x"}):
         assert api.get("/v1/jobs", params=query).status_code == 422, query
     assert "did you mean batch_size?" in api.get("/v1/jobs", params={"sort": "batchsize"}).json()["detail"]
+
+
+@pytest.mark.usefixtures("four_jobs")
+def test_jobs_are_grouped_by_fields(api: TestClient) -> None:
+    page = api.get("/v1/jobs/groups", params={"by": "label.team", "metric": "val_loss", "where": "gpus<8"}).json()
+    newest_at = page["items"][0].pop("newest_at")
+    assert page["items"][0] == {
+        "values": ["vision"], "where": ['label.team="vision"'], "jobs": 2, "statuses": {"queued": 2},
+        "metric": {"name": "val_loss", "n": 0, "mean": None, "min": None, "max": None},
+    }  # fmt: skip
+    assert newest_at == api.get("/v1/jobs", params={"where": "name=gamma"}).json()["items"][0]["created_at"]
+    assert [group["values"] for group in page["items"]] == [["vision"], ["speech"]]
+    both = api.get("/v1/jobs/groups", params={"by": ["label.team", "gpus"], "limit": 1}).json()
+    assert both["items"][0]["where"] == ["!label.team", "gpus=8"]
+    assert both["items"][0]["metric"] is None
+    assert both["next_cursor"] is not None
+
+
+def test_wrong_groups_are_refused(api: TestClient) -> None:
+    for by in ([], ["owner"] * 4, ["colour"], ["spec.x", "owner"]):
+        answer = api.get("/v1/jobs/groups", params={"by": by})
+        assert answer.status_code == 422
+        assert [error["field"] for error in answer.json()["errors"]] == ["by"], by
+    assert api.get("/v1/jobs/groups", params={"by": "owner", "metric": "a b"}).status_code == 422
+    assert api.get("/v1/jobs/groups", params={"by": "owner", "where": "name ~ (", "limit": 5}).status_code == 422

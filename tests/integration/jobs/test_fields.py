@@ -15,10 +15,13 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle.field_values import value_of
+from jobs.lifecycle.job_groups import GroupQuery, list_groups
 from jobs.lifecycle.listing import JobFilter, ListQuery, WrongPattern, list_jobs
 from jobs.model.job_fields import FIELDS, Kind
+from jobs.model.states import Status
 from jobs.model.where import parsed
 from jobs.views.job_columns import columns_of
+from jobs.views.job_groups import JobGroup
 from tests.integration.jobs.job_rows import a_job
 from tests.integration.jobs.paging import every_id
 
@@ -235,3 +238,50 @@ def test_a_condition_that_takes_too_long_is_stopped(
     with sessions() as session, pytest.raises(TooMuchToSearch, match="this took longer") as caught:
         list_jobs(session, ListQuery(slow))
     assert caught.value.field == "where"
+
+
+GROUPED = [
+    ("owner",), ("spec.params.n",), ("spec.params.tags", "starred"), ("status", "label.team", "gpus"), ("created",),
+    ("metrics.val_loss",), ("spec.params.flag",), ("notes",), ("study",), ("spec.params.net", "paused"), ("rate",),
+]  # fmt: skip
+
+
+def test_groups_are_all_jobs_with_equal_values_and_their_conditions_find_them(
+    sessions: Sessions, job_ids: list[str], subtests: pytest.Subtests
+) -> None:
+    with sessions() as session:
+        documents = {job.id: job_view(job).model_dump(mode="json") for job in session.scalars(select(Job))}
+    for by in GROUPED:
+        with subtests.test(by=by), sessions() as session:
+            groups: list[JobGroup] = []
+            cursor = None
+            while True:
+                page = list_groups(session, GroupQuery(by, metric="val_loss", limit=2, cursor=cursor))
+                groups += page.items
+                if (cursor := page.next_cursor) is None:
+                    break
+            assert sum(group.jobs for group in groups) == len(documents)
+            newest = [group.newest_at for group in groups]
+            assert newest == sorted(newest, reverse=True)
+            for group in groups:
+                members = [
+                    one for one in documents.values() if [read_column(one, field) for field in by] == group.values
+                ]
+                selected = JobFilter(where=tuple(map(parsed, group.where)))
+                found = every_id(sessions, selected, "-created_at", limit=50)
+                if by != ("spec.params.n",):  # 12 finds the text "12" too, which is another group
+                    assert sorted(found) == sorted(one["id"] for one in members)
+                assert group.jobs == len(members) == sum(group.statuses.values())
+                losses = [loss for one in members if (loss := read_column(one, "metrics.val_loss")) is not None]
+                assert group.metric is not None
+                assert (group.metric.n, group.metric.min) == (len(losses), min(losses, default=None))
+                assert group.metric.mean == (pytest.approx(sum(losses) / len(losses)) if losses else None)
+
+
+def test_groups_are_of_the_jobs_that_a_filter_finds(sessions: Sessions, job_ids: list[str]) -> None:
+    job_filter = JobFilter(statuses=frozenset({Status.SUCCEEDED}), where=(parsed("gpus>1"),))
+    with sessions() as session:
+        (group,) = list_groups(session, GroupQuery(("owner",), job_filter)).items
+    assert group.values == ["me"]
+    assert group.metric is None
+    assert group.jobs == len(every_id(sessions, job_filter, "-created_at", limit=50)) == group.statuses["succeeded"]
