@@ -46,7 +46,6 @@ _WORDS_BY_PATTERN = {
     r"^[a-z_][a-z0-9_-]*$": "must be the name of a user: small letters, digits and _- only, and not begin with a digit",
     r"^[^\x00]*$": "must have no character NUL",
     r"^[^:]+:": "must be written as key:value",
-    r"^-?([a-z_]+|metrics\.[A-Za-z_][A-Za-z0-9_.:/@-]*)$": "must be a field to sort by, such as -duration or name",
     r"^https?://[^\s?#]+$": "must be a URL that begins with http:// or https:// and has no ? and no #",
 }
 _QUOTED = re.compile("'([^']*)'")

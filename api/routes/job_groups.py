@@ -3,28 +3,19 @@
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import Field, StringConstraints
 
 from api.callers import router
 from api.costs import TAKES_A_TURN
 from api.deps import Cursor, PageLimit, ServicesHere
-from api.problems import invalid
-from api.routes.lookups import Filter
-from jobs.lifecycle.job_groups import MOST_FIELDS, GroupQuery, list_groups
+from api.routes.lookups import Filter, check_fields
+from jobs.lifecycle.job_groups import GroupQuery, list_groups
 from jobs.model.goals import METRIC_NAME
-from jobs.model.job_fields import UnknownField, kind_of
-from jobs.model.problems import FieldProblem
 from jobs.views.base import Listed
-from jobs.views.job_groups import JobGroup
-from jobs.wording import shortened
+from jobs.views.job_groups import MOST_FIELDS, JobGroup
+from jobs.views.saved_views import FieldName
 
 routes = router("jobs")
 
-FieldName = Annotated[
-    str,
-    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=300),
-    Field(json_schema_extra={"format": "field"}),
-]
 By = Annotated[
     list[FieldName],
     Query(
@@ -49,19 +40,7 @@ def list_job_groups(
     cursor: Cursor = None,
 ) -> Listed[JobGroup]:
     """List groups of jobs with equal values, those with the newest job first. All filters of the list of jobs apply."""
-    _check(by)
+    check_fields("by", by)
     with services.sessions() as session:
         page = list_groups(session, GroupQuery(tuple(by), jobs, metric, limit, cursor))
     return Listed(items=page.items, next_cursor=page.next_cursor)
-
-
-def _check(by: list[str]) -> None:
-    """Refuse what is no field. Raises a problem that names every wrong one."""
-    problems = []
-    for name in by:
-        try:
-            kind_of(name)
-        except UnknownField as error:
-            problems.append(FieldProblem("by", str(error), shortened(name)))
-    if problems:
-        raise invalid(problems)

@@ -1,11 +1,12 @@
 """List jobs, and get one."""
 
 import re
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from api.callers import router
 from api.costs import LONG_PAGE_TAKES_A_TURN
@@ -31,17 +32,20 @@ from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import FieldOrder, Order, known_order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
-from jobs.model.job_fields import UnknownField
+from jobs.model.job_fields import UnknownField, kind_of
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
-from jobs.model.where import MOST, MOST_CHARACTERS, Where, WrongWhere, parsed
+from jobs.model.where import MOST, Where, WrongWhere, parsed
 from jobs.suggestions import each_meant
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
+from jobs.views.saved_views import WhereText
 from jobs.wording import shortened
 
 routes = router("jobs")
+
+Value = TypeVar("Value")
 
 _DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 
@@ -85,11 +89,6 @@ Search = Annotated[
         "notes. "
         "Case does not matter; there are no wildcards"
     ),
-]
-WhereText = Annotated[
-    str,
-    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=MOST_CHARACTERS),
-    Field(json_schema_extra={"format": "where"}),
 ]
 Wheres = Annotated[
     list[WhereText],
@@ -185,17 +184,26 @@ def labels_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, one_form(value)) for key, _, value in (text.partition(":") for text in texts))
 
 
-def wheres_of(texts: list[str]) -> tuple[Where, ...]:
+def wheres_of(texts: list[str], field: str = "where") -> tuple[Where, ...]:
     """The conditions of the query. Raises a problem that names every wrong one."""
-    conditions, problems = [], []
+    return tuple(_each(field, texts, parsed))
+
+
+def check_fields(field: str, names: list[str]) -> None:
+    """Refuse names that no field has. Raises a problem that names every wrong one."""
+    _each(field, names, kind_of)
+
+
+def _each(field: str, texts: list[str], read: Callable[[str], Value]) -> list[Value]:
+    values, problems = [], []
     for text in texts:
         try:
-            conditions.append(parsed(text))
+            values.append(read(text))
         except (WrongWhere, UnknownField) as error:
-            problems.append(FieldProblem("where", str(error), shortened(text)))
+            problems.append(FieldProblem(field, str(error), shortened(text)))
     if problems:
         raise invalid(problems)
-    return tuple(conditions)
+    return values
 
 
 @routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)

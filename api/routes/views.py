@@ -13,7 +13,7 @@ from api.callers import Caller, CallerHere, router
 from api.deps import Cursor, PageLimit, SafeText, ServicesHere, as_json, only_json
 from api.openapi import problems
 from api.problems import invalid
-from api.routes.lookups import Sort
+from api.routes.lookups import Sort, check_fields, wheres_of
 from jobs.db.tables import SavedView
 from jobs.model.problems import FieldProblem
 from jobs.model.scopes import Scope
@@ -34,10 +34,11 @@ _NEW = {
             "name": "rates",
             "project": "vision",
             "content": {
-                "filter": {"project": "vision", "label": ["team:vision"]},
+                "filter": {"project": "vision", "where": ["label.team=vision", "spec.batch_size>=64 or starred"]},
                 "sort": "-metrics.val_accuracy",
                 "columns": ["name", "spec.optimizer.name", "rate", "metrics.val_accuracy"],
                 "pinned": ["name"],
+                "group": ["spec.optimizer.name"],
             },
         },
     },
@@ -143,7 +144,9 @@ def _require_membership(session: Session, caller: Caller, project: str) -> None:
 
 
 def _check(content: ViewContent) -> None:
-    """Refuse an order that the list does not have. Raises `Invalid`."""
+    """Refuse conditions, fields and an order that the list does not have. Raises `Invalid`."""
+    wheres_of(content.filter.where, "content.filter.where")
+    check_fields("content.group", content.group)
     try:
         _SORT.validate_python(content.sort)
     except ValidationError as error:

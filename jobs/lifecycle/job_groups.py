@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Numeric, Row, Text, cast, collate, func, literal, null, select
+from sqlalchemy import ColumnElement, Numeric, Text, cast, collate, func, literal, null, select
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
@@ -22,7 +22,6 @@ from jobs.model.states import Status
 from jobs.model.where import equal_to
 from jobs.views.job_groups import GroupMetric, JobGroup
 
-MOST_FIELDS = 3
 ALL_JOBS = JobFilter()
 
 
@@ -75,7 +74,7 @@ def _place() -> ColumnElement[str]:
     return collate(at + Job.id, "C")
 
 
-def _group(query: GroupQuery, row: Row[Any]) -> JobGroup:
+def _group(query: GroupQuery, row: Sequence[Any]) -> JobGroup:
     fields, statuses = len(query.by), len(Status)
     texts, (_, newest_at, jobs) = row[:fields], row[fields : fields + 3]
     counts, figures = row[fields + 3 : fields + 3 + statuses], row[fields + 3 + statuses :]

@@ -8,6 +8,8 @@ from pydantic import Field
 from jobs.model.states import Status
 from jobs.views.base import View
 
+MOST_FIELDS = 3  # by which jobs are grouped
+
 
 class GroupMetric(View):
     """The best values of a metric in a group."""

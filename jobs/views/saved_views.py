@@ -3,19 +3,34 @@
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from jobs.model.spec import Name, ProjectName
 from jobs.model.states import Status
+from jobs.model.where import MOST, MOST_CHARACTERS
 from jobs.views.base import View
+from jobs.views.job_groups import MOST_FIELDS
 
 MOST_COLUMNS = 60
+
+
+def _of_old(group: Any) -> Any:
+    """A view of an earlier version has one text."""
+    return [group] if isinstance(group, str) and group else group or []
+
 
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
 Label = Annotated[Text, Field(pattern="^[^:]+:", json_schema_extra={"format": "label"})]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=300)]
-Order = Annotated[str, StringConstraints(pattern=r"^-?([a-z_]+|metrics\.[A-Za-z_][A-Za-z0-9_.:/@-]*)$", max_length=255)]
+FieldName = Annotated[Word, Field(json_schema_extra={"format": "field"})]
+Order = Annotated[Word, Field(json_schema_extra={"format": "field-order"})]
+WhereText = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=MOST_CHARACTERS),
+    Field(json_schema_extra={"format": "where"}),
+]
 Columns = Annotated[list[Word], Field(max_length=MOST_COLUMNS)]
+Groups = Annotated[list[FieldName], Field(max_length=MOST_FIELDS), BeforeValidator(_of_old)]
 ViewName = Annotated[Name, Field(min_length=1)]
 
 _COLUMNS = "From left to right, such as `status`, `spec.optimizer.name`, `metrics.val_iou`, `last.loss`, `label.team`"
@@ -39,6 +54,7 @@ class JobsFilter(_Request):
     starred: bool | None = None
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
+    where: Annotated[list[WhereText], Field(max_length=MOST)] = []
 
 
 class ViewContent(_Request):
@@ -47,7 +63,7 @@ class ViewContent(_Request):
     filter: JobsFilter = JobsFilter()
     sort: Order = Field("-created_at", description="As `sort` of `GET /v1/jobs`")
     metric: Text = Field("", description="The metric of the curves; empty: the goal of each job")
-    group: Text = Field("", description="By what the page groups the jobs: `study`; empty: not at all")
+    group: Groups = Field([], description="The fields by whose values the page groups the jobs; empty: not at all")
     columns: Columns = Field([], description=f"{_COLUMNS}. Empty: the usual ones")
     pinned: Columns = Field([], description="Those columns that stay while the others scroll")
 

@@ -18,8 +18,10 @@ from typing import get_args
 from urllib.parse import parse_qsl
 
 from jobs.model.goals import METRIC_NAME
+from jobs.model.job_fields import UnknownField
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.states import Status
+from jobs.model.where import WrongWhere, parsed
 from jobs.suggestions import meant
 from jobs.views.articles import MOST_JOBS, Block, BlockAxis, ChartBlock, ProseBlock, Runs, TableBlock
 from jobs.views.job_columns import USUAL, is_column
@@ -31,7 +33,7 @@ _FIELDS = {
     "chart": ("chart", "jobs", "study", "filter", "limit", "axis", "group", "title"),
     "table": ("table", "jobs", "study", "filter", "limit", "title"),
 }
-FILTERS = ("status", "label", "name", "owner", "project", "study", "search")  # of `GET /v1/jobs`
+FILTERS = ("status", "label", "name", "owner", "project", "study", "search", "where")  # of `GET /v1/jobs`
 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # of Markdown: Python's `splitlines` knows more
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`]*)")
@@ -160,7 +162,15 @@ class _Fields:
                 self._wrong(line, f"`status` must be one of {', '.join(Status)}", value)
             elif name == "label" and ":" not in value:
                 self._wrong(line, "write a label as key:value", value)
+            elif name == "where":
+                self._check_where(line, value)
         return text
+
+    def _check_where(self, line: int, text: str) -> None:
+        try:
+            parsed(text)
+        except (WrongWhere, UnknownField) as error:
+            self._wrong(line, str(error), text)
 
     def _limit(self) -> int:
         text = self._values.get("limit", str(_JOBS_BY_DEFAULT))

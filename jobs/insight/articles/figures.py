@@ -15,6 +15,7 @@ from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.lifecycle.store import some_jobs
 from jobs.model.printable import one_form
 from jobs.model.states import Status
+from jobs.model.where import parsed
 from jobs.telemetry import series
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.telemetry.series import MetricSeries
@@ -31,7 +32,7 @@ _AXIS_LABELS = {"epoch": "epoch", "step": "step", "time": "time, s"}
 def document_of(session: Session, article: ArticleView, json_of: JsonOf, *, as_pdf: bool = False) -> Document:
     """An article with what its figures show now. `json_of` is the API's JSON of a job, which columns are read from.
 
-    Raises `jobs.db.text_search.TooMuchToSearch`.
+    Raises `jobs.db.text_search.TooMuchToSearch`, `jobs.lifecycle.listing.WrongPattern`.
     """
     parts: list[Part] = []
     for block in article.blocks:
@@ -69,6 +70,7 @@ def filter_of(text: str) -> JobFilter:
         labels=tuple((key, one_form(value)) for key, _, value in labels),
         name=None if of_name is None else one_form(of_name),
         owner=owner, project=project, study=study, search=search or None,
+        where=tuple(map(parsed, values["where"])),
     )  # fmt: skip
 
 

@@ -19,11 +19,12 @@ CONTENT: dict[str, Any] = {
         "label": ["team:a,b"],
         "search": "<script>",
         "since": "2030-01-01T00:00:00Z",
+        "where": ["spec.batch_size>=64 or starred", 'label.team="a or b"'],
     },
     "sort": "-metrics.val_accuracy",
     "columns": ["name", "spec.params.x", "label.team"],
     "pinned": ["name"],
-    "group": "study",
+    "group": ["spec.optimizer.name", "status"],
 }
 
 
@@ -42,6 +43,13 @@ def test_a_view_comes_back_as_it_was_saved(api: TestClient) -> None:
         assert ({field: kept[field] for field in value} if name == "filter" else kept) == value
     assert api.get(f"/v1/views/{view['id']}").json() == view
     assert api.get("/v1/views").json() == {"items": [view], "next_cursor": None}
+
+
+def test_a_view_of_an_earlier_version_is_grouped_by_one_text(api: TestClient) -> None:
+    assert [saved(api, f"v{old}", content={"group": old})["content"]["group"] for old in ("study", "")] == [
+        ["study"],
+        [],
+    ]
 
 
 def test_a_view_is_renamed_replaced_and_deleted(api: TestClient) -> None:
@@ -78,6 +86,10 @@ def test_a_name_is_taken_once_by_a_person_and_once_by_a_project(api: TestClient)
         ({"name": "x", "project": "none"}, "project"),
         ({"name": "x", "content": {"sort": "colour"}}, "content.sort"),
         ({"name": "x", "content": {"sort": "name; DROP TABLE"}}, "content.sort"),
+        ({"name": "x", "content": {"filter": {"where": ["gpus == 1"]}}}, "content.filter.where"),
+        ({"name": "x", "content": {"filter": {"where": ["starred"] * 21}}}, "content.filter.where"),
+        ({"name": "x", "content": {"group": ["colour"]}}, "content.group"),
+        ({"name": "x", "content": {"group": ["name"] * 4}}, "content.group"),
         ({"name": "x", "content": {"columns": ["c"] * 61}}, "content.columns"),
         ({"name": "x", "content": {"columns": ["c" * 301]}}, "content.columns.0"),
         ({"name": "x", "content": {"columns": ["a"], "pinned": ["b"]}}, "content"),

@@ -9,6 +9,7 @@ from jobs.insight.articles.figures import filter_of
 from jobs.lifecycle.listing import JobFilter
 from jobs.model.problems import InvalidSpec
 from jobs.model.states import Status
+from jobs.model.where import Comparison, Where
 from jobs.views.articles import MOST_CHARACTERS, ChartBlock, ProseBlock, Runs, TableBlock
 
 ARTICLE = """\
@@ -99,6 +100,8 @@ def test_what_only_looks_like_a_block_is_prose(text: str) -> None:
         ("table: name\nfilter: statu=failed", ["line 5: `filter` has no `statu`; did you mean `status`?"]),
         ("table: name\nfilter: status=bad", ["line 5: `status` must be one of queued"]),
         ("table: name\nfilter: label=bad", ["line 5: write a label as key:value"]),
+        ("table: name\nfilter: where=gpus == 2", ["line 5: after `gpus` comes `==`"]),
+        ("table: name\nfilter: where=batch_size>2", ["line 5: no such field `batch_size`; did you mean"]),
         ("table: name\nfilter: everything", ["line 5: `filter` must have parts"]),
         (f"table: name\nfilter: {'name=x&' * 50}", ["line 5: `filter` must have parts"]),
     ],
@@ -127,10 +130,11 @@ def test_any_text_is_read_or_refused(piece: str) -> None:
 
 
 def test_a_filter_means_what_it_means_for_the_list_of_jobs() -> None:
-    text = "status=succeeded,failed&label=team:a%26b&label=x:&owner=alice&search=lenet+5"
+    text = "status=succeeded,failed&label=team:a%26b&label=x:&owner=alice&search=lenet+5&where=spec.batch_size>=64"
     assert filter_of(text) == JobFilter(
         statuses=frozenset({Status.SUCCEEDED, Status.FAILED}),
         labels=(("team", "a&b"), ("x", "")),
         owner="alice",
         search="lenet 5",
+        where=(Where((Comparison("spec.batch_size", ">=", "64"),)),),
     )
