@@ -10,6 +10,7 @@ import typer
 
 from hora.cli.output import print_list, say
 from hora.render.job_columns import columns_table, csv_lines
+from hora.render.job_groups import groups_table
 from hora.render.jobs import jobs_table
 from jobs.suggestions import meant
 from jobs.views.job_columns import USUAL, UnknownColumn, columns_of, is_column
@@ -76,12 +77,26 @@ class JobList:
             return "No jobs. Submit one: `hora submit --dataset digits`."
         project = given.get("project")
         similar = "" if project is None else meant(project, [each["name"] for each in self._client.projects()])
-        return f"No job matches: {', '.join(f'{name} {value}' for name, value in given.items())}{similar or '.'}"
+        where = given.pop("where", [])
+        matches = [f"{name} {value}" for name, value in given.items()] + list(where)
+        return f"No job matches: {', '.join(matches)}{similar or '.'}"
 
     def _table(self, jobs: "Sequence[Json]") -> "Table":
         if self._has_columns:
             return columns_table(jobs, columns_of(self._names))
         return jobs_table(jobs, metrics=self._metrics)
+
+
+def print_groups(
+    client: "Service", by: Sequence[str], filters: "Json", *, metric: str | None, limit: int | None, as_json: bool
+) -> None:
+    """Print the jobs that match in groups, as a table or JSON."""
+    matching = {name: value for name, value in filters.items() if name != "sort"}
+    limit = limit or _ROWS
+    pages = client.job_groups(by, metric=metric, **matching, page_size=min(limit, _PAGE))
+    print_list(
+        list(islice(pages, limit)), lambda groups: groups_table(groups, by), nothing="No job matches.", as_json=as_json
+    )
 
 
 def with_view(client: "Service", name: str, filters: "Json", columns: list[str]) -> "tuple[Json, list[str]]":
@@ -95,6 +110,8 @@ def with_view(client: "Service", name: str, filters: "Json", columns: list[str])
     shown = [
         column for column in content["columns"] if is_column(column)
     ]  # others are of a newer version, or no columns
+    if of_view.get("where"):  # both hold
+        given["where"] = [*of_view["where"], *given.get("where", [])]
     return {**of_view, **given}, columns or shown
 
 

@@ -143,6 +143,14 @@ def list_jobs(
             metavar="TEXT", help="Only jobs with this text in their name, id, owner, dataset, model, labels or notes."
         ),
     ] = None,
+    where: Annotated[
+        list[str],
+        typer.Option(
+            metavar="CONDITION",
+            help="Only jobs for which this holds, such as 'spec.batch_size>=64' or 'label.team=vision or starred'; "
+            "repeatable.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only jobs submitted since then: {WHEN}.")] = None,
     until: Annotated[
         str | None, typer.Option(metavar="WHEN", help="Only jobs submitted before then, written like --since.")
@@ -154,6 +162,12 @@ def list_jobs(
             help="Sort by a field, such as priority or metrics.val_iou. - puts the greatest first: -ended_at.",
         ),
     ] = None,
+    group: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FIELD", help="Show groups of jobs with equal values of this field; repeatable, up to three."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     metric: Annotated[
         list[str], typer.Option(metavar="NAME", help="Show the best value of this metric; repeatable.")
     ] = [],  # noqa: B006 - typer copies it
@@ -176,25 +190,30 @@ def list_jobs(
     watch: Annotated[bool, typer.Option("--watch", help="Update the list every two seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first."""
-    from hora.cli.job_list import JobList, with_view
+    """List jobs, newest first; or with `--group` how many have each value."""
+    from hora.cli.job_list import JobList, print_groups, with_view
     from hora.cli.times import moment
     from hora.connection import connect
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
         "starred": True if starred else None, "search": search, "since": moment(since), "until": moment(until),
-        "sort": sort,
+        "where": where or None, "sort": sort,
     }  # fmt: skip
     if mine and owner:
         raise typer.BadParameter("--mine and --owner exclude each other")
     if as_csv and (as_json or watch):
         raise typer.BadParameter("--csv excludes --json and --watch")
+    if group and (as_csv or watch or sort or column or len(metric) > 1):
+        raise typer.BadParameter("--group excludes --csv, --watch, --sort and --column, and takes one --metric")
     with connect() as client:
         if mine:
             filters["owner"] = client.me()["user"]
         if view is not None:
             filters, column = with_view(client, view, filters, column)
+        if group:
+            print_groups(client, group, filters, metric=next(iter(metric), None), limit=limit, as_json=as_json)
+            return
         job_list = JobList(client, filters, columns=column, metrics=metric, limit=limit)
         if as_csv:
             job_list.print_csv()

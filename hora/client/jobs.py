@@ -11,6 +11,7 @@ from hora.errors import JobFailed
 from hora.service import Json, Service
 from jobs.model.spec import Spec
 from jobs.model.states import Status
+from jobs.views.job_groups import JobGroup
 from jobs.views.jobs import Preview
 from jobs.views.queue import QueueView
 
@@ -26,6 +27,7 @@ class Jobs(JobRecords):
 
     get = reads(Job, Service.job)
     list = reads_pages(Job, Service.jobs)
+    groups = reads_pages(JobGroup, Service.job_groups)
     queue = reads(QueueView, Service.queue)
     cancel = reads(Job, Service.cancel)
     pause = reads(Job, Service.pause)

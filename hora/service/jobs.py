@@ -54,21 +54,54 @@ class JobCalls(Calls):
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         search: str | None = None,
+        where: str | Sequence[str] | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
         """All jobs that match, newest first, fetched page by page as they are consumed.
 
         `label` is `key:value`, or several. They were submitted at `since` or later and before `until`; a text is a time
-        in RFC 3339. `search` is a text in their name, id, owner, dataset, model, labels or notes, in any case. `sort`
-        is a field, `-` before it the greatest first.
+        in RFC 3339. `search` is a text in their name, id, owner, dataset, model, labels or notes, in any case. `where`
+        is a condition about any field, such as `spec.batch_size>=64`, or several that all hold. `sort` is a field, `-`
+        before it the greatest first.
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
             "study": study, "starred": starred, "since": _time(since), "until": _time(until), "search": search,
-            "sort": sort, "limit": page_size,
+            "where": where, "sort": sort, "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs"), filters)
+
+    def job_groups(
+        self,
+        by: str | Sequence[str],
+        *,
+        metric: str | None = None,
+        status: str | None = None,
+        label: str | Sequence[str] | None = None,
+        name: str | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        paused: bool | None = None,
+        study: str | None = None,
+        starred: bool | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        search: str | None = None,
+        where: str | Sequence[str] | None = None,
+        page_size: int = 100,
+    ) -> Iterator[Json]:
+        """The jobs that match, in groups with equal values of the field `by`, or of up to three fields.
+
+        The groups with the newest jobs come first. `metric` sums up the best values of a metric. The filters are those
+        of `jobs`; the `where` of a group selects its jobs there.
+        """
+        filters = {
+            "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
+            "study": study, "starred": starred, "since": _time(since), "until": _time(until), "search": search,
+            "where": where, "by": by, "metric": metric, "limit": page_size,
+        }  # fmt: skip
+        yield from self._wire.pages(api_path("jobs", "groups"), filters)
 
     def queue(
         self, *, project: str | None = None, owner: str | None = None, limit: int = 100, cursor: str | None = None

@@ -70,6 +70,20 @@ def test_ls_filters_by_name_status_and_search(stack: Stack, job: Mapping[str, An
     assert hora(stack.home, "ls", "--mine", "--owner", "ada").returncode == 2
 
 
+def test_ls_filters_sorts_and_groups_by_any_field(stack: Stack, job: Mapping[str, Any]) -> None:
+    where = ("--where", f"spec.gpus={job['gpus']} or starred", "--where", "name=shared", "--sort", "-spec.batch_size")
+    assert job["id"] in hora(stack.home, "ls", *where).stdout
+    assert job["id"] not in hora(stack.home, "ls", *where, "--where", "gpus>100").stdout
+    wrong = hora(stack.home, "ls", "--where", "gpus == 1")
+    assert (wrong.returncode, "did you mean `=`?" in wrong.stderr) == (2, True)
+    grouped = ("ls", "--group", "name", "--group", "spec.gpus", "--metric", "val_loss", "--where", "name=shared")
+    assert "VAL LOSS MEAN" in hora(stack.home, *grouped).stdout
+    (group,) = json.loads(hora(stack.home, *grouped, "--json").stdout)["items"]
+    assert (group["values"], group["jobs"]) == (["shared", job["gpus"]], 1)
+    assert group["where"] == ['name="shared"', f"spec.gpus={job['gpus']}"]
+    assert hora(stack.home, *grouped, "--csv").returncode == 2
+
+
 def test_logs_are_printed_for_all_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"], "-f").stdout
     assert {line.partition("]")[0] for line in every.splitlines()} >= {"[0", "[1"}

@@ -1,0 +1,37 @@
+"""Groups of jobs as a table. From the API's JSON. Pure; used by `hora ls --group`."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+
+from hora.errors import Json
+from hora.render.tables import table_of
+from hora.render.text import ago, heading, number, plain
+
+
+def groups_table(groups: Iterable[Json], by: Sequence[str], now: datetime | None = None) -> Table:
+    """A row for each group: its values, its jobs, and the figures of a metric if there are any."""
+    groups = list(groups)
+    name = next((group["metric"]["name"] for group in groups if group.get("metric")), None)
+    figures = [] if name is None else [f"{name} mean", "min", "max"]
+    heads = [*map(heading, by), "JOBS>", "STATUSES", "NEWEST"]
+    table = table_of(*heads, *(heading(figure, figures=True) for figure in figures))
+    for group in groups:
+        metric = group.get("metric") or {}
+        table.add_row(
+            *map(_text, group["values"]),
+            plain(group["jobs"]),
+            ", ".join(f"{jobs} {plain(status)}" for status, jobs in group["statuses"].items()),
+            ago(group["newest_at"], now),
+            *(number(metric.get(figure)) for figure in ("mean", "min", "max") if name is not None),
+        )
+    return table
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

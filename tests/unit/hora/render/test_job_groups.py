@@ -1,0 +1,27 @@
+"""Groups of jobs as a table."""
+
+from datetime import datetime
+
+from hora.render.job_groups import groups_table
+
+NOW = datetime.fromisoformat("2030-01-01T00:01:00+00:00")
+GROUP = {
+    "values": ["adam\x07", 64, None, [1, "ä"]], "where": [], "jobs": 3, "statuses": {"queued": 1, "failed": 2},
+    "newest_at": "2030-01-01T00:00:00Z", "metric": None,
+}  # fmt: skip
+
+
+def test_a_group_is_a_row_with_its_values_and_counts() -> None:
+    table = groups_table([GROUP], ["spec.optimizer.name", "batch", "label.x", "spec.params.a"], NOW)
+    assert [column.header for column in table.columns][4:] == ["JOBS", "STATUSES", "NEWEST"]
+    assert [next(iter(column.cells)) for column in table.columns] == [
+        "adam\\x07", "64", "-", '[1, "ä"]', "3", "1 queued, 2 failed", "1 min 00 s ago",
+    ]  # fmt: skip
+
+
+def test_the_figures_of_a_metric_are_columns() -> None:
+    metric = {"name": "val_loss", "n": 2, "mean": 0.5, "min": 0.25, "max": None}
+    table = groups_table([GROUP | {"metric": metric}], ["a", "b", "c", "d"], NOW)
+    assert [(column.header, next(iter(column.cells))) for column in table.columns][-3:] == [
+        ("VAL LOSS MEAN", "0.5000"), ("MIN", "0.2500"), ("MAX", "-"),
+    ]  # fmt: skip
