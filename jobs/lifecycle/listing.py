@@ -239,7 +239,9 @@ def _in_order(session: Session, query: Select[*Columns], page_query: ListQuery) 
     """The rows of a page, and one more."""
     parts = _parts(page_query, page_query.position(session))
     if len(parts) == 1:
-        return query.where(*parts[0]).order_by(*_sorted(page_query.columns(), page_query)).limit(page_query.limit + 1)
+        in_sequence = _sorted if has_index(page_query.order) else _merged
+        order = in_sequence(page_query.columns(), page_query)
+        return query.where(*parts[0]).order_by(*order).limit(page_query.limit + 1)
     page_ids = _page_of_parts(parts, page_query)
     return query.join(page_ids, page_ids.c.id == Job.id).order_by(*_merged(page_query.columns(), page_query))
 
@@ -252,7 +254,7 @@ def _parts(page_query: ListQuery, position: Position | None) -> list[list[Column
     filters = page_query.filter.conditions()
     chosen = sorted(page_query.filter.statuses)
     statuses = [[Job.status == status] for status in chosen] or [[]]
-    if chosen and not has_index(page_query.order):  # all jobs are read: once is enough
+    if chosen and not has_index(page_query.order):
         statuses = [[Job.status.in_(chosen)]]
     return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(page_query, position)]
 
@@ -265,6 +267,8 @@ def _stretches(page_query: ListQuery, position: Position | None) -> list[list[Co
     valued, unvalued = page_query.key.sql.is_not(None), page_query.key.sql.is_(None)
     if position is not None and position[0] == NOTHING:
         return [[unvalued, *behind]]
+    if not has_index(page_query.order):  # all jobs are read: once is enough
+        return [[or_(*behind, unvalued)]] if behind else [[]]
     return [[valued, *behind], [unvalued]]
 
 
@@ -282,7 +286,7 @@ def _sorted(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> lis
 
 
 def _merged(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> list[ColumnElement[Any]]:
-    """The order of several parts together."""
+    """The order of several parts together, or of all jobs: those without a value are last."""
     return [column.nulls_last() for column in _sorted(columns, page_query)]
 
 
