@@ -1,6 +1,7 @@
 """The views of rows that several routes answer with."""
 
 from jobs.db.tables import Job, Token
+from jobs.db.tables.work import NOTES_START
 from jobs.model.documents import knows_epochs
 from jobs.model.remedies import EXPLANATIONS, Explanation
 from jobs.model.spec_parts import ProbeSpec
@@ -12,7 +13,7 @@ from jobs.views.people import TokenView
 
 # Fields that are not columns as they are, but computed from them.
 _NOT_COLUMNS = frozenset({
-    "progress", "dataset", "dataset_version", "notes", "spec", "study", "waiting", "cause", "remedy",
+    "progress", "dataset", "dataset_version", "notes", "notes_line", "spec", "study", "waiting", "cause", "remedy",
 })  # fmt: skip
 
 
@@ -24,12 +25,17 @@ def job_view(job: Job, *, is_whole: bool = True, standing: Standing | None = Non
         dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if is_whole else None})
     version = None if job.dataset_ref is None else DatasetRefView.model_validate(job.dataset_ref)
     end = Explanation(None) if job.end_reason is None else EXPLANATIONS[EndReason(job.end_reason)]
+    notes = None if job.notes_at is None else job.notes if is_whole else job.notes_start
     waiting = None if standing is None else WaitingView.model_validate(standing)
     return JobView(
         **fields, spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
         waiting=waiting, study=job.study_id, cause=end.cause, remedy=end.remedy,
-        notes=job.notes if is_whole and job.notes_at is not None else None,
+        notes=notes if is_whole else None, notes_line=_line_of(notes),
     )  # fmt: skip
+
+
+def _line_of(notes: str | None) -> str | None:
+    return None if notes is None else " ".join(notes[:NOTES_START].split())
 
 
 def token_view(token: Token) -> TokenView:

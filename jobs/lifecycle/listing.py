@@ -40,7 +40,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.exc import DataError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
@@ -172,7 +172,8 @@ def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
     """A page of jobs. Raises `InvalidCursor`, `TooMuchToSearch`, `WrongPattern`."""
     by_field = page_query.key is not None and page_query.key.of is None
     with page_query.filter.limited(session), limited_search(session, by_field, field="sort"):
-        query = _in_order(session, select(Job, _key_text(page_query.key)), _with_matches(session, page_query))
+        columns = select(Job, _key_text(page_query.key)).options(undefer(Job.notes_start))
+        query = _in_order(session, columns, _with_matches(session, page_query))
         rows = session.execute(query).all()  # one more, to know whether there is a next page
     page = page_of(
         session, rows, by=page_query.positions, limit=page_query.limit, of=page_query.identity,

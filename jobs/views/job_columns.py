@@ -107,6 +107,8 @@ _NAMED: dict[str, list[Column]] = {
     "study": [("study", _field("study"))],
     "cell": [("study_cell", _field("study_cell"))],
     "stored": [("stored_bytes", _stored_bytes)],
+    "starred": [("starred", _field("starred"))],
+    "notes": [("notes", _field("notes_line"))],
 }
 
 

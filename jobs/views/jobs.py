@@ -128,6 +128,7 @@ class JobView(View):
     dataset_version: DatasetRefView | None = Field(None, description="Null: the spec names no registered dataset")
     labels: dict[str, str]
     notes: str | None = Field(None, description="What people write about the job, in Markdown. Null in lists")
+    notes_line: str | None = Field(None, description="The beginning of the notes, in one line. In lists too")
     notes_at: datetime | None = Field(None, description="When the notes were last changed; null: there are none")
     starred: bool = Field(False, description="Whether the job has a star, which everybody sees")
     study: str | None = Field(description="The id of the study that the job belongs to")

@@ -18,11 +18,13 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, column_property, mapped_column
 
 from jobs.db.tables.base import Base
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
+
+NOTES_START = 200  # characters of the notes in a list
 
 # The step of an event, as the SQL of its index.
 STEP_OF_EVENT = "((job_events.data ->> 'step')::bigint)"
@@ -66,6 +68,7 @@ class Job(Base):
     # Lists of jobs do not read these two: the names of the classes, and what people write about the job, in Markdown.
     classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True, deferred_group="long")
     notes: Mapped[str | None] = mapped_column(deferred=True, deferred_group="long")
+    notes_start: Mapped[str | None] = column_property(func.left(notes, NOTES_START), deferred=True)  # lists read this
     notes_at: Mapped[datetime | None]  # when the notes were last changed; null: there are none
     starred: Mapped[bool] = mapped_column(server_default=false())  # by anybody, for everybody
     labels: Mapped[dict[str, Any]] = mapped_column()

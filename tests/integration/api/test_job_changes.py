@@ -273,10 +273,13 @@ def test_notes_and_a_star_are_kept_also_after_the_end_and_found(
     assert (found(starred=False), found()) == ([other], [other, job_id])
     (listed,) = api.get("/v1/jobs", params={"starred": True}).json()["items"]
     assert (listed["notes"], listed["notes_at"], listed["starred"]) == (None, job["notes_at"], True)
+    assert listed["notes_line"] == job["notes_line"] == " ".join(kept.split())
+    api.patch(f"/v1/jobs/{job_id}", json={"notes": "é" * 20_000})
+    assert api.get("/v1/jobs").json()["items"][1]["notes_line"] == "é" * 200
     for nothing in (None, "", " \n\t"):
         api.patch(f"/v1/jobs/{job_id}", json={"notes": "again"})
         job = api.patch(f"/v1/jobs/{job_id}", json={"notes": nothing, "starred": False}).json()
-        assert (job["notes"], job["notes_at"], job["starred"]) == (None, None, False)
+        assert (job["notes"], job["notes_line"], job["notes_at"], job["starred"]) == (None, None, None, False)
     assert found(search="diverged") == found(starred=True) == []
 
 

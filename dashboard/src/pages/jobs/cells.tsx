@@ -65,6 +65,10 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
       );
     case "priority":
       return row.priority;
+    case "starred":
+      return row.starred ? "★" : null;
+    case "notes":
+      return <Field value={row.notes} />;
     case "study":
       return row.study === null ? UNKNOWN : <a href={`/studies/${row.study}`}>{row.study}</a>;
     case "cell":

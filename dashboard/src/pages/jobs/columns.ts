@@ -65,6 +65,8 @@ export const COLUMNS = [
   { id: "study", title: "Study", width_px: 130, hint: "The id of its study" },
   { id: "cell", title: "Cell", width_px: 66, isFigure: true, hint: "Its position in the grid of its study, from 0" },
   { id: "stored", title: "Stored", width_px: 90, sort: "stored", isFigure: true, hint: "Checkpoints and artifacts" },
+  { id: "starred", title: "Star", width_px: 62 },
+  { id: "notes", title: "Notes", width_px: 260, hint: "The beginning of its notes" },
 ] as const satisfies readonly Column[];
 
 export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey | FieldKey;

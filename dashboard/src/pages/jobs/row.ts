@@ -13,6 +13,8 @@ export interface Row {
   readonly labels: readonly string[];
   readonly starred: boolean;
   readonly has_notes: boolean;
+  /** The beginning of its notes, in one line; null if there are none. */
+  readonly notes: string | null;
   /** The id of its study; null if it belongs to none. */
   readonly study: string | null;
   /** Its place in the study, in words. */
@@ -94,6 +96,7 @@ export function rowOf(job: Job, page: string | null = null): Row {
     labels: labelsOf(job.labels),
     starred: job.starred,
     has_notes: job.notes_at !== null,
+    notes: job.notes_line ?? null,
     cell: cellText(job),
     status: job.status,
     end_reason: job.end_reason,
