@@ -3,7 +3,7 @@
 import { useCallback, useMemo } from "preact/hooks";
 import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
-import type { Outcome } from "./cancelling.ts";
+import type { Work } from "./acting.ts";
 import { CARD_PX, Cards } from "./cards.tsx";
 import { columnsOf, commonMetric } from "./columns.ts";
 import type { Curves } from "./curves.ts";
@@ -26,10 +26,10 @@ interface Props {
   curves: Curves;
   marks: Marks;
   onChange: (change: Partial<View>) => void;
-  onOutcomes: (outcomes: readonly Outcome[], isOver: boolean) => void;
+  onWork: (work: Work) => void;
 }
 
-export function JobListView({ listing, list, isOld, view, curves, marks, onChange, onOutcomes }: Props) {
+export function JobListView({ listing, list, isOld, view, curves, marks, onChange, onWork }: Props) {
   const { rows } = list;
   const row_px = isNarrow.value ? CARD_PX : ROW_PX;
   const { ref, inView } = useScroller(listing, curves, rows, row_px);
@@ -69,7 +69,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
       </div>
       <footer class={styles["footer"]}>
         {marks.selection.size > 0 ? (
-          <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onOutcomes={onOutcomes} />
+          <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={onWork} />
         ) : (
           <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
         )}

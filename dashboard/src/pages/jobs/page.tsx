@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { query, stepParams } from "../../url.ts";
-import type { Outcome } from "./cancelling.ts";
+import type { Work } from "./acting.ts";
 import { GroupedPage } from "./groups/grouped_page.tsx";
 import { isByStudy } from "./groups/groups.ts";
 import { JobListView } from "./job_list.tsx";
@@ -26,12 +26,12 @@ function FlatPage({ view }: { view: View }) {
   const list = listing.list.value;
   const rows = list?.rows ?? NO_ROWS;
   const marks = useMarks(rows);
-  const [cancelling, setCancelling] = useState<{ outcomes: readonly Outcome[]; isOver: boolean } | null>(null);
+  const [work, setWork] = useState<Work | null>(null);
   return (
     <div class={styles["page"]}>
       <h1 class="spoken">Jobs</h1>
       <Toolbar view={view} rows={rows} onChange={change} />
-      {cancelling !== null && <Outcomes {...cancelling} onClose={() => setCancelling(null)} />}
+      {work !== null && <Outcomes {...work} onClose={() => setWork(null)} />}
       {list !== null && <ProblemNotice problem={problem} />}
       {list === null ? (
         <Waiting problem={problem} subject="jobs" />
@@ -46,7 +46,7 @@ function FlatPage({ view }: { view: View }) {
           curves={curves}
           marks={marks}
           onChange={change}
-          onOutcomes={(outcomes, isOver) => setCancelling({ outcomes, isOver })}
+          onWork={setWork}
         />
       )}
     </div>

@@ -1,11 +1,12 @@
-// The actions on selected jobs: compare them, and cancel the live ones.
+// The actions on selected jobs: compare them, star and label them, pause, resume and cancel the live ones.
 
 import { useMemo, useState } from "preact/hooks";
-import { post } from "../../api/client.ts";
+import { call, post } from "../../api/client.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
-import { cancelled, type Outcome } from "./cancelling.ts";
+import { type Act, actedOn, type Work } from "./acting.ts";
+import { LabelDialog } from "./label_dialog.tsx";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
 import { current, NO_SELECTION, type Selection } from "./selection.ts";
@@ -18,50 +19,103 @@ interface Props {
   /** The jobs that are loaded. */
   rows: readonly Row[];
   onSelect: (selection: Selection) => void;
-  /** Gets the outcomes of the cancel requests so far. */
-  onOutcomes: (outcomes: readonly Outcome[], isOver: boolean) => void;
+  /** Gets what is done, with its outcomes so far. */
+  onWork: (work: Work) => void;
 }
 
-export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
-  const [isAsking, setAsking] = useState(false);
-  const [isAtWork, setAtWork] = useState(false);
+/** What is done, while it is done and after it. */
+type Words = readonly [doing: string, done: string];
+
+const patch =
+  (body: object): Act =>
+  ({ id }) =>
+    call("PATCH", `/v1/jobs/${id}`, { body });
+const steer =
+  (verb: "cancel" | "pause" | "resume"): Act =>
+  ({ id }) =>
+    post(`/v1/jobs/${id}/${verb}`);
+
+export function Selected({ selection, rows, onSelect, onWork }: Props) {
+  const [asked, ask] = useState<"cancel" | "label" | null>(null);
+  const { isAtWork, work } = useWork(onWork);
   const jobs = useMemo(() => current(selection, rows), [selection, rows]);
   const live = jobs.filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
-  const answer = async (isYes: boolean): Promise<void> => {
-    setAsking(false);
-    if (!isYes) return;
-    setAtWork(true);
-    onOutcomes([], false);
-    const outcomes = await cancelled(
-      live,
-      (id) => post(`/v1/jobs/${id}/cancel`),
-      (some) => onOutcomes(some, false),
-    );
-    onOutcomes(outcomes, true);
-    setAtWork(false);
+  const [paused, others] = [live.filter((row) => row.paused_at), live.filter((row) => !row.paused_at)];
+  const isAllStarred = jobs.every((row) => row.starred);
+  const starring: Words = isAllStarred ? ["Removing stars", "Star removed"] : ["Starring", "Starred"];
+  const actions: [name: string, jobs: readonly Row[], words: Words, act: Act][] = [
+    [isAllStarred ? "Unstar" : "Star", jobs, starring, patch({ starred: !isAllStarred })],
+    ["Pause", others, ["Pausing", "Pause requested"], steer("pause")],
+    ["Resume", paused, ["Resuming", "Resumed"], steer("resume")],
+  ];
+  const cancel = async (): Promise<void> => {
+    const outcomes = await work(live, ["Cancelling", "Cancel requested"], steer("cancel"));
     onSelect(new Map(outcomes.filter(({ refusal }) => refusal !== null).map(({ row }) => [row.id, row])));
   };
   return (
     <div class={styles["selected"]} role="group" aria-label="Selected jobs">
       <strong>{selection.size} selected</strong>
       <Compare ids={[...selection.keys()]} />
+      {actions.map(
+        ([name, some, words, act]) =>
+          some.length > 0 && (
+            <button key={name} type="button" disabled={isAtWork} onClick={() => void work(some, words, act)}>
+              {name}
+            </button>
+          ),
+      )}
+      <button type="button" disabled={isAtWork} onClick={() => ask("label")}>
+        Label…
+      </button>
       <button
         type="button"
         class="danger"
         disabled={live.length === 0 || isAtWork}
         title={live.length === 0 ? "None of the selected jobs is live" : undefined}
-        onClick={() => setAsking(true)}
+        onClick={() => ask("cancel")}
       >
         Cancel…
       </button>
       <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
         Clear
       </button>
-      {isAsking && (
-        <Question live={live} ended={selection.size - live.length} onAnswer={(isYes) => void answer(isYes)} />
+      {asked === "cancel" && (
+        <Question
+          live={live}
+          ended={selection.size - live.length}
+          onAnswer={(isYes) => {
+            ask(null);
+            if (isYes) void cancel();
+          }}
+        />
+      )}
+      {asked === "label" && (
+        <LabelDialog
+          jobs={jobs}
+          rows={rows}
+          onClose={() => ask(null)}
+          onChange={(some, labels, words) => {
+            ask(null);
+            void work(some, words, patch({ labels }));
+          }}
+        />
       )}
     </div>
   );
+}
+
+function useWork(onWork: (work: Work) => void) {
+  const [isAtWork, setAtWork] = useState(false);
+  const work = async (jobs: readonly Row[], [doing, done]: Words, act: Act) => {
+    const tell = (outcomes: Work["outcomes"], isOver: boolean): void => onWork({ doing, done, outcomes, isOver });
+    setAtWork(true);
+    tell([], false);
+    const outcomes = await actedOn(jobs, act, (soFar) => tell(soFar, false));
+    tell(outcomes, true);
+    setAtWork(false);
+    return outcomes;
+  };
+  return { isAtWork, work };
 }
 
 function Compare({ ids }: { ids: readonly string[] }) {
@@ -115,21 +169,13 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
   );
 }
 
-/** The outcomes of cancelling jobs. */
-export function Outcomes({
-  outcomes,
-  isOver,
-  onClose,
-}: {
-  outcomes: readonly Outcome[];
-  isOver: boolean;
-  onClose: () => void;
-}) {
+/** The outcomes of an action on several jobs. */
+export function Outcomes({ doing, done, outcomes, isOver, onClose }: Work & { onClose: () => void }) {
   const refused = outcomes.filter(({ refusal }) => refusal !== null);
   const acceptedCount = outcomes.length - refused.length;
   const title = isOver
-    ? `Cancel requested: ${acceptedCount}${refused.length > 0 ? `, refused: ${refused.length}` : ""}`
-    : `Cancelling: ${outcomes.length} so far…`;
+    ? `${done}: ${acceptedCount}${refused.length > 0 ? `, refused: ${refused.length}` : ""}`
+    : `${doing}: ${outcomes.length} so far…`;
   return (
     <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"}>
       <div class={styles["outcomes"]}>

@@ -1,7 +1,7 @@
 // The list of jobs by study: one row for each study, which opens to its jobs, and one for the jobs of no study.
 
 import { useCallback, useMemo, useState } from "preact/hooks";
-import type { Outcome } from "../cancelling.ts";
+import type { Work } from "../acting.ts";
 import pageStyles from "../page.module.css";
 import type { Row } from "../row.ts";
 import { Outcomes, Selected } from "../selected.tsx";
@@ -33,13 +33,13 @@ export function GroupedPage({ view, onChange }: Props) {
     [],
   );
   const marks = useMarks(rows);
-  const [cancelling, setCancelling] = useState<{ outcomes: readonly Outcome[]; isOver: boolean } | null>(null);
+  const [work, setWork] = useState<Work | null>(null);
   const shared = { view, news, marks, onRows, onChange };
   return (
     <div class={pageStyles["page"]}>
       <h1 class="spoken">Jobs by study</h1>
       <Toolbar view={view} rows={rows} onChange={onChange} />
-      {cancelling !== null && <Outcomes {...cancelling} onClose={() => setCancelling(null)} />}
+      {work !== null && <Outcomes {...work} onClose={() => setWork(null)} />}
       <section class={styles["panel"]} aria-label="Jobs by study">
         <ul class={styles["groups"]}>
           <NoStudyGroup {...shared} />
@@ -47,12 +47,7 @@ export function GroupedPage({ view, onChange }: Props) {
         </ul>
         {marks.selection.size > 0 && (
           <footer class={styles["footer"]}>
-            <Selected
-              selection={marks.selection}
-              rows={rows}
-              onSelect={marks.select}
-              onOutcomes={(outcomes, isOver) => setCancelling({ outcomes, isOver })}
-            />
+            <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={setWork} />
           </footer>
         )}
       </section>

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../../api/problem.ts";
-import { cancelled } from "./cancelling.ts";
+import { actedOn, labelChange } from "./acting.ts";
 import { rowsOf } from "./row.fixture.ts";
 
-test("every job is cancelled and gets its outcome, even after another one failed", async () => {
+test("every job gets the request and its outcome, even after another one failed", async () => {
   const cancelledIds: string[] = [];
   const outcomeCounts: number[] = [];
-  const outcomes = await cancelled(
+  const outcomes = await actedOn(
     rowsOf("abcd"),
-    async (id) => {
+    async ({ id }) => {
       cancelledIds.push(id);
       if (id === "b") throw new Problem(409, "job-ended", "The job has ended", "it succeeded");
       if (id === "c") throw new TypeError("broken");
@@ -24,10 +24,10 @@ test("every job is cancelled and gets its outcome, even after another one failed
   assert.deepEqual(outcomeCounts, [1, 2, 3, 4]);
 });
 
-test("jobs are cancelled one after the other", async () => {
+test("jobs get their requests one after the other", async () => {
   let atOnce = 0;
   let mostAtOnce = 0;
-  await cancelled(
+  await actedOn(
     rowsOf("abc"),
     async () => {
       atOnce += 1;
@@ -38,4 +38,11 @@ test("jobs are cancelled one after the other", async () => {
     () => {},
   );
   assert.equal(mostAtOnce, 1);
+});
+
+test("a label is added by its key and value, and removed by its key", () => {
+  assert.deepEqual(labelChange(" team:a:b ", true), { team: "a:b" });
+  assert.deepEqual(labelChange("team", false), { team: null });
+  assert.deepEqual(labelChange("team:a", false), { team: null });
+  assert.deepEqual([labelChange("team", true), labelChange(":a", true), labelChange("", false)], [null, null, null]);
 });
